@@ -270,6 +270,7 @@ bool cross_expects(enum cross_promise promise);
  * it before in most programs. */
 bool cross_are_dear(int a, int b);
 bool cross_spins(int value);
+bool cross_is_slow(int value); /* one that spins, or a debt: its programs have few steps */
 /* Two values, or three, of different features of which none is listed as above; by a table. */
 bool cross_may_meet(int a, int b);
 bool cross_three_may_meet(int a, int b, int c);
@@ -321,18 +322,19 @@ struct cross_trouble { /* a failure, or a cancel */
     uint8_t node; /* that fails, or by which its manager is cancelled; NOBODY */
 };
 
-enum { TROUBLES_MOST = 2, NO_VALUE = 255 };
+enum { MORE = 3, TROUBLES_MOST = 3, NO_VALUE = 255 };
 
 struct cross_program {
     uint64_t seed;
-    uint8_t value[FEATURES];  /* enum value */
-    uint8_t second[FEATURES]; /* another value of the same feature, for other nodes or steps; NO_VALUE */
+    uint8_t value[FEATURES];      /* enum value */
+    uint8_t more[FEATURES][MORE]; /* other values of the feature, for other nodes or steps; NO_VALUE */
     uint32_t node_count, manager_count, steps, group_count;
     struct cross_node nodes[NODES_MOST];
     uint64_t part[STEPS_MOST];                /* the nodes that run */
     uint8_t roots[STEPS_MOST][MANAGERS_MOST]; /* where a part begins; NOBODY: everything runs */
     struct cross_trouble fails[TROUBLES_MOST], cancels[TROUBLES_MOST];
     uint64_t group_bytes[GROUPS_MOST];
+    uint8_t drawn[FEATURES]; /* how many nodes have a value of the feature */
 };
 
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
@@ -341,20 +343,20 @@ struct cross_program {
 #define CROSS_SANITIZED false
 #endif
 
-struct cross_choice {     /* what is said besides the seed */
-    int forced[FEATURES]; /* enum value; -1: drawn */
-    int second[FEATURES]; /* another value of the same feature; -1: none */
-    uint64_t dropped;     /* nodes */
-    bool never_spins;     /* in a plan: values that spin go with nothing */
+struct cross_choice {         /* what is said besides the seed */
+    int forced[FEATURES];     /* enum value; -1: drawn */
+    int more[FEATURES][MORE]; /* other values of the same feature; -1: none */
+    uint64_t dropped;         /* nodes */
+    bool never_spins;         /* in a plan: values that spin go with nothing */
 };
 
 void cross_choice_init(struct cross_choice *choice);
-/* Whether a program may have two values of the feature: of those that take effect node by node or step by
- * step. */
-bool cross_is_double(int feature);
-/* Whether the value goes with all that is forced, as a second one of its feature, too. */
+/* How many values of the feature a program may have: several of those that take effect node by node or step
+ * by step. */
+int cross_most(int feature);
+/* Whether the value goes with all that is forced, as one more of its feature, too. */
 bool cross_goes_with(const struct cross_choice *choice, int value);
-bool cross_goes_second(const struct cross_choice *choice, int value);
+bool cross_goes_beside(const struct cross_choice *choice, int value);
 
 void cross_program_draw(struct cross_program *program, uint64_t seed, const struct cross_choice *choice);
 /* Whether each feature then has a value that goes with the others. */
@@ -366,7 +368,21 @@ uint32_t cross_pick(const struct cross_program *program, uint32_t about, uint32_
 static inline bool cross_has(const struct cross_program *program, int value)
 {
     int feature = cross_values[value].feature;
-    return program->value[feature] == value || program->second[feature] == value;
+    bool has = program->value[feature] == value;
+    for (int k = 0; k < MORE; k++) {
+        has = has || program->more[feature][k] == value;
+    }
+    return has;
+}
+
+/* How many values of the feature it has. */
+static inline uint32_t cross_value_count(const struct cross_program *program, int feature)
+{
+    uint32_t count = 1;
+    while (count <= MORE && program->more[feature][count - 1] != NO_VALUE) {
+        count++;
+    }
+    return count;
 }
 
 /* Where something shall be launched again, the tasks that come behind no CPU task, which are one unit, do
@@ -375,6 +391,9 @@ bool cross_stays_plain(const struct cross_program *program, uint32_t node);
 
 /* crossing_trouble.c: NULL: there is none. */
 void cross_draw_trouble(struct cross_program *program);
+/* In how many steps there is room for several failures or cancels; 0: there is one of each at most.
+ * `together`: a failure and a cancel, of different managers, share one. */
+uint32_t cross_trouble_steps(const struct cross_program *program, bool together);
 void cross_print_trouble(const struct cross_program *program, FILE *file);
 const struct cross_trouble *cross_fails(const struct cross_program *program, int value);
 const struct cross_trouble *cross_cancels(const struct cross_program *program, int value);
@@ -453,10 +472,11 @@ struct cross_run {
     atomic_uint cancelled[STEPS_MOST][MANAGERS_MOST]; /* accepted calls of gantry_taskman_cancel() */
     atomic_uint cancel_refused;
     atomic_uint lost, aborted, exhausted; /* what was made to happen */
-    atomic_uint cycles, cycle_released, looped, finished_checks, changed, references_given, waits_done,
-        groups_used, sync_points;
+    atomic_uint cycles, cycle_released, finished_checks, changed, references_given, waits_done, groups_used,
+        sync_points;
     atomic_uint together, beyond, late_names, leaves, heap_done, added_failed;
-    atomic_uint done[VALUES]; /* of those that a node has by itself: foreign work, copies, blocks */
+    atomic_uint done[VALUES]; /* of those that a node or a manager has by itself: foreign work, copies,
+                                 blocks, conditions */
     struct cross_besides {    /* crossing_beside.c */
         struct cross_beside *words, *words_device;
         gantry_kernel *older, *rows, *units;
@@ -583,8 +603,8 @@ uint32_t cross_matrix_missing(const struct cross_matrix *matrix, uint32_t most, 
 uint32_t cross_matrix_missing_triples(const struct cross_matrix *matrix, uint32_t most, FILE *file);
 /* Pairs that never met in so many programs that had both; prints them. */
 uint32_t cross_matrix_never(const struct cross_matrix *matrix, uint32_t tried, FILE *file);
-/* Whether a pair of which none spins met fewer times. */
-bool cross_matrix_wants_calm(const struct cross_matrix *matrix);
+/* Of those pairs how many there are of values that do not spin; it counts up to `most` or a few more. */
+uint32_t cross_matrix_missing_calm(const struct cross_matrix *matrix, uint32_t most);
 /* Pairs that are listed as impossible and took effect; prints them. */
 uint32_t cross_matrix_unexpected(const struct cross_matrix *matrix, FILE *file);
 

@@ -5,6 +5,7 @@ struct tally { /* of all steps */
     uint32_t called_gpu, called_cpu, failed, cancelled, stable_called, several, idle, polled, named;
     uint32_t of[VALUES]; /* of a feature that may have two values: of this one */
     uint32_t steps, parts, independent, failed_by;
+    uint32_t refused; /* failed when a call of the driver was refused, and nobody gave a reference back so */
     uint32_t partitions; /* a set */
 };
 
@@ -13,7 +14,7 @@ static void tally_trouble(const struct cross_program *p, uint32_t s, uint32_t i,
                           uint32_t returned, struct tally *t)
 {
     const struct cross_trouble *fails = cross_fails_at(p, i, s);
-    bool is_single = p->second[FEATURE_CANCEL] == NO_VALUE;
+    bool is_single = cross_value_count(p, FEATURE_CANCEL) == 1;
     for (int k = 0; k < TROUBLES_MOST; k++) {
         const struct cross_trouble *c = &p->cancels[k];
         bool here = is_single || (c->step == s && c->manager == p->nodes[i].manager);
@@ -34,6 +35,10 @@ static void tally_node(const struct cross_run *run, uint32_t s, uint32_t i, stru
     t->called_cpu += n->kind == KIND_CPU && begins != 0;
     t->failed += result != 0 && result != (uint32_t)-GANTRY_ERR_CANCELLED;
     t->cancelled += result == (uint32_t)-GANTRY_ERR_CANCELLED;
+    const struct cross_trouble *refused = cross_fails(run->program, VALUE_REFUSED);
+    bool since = refused != NULL && (s >= refused->step || cross_has(run->program, VALUE_RUNS));
+    t->refused += since && result != 0 && atomic_load(&seen->failed_by) == 0 &&
+                  result != (uint32_t)-GANTRY_ERR_CANCELLED;
     tally_trouble(run->program, s, i, result, atomic_load(&seen->returned), t);
     t->stable_called += n->stable && begins != 0 && s != 0;
     t->independent += n->independent && (begins != 0 || (n->stable && result == 0));
@@ -111,7 +116,7 @@ static int64_t by_tasks(const struct tally *t, int value)
     case VALUE_BODY:
         return t->of[value];
     case VALUE_REFUSED:
-        return t->failed;
+        return t->refused;
     case VALUE_NO_CANCEL:
         return t->cancelled == 0;
     case VALUE_TWO_PARTITIONS:
@@ -164,7 +169,7 @@ static int64_t by_counters(const struct cross_run *run, int value)
         return atomic_load(&run->cycle_released);
     case VALUE_BRANCH:
     case VALUE_LOOP:
-        return atomic_load(&run->looped);
+        return atomic_load(&run->done[value]);
     case VALUE_BRACKET:
         return atomic_load(&run->finished_checks);
     case VALUE_TOGETHER:
@@ -222,9 +227,9 @@ void cross_effects(const struct cross_run *run, struct cross_effects *effects)
 {
     struct tally t = tally(run);
     *effects = (struct cross_effects){{0}};
-    for (int k = 0; k < 2 * FEATURES; k++) {
-        int f = k / 2, value = k % 2 == 0 ? run->program->value[f] : run->program->second[f];
-        if (value == NO_VALUE) {
+    for (int v = 0; v < VALUES; v++) {
+        int f = cross_values[v].feature, value = v;
+        if (!cross_has(run->program, v)) {
             continue;
         }
         if (f == FEATURE_STABLE && value != VALUE_UNSTABLE) { /* the run decides which of the two */

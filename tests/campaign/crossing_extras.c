@@ -52,6 +52,12 @@ static void make_cycle(struct cross_run *run, uint32_t m)
 
 /* ---- conditions ------------------------------------------------------------------------------ */
 
+/* Of two, managers have one and the other in turns. */
+static bool is_branch(const struct cross_program *p, uint32_t manager)
+{
+    return cross_has(p, VALUE_BRANCH) && (manager % 2 == 0 || !cross_has(p, VALUE_LOOP));
+}
+
 /* entry -> body (on the GPU) -> condition -> body again, or an end; a branch has no way back, but two ends.
  */
 static gantry_launch_result launch_body(gantry_launch *launch, void *arg)
@@ -61,7 +67,7 @@ static gantry_launch_result launch_body(gantry_launch *launch, void *arg)
         return GANTRY_LAUNCH_FAILED;
     }
     atomic_fetch_add(&e->bodies, 1);
-    atomic_fetch_add(&e->run->looped, 1);
+    atomic_fetch_add(&e->run->done[is_branch(e->run->program, e->manager) ? VALUE_BRANCH : VALUE_LOOP], 1);
     return GANTRY_LAUNCH_DONE;
 }
 
@@ -69,7 +75,7 @@ static gantry_status choose(gantry_task *task, void *arg)
 {
     struct cross_extra *e = arg;
     uint32_t round = atomic_fetch_add(&e->chosen, 1) + 1;
-    uint32_t index = cross_has(e->run->program, VALUE_BRANCH) ? e->rounds % 2 : round < e->rounds ? 0 : 1;
+    uint32_t index = is_branch(e->run->program, e->manager) ? e->rounds % 2 : round < e->rounds ? 0 : 1;
     if (round == e->rounds) {
         atomic_store(&e->chosen, 0); /* for the next step */
     }
@@ -97,7 +103,7 @@ static bool after(struct cross_run *run, gantry_task *task, gantry_task *before)
 static bool build_condition(struct cross_run *run, uint32_t m)
 {
     struct cross_extra *e = &run->extras[m];
-    bool branch = cross_has(run->program, VALUE_BRANCH);
+    bool branch = is_branch(run->program, m);
     gantry_task_desc entry = GANTRY_TASK_DESC_INIT, body = GANTRY_TASK_DESC_INIT,
                      condition = GANTRY_TASK_DESC_INIT, end = GANTRY_TASK_DESC_INIT;
     entry.kind = GANTRY_TASK_SYNC_POINT;
@@ -122,7 +128,7 @@ static bool build_condition(struct cross_run *run, uint32_t m)
 static void check_condition(struct cross_run *run, uint32_t step, uint32_t m, gantry_status stop)
 {
     struct cross_extra *e = &run->extras[m];
-    bool branch = cross_has(run->program, VALUE_BRANCH);
+    bool branch = is_branch(run->program, m);
     uint32_t bodies = atomic_exchange(&e->bodies, 0), first = atomic_exchange(&e->ended[0], 0);
     uint32_t second = atomic_exchange(&e->ended[1], 0), rounds = branch ? 1 : e->rounds;
     bool whole = (e->behind != NOBODY && (run->program->part[step] >> e->behind & 1) != 0) ||

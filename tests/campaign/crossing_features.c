@@ -50,27 +50,36 @@ bool cross_spins(int value)
     return value == VALUE_GPU_SPIN || value == VALUE_CPU_SPIN;
 }
 
+bool cross_is_slow(int value)
+{
+    return cross_spins(value) || value == VALUE_CANCEL_DEBT;
+}
+
 bool cross_are_dear(int a, int b)
 {
     int other = a == VALUE_CANCEL_DEBT ? b : b == VALUE_CANCEL_DEBT ? a : VALUES;
     return other != VALUES && (cross_spins(other) || other == VALUE_FAULT || other == VALUE_FORCED);
 }
 
-bool cross_is_double(int feature)
+int cross_most(int feature)
 {
     switch (feature) {
     case FEATURE_FAILURE:
     case FEATURE_CANCEL:
+        return TROUBLES_MOST;
     case FEATURE_FOREIGN:
+        return 1 + MORE;
     case FEATURE_COMPLETION:
+        return 3;
     case FEATURE_COPY:
-    case FEATURE_HEAP:
     case FEATURE_LIGHT:
     case FEATURE_CALLS:
+    case FEATURE_HEAP:
+    case FEATURE_CONDITION: /* of different managers */
     case FEATURE_BESIDE:
-        return true;
+        return 2;
     default:
-        return false;
+        return 1;
     }
 }
 
@@ -79,7 +88,10 @@ void cross_choice_init(struct cross_choice *choice)
     choice->dropped = 0;
     choice->never_spins = false;
     for (int f = 0; f < FEATURES; f++) {
-        choice->forced[f] = choice->second[f] = -1;
+        choice->forced[f] = -1;
+        for (int k = 0; k < MORE; k++) {
+            choice->more[f][k] = -1;
+        }
     }
 }
 
@@ -87,9 +99,14 @@ static bool goes(const struct cross_choice *choice, int value)
 {
     bool goes = cross_values[value].weight != 0 && !(choice->never_spins && cross_spins(value));
     for (int f = 0; f < FEATURES && goes; f++) {
-        int first = choice->forced[f], second = choice->second[f];
-        bool own = f == cross_values[value].feature;
-        goes = own || ((first < 0 || may_meet[value][first]) && (second < 0 || may_meet[value][second]));
+        int first = choice->forced[f];
+        if (f == cross_values[value].feature) {
+            continue;
+        }
+        goes = first < 0 || may_meet[value][first];
+        for (int k = 0; k < MORE && choice->more[f][k] >= 0; k++) {
+            goes = goes && may_meet[value][choice->more[f][k]];
+        }
     }
     return goes;
 }
@@ -99,25 +116,52 @@ bool cross_goes_with(const struct cross_choice *choice, int value)
     return choice->forced[cross_values[value].feature] < 0 && goes(choice, value);
 }
 
-/* Whom a refused call of the driver meets is not known, so it is the only failure; only one of those after
- * which nothing runs takes effect; and where a lack of memory aborts, each does. */
+/* Only one of those after which nothing runs, or may, takes effect; and where a lack of memory aborts, each
+ * does. */
 static bool are_alike(int a, int b)
 {
-    bool ends = (a == VALUE_FORCED || a == VALUE_FAULT) && (b == VALUE_FORCED || b == VALUE_FAULT);
+    bool ends = (a == VALUE_FORCED || a == VALUE_FAULT || a == VALUE_REFUSED) &&
+                (b == VALUE_FORCED || b == VALUE_FAULT || b == VALUE_REFUSED);
     bool lacks = (a == VALUE_ABORT || a == VALUE_MEMORY_OUT) && (b == VALUE_ABORT || b == VALUE_MEMORY_OUT);
-    return a == VALUE_REFUSED || b == VALUE_REFUSED || ends || lacks;
+    return ends || lacks;
+}
+
+static bool is_slow(const struct cross_choice *choice)
+{
+    bool slow = cross_is_slow(choice->forced[FEATURE_GPU_WAIT]) ||
+                cross_is_slow(choice->forced[FEATURE_CPU_WAIT]) ||
+                cross_is_slow(choice->forced[FEATURE_CANCEL]);
+    for (int k = 0; k < MORE; k++) {
+        slow = slow || cross_is_slow(choice->more[FEATURE_CANCEL][k]);
+    }
+    return slow;
+}
+
+static bool has_room(const struct cross_choice *choice, int value)
+{
+    int feature = cross_values[value].feature, count = 1, first = choice->forced[feature];
+    bool room = first > cross_features[feature].first && value != first && !are_alike(first, value);
+    for (int k = 0; k < MORE && choice->more[feature][k] >= 0; k++) {
+        int other = choice->more[feature][k];
+        room = room && value != other && !are_alike(other, value);
+        count++;
+    }
+    bool trouble = feature == FEATURE_FAILURE || feature == FEATURE_CANCEL;
+    int managers = choice->forced[FEATURE_MANAGERS];
+    room = room && (feature != FEATURE_CONDITION || managers == VALUE_TWO_MANAGERS ||
+                    managers == VALUE_THREE_MANAGERS);
+    bool slow = trouble && (is_slow(choice) || cross_is_slow(value));
+    return room && count < (slow ? 2 : cross_most(feature));
 }
 
 /* Steps of their own are what two failures, or two cancels, need. */
-bool cross_goes_second(const struct cross_choice *choice, int value)
+bool cross_goes_beside(const struct cross_choice *choice, int value)
 {
-    int feature = cross_values[value].feature, first = choice->forced[feature];
+    int feature = cross_values[value].feature;
     int graph = choice->forced[FEATURE_GRAPH], steps = choice->forced[FEATURE_STEPS];
     bool trouble = feature == FEATURE_FAILURE || feature == FEATURE_CANCEL;
-    return cross_is_double(feature) && choice->second[feature] < 0 && first > cross_features[feature].first &&
-           value != cross_features[feature].first && value != first && goes(choice, value) &&
-           (!trouble || (graph >= 0 && graph != VALUE_RUNS && steps == VALUE_STEPS)) &&
-           !are_alike(first, value);
+    return value != cross_features[feature].first && has_room(choice, value) && goes(choice, value) &&
+           (!trouble || (graph >= 0 && graph != VALUE_RUNS && steps == VALUE_STEPS));
 }
 
 bool cross_may_meet(int a, int b)

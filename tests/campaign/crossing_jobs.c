@@ -26,7 +26,8 @@ enum {
     LIFE =
         4000, /* programs of a process: each context leaves jemalloc some address space, and tables for it */
     SHRINK_DEADLINE = 6,
-    SPINNERS = 6 /* threads of a program that spin, or so */
+    SPINNERS = 6,     /* threads of a program that spin, or so */
+    PAIRS_OF_ONE = 16 /* pairs that are missing for which a process is kept from spinning */
 };
 
 static struct cross_run run;
@@ -46,10 +47,10 @@ void cross_print_repetition(const struct cross_slot *slot, FILE *file)
     fprintf(file, "repeat with --seed %llu%s", (unsigned long long)slot->seed,
             cross_everything ? " --everything" : "");
     for (int f = 0; f < FEATURES; f++) {
-        const int values[] = {slot->choice.forced[f], slot->choice.second[f]};
-        for (int k = 0; k < 2; k++) {
-            if (values[k] >= 0) {
-                fprintf(file, "%s%s=%s", comma, cross_features[f].name, cross_values[values[k]].name);
+        for (int k = 0; k <= MORE; k++) {
+            int value = k == 0 ? slot->choice.forced[f] : slot->choice.more[f][k - 1];
+            if (value >= 0) {
+                fprintf(file, "%s%s=%s", comma, cross_features[f].name, cross_values[value].name);
                 comma = ",";
             }
         }
@@ -154,7 +155,7 @@ static void begin(struct cross_slot *slot)
 }
 
 /* Threads that spin cost the less the fewer of them there are at the same time: on few processors a single
- * process has them, for as long as something is wanted of them, and all when nothing else is wanted. */
+ * process has them, for as long as something is wanted of them, and more do the less else is wanted. */
 static enum cross_spin may_spin(const struct cross_shared *shared, const struct cross_slot *slot)
 {
     uint64_t processors = cross_processors(), number = (uint64_t)(slot - shared->slots);
@@ -162,8 +163,11 @@ static enum cross_spin may_spin(const struct cross_shared *shared, const struct 
     if (shared->settings.jobs == 1 || processors >= shared->settings.jobs * SPINNERS) {
         return CROSS_MAY_SPIN;
     }
-    bool spins = number < (who > 0 ? who : 1) ||
-                 (!atomic_load(&shared->is_over) && !cross_matrix_wants_calm(&shared->matrix));
+    who = who > 0 ? who : 1;
+    uint32_t calm =
+        cross_matrix_missing_calm(&shared->matrix, (uint32_t)shared->settings.jobs * PAIRS_OF_ONE);
+    bool spins = number < who ||
+                 (!atomic_load(&shared->is_over) && number >= who + (calm + PAIRS_OF_ONE - 1) / PAIRS_OF_ONE);
     return spins ? CROSS_SPINS_FIRST : CROSS_NEVER_SPINS;
 }
 

@@ -38,7 +38,7 @@ static int list_values(const struct cross_program *program, int *values)
 
 static void count_plan(struct cross_matrix *matrix, const struct cross_program *program)
 {
-    int values[2 * FEATURES], count = list_values(program, values);
+    int values[VALUES], count = list_values(program, values);
     for (int a = 0; a < count; a++) {
         add_relaxed(&matrix->planned[values[a]]);
         for (int b = a + 1; b < count; b++) {
@@ -50,9 +50,9 @@ static void count_plan(struct cross_matrix *matrix, const struct cross_program *
 void cross_matrix_count(struct cross_matrix *matrix, const struct cross_program *program,
                         const struct cross_effects *effects)
 {
-    int values[2 * FEATURES], count = 0;
+    int values[VALUES], count = 0;
     count_plan(matrix, program);
-    for (int v = 0; v < VALUES && count < 2 * FEATURES; v++) {
+    for (int v = 0; v < VALUES; v++) {
         if (has(effects, v)) {
             values[count++] = v;
             add_relaxed(&matrix->single[v]);
@@ -173,17 +173,16 @@ uint32_t cross_matrix_never(const struct cross_matrix *matrix, uint32_t tried, F
     return never;
 }
 
-bool cross_matrix_wants_calm(const struct cross_matrix *matrix)
+uint32_t cross_matrix_missing_calm(const struct cross_matrix *matrix, uint32_t most)
 {
-    for (int a = 0; a < VALUES; a++) {
+    uint32_t missing = 0;
+    for (int a = 0; a < VALUES && missing < most; a++) {
         for (int b = a + 1; b < VALUES && !cross_spins(a); b++) {
-            if (!cross_spins(b) && cross_may_meet(a, b) &&
-                cross_matrix_met(matrix, a, b) < cross_matrix_least(matrix, a, b)) {
-                return true;
-            }
+            missing += !cross_spins(b) && cross_may_meet(a, b) &&
+                       cross_matrix_met(matrix, a, b) < cross_matrix_least(matrix, a, b);
         }
     }
-    return false;
+    return missing;
 }
 
 uint32_t cross_matrix_unexpected(const struct cross_matrix *matrix, FILE *file)

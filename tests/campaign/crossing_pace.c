@@ -1,4 +1,5 @@
-/* What makes many programs a second: threads that cost little, and turns for those that spin. */
+/* What makes many programs a second: threads that cost little, turns for those that spin, and one processor
+ * for all of these. */
 #include "tests/campaign/crossing.h"
 
 #include <malloc.h>
@@ -15,7 +16,8 @@ enum {
     STACK = 256 << 10, /* glibc keeps 40 MiB of stacks for the next threads: more than a program has */
     ARENAS = 2,        /* of malloc(); one per thread has to be mapped again in each program */
     TURN_NS = 100000,
-    ENOUGH_PROCESSORS = 12 /* one for each thread that spins */
+    ENOUGH_PROCESSORS = 12, /* one for each thread that spins */
+    ABOUT_PLACE = 6000
 };
 
 static struct {
@@ -23,6 +25,9 @@ static struct {
     pthread_cond_t change;
     atomic_bool on;
 } beat = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false};
+
+static cpu_set_t place; /* of the program's first thread, when it keeps to one processor */
+static bool has_place;
 
 /* How long the calling thread, and those that it makes from now on, keep a processor that others want.  Linux
  * before 6.12 has one length for all; then nothing is lost but time. */
@@ -107,6 +112,27 @@ void cross_pace_open(void)
     }
 }
 
+/* While nothing happens, threads that spin take up all processors that they may use; on one of them they, and
+ * those that they wait for, take turns.  One program in four has all of them: there they run at the same
+ * time. */
+static void keep_to_one(const struct cross_program *program)
+{
+    cpu_set_t all, one;
+    if (cross_pick(program, ABOUT_PLACE, 0, 4) == 0 || sched_getaffinity(0, sizeof(all), &all) != 0) {
+        return;
+    }
+    size_t wanted = (size_t)getpid() % (size_t)CPU_COUNT(&all), cpu = 0;
+    while (!CPU_ISSET(cpu, &all) || wanted-- > 0) {
+        cpu++;
+    }
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    if (sched_setaffinity(0, sizeof(one), &one) == 0) { /* also of the threads that it makes */
+        place = all;
+        has_place = true;
+    }
+}
+
 void cross_pace_begin(const struct cross_program *program)
 {
     if (!(cross_has(program, VALUE_GPU_SPIN) || cross_has(program, VALUE_CPU_SPIN)) || cross_is_device() ||
@@ -114,6 +140,7 @@ void cross_pace_begin(const struct cross_program *program)
         return;
     }
     begin_beat();
+    keep_to_one(program);
     set_turn(TURN_NS);
     pthread_mutex_lock(&beat.lock);
     atomic_store(&beat.on, true);
@@ -125,5 +152,9 @@ void cross_pace_end(void)
 {
     if (atomic_exchange(&beat.on, false)) {
         set_turn(0);
+    }
+    if (has_place) {
+        (void)sched_setaffinity(0, sizeof(place), &place);
+        has_place = false;
     }
 }

@@ -2,7 +2,7 @@
  * run triples, are counted where they took effect; those that met least so far decide. */
 #include "tests/campaign/crossing.h"
 
-enum { TRIES = 400, LEARNS = 4 };
+enum { TRIES = 2000, LEARNS = 4 };
 
 static uint64_t next_random(uint64_t *random)
 {
@@ -22,23 +22,34 @@ static uint64_t wanted(const struct cross_matrix *matrix, int a, int b)
 
 void cross_force(struct cross_choice *choice, int value)
 {
-    int f = cross_values[value].feature;
-    bool second = choice->forced[f] >= 0 && choice->forced[f] != value && cross_is_double(f);
-    *(second ? &choice->second[f] : &choice->forced[f]) = value;
+    int f = cross_values[value].feature, *place = &choice->forced[f];
+    for (int k = 0; k + 1 < cross_most(f) && *place >= 0 && *place != value; k++) {
+        place = &choice->more[f][k];
+    }
+    *place = value;
 }
 
-/* Of a few pairs at random the one that met least.  One that is planned again and again and hardly ever takes
- * effect steps back, so that others get their turn. */
+/* How much a pair is wanted as the first of a program: one that is planned again and again and hardly ever
+ * takes effect steps back, so that others get their turn. */
+static uint64_t rank(const struct cross_matrix *matrix, const struct cross_choice *choice, int a, int b)
+{
+    uint64_t tried = atomic_load_explicit(&matrix->tried[a][b], memory_order_relaxed);
+    bool fits = cross_may_meet(a, b) && cross_goes_with(choice, a) && cross_goes_with(choice, b);
+    return fits ? WHOLE * wanted(matrix, a, b) / (1 + tried / 16) : 0;
+}
+
+/* Of a few pairs at random the one that met least; where only a few are wanted any more, of all pairs. */
 static void force_pair(struct cross_matrix *matrix, struct cross_choice *choice, uint64_t *random)
 {
     uint64_t highest = 0;
     int a = 0, b = 0;
-    for (int i = 0; i < TRIES; i++) {
-        int v = (int)(next_random(random) % VALUES), w = (int)(next_random(random) % VALUES);
-        uint64_t tried = atomic_load_explicit(&matrix->tried[v][w], memory_order_relaxed);
-        uint64_t rank = cross_may_meet(v, w) ? wanted(matrix, v, w) / (1 + tried / 16) : 0;
-        if (rank > highest && cross_goes_with(choice, v) && cross_goes_with(choice, w)) {
-            highest = rank;
+    for (int i = 0; i < TRIES + VALUES * VALUES && (i < TRIES || highest == 0 || i > TRIES); i++) {
+        int v = i < TRIES ? (int)(next_random(random) % VALUES) : (i - TRIES) / VALUES;
+        int w = i < TRIES ? (int)(next_random(random) % VALUES) : (i - TRIES) % VALUES;
+        uint64_t is = rank(matrix, choice, v, w);
+        is += is * (next_random(random) & 255) / 256;
+        if (is > highest) {
+            highest = is;
             a = v;
             b = w;
         }
@@ -96,12 +107,14 @@ static uint64_t gain(const struct cross_matrix *matrix, const struct cross_choic
 {
     uint64_t sum = 0;
     for (int f = 0; f < FEATURES; f++) {
-        int other = choice->forced[f], second = choice->second[f];
+        int other = choice->forced[f];
         if (other < 0 || f == cross_values[value].feature) {
             continue;
         }
-        sum += second >= 0 ? wanted(matrix, value, second) * rate(matrix, value, second) / 256 : 0;
         sum += wanted(matrix, value, other) * rate(matrix, value, other) / 256;
+        for (int k = 0; k < MORE && choice->more[f][k] >= 0; k++) {
+            sum += wanted(matrix, value, choice->more[f][k]) * rate(matrix, value, choice->more[f][k]) / 256;
+        }
         for (int g = f + 1; g < FEATURES && matrix->least_triples != 0; g++) {
             sum += choice->forced[g] >= 0 && is_missing(matrix, value, other, choice->forced[g]) ? 100 : 0;
         }
@@ -109,31 +122,62 @@ static uint64_t gain(const struct cross_matrix *matrix, const struct cross_choic
     return sum;
 }
 
-/* Another value of a feature that may have two, when something is still wanted of its meetings. */
-static void force_second(const struct cross_matrix *matrix, struct cross_choice *choice, int feature)
+static bool has_debt(const struct cross_choice *choice)
 {
-    const struct cross_feature *f = &cross_features[feature];
-    uint64_t most = 0;
-    int best = -1;
-    for (int v = f->first; v < f->first + f->count; v++) {
-        uint64_t sum = cross_goes_second(choice, v) ? gain(matrix, choice, v) : 0;
-        best = sum > most ? v : best;
-        most = sum > most ? sum : most;
+    bool has = choice->forced[FEATURE_CANCEL] == VALUE_CANCEL_DEBT;
+    for (int k = 0; k < MORE; k++) {
+        has = has || choice->more[FEATURE_CANCEL][k] == VALUE_CANCEL_DEBT;
     }
-    if (best >= 0) {
-        cross_force(choice, best);
-    }
+    return has;
 }
 
-/* It makes more threads that spin, and has met them often enough. */
+/* It makes more threads that spin, or has them spin for the length of a debt, and has met them often enough.
+ */
 static bool spins_enough(const struct cross_matrix *matrix, const struct cross_choice *choice, int value)
 {
     int cpu = choice->forced[FEATURE_CPU_WAIT], gpu = choice->forced[FEATURE_GPU_WAIT];
     bool workers = value == VALUE_TWO_WORKERS || value == VALUE_FOUR_WORKERS;
     bool others = value == VALUE_TWO_LAUNCHERS || value == VALUE_FOUR_LAUNCHERS ||
                   value == VALUE_TWO_PARTITIONS || value == VALUE_BORROWING;
-    return (workers && cpu == VALUE_CPU_SPIN && wanted(matrix, value, cpu) == 0) ||
-           (others && gpu == VALUE_GPU_SPIN && wanted(matrix, value, gpu) == 0);
+    bool both = cross_spins(value), debt = value == VALUE_CANCEL_DEBT;
+    return ((workers || both || debt) && cpu == VALUE_CPU_SPIN && wanted(matrix, value, cpu) == 0) ||
+           ((others || both || debt) && gpu == VALUE_GPU_SPIN && wanted(matrix, value, gpu) == 0) ||
+           (both && has_debt(choice) && wanted(matrix, value, VALUE_CANCEL_DEBT) == 0);
+}
+
+/* How much of a processor, or of time, a program takes with the value, in quarters of what it takes without.
+ */
+static uint64_t cost(int value)
+{
+    switch (value) {
+    case VALUE_GPU_SPIN:
+    case VALUE_CPU_SPIN:
+    case VALUE_GPU_YIELD:
+        return 12;
+    case VALUE_CPU_YIELD:
+        return 8;
+    case VALUE_CANCEL_DEBT:
+        return 16;
+    default:
+        return 4;
+    }
+}
+
+/* One more value of a feature that may have several, when something is still wanted of its meetings. */
+static void force_another(const struct cross_matrix *matrix, struct cross_choice *choice, int feature)
+{
+    const struct cross_feature *f = &cross_features[feature];
+    uint64_t most = 0;
+    int best = -1;
+    for (int v = f->first; v < f->first + f->count; v++) {
+        bool fits = cross_goes_beside(choice, v) && !spins_enough(matrix, choice, v);
+        uint64_t sum = fits ? 4 * gain(matrix, choice, v) / cost(v) : 0;
+        best = sum > most ? v : best;
+        most = sum > most ? sum : most;
+    }
+    if (best >= 0) {
+        cross_force(choice, best);
+    }
 }
 
 static void force_unless(struct cross_choice *choice, int value)
@@ -166,21 +210,6 @@ static void make_room(const struct cross_matrix *matrix, struct cross_choice *ch
     force_unless(choice, VALUE_STEPS);
     for (uint64_t i = 0; i < GRAPHS; i++) {
         force_unless(choice, graphs[(first + i) % GRAPHS]);
-    }
-}
-
-/* How much of a processor a program takes with the value, in quarters of what it takes without. */
-static uint64_t cost(int value)
-{
-    switch (value) {
-    case VALUE_GPU_SPIN:
-    case VALUE_CPU_SPIN:
-    case VALUE_GPU_YIELD:
-        return 12;
-    case VALUE_CPU_YIELD:
-        return 8;
-    default:
-        return 4;
     }
 }
 
@@ -220,10 +249,45 @@ static void force_spin(const struct cross_matrix *matrix, struct cross_choice *c
     }
 }
 
+/* What each value gains more now that `forced` is. */
+static void add_gains(const struct cross_matrix *matrix, const struct cross_choice *choice, int forced,
+                      uint64_t *gains)
+{
+    int feature = cross_values[forced].feature;
+    for (int v = 0; v < VALUES; v++) {
+        if (cross_values[v].feature == feature || choice->forced[cross_values[v].feature] >= 0) {
+            continue;
+        }
+        gains[v] += wanted(matrix, v, forced) * rate(matrix, v, forced) / 256;
+        for (int g = 0; g < FEATURES && matrix->least_triples != 0; g++) {
+            bool other = g != feature && choice->forced[g] >= 0;
+            gains[v] += other && is_missing(matrix, v, forced, choice->forced[g]) ? 100 : 0;
+        }
+    }
+}
+
+/* The value that gains most of those that go with what is forced, of a feature that has none yet. */
+static int best_of_all(const struct cross_matrix *matrix, const struct cross_choice *choice,
+                       const uint64_t *gains, uint64_t *random)
+{
+    uint64_t most = 0;
+    int best = -1;
+    for (int v = 0; v < VALUES; v++) {
+        bool fits = cross_goes_with(choice, v) && !spins_enough(matrix, choice, v);
+        uint64_t sum = fits ? gains[v] : 0;
+        sum += sum * (next_random(random) & 255) / 512; /* not always the same one first */
+        sum = 4 * sum / cost(v);
+        best = sum > most ? v : best;
+        most = sum > most ? sum : most;
+    }
+    return best;
+}
+
 void cross_plan(struct cross_matrix *matrix, uint64_t number, enum cross_spin spin,
                 struct cross_choice *choice)
 {
     int order[FEATURES];
+    uint64_t gains[VALUES];
     uint64_t random = (number + 1) * UINT64_C(0x9e3779b97f4a7c15);
     choice->never_spins = spin == CROSS_NEVER_SPINS;
     if (spin == CROSS_SPINS_FIRST) {
@@ -239,34 +303,19 @@ void cross_plan(struct cross_matrix *matrix, uint64_t number, enum cross_spin sp
         order[f] = order[at];
         order[at] = f;
     }
-    for (int k = 0; k < FEATURES;
-         k++) { /* the one that excludes most comes first, else its values come off badly */
-        if (order[k] == FEATURE_GRAPH) {
-            order[k] = order[0];
-            order[0] = FEATURE_GRAPH;
-        }
+    for (int v = 0; v < VALUES; v++) {
+        gains[v] = gain(matrix, choice, v);
     }
-    for (int k = 0; k < FEATURES; k++) {
-        const struct cross_feature *feature = &cross_features[order[k]];
-        uint64_t most = 0;
-        int best = -1;
-        for (int v = feature->first; v < feature->first + feature->count; v++) {
-            bool fits = cross_goes_with(choice, v) && !spins_enough(matrix, choice, v);
-            uint64_t sum = fits ? gain(matrix, choice, v) : 0;
-            sum += sum * (next_random(&random) & 255) / 512; /* not always the same one first */
-            sum = 4 * sum / cost(v);
-            if (sum > most) {
-                most = sum;
-                best = v;
-            }
-        }
+    for (int best = 0; best >= 0;) {
+        best = best_of_all(matrix, choice, gains, &random);
         if (best >= 0) {
             cross_force(choice, best);
+            add_gains(matrix, choice, best, gains);
         }
     }
     make_room(matrix, choice, &random);
-    for (int k = 0; k < FEATURES; k++) {
-        force_second(matrix, choice, order[k]);
+    for (int k = 0; k < MORE * FEATURES; k++) {
+        force_another(matrix, choice, order[k % FEATURES]);
     }
     if (choice->never_spins) { /* nor by chance */
         force_wait(choice, FEATURE_CPU_WAIT, &random);

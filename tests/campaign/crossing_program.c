@@ -51,10 +51,11 @@ static bool value_fits(const struct cross_program *program, int value, int featu
             return false;
         }
     }
-    for (int f = 0; f < FEATURES; f++) { /* second values are said */
-        int second = program->second[f];
-        if (second != NO_VALUE && f != cross_values[value].feature && !cross_may_meet(value, second)) {
-            return false;
+    for (int f = 0; f < FEATURES; f++) { /* further values are said */
+        for (int k = 0; k < MORE && program->more[f][k] != NO_VALUE; k++) {
+            if (f != cross_values[value].feature && !cross_may_meet(value, program->more[f][k])) {
+                return false;
+            }
         }
     }
     return true;
@@ -103,7 +104,9 @@ static bool draw_values(struct cross_program *p, const struct cross_choice *choi
 {
     bool fixed[FEATURES] = {false};
     for (int f = 0; f < FEATURES; f++) {
-        p->second[f] = (uint8_t)(choice->second[f] >= 0 ? choice->second[f] : NO_VALUE);
+        for (int k = 0; k < MORE; k++) {
+            p->more[f][k] = (uint8_t)(choice->more[f][k] >= 0 ? choice->more[f][k] : NO_VALUE);
+        }
     }
     for (uint32_t attempt = 0; attempt < 20; attempt++) {
         for (int f = 0; f < FEATURES; f++) {
@@ -252,22 +255,30 @@ bool cross_stays_plain(const struct cross_program *p, uint32_t node)
 
 /* ---- what the nodes do ----------------------------------------------------------------------- */
 
-/* The value that the feature has at a node. */
-static uint8_t one_of(const struct cross_program *p, int feature, uint32_t i)
+/* The value that the feature has at the next node that has one: in turns, so that each comes off. */
+static uint8_t one_of(const struct cross_program *p, int feature, uint32_t turn)
 {
-    bool second = p->second[feature] != NO_VALUE &&
-                  cross_pick(p, ABOUT_SECOND, (uint32_t)feature * NODES_MOST + i, 2) == 0;
-    return second ? p->second[feature] : p->value[feature];
+    uint32_t count = cross_value_count(p, feature),
+             k = (cross_pick(p, ABOUT_SECOND, (uint32_t)feature, count) + turn) % count;
+    return k == 0 ? p->value[feature] : p->more[feature][k - 1];
 }
 
-static void draw_calls(const struct cross_program *p, struct cross_node *node, uint32_t i)
+static uint8_t next_of(struct cross_program *p, int feature)
+{
+    return one_of(p, feature, p->drawn[feature]++);
+}
+
+static void draw_calls(struct cross_program *p, struct cross_node *node, uint32_t i)
 {
     node->calls = 1;
-    uint8_t value = one_of(p, FEATURE_CALLS, i);
-    if (value == VALUE_CALLS && cross_pick(p, ABOUT_CALLS, i, 2) == 0) {
+    if (cross_pick(p, ABOUT_CALLS, i, 2) != 0) {
+        return;
+    }
+    uint8_t value = next_of(p, FEATURE_CALLS);
+    if (value == VALUE_CALLS) {
         node->calls = (uint8_t)(2 + cross_pick(p, ABOUT_CALLS, i + 100, CALLS_MOST - 1));
     }
-    if (value == VALUE_AGAIN && cross_pick(p, ABOUT_CALLS, i, 3) == 0) {
+    if (value == VALUE_AGAIN) {
         node->idle = (uint8_t)(1 + cross_pick(p, ABOUT_CALLS, i + 200, 30));
     }
 }
@@ -278,7 +289,7 @@ static bool burns(const struct cross_program *p)
     return is_dear(p) || cross_has(p, VALUE_GPU_YIELD) || cross_has(p, VALUE_CPU_YIELD);
 }
 
-static void draw_gpu(const struct cross_program *p, struct cross_node *node, uint32_t i)
+static void draw_gpu(struct cross_program *p, struct cross_node *node, uint32_t i)
 {
     static const uint32_t pauses_us[] = {0, 0, 0, 0, 0, 0, 10, 40, 150, 800};
     node->pause_ns = 1000 * pauses_us[cross_pick(p, ABOUT_PAUSE, i, burns(p) ? 8 : 10)];
@@ -292,15 +303,16 @@ static void draw_gpu(const struct cross_program *p, struct cross_node *node, uin
     uint32_t one_in = cross_has(p, VALUE_REPLAYED) ? 2 : 3; /* there fewer are asked */
     bool copies = cross_pick(p, ABOUT_FLAGS, i + 100, 2) == 0,
          has_block = !plain && cross_pick(p, ABOUT_FLAGS, i + 300, one_in) == 0;
-    uint8_t foreign = one_of(p, FEATURE_FOREIGN, i);
+    uint8_t foreign = VALUE_NO_FOREIGN;
+    if (cross_pick(p, ABOUT_FLAGS, i + 200, cross_value_count(p, FEATURE_FOREIGN) > 1 ? 2 : one_in) == 0) {
+        foreign = next_of(p, FEATURE_FOREIGN);
+    }
     bool leaves = foreign == VALUE_UNJOINED || foreign == VALUE_RAW_BATCH || foreign == VALUE_RAW_ALLOC ||
                   foreign == VALUE_LEAVE;
-    bool calls =
-        foreign != VALUE_NO_FOREIGN && !(plain && leaves) &&
-        cross_pick(p, ABOUT_FLAGS, i + 200, p->second[FEATURE_FOREIGN] != NO_VALUE ? 2 : one_in) == 0;
+    bool calls = foreign != VALUE_NO_FOREIGN && !(plain && leaves);
     node->foreign = calls ? foreign : VALUE_NO_FOREIGN;
-    node->heap = has_block ? one_of(p, FEATURE_HEAP, i) : VALUE_NO_HEAP;
-    node->copies = copies && !calls ? one_of(p, FEATURE_COPY, i) : VALUE_NO_COPY;
+    node->heap = has_block ? next_of(p, FEATURE_HEAP) : VALUE_NO_HEAP;
+    node->copies = copies && !calls ? next_of(p, FEATURE_COPY) : VALUE_NO_COPY;
     node->asks = cross_has(p, VALUE_SYNC_POINT) && !plain && cross_pick(p, ABOUT_FLAGS, i + 400, one_in) == 0;
     node->apart = (node->heap != VALUE_NO_HEAP || node->asks || (calls && leaves)) &&
                   (cross_has(p, VALUE_REPLAYED) || cross_pick(p, ABOUT_FLAGS, 99, 2) == 0);
@@ -311,10 +323,9 @@ static void draw_gpu(const struct cross_program *p, struct cross_node *node, uin
 
 /* Who is told by a completion: a node that comes directly after (so it fails with the task), or one that
  * waits for nothing else: a witness. */
-static void draw_tells(struct cross_program *p, uint32_t i)
+static void draw_tells_so(struct cross_program *p, uint32_t i, uint8_t value)
 {
     struct cross_node *node = &p->nodes[i];
-    uint8_t value = one_of(p, FEATURE_COMPLETION, i);
     bool witness = value == VALUE_WITNESS || value == VALUE_ACROSS;
     bool plain = value == VALUE_ACROSS && cross_stays_plain(p, i);
     if (cross_has(p, VALUE_NO_COMPLETION) || node->dropped || !cross_is_gpu(node) || plain) {
@@ -350,6 +361,18 @@ static void draw_tells(struct cross_program *p, uint32_t i)
     }
 }
 
+/* In the way whose turn it is, else in another one. */
+static void draw_tells(struct cross_program *p, uint32_t i)
+{
+    uint32_t count = cross_value_count(p, FEATURE_COMPLETION), turn = p->drawn[FEATURE_COMPLETION];
+    for (uint32_t k = 0; k < count && p->nodes[i].tells == NOBODY; k++) {
+        draw_tells_so(p, i, one_of(p, FEATURE_COMPLETION, turn + k));
+    }
+    if (p->nodes[i].tells != NOBODY) {
+        p->drawn[FEATURE_COMPLETION]++;
+    }
+}
+
 static void draw_cpu(struct cross_program *p, uint32_t i)
 {
     struct cross_node *node = &p->nodes[i];
@@ -360,7 +383,7 @@ static void draw_cpu(struct cross_program *p, uint32_t i)
         const struct cross_node *next = &p->nodes[other];
         for (uint32_t k = 0; k < next->pred_count && !next->dropped; k++) {
             if (next->preds[k] == i) {
-                node->light_value = one_of(p, FEATURE_LIGHT, i);
+                node->light_value = next_of(p, FEATURE_LIGHT);
                 node->light = 1 + (uint8_t)cross_pick(p, ABOUT_LIGHT, i + 100, 3);
                 node->continuation = (uint8_t)other;
                 return;
@@ -504,26 +527,24 @@ static uint32_t pick_root(const struct cross_program *p, uint32_t about, uint64_
     return root;
 }
 
-static bool has_second_trouble(const struct cross_program *p)
-{
-    return p->second[FEATURE_FAILURE] != NO_VALUE || p->second[FEATURE_CANCEL] != NO_VALUE;
-}
-
 static void draw_steps(struct cross_program *p)
 {
     p->steps = cross_has(p, VALUE_ONE_STEP) ? 1 : 2 + cross_pick(p, ABOUT_STEPS, 0, STEPS_MOST - 3);
-    if (cross_has(p, VALUE_REPLAYED)) {
-        p->steps =
-            cross_has(p, VALUE_AUTO) ? STEPS_MOST : STEPS_MOST - 2; /* which tries the other way, too */
-    } else if (has_second_trouble(p)) { /* each in a step of its own, if there are as many */
-        p->steps = is_dear(p) ? 2 : STEPS_MOST - 2;
-    } else if (p->steps > 2 && is_dear(p)) {
+    bool slow =
+        is_dear(p) || cross_has(p, VALUE_CANCEL_DEBT); /* where each kernel is paid for a hundredfold */
+    uint32_t troubles = cross_trouble_steps(p, p->manager_count > 1 && slow);
+    if (cross_has(p, VALUE_REPLAYED)) { /* automatic submission tries the other way, too */
+        p->steps = cross_has(p, VALUE_AUTO) || troubles > 4 ? STEPS_MOST : 2 + (troubles > 2 ? troubles : 2);
+    } else if (troubles > 0) {
+        p->steps = troubles > 1 ? troubles : 2;
+    } else if (p->steps > 2 && slow) {
         p->steps = 2;
     }
     for (uint32_t s = 0; s < p->steps; s++) {
         for (uint32_t m = 0; m < p->manager_count; m++) {
             uint64_t all = nodes_of(p, m);
-            bool whole = cross_has(p, VALUE_REPLAYED) && s != 0 && s + 1 != p->steps; /* what runs again is */
+            bool last = s + 1 == p->steps, debt = last && cross_has(p, VALUE_CANCEL_DEBT);
+            bool whole = debt || (cross_has(p, VALUE_REPLAYED) && s != 0 && !last); /* what runs again is */
             uint32_t root = pick_root(p, s * 10 + m, all);
             p->roots[s][m] = NOBODY;
             if (cross_has(p, VALUE_PARTS) && !whole && (all >> root & 1) != 0 &&
@@ -608,8 +629,8 @@ void cross_program_print(const struct cross_program *program, FILE *file)
         if (program->value[f] != cross_features[f].first) {
             fprintf(file, " %s=%s", cross_features[f].name, cross_values[program->value[f]].name);
         }
-        if (program->second[f] != NO_VALUE) {
-            fprintf(file, " %s=%s", cross_features[f].name, cross_values[program->second[f]].name);
+        for (int k = 0; k < MORE && program->more[f][k] != NO_VALUE; k++) {
+            fprintf(file, " %s=%s", cross_features[f].name, cross_values[program->more[f][k]].name);
         }
     }
     fprintf(file, "\n");

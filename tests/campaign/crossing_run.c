@@ -221,17 +221,25 @@ static void let_go(struct cross_run *run, uint32_t step)
 
 static void break_driver(const struct cross_program *p, uint32_t step)
 {
-    static const char *const functions[] = {"cuLaunchKernel", "cuLaunchKernel",    "cuEventRecord",
-                                            "cuMemcpyAsync",  "cuStreamWaitEvent", "cuStreamEndCapture",
-                                            "cuGraphLaunch"}; /* the last two: in graphs */
+    /* Most often one that each step calls.  The first one takes copies; the last ones, from GRAPHS_FROM on,
+     * graphs, and those from AGAIN_FROM on are for work that is launched again. */
+    enum { COPIES = 1, GRAPHS_FROM = 9, AGAIN_FROM = 12, FUNCTIONS = 16 };
+    static const char *const functions[FUNCTIONS] = {
+        "cuMemcpyAsync",  "cuEventRecord",  "cuStreamWaitEvent",  "cuLaunchKernel",
+        "cuLaunchKernel", "cuLaunchKernel", "cuLaunchKernel",     "cuLaunchKernel",
+        "cuLaunchKernel", "cuLaunchKernel", "cuStreamEndCapture", "cuGraphLaunch",
+        "cuGraphLaunch",  "cuGraphLaunch",  "cuGraphLaunch",      "cuGraphLaunch"};
     const struct cross_trouble *refused = cross_fails(p, VALUE_REFUSED), *fault = cross_fails(p, VALUE_FAULT);
     if (cross_is_device()) {
         return;
     }
     if (refused != NULL && refused->step == step) {
-        uint32_t which = cross_pick(p, ABOUT_DRIVER, 0, cross_has(p, VALUE_STREAMS) ? 5 : 7);
-        uint32_t most = which < 2 ? 4 : 2;
-        (void)cross_emu.fail(functions[which], 1 + cross_pick(p, ABOUT_DRIVER, 1, most), 2, GANTRY_EMU_ONCE);
+        uint32_t end = cross_has(p, VALUE_STREAMS)    ? GRAPHS_FROM
+                       : cross_has(p, VALUE_REPLAYED) ? FUNCTIONS
+                                                      : AGAIN_FROM;
+        uint32_t from = cross_has(p, VALUE_ENGINE) || cross_has(p, VALUE_RAW_COPY) ? 0 : COPIES;
+        uint32_t which = from + cross_pick(p, ABOUT_DRIVER, 0, end - from);
+        (void)cross_emu.fail(functions[which], 1 + cross_pick(p, ABOUT_DRIVER, 1, 2), 2, GANTRY_EMU_ONCE);
     } else if (fault != NULL && fault->step == step && !cross_beside_breaks(p)) {
         (void)cross_emu.fail_kernel(1 + cross_pick(p, ABOUT_DRIVER, 2, 4), CROSS_FAULT, GANTRY_EMU_ONCE);
     }

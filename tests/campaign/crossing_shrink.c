@@ -10,15 +10,28 @@ static bool excludes(int a, int b)
     return a >= 0 && b >= 0 && cross_impossible(a, b) != NULL;
 }
 
+static int value_of(const struct cross_choice *choice, int feature, int number)
+{
+    return number == 0 ? choice->forced[feature] : choice->more[feature][number - 1];
+}
+
+/* Without one of the values of a feature that has several. */
+static void drop_value(struct cross_choice *choice, int feature, int number)
+{
+    int *more = choice->more[feature];
+    for (int k = number; k <= MORE; k++) {
+        *(k == 0 ? &choice->forced[feature] : &more[k - 1]) = k < MORE ? more[k] : -1;
+    }
+}
+
 static bool is_possible(const struct cross_choice *choice)
 {
     for (int f = 0; f < FEATURES; f++) {
         for (int g = f + 1; g < FEATURES; g++) {
-            if (excludes(choice->forced[f], choice->forced[g]) ||
-                excludes(choice->second[f], choice->forced[g]) ||
-                excludes(choice->forced[f], choice->second[g]) ||
-                excludes(choice->second[f], choice->second[g])) {
-                return false;
+            for (int k = 0; k < (1 + MORE) * (1 + MORE); k++) {
+                if (excludes(value_of(choice, f, k / (1 + MORE)), value_of(choice, g, k % (1 + MORE)))) {
+                    return false;
+                }
             }
         }
     }
@@ -55,17 +68,16 @@ void cross_shrink(struct cross_shared *shared, int file, const struct cross_slot
     for (int f = 0; f < FEATURES; f++) { /* as it was drawn, so that one feature can be changed alone */
         slot.choice.forced[f] = program.value[f];
     }
-    for (int f = 0; f < FEATURES && cross_seconds() < end; f++) { /* one of two values, either */
-        for (int k = 0; k < 2 && slot.choice.second[f] >= 0; k++) {
+    for (int f = 0; f < FEATURES && cross_seconds() < end; f++) { /* one value of each feature */
+        for (int k = MORE; k >= 0 && slot.choice.more[f][0] >= 0; k--) {
             struct cross_slot next = slot;
-            next.choice.forced[f] = k == 0 ? slot.choice.forced[f] : slot.choice.second[f];
-            next.choice.second[f] = -1;
-            slot = still_fails(shared, file, &next) ? next : slot;
+            drop_value(&next.choice, f, k);
+            slot = value_of(&slot.choice, f, k) >= 0 && still_fails(shared, file, &next) ? next : slot;
         }
     }
     for (int f = 0; f < FEATURES && cross_seconds() < end; f++) {
         struct cross_slot next = slot;
-        if (slot.choice.second[f] >= 0) {
+        if (slot.choice.more[f][0] >= 0) {
             continue;
         }
         next.choice.forced[f] = cross_features[f].first;

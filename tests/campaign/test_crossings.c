@@ -10,7 +10,7 @@
  * smaller as long as it still fails.  Which values the next program has is decided by what has met least so
  * far; it is part of what is printed for a repetition.  Each two values must take effect together in --least
  * programs, or in --dear where both are dear, each three in --triples; when some have not after S seconds,
- * the run goes on for --patience seconds at most.  Without any option that is 100, 20, 0, 60 s and 180 s, and
+ * the run goes on for --patience seconds at most.  Without any option that is 200, 20, 0, 60 s and 180 s, and
  * on a machine where that makes too few programs a pair is only missing that many of them had in vain. */
 #include "tests/campaign/crossing_jobs.h"
 
@@ -19,7 +19,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { LEAST = 100, LEAST_DEAR = 20, JOBS = 5, PATIENCE = 180, LIGHT_SECONDS = 20 };
+enum { LEAST = 200, LEAST_DEAR = 20, JOBS = 5, PATIENCE = 180, LIGHT_SECONDS = 20 };
 
 static bool parse_with(const char *text, struct cross_choice *choice)
 {
