@@ -197,6 +197,23 @@ free_context:
     return status;
 }
 
+/* The context goes, and with the last its group. */
+static void part(struct gy_context *context)
+{
+    struct gy_context_group *group = context->group;
+    gy_mutex_lock(&group->lock);
+    for (uint32_t i = 0; i < group->count; i++) {
+        group->members[i] = group->members[i] != context ? group->members[i] : NULL;
+    }
+    bool is_last = --group->left == 0;
+    gy_mutex_unlock(&group->lock);
+    context->group = NULL;
+    if (is_last) {
+        gy_mutex_fini(&group->lock);
+        gy_free(group);
+    }
+}
+
 void gy_context_close(struct gy_context *context)
 {
     if (context == NULL) {
@@ -204,6 +221,9 @@ void gy_context_close(struct gy_context *context)
     }
     assert(context->self == context);
     context->self = NULL;
+    if (context->group != NULL) {
+        part(context);
+    }
     CUresult result = give_native_back(context);
     if (!gy_context_is_lost(context)) { /* a lost context only repeats its error */
         (void)gy_driver_check(context->driver, result, "giving the context back", __FILE__, __LINE__);
@@ -302,15 +322,60 @@ gantry_status gy_context_create_stream(struct gy_context *context, CUgreenCtx gr
 
 /* ---- loss ----------------------------------------------------------------------------------- */
 
-void gy_context_lose(struct gy_context *context, const struct gy_error *cause)
+static void lose_one(struct gy_context *context, const struct gy_error *cause)
 {
-    gy_mutex_lock(&context->cause_lock);
     if (!gy_context_is_lost(context)) {
         context->cause = *cause;
         context->cause.status = GANTRY_ERR_DEVICE_LOST;
         atomic_fetch_or_explicit(&context->stop, GY_STOP_LOST, memory_order_release);
     }
+}
+
+/* The text of a cause names the device, which it does not where there is but one. */
+static void lose_group(struct gy_context *context, const struct gy_error *cause)
+{
+    struct gy_context_group *group = context->group;
+    struct gy_error named = *cause;
+    (void)snprintf(named.text, sizeof(named.text), "device %d: %.*s", context->info.ordinal,
+                   (int)sizeof(named.text) - 32, cause->text);
+    gy_mutex_lock(&group->lock);
+    if (!gy_context_is_lost(context)) {
+        for (uint32_t i = 0; i < group->count; i++) {
+            if (group->members[i] != NULL && group->members[i] != context) {
+                lose_one(group->members[i], &named);
+            }
+        }
+        lose_one(context, &named);
+    }
+    gy_mutex_unlock(&group->lock);
+}
+
+void gy_context_lose(struct gy_context *context, const struct gy_error *cause)
+{
+    if (context->group != NULL) {
+        lose_group(context, cause);
+        return;
+    }
+    gy_mutex_lock(&context->cause_lock);
+    lose_one(context, cause);
     gy_mutex_unlock(&context->cause_lock);
+}
+
+gantry_status gy_contexts_join(struct gy_context *const *contexts, uint32_t count)
+{
+    assert(count <= GY_CONTEXTS_IN_GROUP);
+    struct gy_context_group *group = gy_zalloc(sizeof(*group));
+    if (group == NULL) {
+        return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "no memory for a group of contexts");
+    }
+    gy_mutex_init(&group->lock, GY_RANK_LEAF);
+    group->count = group->left = count;
+    for (uint32_t i = 0; i < count; i++) {
+        assert(contexts[i]->group == NULL);
+        group->members[i] = contexts[i];
+        contexts[i]->group = group;
+    }
+    return GANTRY_OK;
 }
 
 gantry_status gy_context_adopt_loss(struct gy_context *context)

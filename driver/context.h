@@ -14,6 +14,16 @@ enum gy_context_stop {
     GY_STOP_ABORTED = 2, /* memory ran out, see gy_context_note_out_of_memory() */
 };
 
+enum { GY_CONTEXTS_IN_GROUP = 16 };
+
+/* Contexts that are lost together: a fault in one of them is the process's, and graphs span them. */
+struct gy_context_group {
+    gy_mutex lock;                                    /* rank LEAF */
+    uint32_t count;                                   /* guarded by lock */
+    uint32_t left;                                    /* guarded by lock; of these */
+    struct gy_context *members[GY_CONTEXTS_IN_GROUP]; /* guarded by lock; NULL: it has gone */
+};
+
 struct gy_context {
     const struct gy_driver *driver; /* immutable */
     CUdevice device;                /* immutable */
@@ -31,7 +41,8 @@ struct gy_context {
         abort_cause; /* guarded by cause_lock; the first cause since it was cleared, valid if aborted */
     _Atomic(uint64_t)
         generation; /* atomic; grows before a module is unloaded: functions may mean others then */
-    const struct gy_context *self; /* immutable; == this while the context exists */
+    struct gy_context_group *group; /* immutable once it has work; NULL: it is lost alone */
+    const struct gy_context *self;  /* immutable; == this while the context exists */
 };
 
 /* Open the device and the context that `options` (already imported, never NULL) ask for. */
@@ -79,7 +90,13 @@ static inline gantry_status gy_context_check(struct gy_context *context, CUresul
 /* status = GY_CALL(context, cuStreamWaitEvent(stream, event, 0)); */
 #define GY_CALL(ctx, call) gy_context_check((ctx), (ctx)->driver->call, #call, __FILE__, __LINE__)
 
-/* Declare the context lost with `cause`; only the first cause is kept. */
+/* From now on the contexts, which have no work yet, are lost together.  Each parts from the others when it is
+ * closed.
+ * @retval GANTRY_ERR_OUT_OF_HOST_MEMORY */
+GANTRY_MUST_CHECK gantry_status gy_contexts_join(struct gy_context *const *contexts, uint32_t count);
+
+/* Declare the context lost with `cause`, and with it the others of its group; only the first cause is kept.
+ */
 void gy_context_lose(struct gy_context *context, const struct gy_error *cause);
 
 static inline bool gy_context_is_lost(const struct gy_context *context)
