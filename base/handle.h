@@ -19,6 +19,7 @@
     X(CPU_DISPATCHER, "CPU dispatcher") \
     X(DISPATCHER, "dispatcher")         \
     X(EXCHANGE, "exchange")             \
+    X(FLEET, "fleet")                   \
     X(HEAP, "heap")                     \
     X(KERNEL, "kernel")                 \
     X(LAUNCH, "launch")                 \

@@ -7,6 +7,7 @@
 #include "base/handle.h"
 #include "base/span.h"
 #include "dispatcher/current.h"
+#include "dispatcher/fleet/fleet.h"
 #include "dispatcher/guest.h"
 #include "dispatcher/loop.h"
 #include "dispatcher/taskman_ops.h"
@@ -223,6 +224,7 @@ void gy_dispatcher_destroy(gantry_dispatcher *d)
     gy_deferred_fini(&d->deferred);
     gy_gpu_time_collect(d->config.time);
     gy_plan_list_fini(&d->plans);
+    gy_exports_fini(&d->exports, d->config.context->driver);
     gy_streams_fini(&d->streams);
     gy_graphs_fini(&d->graphs); /* a graph that a stream could not leave goes after the stream */
     if (pushed) {
@@ -291,6 +293,9 @@ void gantry_dispatcher_force_failure(gantry_dispatcher *dispatcher)
     (void)GY_FAIL(GANTRY_ERR_DEVICE_LOST, "gantry_dispatcher_force_failure() was called");
     gy_context_lose(dispatcher->config.context, gy_error_last());
     gy_inbox_signal(&dispatcher->inbox);
+    if (dispatcher->fleet != NULL) {
+        gy_fleet_signal(dispatcher->fleet);
+    }
 }
 
 gantry_status gantry_dispatcher_set_submission(gantry_dispatcher *dispatcher, gantry_submission submission)

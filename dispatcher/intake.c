@@ -1,6 +1,7 @@
 #include "dispatcher/intake.h"
 
 #include "base/point.h"
+#include "dispatcher/fleet/route.h"
 #include "dispatcher/gates/gate.h"
 #include "dispatcher/guest_rule.h"
 #include "dispatcher/release.h"
@@ -18,7 +19,7 @@ static GY_INLINE void place(struct gantry_dispatcher *d, struct gy_round *round,
     uint32_t stream;
     uint64_t wait_set = atomic_load_explicit(&task->wait_set, memory_order_acquire);
     gantry_status status = gy_streams_assign(&d->streams, wait_set, gy_gd_partition_index(d, task),
-                                             gy_task_order(task), &stream);
+                                             gy_gd_order(d, task), &stream);
     if (status != GANTRY_OK) {
         gy_gd_release_failed(d, task, status);
         return;
@@ -39,8 +40,10 @@ void gy_gd_place(struct gantry_dispatcher *d, struct gy_round *round, gantry_tas
 
 static GY_INLINE void take_in(struct gantry_dispatcher *d, struct gy_round *round, gantry_task *task)
 {
-    if (__builtin_expect(!gy_task_is_gpu(task), 0)) { /* a sync point, see gy_task_is_awaited() */
-        gy_task_release(task, GANTRY_OK, &d->debt);
+    if (gy_fleet_is_visitor(task)) {
+        gy_fleet_visit(d, task);
+    } else if (__builtin_expect(!gy_task_is_gpu(task), 0)) { /* a sync point, see gy_task_is_awaited() */
+        gy_task_release(task, d->fleet != NULL ? gy_fleet_settle(d, task) : GANTRY_OK, &d->debt);
     } else if (gy_gates_admit(d, round, task)) {
         place(d, round, task);
     }

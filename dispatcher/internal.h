@@ -6,6 +6,7 @@
 #include "base/wake_hint.h"
 #include "dispatcher/bins.h"
 #include "dispatcher/completion_rings.h"
+#include "dispatcher/fleet/export.h"
 #include "dispatcher/gates/shares.h"
 #include "dispatcher/inbox.h"
 #include "dispatcher/order/step_order.h"
@@ -77,8 +78,11 @@ struct gantry_dispatcher {
     struct gy_units units;                 /* GD only */
     struct gd_counters counters;           /* atomic */
     struct gy_gpu_list local;              /* GD only: submitted on GD itself, not binned yet */
-    enum gd_state state;                   /* GD only */
-    struct gy_round *round;                /* GD only */
+    struct gy_fleet *fleet;                /* immutable once there are tasks; NULL: it is of none */
+    struct gy_export_pool exports;         /* see export.h */
+    struct gy_gpu_list visitors; /* GD only: kept until no graph is being built, see fleet/route.h */
+    enum gd_state state;         /* GD only */
+    struct gy_round *round;      /* GD only */
     struct gy_gpu_guest
         *guest; /* GD only: the guest that has the loop in GD's place; NULL: GD itself has it */
     struct gy_launchers *launchers;        /* immutable; NULL: GD calls all callbacks */
@@ -160,6 +164,13 @@ static inline struct gantry_partition *gy_gd_partition(const struct gantry_dispa
                                                        const gantry_task *task)
 {
     return &d->config.partitions->partitions[gy_gd_partition_index(d, task)];
+}
+
+/* gy_task_order() on this device. */
+static inline struct gy_gpu_order *gy_gd_order(const struct gantry_dispatcher *d, const gantry_task *task)
+{
+    struct gy_gpu_order *order = gy_task_order(task);
+    return order != NULL && order->members != NULL ? order->members[d->streams.device] : order;
 }
 
 static inline void gy_gd_count(_Atomic(uint64_t) *counter, uint64_t n)

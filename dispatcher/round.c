@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/span.h"
+#include "dispatcher/fleet/route.h"
 #include "dispatcher/ways/capture.h"
 #include "profile/cta.h"
 
@@ -121,6 +122,9 @@ void gy_gd_flush(struct gantry_dispatcher *d)
     assert(gy_graphs_are_valid(&d->graphs));
     (void)gy_capture_end(d);              /* a failure is in the context: seen below */
     gy_gpu_time_launched(d->config.time); /* whatever has ended the capture */
+    if (d->visitors.first != NULL) {
+        gy_fleet_let_go(d);
+    }
     watch_deferred(d);
     gy_gd_watch_memory(d);
     if (gy_shares_any(&d->shares)) {

@@ -2,6 +2,7 @@
 
 #include "base/point.h"
 #include "base/span.h"
+#include "dispatcher/fleet/crossing.h"
 #include "dispatcher/release.h"
 #include "dispatcher/round.h"
 #include "dispatcher/ways/callback.h"
@@ -29,11 +30,13 @@ static GY_COLD void mark_begin(struct gantry_dispatcher *d, gantry_task *task, u
 static GY_RARE gantry_status prepare_any(struct gantry_dispatcher *d, gantry_task *task, uint32_t stream)
 {
     uint64_t wait_set = atomic_load_explicit(&task->wait_set, memory_order_acquire);
+    const struct gy_crossing *crossing = gy_crossing_behind(wait_set);
+    bool begins = crossing != NULL ? crossing->begins : gy_task_begins_step(task, wait_set);
     gantry_status status = gy_streams_wait(&d->streams, stream, wait_set);
     gy_wait_set_drop(&d->wait_sets, wait_set);
     atomic_store_explicit(&task->mark, NULL, memory_order_relaxed);
-    if (status == GANTRY_OK && gy_task_begins_step(task, wait_set)) {
-        status = gy_step_order_enter(gy_task_order(task), gy_task_run(task), stream);
+    if (status == GANTRY_OK && begins) {
+        status = gy_step_order_enter(gy_gd_order(d, task), gy_task_run(task), stream);
     }
     if (status == GANTRY_OK && gy_span_on()) {
         mark_begin(d, task, stream);
@@ -77,9 +80,9 @@ static GY_INLINE void finish(struct gantry_dispatcher *d, struct gy_round *round
     if (status != GANTRY_OK && result == GANTRY_OK) {
         result = status;
     }
-    d->streams.streams[stream].owner = gy_task_order(task);
-    if (gy_task_order(task) != NULL) {
-        gy_step_order_note(gy_task_order(task), gy_task_run(task), stream);
+    d->streams.streams[stream].owner = gy_gd_order(d, task);
+    if (gy_gd_order(d, task) != NULL) {
+        gy_step_order_note(gy_gd_order(d, task), gy_task_run(task), stream);
     }
     atomic_store_explicit(&task->wait_set, point, memory_order_release);
     struct gy_gpu_memory *memory = gy_task_memory(task);

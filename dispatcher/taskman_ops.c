@@ -112,8 +112,15 @@ static void submit(gantry_dispatcher *d, gantry_task *first, gantry_task *last)
     }
 }
 
-static uint32_t partition_number(gantry_dispatcher *d, const gantry_partition *partition)
+static bool device_number(gantry_dispatcher *d, const gantry_context *context, uint32_t *device)
 {
+    *device = 0;
+    return context == d->config.owner;
+}
+
+static uint32_t partition_number(gantry_dispatcher *d, const gantry_partition *partition, uint32_t *device)
+{
+    *device = 0;
     return partition->owner == d->config.partitions ? partition->info.index + 1 : 0;
 }
 
@@ -235,4 +242,5 @@ const struct gy_gpu_ops gy_dispatcher_ops = {
     .guests = {.enter = gy_guest_enter, .look = gy_guest_look_at_gpu, .leave = gy_guest_leave},
     .wake_hints = {.step_announced = step_announced, .step_begun = step_begun},
     .cancelled = cancelled,
+    .device_number = device_number,
 };

@@ -70,8 +70,10 @@ struct gy_gpu_share_ops {
     void (*close)(struct gy_gpu_share *share);
     void (*usage)(struct gy_gpu_share *share, gantry_share_usage *out);
 
-    /* 1 and up; 0: not a partition of this dispatcher's context. */
-    uint32_t (*partition_number)(gantry_dispatcher *self, const gantry_partition *partition);
+    /* 1 and up; 0: not a partition of this dispatcher's context.  Of a fleet also the number of the context.
+     */
+    uint32_t (*partition_number)(gantry_dispatcher *self, const gantry_partition *partition,
+                                 uint32_t *device);
 };
 
 /* Wake hints for the dispatcher's threads (base/wake_hint.h).  May be NULL, both of them. */
@@ -157,12 +159,19 @@ struct gy_gpu_ops {
     /* The run of a manager was cancelled: what is held back of its tasks shall be released, or, where it has
      * begun, go on.  Any thread, any number of times.  May be NULL. */
     void (*cancelled)(gantry_dispatcher *self);
+    /* The number of a context that tasks may name; false: it is not this dispatcher's, nor of its fleet. */
+    bool (*device_number)(gantry_dispatcher *self, const gantry_context *context, uint32_t *device);
 };
 
 /* The first member of struct gantry_dispatcher. */
 struct gy_gpu_dispatcher {
     const struct gy_gpu_ops *ops;
     unsigned forks; /* immutable; gy_thread_forks() of its threads */
+};
+
+/* The first member of struct gantry_fleet. */
+struct gy_gpu_fleet {
+    gantry_dispatcher *dispatcher; /* immutable; what a task manager that uses the fleet talks to */
 };
 
 /* ---- provided by taskman/ for the dispatcher (here by task.c, what every task passes by gpu_task.h) ---- */

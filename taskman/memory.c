@@ -46,6 +46,10 @@ gantry_status gantry_taskman_declare_memory(gantry_taskman *manager,
     if (manager->gpu == NULL) {
         return GY_FAIL(GANTRY_ERR_UNSUPPORTED, "task memory: the task manager has no GPU dispatcher");
     }
+    if (manager->gpu_ops->memory.open == NULL) {
+        return GY_FAIL(GANTRY_ERR_UNSUPPORTED,
+                       "task memory: the task manager has a fleet of several devices");
+    }
     struct gy_gpu_memory *memory = manager->gpu_ops->memory.open(manager->gpu, manager, bytes);
     if (memory == NULL) {
         return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "task memory: no host memory to declare it");

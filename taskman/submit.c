@@ -10,10 +10,11 @@
 #include <assert.h>
 #include <string.h>
 
-uint32_t gy_taskman_partition_number(const gantry_taskman *manager, const gantry_partition *partition)
+uint32_t gy_taskman_partition_number(const gantry_taskman *manager, const gantry_partition *partition,
+                                     uint32_t *device)
 {
     return manager->gpu_ops != NULL && manager->gpu_ops->share.partition_number != NULL
-               ? manager->gpu_ops->share.partition_number(manager->gpu, partition)
+               ? manager->gpu_ops->share.partition_number(manager->gpu, partition, device)
                : 0;
 }
 
@@ -93,8 +94,37 @@ static gantry_status check_partition(const gantry_taskman *manager, const gantry
     if (desc->partition != NULL && desc->kind < GANTRY_TASK_HTOD) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "task '%s': only GPU tasks have a partition", shown);
     }
-    if (desc->partition != NULL && gy_taskman_partition_number(manager, desc->partition) == 0) {
+    uint32_t device;
+    if (desc->partition != NULL && gy_taskman_partition_number(manager, desc->partition, &device) == 0) {
         return GY_FAIL(GANTRY_ERR_FOREIGN_HANDLE, "task '%s': the partition is of another context", shown);
+    }
+    return GANTRY_OK;
+}
+
+/* The device of a GPU task of a fleet; the partition, which was checked, may say it, too. */
+static gantry_status check_context(const gantry_taskman *manager, const gantry_task_desc *desc,
+                                   const char *shown)
+{
+    if (desc->context == NULL) {
+        return GANTRY_OK;
+    }
+    if (desc->kind < GANTRY_TASK_HTOD) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "task '%s': only GPU tasks have a context", shown);
+    }
+    if (GY_HANDLE_IS_BAD_IN("gantry_taskman_submit", CONTEXT, desc->context)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
+    }
+    uint32_t device, other;
+    if (manager->gpu_ops->device_number == NULL ||
+        !manager->gpu_ops->device_number(manager->gpu, desc->context, &device)) {
+        return GY_FAIL(GANTRY_ERR_FOREIGN_HANDLE, "task '%s': the context is not of its manager's fleet",
+                       shown);
+    }
+    if (desc->partition != NULL && gy_taskman_partition_number(manager, desc->partition, &other) != 0 &&
+        other != device) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT,
+                       "task '%s': its context is number %u of the fleet, its partition of number %u", shown,
+                       device, other);
     }
     return GANTRY_OK;
 }
@@ -109,7 +139,8 @@ static gantry_status check_special(const gantry_taskman *manager, const gantry_t
     gantry_status status = check_kind(desc, shown);
     status = status == GANTRY_OK ? check_gpu_traits(manager, desc, shown) : status;
     status = status == GANTRY_OK ? check_cpu_traits(manager, desc, shown) : status;
-    return status == GANTRY_OK ? check_partition(manager, desc, shown) : status;
+    status = status == GANTRY_OK ? check_partition(manager, desc, shown) : status;
+    return status == GANTRY_OK ? check_context(manager, desc, shown) : status;
 }
 
 /* A CPU task that any worker may run at any time. */
@@ -117,7 +148,8 @@ static inline bool is_plain(const gantry_task_desc *desc)
 {
     return desc->kind == GANTRY_TASK_CPU && desc->priority == GANTRY_TASK_PRIORITY_NORMAL &&
            desc->cpu_class == 0 && !desc->is_condition && desc->memory == 0 && !desc->bandwidth_critical &&
-           desc->partition == NULL && !desc->is_stable && !desc->is_independent && has_no_rest(desc);
+           desc->partition == NULL && !desc->is_stable && !desc->is_independent && desc->context == NULL &&
+           has_no_rest(desc);
 }
 
 static gantry_status refuse_stopped(void)
@@ -180,15 +212,29 @@ static unsigned traits_of(const gantry_task_desc *desc)
     return traits;
 }
 
+/* Where the work of a GPU task goes: its device and its partition there. */
+static inline void describe_place(gantry_task *task, const gantry_task_desc *desc)
+{
+    const gantry_taskman *manager = gy_task_manager(task);
+    uint32_t device = manager->device, partition = manager->partition;
+    if (__builtin_expect(desc->context != NULL, 0) &&
+        manager->gpu_ops->device_number(manager->gpu, desc->context, &device)) {
+        partition = device == manager->device ? partition : 0;
+    }
+    if (desc->partition != NULL) {
+        partition = gy_taskman_partition_number(manager, desc->partition, &device);
+    }
+    task->partition = (uint8_t)partition;
+    task->device = (uint8_t)device;
+}
+
 /* `task` has a reference that nobody else takes away while we write. */
 static inline void describe(gantry_task *task, const gantry_task_desc *desc, unsigned flags)
 {
     task->traits = is_plain(desc) ? GANTRY_TASK_CPU : (uint8_t)traits_of(desc);
     if (gy_task_is_gpu(task)) {
         task->body.launch = desc->launch;
-        task->partition = (uint8_t)(desc->partition != NULL
-                                        ? gy_taskman_partition_number(gy_task_manager(task), desc->partition)
-                                        : gy_task_manager(task)->partition);
+        describe_place(task, desc);
     } else {
         task->body.run = desc->run;
         task->cpu_class = (uint8_t)desc->cpu_class;
@@ -366,8 +412,7 @@ gantry_status gantry_taskman_submit(gantry_taskman *manager, const gantry_task_d
     gantry_status status = GANTRY_OK;
     if (desc->struct_size != sizeof(ours)) { /* the caller's is older or younger */
         memset(&ours, 0, sizeof(ours));
-        status = gy_options_import(&ours, offsetof(gantry_task_desc, reserved), desc,
-                                   offsetof(gantry_task_desc, context_id), "task");
+        status = gy_options_import(&ours, sizeof(ours), desc, offsetof(gantry_task_desc, context_id), "task");
         desc = &ours;
     }
     if (status == GANTRY_OK && (!is_plain(desc) || desc->run == NULL || desc->name != NULL)) {

@@ -29,8 +29,8 @@
 static gantry_status open_share(gantry_taskman *manager, const gantry_share *share)
 {
     if (manager->gpu_ops == NULL || manager->gpu_ops->share.open == NULL) {
-        return GY_FAIL(GANTRY_ERR_UNSUPPORTED,
-                       "task manager: a share of GPU time, but it has no GPU dispatcher");
+        return GY_FAIL(GANTRY_ERR_UNSUPPORTED, "task manager: a share of GPU time, but it has %s",
+                       manager->gpu_ops == NULL ? "no GPU dispatcher" : "a fleet of several devices");
     }
     return manager->gpu_ops->share.open(manager->gpu, share, &manager->gpu_share);
 }
@@ -58,17 +58,26 @@ static unsigned threads_forks(const gantry_taskman *manager)
 static gantry_status import_options(gantry_taskman *manager, const gantry_taskman_options *theirs)
 {
     gantry_taskman_options options = {0};
-    gantry_status status =
-        gy_options_import(&options, offsetof(gantry_taskman_options, reserved), theirs,
-                          offsetof(gantry_taskman_options, gpu_dispatcher), "task manager");
+    gantry_status status = gy_options_import(
+        &options, sizeof(options), theirs, offsetof(gantry_taskman_options, gpu_dispatcher), "task manager");
     if (status != GANTRY_OK) {
         return status;
     }
     static const char function[] = "gantry_taskman_create";
     if (GY_HANDLE_IS_BAD_IN(function, CPU_DISPATCHER, options.cpu_dispatcher) ||
         GY_HANDLE_IS_BAD_IN(function, DISPATCHER, options.gpu_dispatcher) ||
+        GY_HANDLE_IS_BAD_IN(function, FLEET, options.fleet) ||
         GY_HANDLE_IS_BAD_IN(function, PARTITION, options.partition)) {
         return GANTRY_ERR_INVALID_ARGUMENT;
+    }
+    static const uint8_t nothing[sizeof(options.reserved)];
+    if (memcmp(options.reserved, nothing, sizeof(nothing)) != 0) {
+        return GY_FAIL(GANTRY_ERR_UNSUPPORTED,
+                       "task manager: `reserved` is set, which this version does not know");
+    }
+    if (options.fleet != NULL && options.gpu_dispatcher != NULL) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT,
+                       "task manager: both a fleet and a GPU dispatcher, of which it can have one");
     }
     manager->as_owner.pool = options.cpu_dispatcher;
     if (manager->as_owner.pool == NULL) {
@@ -80,14 +89,16 @@ static gantry_status import_options(gantry_taskman *manager, const gantry_taskma
         }
         manager->as_owner.pool = manager->own_pool;
     }
-    manager->gpu = options.gpu_dispatcher;
+    manager->gpu = options.fleet != NULL
+                       ? ((const struct gy_gpu_fleet *)(const void *)options.fleet)->dispatcher
+                       : options.gpu_dispatcher;
     if (manager->gpu != NULL) {
         manager->gpu_ops = ((const struct gy_gpu_dispatcher *)(const void *)manager->gpu)->ops;
         manager->gpu_ops->attach(manager->gpu);
     }
     manager->forks = threads_forks(manager);
     if (options.partition != NULL) {
-        manager->partition = gy_taskman_partition_number(manager, options.partition);
+        manager->partition = gy_taskman_partition_number(manager, options.partition, &manager->device);
         if (manager->partition == 0) {
             return GY_FAIL(GANTRY_ERR_FOREIGN_HANDLE,
                            "task manager: the partition is not of its GPU dispatcher's context");

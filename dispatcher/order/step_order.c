@@ -78,6 +78,19 @@ void gy_step_order_begin(struct gy_gpu_order *order, uint64_t run)
     drop_passed(order);
 }
 
+const struct gy_clock *gy_step_order_left(struct gy_gpu_order *order, uint64_t run)
+{
+    if (order->run != run) {
+        gy_step_order_begin(order, run);
+    }
+    drop_passed(order);
+    if (order->before.streams != 0) {
+        return &order->before;
+    }
+    atomic_store_explicit(&order->clear, run, memory_order_release);
+    return NULL;
+}
+
 /* Called for the first work of the step that has to wait.  The fence is recorded before that work is
  * enqueued, so a stream that waits for the fence does not wait for the work. */
 static gantry_status collect(struct gy_gpu_order *order, uint32_t stream)

@@ -17,12 +17,15 @@
 #include "dispatcher/order/streams.h"
 
 struct gy_gpu_order {
-    struct gy_streams *streams;   /* immutable */
-    uint64_t run;                 /* the manager's step that `during` is about; 0: none yet */
-    struct gy_clock before;       /* what earlier steps have left and may not have ended */
-    struct gy_clock during;       /* what this step has closed so far */
-    bool is_fenced;               /* `fence` was recorded in this step */
+    struct gy_gpu_order *
+        *members;               /* immutable; of a fleet: the order on each device, and no more; else NULL */
+    struct gy_streams *streams; /* immutable */
+    uint64_t run;               /* the manager's step that `during` is about; 0: none yet */
+    struct gy_clock before;     /* what earlier steps have left and may not have ended */
+    struct gy_clock during;     /* what this step has closed so far */
+    bool is_fenced;             /* `fence` was recorded in this step */
     struct gy_stream_event fence; /* comes after all of `before` */
+    _Atomic(uint64_t) clear;      /* atomic; in this step nothing is left of those before; 0: not known */
 };
 
 /* Any thread.  NULL: out of host memory. */
@@ -34,6 +37,14 @@ void gy_step_order_close(struct gy_gpu_order *order);
  * before. */
 GANTRY_MUST_CHECK GY_RARE gantry_status gy_step_order_enter(struct gy_gpu_order *order, uint64_t run,
                                                             uint32_t stream);
+
+/* What the steps before `run` have left and may not have ended; NULL: nothing. */
+const struct gy_clock *gy_step_order_left(struct gy_gpu_order *order, uint64_t run);
+/* Any thread: nothing, as was seen already. */
+static inline bool gy_step_order_is_clear(const struct gy_gpu_order *order, uint64_t run)
+{
+    return atomic_load_explicit(&order->clear, memory_order_acquire) == run;
+}
 
 /* A new step begins. */
 GY_RARE void gy_step_order_begin(struct gy_gpu_order *order, uint64_t run);

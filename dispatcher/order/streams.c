@@ -51,6 +51,7 @@ void gy_streams_fini(struct gy_streams *streams)
     for (uint32_t i = 0; i < streams->count; i++) {
         struct gy_stream *s = &streams->streams[i];
         destroy_events(driver, &s->outer);
+        gy_free(s->abroad);
         (void)driver->cuStreamDestroy(s->native);
     }
     for (int i = 0; i < 2; i++) {
@@ -234,8 +235,7 @@ static bool find_inheritable(struct gy_streams *streams, const struct gy_clock *
     return found;
 }
 
-/* One dependent fewer may want the tails in `clock`, and a task comes after them. */
-static void count_successor(struct gy_streams *streams, const struct gy_clock *clock)
+void gy_streams_leave(struct gy_streams *streams, const struct gy_clock *clock)
 {
     for (uint64_t left = clock->streams; left != 0; left &= left - 1) {
         uint32_t i = (uint32_t)__builtin_ctzll(left);
@@ -280,7 +280,7 @@ gantry_status gy_streams_assign_any(struct gy_streams *streams, uint64_t wait_se
     uint32_t index = 0;
     const struct gy_clock *clock = gy_wait_set_read(wait_set, &room);
     if (clock != NULL) {
-        count_successor(streams, clock);
+        gy_streams_leave(streams, clock);
     } else {
         supersede_all(streams);
         clock = &room;

@@ -69,6 +69,7 @@ struct gy_stream {
     uint32_t behind_home;           /* that was launched on this stream */
     uint64_t known[GY_STREAMS_MAX]; /* per stream: the timeline point that work enqueued now comes after */
     uint64_t learnt_at;             /* the tail when `known` has last grown by a wait */
+    uint64_t (*abroad)[GY_STREAMS_MAX]; /* as `known`, of the other devices of its fleet; NULL: no wait yet */
     const void *owner; /* the owner of the tail, see gy_streams_assign(); only compared; NULL: it has none */
     struct gy_stream_ring outer;              /* recorded on `native` */
     struct gy_stream_ring inner;              /* recorded on the lane, in the graph that it is a member of */
@@ -92,29 +93,30 @@ struct gy_batch_order {
 struct gy_streams {
     struct gy_context *context;
     struct gy_partitions *partitions; /* immutable */
-    uint32_t limit;                   /* immutable; most streams; at least one of each kind */
-    uint32_t count;                   /* created so far */
-    uint32_t in_use;                  /* with `used` set */
-    uint32_t busy;                    /* with `running` not 0 */
-    uint64_t kinds_made;              /* bit k: there is a stream of kind k */
-    uint32_t kinds_missing;           /* kinds that have no stream yet */
-    uint32_t next_shared;             /* round robin when all are busy */
-    uint64_t finished;                /* tasks that finished launching */
-    bool device_wide;                 /* immutable; one sync point instead of waits */
-    bool may_borrow;                  /* immutable; some partition has SMs it may borrow */
-    _Atomic(bool) single;             /* atomic: everything on one stream of each partition */
-    struct gy_batch_order batch;      /* of that graph */
-    uint64_t epoch;                   /* grows with each barrier, and when `batch.is_open` changes */
-    uint64_t generation;              /* of the barrier; 0: there was none */
-    uint32_t barrier;                 /* which of `barriers` is in force */
-    CUevent barriers[2];              /* NULL until first used */
-    _Atomic(uint32_t) peak;           /* atomic: most `in_use` */
-    _Atomic(uint32_t) created;  /* atomic copy of count, whoever reads it sees those streams' `native` */
-    _Atomic(uint64_t) waits;    /* atomic: WFI edges inserted */
-    _Atomic(uint64_t) dropped;  /* atomic: implied ones not inserted */
-    _Atomic(uint64_t) recorded; /* atomic: events recorded */
-    _Atomic(uint64_t) borrowed; /* atomic: tasks on streams with borrowed SMs */
-    struct gy_stream *streams;  /* limit of them */
+    uint32_t device; /* immutable once there are tasks; its number in its fleet, which its points bear; 0 */
+    uint32_t limit;  /* immutable; most streams; at least one of each kind */
+    uint32_t count;  /* created so far */
+    uint32_t in_use; /* with `used` set */
+    uint32_t busy;   /* with `running` not 0 */
+    uint64_t kinds_made;         /* bit k: there is a stream of kind k */
+    uint32_t kinds_missing;      /* kinds that have no stream yet */
+    uint32_t next_shared;        /* round robin when all are busy */
+    uint64_t finished;           /* tasks that finished launching */
+    bool device_wide;            /* immutable; one sync point instead of waits */
+    bool may_borrow;             /* immutable; some partition has SMs it may borrow */
+    _Atomic(bool) single;        /* atomic: everything on one stream of each partition */
+    struct gy_batch_order batch; /* of that graph */
+    uint64_t epoch;              /* grows with each barrier, and when `batch.is_open` changes */
+    uint64_t generation;         /* of the barrier; 0: there was none */
+    uint32_t barrier;            /* which of `barriers` is in force */
+    CUevent barriers[2];         /* NULL until first used */
+    _Atomic(uint32_t) peak;      /* atomic: most `in_use` */
+    _Atomic(uint32_t) created;   /* atomic copy of count, whoever reads it sees those streams' `native` */
+    _Atomic(uint64_t) waits;     /* atomic: WFI edges inserted */
+    _Atomic(uint64_t) dropped;   /* atomic: implied ones not inserted */
+    _Atomic(uint64_t) recorded;  /* atomic: events recorded */
+    _Atomic(uint64_t) borrowed;  /* atomic: tasks on streams with borrowed SMs */
+    struct gy_stream *streams;   /* limit of them */
 };
 
 /* Of a partition with SMs it may borrow there are two kinds of stream, without and with those. */
@@ -170,6 +172,10 @@ GANTRY_MUST_CHECK static inline gantry_status gy_streams_assign(struct gy_stream
     return GANTRY_OK;
 }
 
+/* One dependent fewer may want the tails in `clock`, and a task comes after them, here or on another device.
+ */
+void gy_streams_leave(struct gy_streams *streams, const struct gy_clock *clock);
+
 /* Make `stream` wait for everything in `wait_set` that it is not ordered after yet. */
 GANTRY_MUST_CHECK GY_RARE gantry_status gy_streams_wait_for(struct gy_streams *streams, uint32_t stream,
                                                             uint64_t wait_set);
@@ -209,7 +215,7 @@ GANTRY_MUST_CHECK static inline gantry_status gy_streams_finish(struct gy_stream
     s->known[stream] = s->tail;
     s->pending_successors = dependents;
     s->age = ++streams->finished;
-    *out_point = gy_timeline_point(stream, s->tail);
+    *out_point = gy_timeline_point_on(streams->device, stream, s->tail);
     assert(gy_stream_is_valid(streams, stream));
     return dependents < 2 || streams->device_wide ? GANTRY_OK : gy_streams_record(streams, stream);
 }

@@ -2,20 +2,16 @@
 
 #include "base/alloc.h"
 #include "base/status.h"
+#include "dispatcher/fleet/crossing.h"
 
 #include <assert.h>
 #include <string.h>
-
-static struct gy_clock *clock_of(uint64_t wait_set)
-{
-    return (struct gy_clock *)(uintptr_t)wait_set; /* NOLINT: the encoding of wait_set.h */
-}
 
 #ifndef NDEBUG
 /* While its work is enqueued a task has no wait set, but a mark: see struct gantry_task. */
 static bool is_ours(const struct gy_wait_set_pool *pool, uint64_t wait_set)
 {
-    const struct gy_clock *clock = clock_of(wait_set);
+    const struct gy_clock *clock = gy_clock_of(wait_set);
     return clock >= pool->all && clock < pool->all + pool->count;
 }
 #endif
@@ -42,34 +38,13 @@ void gy_wait_set_pool_fini(struct gy_wait_set_pool *pool)
     gy_free(pool->all);
 }
 
-static void clock_add(struct gy_clock *clock, uint32_t stream, uint64_t seq)
-{
-    uint64_t bit = UINT64_C(1) << stream;
-    if (clock->streams == 0) {
-        clock->home = stream;
-    }
-    if ((clock->streams & bit) == 0 || clock->seq[stream] < seq) {
-        clock->seq[stream] = seq;
-    }
-    clock->streams |= bit;
-}
-
 static void clock_add_wait_set(struct gy_clock *clock, uint64_t wait_set)
 {
     if (gy_wait_set_is_point(wait_set)) {
-        clock_add(clock, gy_timeline_stream(wait_set), gy_timeline_seq(wait_set));
+        gy_clock_add(clock, gy_timeline_stream(wait_set), gy_timeline_seq(wait_set));
         return;
     }
-    const struct gy_clock *from = clock_of(wait_set);
-    if (clock->streams == 0) {
-        clock->home = from->home;
-    }
-    uint32_t home = clock->home;
-    for (uint64_t left = from->streams; left != 0; left &= left - 1) {
-        uint32_t s = (uint32_t)__builtin_ctzll(left);
-        clock_add(clock, s, from->seq[s]);
-    }
-    clock->home = home;
+    gy_clock_add_clock(clock, gy_clock_of(wait_set));
 }
 
 static void unref_locked(struct gy_wait_set_pool *pool, uint64_t wait_set) GY_REQUIRES(pool->lock)
@@ -77,7 +52,7 @@ static void unref_locked(struct gy_wait_set_pool *pool, uint64_t wait_set) GY_RE
     if (!gy_wait_set_is_clock(wait_set)) {
         return;
     }
-    struct gy_clock *clock = clock_of(wait_set);
+    struct gy_clock *clock = gy_clock_of(wait_set);
     assert(is_ours(pool, wait_set) && clock->refs > 0);
     if (--clock->refs == 0) {
         clock->next_free = pool->free;
@@ -88,9 +63,9 @@ static void unref_locked(struct gy_wait_set_pool *pool, uint64_t wait_set) GY_RE
 /* A wait set for both `a` (whose reference is consumed) and `b`. */
 static uint64_t join_locked(struct gy_wait_set_pool *pool, uint64_t a, uint64_t b) GY_REQUIRES(pool->lock)
 {
-    if (gy_wait_set_is_clock(a) && clock_of(a)->refs == 1) {
-        clock_add_wait_set(clock_of(a), b);
-        assert(gy_clock_is_valid(clock_of(a)));
+    if (gy_wait_set_is_clock(a) && gy_clock_of(a)->refs == 1) {
+        clock_add_wait_set(gy_clock_of(a), b);
+        assert(gy_clock_is_valid(gy_clock_of(a)));
         return a;
     }
     struct gy_clock *clock = pool->free;
@@ -138,7 +113,7 @@ static void merge_with_clock(struct gy_wait_set_pool *pool, _Atomic(uint64_t) *t
         }
         if (old == GY_WAIT_SET_NONE) {
             assert(is_ours(pool, from));
-            clock_of(from)->refs++;
+            gy_clock_of(from)->refs++;
             merged = from;
         } else {
             merged = join_locked(pool, old, from);
@@ -176,6 +151,10 @@ void gy_wait_set_merge(struct gy_wait_set_pool *pool, _Atomic(uint64_t) *to, uin
 
 void gy_wait_set_drop_clock(struct gy_wait_set_pool *pool, uint64_t clock)
 {
+    if (__builtin_expect(gy_clock_of(clock)->crossing != NULL, 0)) {
+        gy_crossing_drop(gy_clock_of(clock)->crossing);
+        return;
+    }
     gy_mutex_lock(&pool->lock);
     unref_locked(pool, clock);
     gy_mutex_unlock(&pool->lock);
@@ -184,26 +163,16 @@ void gy_wait_set_drop_clock(struct gy_wait_set_pool *pool, uint64_t clock)
 const struct gy_clock *gy_wait_set_read(uint64_t wait_set, struct gy_clock *room)
 {
     if (gy_wait_set_is_clock(wait_set)) {
-        assert(gy_clock_is_valid(clock_of(wait_set)));
-        return clock_of(wait_set);
+        assert(gy_clock_is_valid(gy_clock_of(wait_set)));
+        return gy_clock_of(wait_set);
     }
-    room->streams = 0;
-    room->home = GY_STREAMS_MAX;
+    gy_clock_clear(room);
+    room->crossing = NULL;
     if (wait_set == GY_WAIT_SET_ALL) {
         return NULL;
     }
     if (wait_set != GY_WAIT_SET_NONE) {
-        clock_add(room, gy_timeline_stream(wait_set), gy_timeline_seq(wait_set));
+        gy_clock_add(room, gy_timeline_stream(wait_set), gy_timeline_seq(wait_set));
     }
     return room;
-}
-
-bool gy_clock_is_valid(const struct gy_clock *clock)
-{
-    for (uint64_t left = clock->streams; left != 0; left &= left - 1) {
-        if (clock->seq[__builtin_ctzll(left)] == 0) {
-            return false; /* the first task that finishes is number 1 */
-        }
-    }
-    return clock->streams == 0 || clock->home < GY_STREAMS_MAX;
 }

@@ -2,6 +2,8 @@
  *
  * A timeline point (s, n) says "the n-th task that finished launching on stream s".  A wait set is 64 bits in
  * the task: nothing, one timeline point, or a pointer to a vector clock with one timeline point per stream.
+ * In a fleet a timeline point also says on which of its devices, and while a task comes after work of several
+ * its wait set is a crossing: see fleet/crossing.h.
  * GPU work is ordered by the wait set of the task alone, so a CPU task or a sync point between two GPU tasks
  * passes the order on and costs nothing else. */
 #ifndef DISPATCHER_ORDER_WAIT_SET_H
@@ -14,11 +16,15 @@
 
 #include <stdatomic.h>
 
+struct gy_crossing;
+
 struct gy_clock {
     struct gy_clock *next_free; /* guarded by the pool's lock */
-    uint32_t refs;              /* guarded by the pool's lock; tasks whose wait set points here */
-    uint32_t home;              /* stream of the first timeline point carried: the preferred one to inherit */
-    uint64_t streams;           /* bit s: seq[s] is a timeline point */
+    struct gy_crossing
+        *crossing;    /* immutable; that it is part of, which holds what to wait for besides; NULL: none */
+    uint32_t refs;    /* guarded by the pool's lock; tasks whose wait set points here */
+    uint32_t home;    /* stream of the first timeline point carried: the preferred one to inherit */
+    uint64_t streams; /* bit s: seq[s] is a timeline point */
     uint64_t seq[GY_STREAMS_MAX];
 };
 
@@ -33,9 +39,14 @@ struct gy_wait_set_pool {
 #define GY_WAIT_SET_NONE UINT64_C(0)
 #define GY_WAIT_SET_ALL UINT64_C(2) /* after everything launched so far */
 
+/* Bit 0 marks a point; above it are the stream in 8 bits, the device in 4, and the position. */
+static inline uint64_t gy_timeline_point_on(uint32_t device, uint32_t stream, uint64_t seq)
+{
+    return seq << 13 | (uint64_t)device << 9 | (uint64_t)stream << 1 | GY_WAIT_SET_PLAIN;
+}
 static inline uint64_t gy_timeline_point(uint32_t stream, uint64_t seq)
 {
-    return seq << 9 | (uint64_t)stream << 1 | GY_WAIT_SET_PLAIN;
+    return gy_timeline_point_on(0, stream, seq);
 }
 static inline bool gy_wait_set_is_point(uint64_t wait_set)
 {
@@ -47,7 +58,22 @@ static inline uint32_t gy_timeline_stream(uint64_t point)
 }
 static inline uint64_t gy_timeline_seq(uint64_t point)
 {
-    return point >> 9;
+    return point >> 13;
+}
+/* Which of its fleet's devices the stream is on. */
+static inline uint32_t gy_timeline_device(uint64_t point)
+{
+    return (uint32_t)(point >> 9) & 0xfu;
+}
+
+/* A clock by itself, as it lies in a crossing. */
+void gy_clock_clear(struct gy_clock *clock);
+void gy_clock_add(struct gy_clock *clock, uint32_t stream, uint64_t seq);
+void gy_clock_add_clock(struct gy_clock *clock, const struct gy_clock *from);
+/* The clock of a wait set that is one. */
+static inline struct gy_clock *gy_clock_of(uint64_t wait_set)
+{
+    return (struct gy_clock *)(uintptr_t)wait_set; /* NOLINT: the encoding above */
 }
 
 /* The clock has a timeline point for each of its streams, and a home if it has any. */

@@ -1,6 +1,10 @@
 /* Events, waits and barriers: which stream waits for which, and what that makes it come after. */
 #include "dispatcher/order/waits.h"
 
+#include "base/alloc.h"
+#include "dispatcher/fleet/crossing.h"
+#include "dispatcher/fleet/export.h"
+
 #include <assert.h>
 #include <string.h>
 
@@ -302,7 +306,7 @@ static GY_RARE gantry_status wait_as_member(struct gy_streams *streams, uint32_t
     return status == GANTRY_OK && inside != 0 ? wait_events(streams, stream, clock, inside) : status;
 }
 
-gantry_status gy_streams_wait_clock(struct gy_streams *streams, uint32_t stream, const struct gy_clock *clock)
+static gantry_status wait_at_home(struct gy_streams *streams, uint32_t stream, const struct gy_clock *clock)
 {
     assert(gy_stream_is_valid(streams, stream));
     const uint64_t which = clock->streams & ~(UINT64_C(1) << stream);
@@ -313,6 +317,71 @@ gantry_status gy_streams_wait_clock(struct gy_streams *streams, uint32_t stream,
         return gy_streams_is_ordered(streams, stream, clock) ? GANTRY_OK : gy_stream_sync(streams, stream);
     }
     return wait_events(streams, stream, clock, which);
+}
+
+/* ---- other devices --------------------------------------------------------------------------- */
+
+/* Does `stream` come after what the task with `crossing` needs of device `e`? */
+static bool is_known_abroad(const struct gy_stream *stream, const struct gy_crossing *crossing, uint32_t e)
+{
+    const struct gy_clock *clock = &crossing->of[e];
+    for (uint64_t left = clock->streams; left != 0; left &= left - 1) {
+        uint32_t i = (uint32_t)__builtin_ctzll(left);
+        if (stream->abroad == NULL || stream->abroad[e][i] < clock->seq[i]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void learn_abroad(struct gy_stream *stream, uint32_t devices, uint32_t e,
+                         const struct gy_export *export)
+{
+    if (stream->abroad == NULL) {
+        stream->abroad = gy_zalloc_array(devices, sizeof(*stream->abroad));
+    }
+    for (uint32_t i = 0; i < GY_STREAMS_MAX && stream->abroad != NULL; i++) {
+        uint64_t known = export->event.known[i];
+        stream->abroad[e][i] = stream->abroad[e][i] < known ? known : stream->abroad[e][i];
+    }
+}
+
+/* The exports of the crossing.  A member's are waited for by the stream where its graph will be launched. */
+static GY_COLD gantry_status wait_abroad(struct gy_streams *streams, uint32_t stream,
+                                         const struct gy_crossing *crossing)
+{
+    struct gy_stream *own = &streams->streams[stream];
+    struct gy_stream *on = own->is_member ? &streams->streams[streams->batch.home] : own;
+    const uint32_t devices = crossing->pool->devices;
+    for (uint32_t e = 0; e < devices; e++) {
+        const struct gy_export *export = crossing->exports[e];
+        if (export == NULL) {
+            continue;
+        }
+        if (is_known_abroad(own, crossing, e) || is_known_abroad(on, crossing, e)) {
+            gy_streams_count(&streams->dropped);
+            continue;
+        }
+        gantry_status status =
+            GY_CALL(streams->context, cuStreamWaitEvent(on->native, export->event.native, 0));
+        if (status != GANTRY_OK) {
+            return status;
+        }
+        gy_streams_count(&streams->waits);
+        learn_abroad(own, devices, e, export);
+        if (on != own) {
+            learn_abroad(on, devices, e, export);
+        }
+    }
+    return GANTRY_OK;
+}
+
+gantry_status gy_streams_wait_clock(struct gy_streams *streams, uint32_t stream, const struct gy_clock *clock)
+{
+    gantry_status status = wait_at_home(streams, stream, clock);
+    return status == GANTRY_OK && __builtin_expect(clock->crossing != NULL, 0)
+               ? wait_abroad(streams, stream, clock->crossing)
+               : status;
 }
 
 gantry_status gy_streams_record(struct gy_streams *streams, uint32_t stream)

@@ -32,6 +32,7 @@ GANTRY_BEGIN_DECLS
 typedef struct gantry_task gantry_task;
 /** A graph of tasks and its runs (taskman.h). */
 typedef struct gantry_taskman gantry_taskman;
+typedef struct gantry_context gantry_context;     /* see context.h */
 typedef struct gantry_launch gantry_launch;       /* see dispatcher.h */
 typedef struct gantry_partition gantry_partition; /* see partition.h */
 typedef struct gantry_share gantry_share;         /* see partition.h */
@@ -118,14 +119,13 @@ typedef struct gantry_task_desc {
                                   * before, as an upload into the other of two buffers; what depends on it
                                   * still does.  See gantry_taskman_start() */
     uint8_t reserved[6];         /* 0 */
+    gantry_context *context; /* GPU tasks of a manager with a fleet: on which of its devices; NULL: that of
+                              * the partition, else that of the manager's partition, else the first */
 } gantry_task_desc;
-#define GANTRY_TASK_DESC_INIT                                                             \
-    {                                                                                     \
-        sizeof(gantry_task_desc), GANTRY_TASK_CPU, NULL, NULL, NULL, NULL, NULL, NULL, 0, \
-            GANTRY_TASK_PRIORITY_NORMAL, 0, false, 0, false, NULL, false, false,          \
-        {                                                                                 \
-            0                                                                             \
-        }                                                                                 \
+#define GANTRY_TASK_DESC_INIT                                                              \
+    {                                                                                      \
+        sizeof(gantry_task_desc), GANTRY_TASK_CPU, NULL, NULL, NULL, NULL, NULL, NULL, 0,  \
+            GANTRY_TASK_PRIORITY_NORMAL, 0, false, 0, false, NULL, false, false, {0}, NULL \
     }
 
 /** `task` will not start before `predecessor` has been released.  For two GPU tasks, GPU work of

@@ -149,6 +149,7 @@ GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_parallel_for(gantry_cpu_dispat
 /* ---- task manager -------------------------------------------------------------------------- */
 
 typedef struct gantry_dispatcher gantry_dispatcher; /* dispatcher.h */
+typedef struct gantry_fleet gantry_fleet;           /* fleet.h */
 
 /** How gantry_taskman_create() makes a manager. */
 typedef struct gantry_taskman_options {
@@ -170,20 +171,19 @@ typedef struct gantry_taskman_options {
                                 * manager's, while those threads sleep, unless the context was given
                                 * `launch_threads`; and tells its completions */
     uint8_t reserved[5];       /* 0 */
+    gantry_fleet *fleet;       /* instead of `gpu_dispatcher`: its GPU tasks name a context of the fleet, see
+                                * fleet.h; borrowed */
 } gantry_taskman_options;
-#define GANTRY_TASKMAN_OPTIONS_INIT                                                     \
-    {                                                                                   \
-        sizeof(gantry_taskman_options), NULL, NULL, 0, NULL, NULL, false, false, false, \
-        {                                                                               \
-            0                                                                           \
-        }                                                                               \
+#define GANTRY_TASKMAN_OPTIONS_INIT                                                               \
+    {                                                                                             \
+        sizeof(gantry_taskman_options), NULL, NULL, 0, NULL, NULL, false, false, false, {0}, NULL \
     }
 
 /** Make a manager with an empty graph.
  *  @retval GANTRY_OK
  *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL, or a share that makes no sense
  *  @retval GANTRY_ERR_UNSUPPORTED       an option this library does not know, a share without a GPU
- * dispatcher, or more than 64 shares at a time
+ * dispatcher or with a fleet of several devices, or more than 64 shares at a time
  *  @retval GANTRY_ERR_FOREIGN_HANDLE    a partition of another context, or without a GPU dispatcher
  *  @retval GANTRY_ERR_OUT_OF_HOST_MEMORY */
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_taskman_create(const gantry_taskman_options *options,
@@ -217,7 +217,7 @@ GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_taskman_submit(gantry_taskman 
  * until the reset.
  *  @retval GANTRY_OK
  *  @retval GANTRY_ERR_INVALID_ARGUMENT    NULL
- *  @retval GANTRY_ERR_UNSUPPORTED         the manager has no GPU dispatcher
+ *  @retval GANTRY_ERR_UNSUPPORTED         the manager has no GPU dispatcher, or a fleet of several devices
  *  @retval GANTRY_ERR_STATE               65 535 were declared since the reset
  *  @retval GANTRY_ERR_OUT_OF_HOST_MEMORY */
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_taskman_declare_memory(

@@ -113,8 +113,11 @@ struct gantry_task {
                 uint8_t cpu_class; /* immutable once submitted; 0: not limited */
                 uint8_t partition; /* immutable once submitted; GPU tasks: see gy_task_partition() */
             };
-            uint8_t is_critical; /* immutable once submitted; raises the bandwidth gate while it runs */
-            uint16_t memory;     /* immutable once submitted; see memory.c; 0: none */
+            union {
+                uint8_t is_critical; /* immutable once submitted; raises the bandwidth gate while it runs */
+                uint8_t device; /* immutable once submitted; GPU tasks: its number in the manager's fleet */
+            };
+            uint16_t memory; /* immutable once submitted; see memory.c; 0: none */
         };
         struct gy_edge own_edge; /* light tasks: the one to the continuation; guarded as all edges */
     };

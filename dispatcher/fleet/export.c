@@ -1,0 +1,126 @@
+#include "dispatcher/fleet/export.h"
+
+#include "base/alloc.h"
+
+#include <assert.h>
+
+void gy_export_unref(struct gy_export *export)
+{
+    if (export == NULL || atomic_fetch_sub_explicit(&export->refs, 1, memory_order_acq_rel) != 1) {
+        return;
+    }
+    struct gy_export_pool *pool = export->pool;
+    struct gy_export *head = atomic_load_explicit(&pool->unused, memory_order_relaxed);
+    do {
+        export->next_unused = head;
+    } while (!atomic_compare_exchange_weak_explicit(&pool->unused, &head, export, memory_order_release,
+                                                    memory_order_relaxed));
+}
+
+static struct gy_export *take(struct gy_export_pool *pool)
+{
+    if (pool->spare == NULL) {
+        pool->spare = atomic_exchange_explicit(&pool->unused, NULL, memory_order_acquire);
+    }
+    struct gy_export *export = pool->spare;
+    if (export != NULL) {
+        pool->spare = export->next_unused;
+    } else {
+        export = gy_zalloc(sizeof(*export)); /* as many as are waited for at a time: soon there are enough */
+        if (export == NULL) {
+            return NULL;
+        }
+        export->pool = pool;
+        export->next = pool->all;
+        pool->all = export;
+    }
+    atomic_store_explicit(&export->refs, 1, memory_order_relaxed);
+    return export;
+}
+
+/* An event behind all that is on `stream`. */
+static gantry_status record(struct gy_export_pool *pool, struct gy_streams *streams, uint32_t stream,
+                            struct gy_export **out)
+{
+    struct gy_export *export = take(pool);
+    if (export == NULL) {
+        return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "no memory for an event between two devices");
+    }
+    gantry_status status = gy_streams_record_into(streams, stream, &export->event);
+    if (status != GANTRY_OK) {
+        gy_export_unref(export);
+        return status;
+    }
+    export->stream = stream;
+    gy_export_unref(pool->latest[stream]);
+    pool->latest[stream] = gy_export_ref(export);
+    *out = export;
+    return GANTRY_OK;
+}
+
+/* Several points: they are joined on a stream, as for a task that has nothing to launch. */
+static gantry_status join(struct gy_streams *streams, uint64_t wait_set, uint32_t partition, uint32_t *out)
+{
+    gantry_status status = gy_streams_assign(streams, wait_set, partition, NULL, out);
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    status = gy_streams_wait_barrier(streams, *out);
+    if (status == GANTRY_OK) {
+        status = gy_streams_wait(streams, *out, wait_set);
+    }
+    uint64_t point;
+    gantry_status finished = gy_streams_finish(streams, *out, 0, &point);
+    streams->streams[*out].owner = NULL;
+    return status != GANTRY_OK ? status : finished;
+}
+
+static bool has_passed(const struct gy_streams *streams, const struct gy_clock *clock)
+{
+    for (uint64_t left = clock->streams; left != 0; left &= left - 1) {
+        uint32_t i = (uint32_t)__builtin_ctzll(left);
+        if (atomic_load_explicit(&streams->streams[i].completed, memory_order_acquire) < clock->seq[i]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+gantry_status gy_export_make(struct gy_export_pool *pool, struct gy_streams *streams, uint64_t wait_set,
+                             uint32_t partition, struct gy_export **out)
+{
+    assert(!streams->batch.is_open);
+    struct gy_clock room;
+    const struct gy_clock *clock = gy_wait_set_read(wait_set, &room);
+    *out = NULL;
+    if (has_passed(streams, clock)) {
+        gy_streams_leave(streams, clock);
+        return GANTRY_OK;
+    }
+    if ((clock->streams & (clock->streams - 1)) != 0) {
+        uint32_t stream;
+        gantry_status status = join(streams, wait_set, partition, &stream);
+        return status == GANTRY_OK ? record(pool, streams, stream, out) : status;
+    }
+    gy_streams_leave(streams, clock);
+    uint32_t stream = (uint32_t)__builtin_ctzll(clock->streams);
+    struct gy_export *latest = pool->latest[stream];
+    if (latest != NULL && latest->event.known[stream] >= clock->seq[stream]) {
+        *out = gy_export_ref(latest);
+        return GANTRY_OK;
+    }
+    return record(pool, streams, stream, out);
+}
+
+void gy_exports_fini(struct gy_export_pool *pool, const struct gy_driver *driver)
+{
+    for (struct gy_export *export = pool->all, *next; export != NULL; export = next) {
+        next = export->next;
+        if (export->event.native != NULL) {
+            /* On a lost context this fails, as everything does, and no caller could act on it. */
+            (void)driver->cuEventDestroy(export->event.native);
+        }
+        gy_free(export);
+    }
+    pool->all = NULL;
+}

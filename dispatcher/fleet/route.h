@@ -1,0 +1,33 @@
+/* The way of a ready task through the dispatchers of its fleet.
+ *
+ *   ready ──► visit e ──► visit f ──► home: the task's own dispatcher, gates, stream, bin
+ *               │ export    │ export
+ *
+ * It visits a device only for work that it comes after and that the host has not seen pass.  No thread waits
+ * for another meanwhile: a visitor is a task in an inbox.  While the device builds a graph, which may hold
+ * that work, its visitors are kept until the graph was launched. */
+#ifndef DISPATCHER_FLEET_ROUTE_H
+#define DISPATCHER_FLEET_ROUTE_H
+
+#include "dispatcher/fleet/crossing.h"
+
+struct gantry_dispatcher;
+struct gy_fleet;
+
+/* Any thread: send ready tasks, a list, on their way. */
+void gy_fleet_submit(struct gy_fleet *fleet, gantry_task *first, gantry_task *last);
+
+/* The dispatcher thread: a task that only visits the device. */
+static inline bool gy_fleet_is_visitor(const gantry_task *task)
+{
+    return __builtin_expect(
+        gy_wait_set_is_crossing(atomic_load_explicit(&task->wait_set, memory_order_acquire)), 0);
+}
+GY_COLD void gy_fleet_visit(struct gantry_dispatcher *d, gantry_task *task);
+/* The dispatcher thread: no graph is being built any more: all visitors that were kept go on. */
+GY_COLD void gy_fleet_let_go(struct gantry_dispatcher *d);
+
+/* The dispatcher thread: a sync point is at home.  What it comes after becomes one timeline point. */
+GY_COLD gantry_status gy_fleet_settle(struct gantry_dispatcher *d, gantry_task *task);
+
+#endif
