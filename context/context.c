@@ -198,6 +198,11 @@ void gantry_context_destroy(gantry_context *context)
         !is_here(context)) {
         return;
     }
+    if (context->is_of_fleet) {
+        (void)GY_FAIL(GANTRY_ERR_STATE,
+                      "gantry_context_destroy: the context is of a fleet, which destroys it");
+        return;
+    }
     gy_handle_died(context);
     gy_exchanges_abandon(context);
     gy_profile_environment_leave(); /* while the GPU's records can still be had */

@@ -17,6 +17,7 @@ struct gantry_context {
     struct gy_copier *copier;         /* immutable */
     struct gy_gpu_time *time;         /* immutable */
     gantry_dispatcher *dispatcher;    /* immutable */
+    bool is_of_fleet;                 /* immutable until the fleet goes; it destroys the context */
     gy_mutex lock;                    /* rank CONTEXT */
     struct gantry_module *modules; /* guarded by lock: the modules that were loaded through the public API */
     struct gantry_shared_memory *shared_memory; /* guarded by lock: imports that were not given back yet */

@@ -26,6 +26,7 @@ LAYERS = {
     "taskman": ["base", "taskman/graph", "taskman/cpu"],
     "dispatcher": ["base", "driver", "heap", "profile", "partition", "copykernel", *TASKMAN],
     "context": ["base", "driver", "heap", "profile", "partition", "copykernel", *TASKMAN, "dispatcher"],
+    "fleet": ["base", "driver", *TASKMAN, "heap", "profile", "partition", "copykernel", "dispatcher", "dispatcher/fleet", "context"],
     "torch": ["base", "driver", "heap"],  # a library of its own
     "bench": ["base/clock.h", "driver/funcs.h", "driver/cuda_abi.h", "cli/messages.h"],  # yardsticks call CUDA by hand
     "cli": ["bench/harness.h"],
@@ -33,7 +34,7 @@ LAYERS = {
     "include": [],
     "tests": None,  # anything
 }
-LIBRARY = ["base", "driver", "heap", "profile", "partition", "copykernel", "taskman", "dispatcher", "context"]
+LIBRARY = ["base", "driver", "heap", "profile", "partition", "copykernel", "taskman", "dispatcher", "context", "fleet"]
 
 BANNED_EVERYWHERE = ["strcpy", "strcat", "sprintf", "vsprintf", "gets", "atoi", "atol", "atof"]
 BANNED_IN_LIBRARY = ["abort", "exit", "_exit", "quick_exit", "printf", "vprintf", "puts", "putchar", "perror",

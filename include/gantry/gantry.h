@@ -10,6 +10,7 @@
 #include <gantry/context.h>
 #include <gantry/copy.h>
 #include <gantry/dispatcher.h>
+#include <gantry/fleet.h>
 #include <gantry/heap.h>
 #include <gantry/interop.h>
 #include <gantry/launch.h>

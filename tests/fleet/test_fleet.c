@@ -1,0 +1,254 @@
+/* Fleets: how they are made, what is refused, how they are lost, and in which order things may go. */
+#include "base/alloc.h"
+#include "tests/support/cmocka_c11.h"
+#include "tests/support/deadline.h"
+#include "tests/support/gpu_fixture.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+static gantry_fleet *make_fleet(const char *devices)
+{
+    gantry_context_options context = GANTRY_CONTEXT_OPTIONS_INIT;
+    context.driver = gpu_fixture_driver();
+    context.mode = GANTRY_CONTEXT_OWN;
+    gantry_fleet_options options = GANTRY_FLEET_OPTIONS_INIT;
+    options.devices = devices;
+    options.context = &context;
+    gantry_fleet *fleet = NULL;
+    assert_ok(gantry_fleet_create(&options, &fleet));
+    return fleet;
+}
+
+static gantry_taskman *make_manager(gantry_fleet *fleet)
+{
+    gantry_taskman_options options = GANTRY_TASKMAN_OPTIONS_INIT;
+    options.fleet = fleet;
+    gantry_taskman *manager = NULL;
+    assert_ok(gantry_taskman_create(&options, &manager));
+    return manager;
+}
+
+/* ---- making --------------------------------------------------------------------------------- */
+
+static gantry_status try_list(const char *devices)
+{
+    gantry_context_options context = GANTRY_CONTEXT_OPTIONS_INIT;
+    context.driver = gpu_fixture_driver();
+    gantry_fleet_options options = GANTRY_FLEET_OPTIONS_INIT;
+    options.devices = devices;
+    options.context = &context;
+    gantry_fleet *fleet = NULL;
+    gantry_status status = gantry_fleet_create(&options, &fleet);
+    assert_null(fleet);
+    return status;
+}
+
+static void test_lists(void **state)
+{
+    (void)state;
+    assert_int_equal(gantry_fleet_create(NULL, NULL), GANTRY_ERR_INVALID_ARGUMENT);
+    assert_int_equal(try_list(""), GANTRY_ERR_INVALID_ARGUMENT);
+    assert_int_equal(try_list("0,"), GANTRY_ERR_INVALID_ARGUMENT);
+    assert_int_equal(try_list("0,,1"), GANTRY_ERR_INVALID_ARGUMENT);
+    assert_int_equal(try_list("1,0,1"), GANTRY_ERR_INVALID_ARGUMENT);
+    assert_non_null(strstr(gantry_last_error(), "'1' is in the list twice"));
+    assert_int_equal(try_list("0,9"), GANTRY_ERR_NO_DEVICE);
+    gantry_fleet *fleet = make_fleet("3,1");
+    assert_int_equal(gantry_fleet_device_count(fleet), 2);
+    gantry_device_info info = {.struct_size = sizeof(info)};
+    assert_ok(gantry_context_device_info(gantry_fleet_context(fleet, 0), &info));
+    assert_int_equal(info.ordinal, 3);
+    assert_null(gantry_fleet_context(fleet, 2));
+    assert_null(gantry_fleet_context(NULL, 0));
+    assert_int_equal(gantry_fleet_device_count(NULL), 0);
+    gantry_context_destroy(gantry_fleet_context(fleet, 0)); /* refused */
+    assert_true(gantry_context_is_valid(gantry_fleet_context(fleet, 0)));
+    gantry_fleet_destroy(fleet);
+    gantry_fleet_destroy(NULL);
+    fleet = make_fleet("all");
+    assert_int_equal(gantry_fleet_device_count(fleet), 4);
+    gantry_fleet_destroy(fleet);
+}
+
+static gantry_launch_result launch_nothing(gantry_launch *launch, void *arg)
+{
+    (void)arg;
+    return gantry_launch_context(launch) != NULL ? GANTRY_LAUNCH_DONE : GANTRY_LAUNCH_FAILED;
+}
+
+static gantry_status run_nothing(gantry_task *task, void *arg)
+{
+    (void)task;
+    (void)arg;
+    return GANTRY_OK;
+}
+
+static void test_what_is_refused(void **state)
+{
+    (void)state;
+    gantry_fleet *fleet = make_fleet("0,1"), *other = make_fleet("2");
+    gantry_taskman *manager = make_manager(fleet), *none = NULL;
+    gantry_taskman_options options = GANTRY_TASKMAN_OPTIONS_INIT;
+    options.fleet = fleet;
+    options.gpu_dispatcher = gantry_context_dispatcher(gantry_fleet_context(fleet, 0));
+    assert_int_equal(gantry_taskman_create(&options, &none), GANTRY_ERR_INVALID_ARGUMENT);
+    options.gpu_dispatcher = NULL;
+    gantry_share share = {.percent = 50};
+    options.share = &share;
+    assert_int_equal(gantry_taskman_create(&options, &none), GANTRY_ERR_UNSUPPORTED);
+    assert_null(none);
+    uint64_t bytes[GANTRY_MEMORY_KIND_COUNT] = {4096};
+    uint32_t memory;
+    assert_int_equal(gantry_taskman_declare_memory(manager, bytes, &memory), GANTRY_ERR_UNSUPPORTED);
+    gantry_task_desc desc = GANTRY_TASK_DESC_INIT;
+    desc.run = run_nothing;
+    desc.context = gantry_fleet_context(fleet, 1);
+    assert_int_equal(gantry_taskman_submit(manager, &desc, NULL), GANTRY_ERR_INVALID_ARGUMENT);
+    desc.run = NULL;
+    desc.launch = launch_nothing;
+    desc.kind = GANTRY_TASK_KERNEL;
+    desc.context = gantry_fleet_context(other, 0);
+    assert_int_equal(gantry_taskman_submit(manager, &desc, NULL), GANTRY_ERR_FOREIGN_HANDLE);
+    gantry_taskman_destroy(manager);
+    manager = make_manager(other); /* a fleet of one: its only context can be named */
+    assert_ok(gantry_taskman_submit(manager, &desc, NULL));
+    desc.context = gantry_fleet_context(fleet, 0);
+    assert_int_equal(gantry_taskman_submit(manager, &desc, NULL), GANTRY_ERR_FOREIGN_HANDLE);
+    assert_ok(gantry_taskman_start(manager));
+    assert_ok(gantry_taskman_stop(manager));
+    gantry_taskman_destroy(manager);
+    gantry_fleet_destroy(other);
+    gantry_fleet_destroy(fleet);
+}
+
+/* ---- loss ----------------------------------------------------------------------------------- */
+
+struct pair {
+    gantry_fleet *fleet;
+    gantry_taskman *manager;
+    gantry_task *after;    /* told when the GPU has done the task on the second device */
+    _Atomic(uint32_t) ran; /* it was */
+};
+
+static gantry_launch_result launch_and_break(gantry_launch *launch, void *arg)
+{
+    struct pair *p = arg;
+    (void)launch;
+    gantry_dispatcher_force_failure(gantry_context_dispatcher(gantry_fleet_context(p->fleet, 1)));
+    return GANTRY_LAUNCH_DONE;
+}
+
+static gantry_launch_result launch_and_tell(gantry_launch *launch, void *arg)
+{
+    struct pair *p = arg;
+    return gantry_launch_add_completion(launch, p->after) == GANTRY_OK ? GANTRY_LAUNCH_DONE
+                                                                       : GANTRY_LAUNCH_FAILED;
+}
+
+static gantry_status run_after(gantry_task *task, void *arg)
+{
+    (void)task;
+    struct pair *p = arg;
+    atomic_fetch_add(&p->ran, 1);
+    return GANTRY_OK;
+}
+
+static gantry_task *submit_gpu(struct pair *p, uint32_t device, gantry_launch_fn launch)
+{
+    gantry_task_desc desc = GANTRY_TASK_DESC_INIT;
+    desc.kind = GANTRY_TASK_KERNEL;
+    desc.launch = launch;
+    desc.arg = p;
+    desc.context = gantry_fleet_context(p->fleet, device);
+    gantry_task *task = NULL;
+    assert_ok(gantry_taskman_submit(p->manager, &desc, &task));
+    return task;
+}
+
+/* The first device goes on with what it has; nothing on it that comes after the lost one is said to be well.
+ */
+static void test_a_device_is_lost(void **state)
+{
+    (void)state;
+    struct pair p = {.fleet = make_fleet("0,1")};
+    p.manager = make_manager(p.fleet);
+    gantry_task_desc desc = GANTRY_TASK_DESC_INIT;
+    desc.run = run_after;
+    desc.arg = &p;
+    assert_ok(gantry_taskman_submit(p.manager, &desc, &p.after));
+    gantry_task *lost = submit_gpu(&p, 1, launch_and_break);
+    gantry_task *next = submit_gpu(&p, 0, launch_and_tell);
+    assert_ok(gantry_task_start_after(next, lost));
+    assert_ok(gantry_task_start_after(p.after, next));
+    deadline_begin("a step in which a device is lost");
+    assert_ok(gantry_taskman_start(p.manager));
+    assert_int_equal(gantry_taskman_stop(p.manager), GANTRY_ERR_DEVICE_LOST);
+    deadline_end();
+    assert_non_null(strstr(gantry_last_error(), "device 1: "));
+    assert_int_equal(atomic_load(&p.ran), 0);
+    for (uint32_t e = 0; e < 2; e++) {
+        assert_false(gantry_context_is_valid(gantry_fleet_context(p.fleet, e)));
+    }
+    assert_ok(gantry_taskman_reset(p.manager));
+    assert_int_equal(gantry_taskman_start(p.manager), GANTRY_ERR_DEVICE_LOST);
+    gantry_taskman_destroy(p.manager);
+    gantry_fleet_destroy(p.fleet);
+}
+
+/* ---- ends ----------------------------------------------------------------------------------- */
+
+static void run_step(struct pair *p)
+{
+    gantry_task *first = submit_gpu(p, 1, launch_nothing), *second = submit_gpu(p, 0, launch_nothing);
+    assert_ok(gantry_task_start_after(second, first));
+    assert_ok(gantry_taskman_start(p->manager));
+    assert_ok(gantry_taskman_stop(p->manager));
+    assert_ok(gantry_taskman_reset(p->manager));
+}
+
+static void test_any_order_of_ends(void **state)
+{
+    (void)state;
+    long before = gy_alloc_live();
+    for (uint32_t order = 0; order < 4; order++) {
+        struct pair p = {.fleet = make_fleet("0,1")};
+        p.manager = make_manager(p.fleet);
+        gantry_taskman *second = make_manager(p.fleet), *alone = NULL;
+        gantry_taskman_options options = GANTRY_TASKMAN_OPTIONS_INIT;
+        options.gpu_dispatcher = gantry_context_dispatcher(gantry_fleet_context(p.fleet, 1));
+        assert_ok(gantry_taskman_create(&options, &alone));
+        run_step(&p);
+        if (order == 0) {
+            gantry_fleet_destroy(p.fleet);
+        } else if (order == 1) { /* it waits for its first task, which nobody lets go any more */
+            (void)submit_gpu(&p, 0, launch_nothing);
+            assert_ok(gantry_taskman_start(p.manager));
+            gantry_fleet_destroy(p.fleet);
+            (void)!gantry_taskman_stop(p.manager);
+        }
+        gantry_taskman_destroy(p.manager);
+        if (order == 2) {
+            gantry_fleet_destroy(p.fleet);
+        }
+        gantry_taskman_destroy(alone);
+        gantry_taskman_destroy(second);
+        if (order == 3) {
+            gantry_fleet_destroy(p.fleet);
+        }
+    }
+    assert_int_equal(gy_alloc_live(), before);
+}
+
+int main(void)
+{
+    setenv("GANTRY_EMU_DEVICES", "4", 1);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_lists),
+        cmocka_unit_test(test_what_is_refused),
+        cmocka_unit_test(test_a_device_is_lost),
+        cmocka_unit_test(test_any_order_of_ends),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,443 @@
+/* Random graphs over the devices of a fleet: CPU tasks, sync points, and GPU tasks that each name a device.
+ * Whatever the shape, every GPU task that follows another, directly or through CPU tasks and sync points,
+ * begins after the other has ended, on whatever device; all of a step comes after all of the step before; and
+ * what waits for the GPU's end of a task starts after it.  The order is recorded by the kernels themselves,
+ * with one clock in memory that all devices reach.
+ *
+ * `--graphs N` sets how many graphs each test takes, `--seed N` which. */
+#include "base/handle.h"
+#include "tests/support/cmocka_c11.h"
+#include "tests/support/deadline.h"
+#include "tests/support/gpu_fixture.h"
+
+#include "order_kernels.kernels.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_NODES = 32, RUNS = 3, MOST_DEVICES = 4, CELLS = 1 + 2 * RUNS * MOST_NODES };
+
+static uint32_t graphs_wanted = 60;
+static uint64_t first_seed = 1;
+
+struct node {
+    struct scene *scene;
+    gantry_task_kind kind;
+    uint32_t device, spins, index;
+    bool fails;             /* its callback says so */
+    gantry_status result;   /* of the latest run */
+    uint32_t before;        /* bit i: node i precedes this one, directly or not */
+    uint32_t ended;         /* bit i: the GPU has done node i before this one starts */
+    gantry_task *completes; /* told when the GPU is done with this one */
+    gantry_task *task;
+    _Atomic(uint32_t) released; /* run in which it was called or run last, plus 1 */
+};
+
+struct scene {
+    gantry_fleet *fleet;
+    gantry_cpu_dispatcher *cpus;
+    gantry_taskman *manager;
+    gantry_kernel *kernels[MOST_DEVICES];
+    uint32_t devices;
+    uint32_t *cells; /* [0] is the clock */
+    uint32_t *on_device;
+    uint64_t random;
+    uint32_t count, run;
+    uint32_t fails_one_in; /* 0: no node fails */
+    bool may_be_lost;      /* a driver call fails */
+    _Atomic(uint32_t) early;
+    struct node nodes[MOST_NODES];
+};
+
+static struct scene scene;
+
+static uint32_t draw(struct scene *s, uint32_t below)
+{
+    s->random ^= s->random << 13;
+    s->random ^= s->random >> 7;
+    s->random ^= s->random << 17;
+    return (uint32_t)((s->random >> 32) % below);
+}
+
+static bool is_gpu(const struct node *node)
+{
+    return node->kind >= GANTRY_TASK_HTOD;
+}
+
+/* The cell of the node's begin in a run; that of its end is the next one. */
+static uint32_t cell_of(uint32_t run, uint32_t index)
+{
+    return 1 + 2 * (run * MOST_NODES + index);
+}
+
+static void open_scene(uint32_t devices, gantry_submission submission, gantry_wait_mode wait)
+{
+    memset(&scene, 0, sizeof(scene));
+    static const char *const lists[] = {"", "0", "0,1", "2,0,1", "all"};
+    gantry_context_options context = GANTRY_CONTEXT_OPTIONS_INIT;
+    context.driver = gpu_fixture_driver();
+    context.mode = GANTRY_CONTEXT_OWN;
+    context.submission = submission;
+    context.completion_wait = wait;
+    gantry_fleet_options options = GANTRY_FLEET_OPTIONS_INIT;
+    options.devices = lists[devices];
+    options.context = &context;
+    assert_ok(gantry_fleet_create(&options, &scene.fleet));
+    scene.devices = gantry_fleet_device_count(scene.fleet);
+    assert_int_equal(scene.devices, devices);
+    gantry_cpu_dispatcher_options cpus = GANTRY_CPU_DISPATCHER_OPTIONS_INIT;
+    cpus.worker_count = 2;
+    assert_ok(gantry_cpu_dispatcher_create(&cpus, &scene.cpus));
+    gantry_taskman_options manager = GANTRY_TASKMAN_OPTIONS_INIT;
+    manager.cpu_dispatcher = scene.cpus;
+    manager.fleet = scene.fleet;
+    assert_ok(gantry_taskman_create(&manager, &scene.manager));
+    for (uint32_t e = 0; e < devices; e++) {
+        gantry_module *module;
+        assert_ok(
+            gantry_module_load(gantry_fleet_context(scene.fleet, e), &gantry_image_order_kernels, &module));
+        assert_ok(gantry_module_get_kernel(module, "stamp", &scene.kernels[e]));
+    }
+    void *cells, *on_device;
+    gantry_heap *heap = gantry_context_heap(gantry_fleet_context(scene.fleet, 0));
+    assert_ok(gantry_heap_alloc(heap, GANTRY_MEMORY_PINNED, CELLS * sizeof(uint32_t), 0,
+                                GANTRY_ALLOC_SITE("stamps"), &cells));
+    assert_ok(gantry_heap_device_address(heap, cells, &on_device));
+    scene.cells = cells;
+    scene.on_device = on_device;
+}
+
+static void close_scene(void)
+{
+    gantry_taskman_destroy(scene.manager);
+    gantry_cpu_dispatcher_destroy(scene.cpus);
+    assert_ok(gantry_heap_free(gantry_context_heap(gantry_fleet_context(scene.fleet, 0)), scene.cells));
+    gantry_fleet_destroy(scene.fleet);
+}
+
+/* ---- nodes ---------------------------------------------------------------------------------- */
+
+static void check_host_order(struct node *node)
+{
+    struct scene *s = node->scene;
+    for (uint32_t left = node->before; left != 0; left &= left - 1) {
+        const struct node *p = &s->nodes[__builtin_ctz(left)];
+        bool has_body = p->kind != GANTRY_TASK_SYNC_POINT;
+        if (has_body && atomic_load(&p->released) != s->run + 1) {
+            atomic_fetch_add(&s->early, 1);
+        }
+    }
+    const volatile uint32_t *cells = s->cells;
+    for (uint32_t left = node->ended; left != 0; left &= left - 1) {
+        uint32_t p = (uint32_t)__builtin_ctz(left);
+        if (is_gpu(&s->nodes[p]) && cells[cell_of(s->run, p) + 1] == 0) {
+            atomic_fetch_add(&s->early, 1);
+        }
+    }
+}
+
+static gantry_status run_node(gantry_task *task, void *arg)
+{
+    (void)task;
+    struct node *node = arg;
+    check_host_order(node);
+    atomic_store(&node->released, node->scene->run + 1);
+    return node->fails ? GANTRY_ERR_IO : GANTRY_OK;
+}
+
+static void note_result(gantry_task *task, void *arg, gantry_status result)
+{
+    (void)task;
+    ((struct node *)arg)->result = result;
+}
+
+static gantry_launch_result launch_node(gantry_launch *launch, void *arg)
+{
+    struct node *node = arg;
+    struct scene *s = node->scene;
+    check_host_order(node);
+    if (node->fails) {
+        return GANTRY_LAUNCH_FAILED;
+    }
+    if (gantry_launch_context(launch) != gantry_fleet_context(s->fleet, node->device)) {
+        return GANTRY_LAUNCH_FAILED;
+    }
+    uint32_t *clock = s->on_device;
+    uint32_t *begin = &s->on_device[cell_of(s->run, node->index)];
+    uint32_t *end = begin + 1;
+    void *args[] = {&clock, &begin, &end, &node->spins};
+    gantry_dim3 one = {1, 1, 1};
+    if (gantry_launch_kernel(launch, s->kernels[node->device], one, one, 0, args) != GANTRY_OK) {
+        return GANTRY_LAUNCH_FAILED;
+    }
+    if (node->completes != NULL && gantry_launch_add_completion(launch, node->completes) != GANTRY_OK) {
+        return GANTRY_LAUNCH_FAILED;
+    }
+    atomic_store(&node->released, s->run + 1);
+    return GANTRY_LAUNCH_DONE;
+}
+
+static void make_node(struct scene *s, uint32_t index)
+{
+    static const gantry_task_kind kinds[] = {GANTRY_TASK_CPU,    GANTRY_TASK_SYNC_POINT, GANTRY_TASK_HTOD,
+                                             GANTRY_TASK_KERNEL, GANTRY_TASK_KERNEL,     GANTRY_TASK_DTOH};
+    struct node *node = &s->nodes[index];
+    memset(node, 0, sizeof(*node));
+    node->scene = s;
+    node->index = index;
+    node->kind = kinds[draw(s, 6)];
+    node->device = draw(s, s->devices);
+    node->spins = draw(s, 3) == 0 ? 20000 + draw(s, 200000) : draw(s, 60); /* long enough to be overtaken */
+    node->fails =
+        node->kind != GANTRY_TASK_SYNC_POINT && s->fails_one_in != 0 && draw(s, s->fails_one_in) == 0;
+    gantry_task_desc desc = GANTRY_TASK_DESC_INIT;
+    desc.kind = node->kind;
+    desc.release = note_result;
+    desc.label = "node";
+    desc.arg = node;
+    desc.run = node->kind == GANTRY_TASK_CPU ? run_node : NULL;
+    desc.launch = is_gpu(node) ? launch_node : NULL;
+    desc.context = is_gpu(node) ? gantry_fleet_context(s->fleet, node->device) : NULL;
+    assert_ok(gantry_taskman_submit(s->manager, &desc, &node->task));
+    for (uint32_t edges = index == 0 ? 0 : draw(s, 4); edges > 0; edges--) {
+        struct node *from = &s->nodes[draw(s, index)];
+        uint32_t past = (1u << from->index) | from->before;
+        if ((node->before >> from->index & 1u) != 0) {
+            continue;
+        }
+        bool waits = node->kind == GANTRY_TASK_CPU && draw(s, 3) == 0;
+        if (waits && (is_gpu(from) || from->kind == GANTRY_TASK_SYNC_POINT)) {
+            assert_ok(gantry_task_start_after_done(node->task, from->task));
+            node->ended |= past;
+        } else {
+            assert_ok(gantry_task_start_after(node->task, from->task));
+            if (waits || draw(s, 4) != 0 || node->kind != GANTRY_TASK_CPU || !is_gpu(from) ||
+                from->completes != NULL) {
+                node->before |= past;
+                continue;
+            }
+            from->completes = node->task;
+            node->ended |= past;
+        }
+        node->before |= past;
+    }
+}
+
+/* ---- what came out -------------------------------------------------------------------------- */
+
+/* A node has failed if it says so, or if one before it has; nothing else has. */
+static void check_results(const struct scene *s, uint32_t graph)
+{
+    uint32_t failed = 0;
+    for (uint32_t i = 0; i < s->count; i++) {
+        const struct node *node = &s->nodes[i];
+        bool must_fail = node->fails || (node->before & failed) != 0;
+        failed |= (uint32_t)must_fail << i;
+        if (s->may_be_lost ? must_fail && node->result == GANTRY_OK
+                           : (node->result != GANTRY_OK) != must_fail) {
+            fail_msg("graph %u: node %u of device %u ended with %s", graph, i, node->device,
+                     gantry_status_name(node->result));
+        }
+        failed |= (uint32_t)(node->result != GANTRY_OK) << i;
+    }
+}
+
+/* Has the node done its work?  One that was called may have had it taken away with its device. */
+static bool is_due(const struct scene *s, uint32_t i)
+{
+    return is_gpu(&s->nodes[i]) && s->nodes[i].result == GANTRY_OK && !s->may_be_lost;
+}
+
+static void check_runs(const struct scene *s, uint32_t graph, uint32_t runs)
+{
+    uint32_t latest = 0; /* end of the runs before */
+    for (uint32_t run = 0; run < runs; run++) {
+        uint32_t end_of_run = latest;
+        for (uint32_t i = 0; i < s->count; i++) {
+            if (!is_gpu(&s->nodes[i]) || (s->cells[cell_of(run, i)] == 0 && !is_due(s, i))) {
+                continue;
+            }
+            uint32_t begin = s->cells[cell_of(run, i)], end = s->cells[cell_of(run, i) + 1];
+            if ((end == 0 && is_due(s, i)) || (run > 0 && begin <= latest)) {
+                fail_msg("graph %u, run %u: node %u began at %u, ended at %u, the run before at %u", graph,
+                         run, i, begin, end, latest);
+            }
+            end_of_run = end > end_of_run ? end : end_of_run;
+            for (uint32_t left = s->nodes[i].before; left != 0; left &= left - 1) {
+                uint32_t p = (uint32_t)__builtin_ctz(left);
+                uint32_t before = s->cells[cell_of(run, p) + 1];
+                if (is_gpu(&s->nodes[p]) && (before == 0 || before >= begin)) {
+                    fail_msg("graph %u, run %u: node %u of device %u did not wait for %u of device %u", graph,
+                             run, i, s->nodes[i].device, p, s->nodes[p].device);
+                }
+            }
+        }
+        latest = end_of_run;
+    }
+    if (atomic_load(&s->early) != 0) {
+        fail_msg("graph %u: %u tasks too early on the host", graph, atomic_load(&s->early));
+    }
+}
+
+static gantry_status build(struct scene *s, uint32_t graph, bool *is_frozen)
+{
+    s->random = UINT64_C(0x9e3779b97f4a7c15) * (graph + first_seed);
+    s->count = 2 + draw(s, MOST_NODES - 1);
+    memset(s->cells, 0, CELLS * sizeof(*s->cells));
+    s->cells[0] = 1;
+    for (uint32_t i = 0; i < s->count; i++) {
+        make_node(s, i);
+    }
+    *is_frozen = draw(s, 2) == 0;
+    return *is_frozen ? gantry_taskman_freeze(s->manager) : GANTRY_OK;
+}
+
+static void run_graph(struct scene *s, uint32_t graph)
+{
+    bool is_frozen;
+    assert_ok(build(s, graph, &is_frozen));
+    uint32_t runs = is_frozen ? RUNS : 1;
+    deadline_begin("the end of a graph over several devices");
+    for (s->run = 0; s->run < runs; s->run++) {
+        assert_ok(gantry_taskman_start(s->manager));
+        gantry_status status = gantry_taskman_stop(s->manager);
+        assert_true(status == GANTRY_OK || s->fails_one_in != 0);
+        check_results(s, graph);
+    }
+    for (uint32_t e = 0; e < s->devices; e++) {
+        assert_ok(gantry_context_synchronize(gantry_fleet_context(s->fleet, e)));
+    }
+    deadline_end();
+    assert_ok(gantry_taskman_reset(s->manager));
+    check_runs(s, graph, runs);
+}
+
+static void run_graphs(uint32_t devices, gantry_submission submission, gantry_wait_mode wait)
+{
+    open_scene(devices, submission, wait);
+    for (uint32_t n = 0; n < graphs_wanted; n++) {
+        run_graph(&scene, n);
+    }
+    close_scene();
+}
+
+static void test_one_device(void **state)
+{
+    (void)state;
+    run_graphs(1, GANTRY_SUBMISSION_STREAMS, GANTRY_WAIT_HYBRID);
+}
+
+static void test_two_devices(void **state)
+{
+    (void)state;
+    run_graphs(2, GANTRY_SUBMISSION_STREAMS, GANTRY_WAIT_HYBRID);
+}
+
+static void test_two_devices_in_graphs(void **state)
+{
+    (void)state;
+    run_graphs(2, GANTRY_SUBMISSION_GRAPHS, GANTRY_WAIT_BLOCK);
+}
+
+static void test_three_devices_in_graphs(void **state)
+{
+    (void)state;
+    run_graphs(3, GANTRY_SUBMISSION_GRAPHS, GANTRY_WAIT_HYBRID);
+}
+
+static void test_all_devices(void **state)
+{
+    (void)state;
+    run_graphs(4, GANTRY_SUBMISSION_STREAMS, GANTRY_WAIT_BLOCK);
+}
+
+static void test_failing_tasks(void **state)
+{
+    (void)state;
+    for (uint32_t devices = 2; devices <= 3; devices++) {
+        open_scene(devices, devices == 2 ? GANTRY_SUBMISSION_STREAMS : GANTRY_SUBMISSION_GRAPHS,
+                   GANTRY_WAIT_HYBRID);
+        scene.fails_one_in = 8;
+        for (uint32_t n = 0; n < graphs_wanted; n++) {
+            run_graph(&scene, n);
+        }
+        close_scene();
+    }
+}
+
+/* ---- faults --------------------------------------------------------------------------------- */
+
+static struct gantry_emu_control emu;
+
+/* One call of a driver function fails, somewhere in a graph: nothing hangs, no task says that it is well that
+ * comes after one that is not, and if a device is lost all of them are, with a cause that names it. */
+static void run_faulty_graph(uint32_t n, const char *function, int result)
+{
+    open_scene(2 + n % 2, n % 3 == 0 ? GANTRY_SUBMISSION_GRAPHS : GANTRY_SUBMISSION_STREAMS,
+               n % 4 == 0 ? GANTRY_WAIT_BLOCK : GANTRY_WAIT_HYBRID);
+    struct scene *s = &scene;
+    bool is_frozen;
+    s->may_be_lost = true;
+    assert_ok(build(s, n, &is_frozen));
+    deadline_begin("the end of a graph in which a driver call fails");
+    assert_int_equal((emu.fail)(function, 1 + n % 23, result, GANTRY_EMU_ONCE), 0);
+    gantry_status status = gantry_taskman_start(s->manager);
+    if (status == GANTRY_OK) {
+        status = gantry_taskman_stop(s->manager);
+        check_results(s, n);
+    }
+    emu.clear_faults();
+    bool is_lost = !gantry_context_is_valid(gantry_fleet_context(s->fleet, 0));
+    if (!is_lost) {
+        check_runs(s, n, 1); /* what was on its way in a context that broke is nobody's business */
+    }
+    for (uint32_t e = 1; e < s->devices; e++) {
+        assert_int_equal(is_lost, !gantry_context_is_valid(gantry_fleet_context(s->fleet, e)));
+    }
+    if (is_lost) {
+        assert_int_equal(gantry_taskman_start(s->manager),
+                         is_frozen ? GANTRY_ERR_DEVICE_LOST : GANTRY_ERR_STATE);
+        assert_int_equal(gantry_context_synchronize(gantry_fleet_context(s->fleet, 0)),
+                         GANTRY_ERR_DEVICE_LOST);
+        assert_non_null(strstr(gantry_last_error(), "device "));
+    }
+    deadline_end();
+    close_scene();
+}
+
+static void test_faults_anywhere(void **state)
+{
+    (void)state;
+    if (!gpu_fixture_controls(&emu)) {
+        skip();
+    }
+    static const char *const functions[] = {"cuEventRecord", "cuStreamWaitEvent", "cuLaunchKernel",
+                                            "cuEventCreate", "cuEventQuery",      "cuStreamCreate",
+                                            "cuGraphLaunch"};
+    for (uint32_t n = 0; n < graphs_wanted; n++) {
+        run_faulty_graph(n, functions[n % 7], n % 5 == 0 ? 2 : 700);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    setenv("GANTRY_EMU_DEVICES", "4", 1);
+    for (int i = 1; i + 1 < argc; i += 2) {
+        if (strcmp(argv[i], "--graphs") == 0) {
+            graphs_wanted = (uint32_t)strtoul(argv[i + 1], NULL, 10);
+        } else if (strcmp(argv[i], "--seed") == 0) {
+            first_seed = strtoull(argv[i + 1], NULL, 10);
+        }
+    }
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_one_device),
+        cmocka_unit_test(test_two_devices),
+        cmocka_unit_test(test_two_devices_in_graphs),
+        cmocka_unit_test(test_three_devices_in_graphs),
+        cmocka_unit_test(test_all_devices),
+        cmocka_unit_test(test_failing_tasks),
+        cmocka_unit_test(test_faults_anywhere),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
