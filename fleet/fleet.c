@@ -193,5 +193,10 @@ uint32_t gantry_fleet_device_count(const gantry_fleet *fleet)
 gantry_context *gantry_fleet_context(gantry_fleet *fleet, uint32_t index)
 {
     GY_ACCEPT_OR(NULL, FLEET, fleet);
-    return fleet != NULL && index < fleet->count ? fleet->contexts[index] : NULL;
+    if (fleet == NULL || index >= fleet->count) {
+        (void)GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_fleet_context: index %u of %u devices", index,
+                      fleet != NULL ? fleet->count : 0);
+        return NULL;
+    }
+    return fleet->contexts[index];
 }

@@ -4,19 +4,6 @@
 
 #include <assert.h>
 
-void gy_export_unref(struct gy_export *export)
-{
-    if (export == NULL || atomic_fetch_sub_explicit(&export->refs, 1, memory_order_acq_rel) != 1) {
-        return;
-    }
-    struct gy_export_pool *pool = export->pool;
-    struct gy_export *head = atomic_load_explicit(&pool->unused, memory_order_relaxed);
-    do {
-        export->next_unused = head;
-    } while (!atomic_compare_exchange_weak_explicit(&pool->unused, &head, export, memory_order_release,
-                                                    memory_order_relaxed));
-}
-
 static struct gy_export *take(struct gy_export_pool *pool)
 {
     if (pool->spare == NULL) {

@@ -37,7 +37,18 @@ static inline struct gy_export *gy_export_ref(struct gy_export *export)
     return export;
 }
 /* Any thread.  NULL is ignored. */
-void gy_export_unref(struct gy_export *export);
+static inline void gy_export_unref(struct gy_export *export)
+{
+    if (export == NULL || atomic_fetch_sub_explicit(&export->refs, 1, memory_order_acq_rel) != 1) {
+        return;
+    }
+    struct gy_export_pool *pool = export->pool;
+    struct gy_export *head = atomic_load_explicit(&pool->unused, memory_order_relaxed);
+    do {
+        export->next_unused = head;
+    } while (!atomic_compare_exchange_weak_explicit(&pool->unused, &head, export, memory_order_release,
+                                                    memory_order_relaxed));
+}
 
 /* The dispatcher ends: nobody holds an export any more but for the pool. */
 void gy_exports_fini(struct gy_export_pool *pool, const struct gy_driver *driver);

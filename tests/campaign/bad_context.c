@@ -14,6 +14,42 @@ static gantry_launch *stale; /* of a callback that has returned */
 static void *device, *pinned;
 static gantry_task *gpu_task, *released_task;
 
+static void fleet_rows(void)
+{
+    gantry_context_options contexts = GANTRY_CONTEXT_OPTIONS_INIT;
+    gantry_fleet_options options = GANTRY_FLEET_OPTIONS_INIT;
+    gantry_fleet *out, *fleet;
+    contexts.driver = GANTRY_DRIVER_EMULATED;
+    options.context = &contexts;
+    options.devices = "0";
+    BAD("`out` NULL", gantry_fleet_create(&options, NULL));
+    options.struct_size = 4;
+    BAD_OUT("struct_size too small", out, gantry_fleet_create(&options, &out));
+    options.struct_size = sizeof(options);
+    options.devices = "0,";
+    BAD_OUT("a device without a name", out, gantry_fleet_create(&options, &out));
+    options.devices = "0,0";
+    BAD_OUT("a device twice", out, gantry_fleet_create(&options, &out));
+    options.devices = "17";
+    BAD_OUT("no such device", out, gantry_fleet_create(&options, &out));
+    options.devices = "0";
+    contexts.mode = GANTRY_CONTEXT_ADOPT;
+    BAD_OUT("ADOPT", out, gantry_fleet_create(&options, &out));
+    contexts.mode = GANTRY_CONTEXT_PRIMARY;
+    assert_ok(gantry_fleet_create(&options, &fleet));
+    BAD_GIVES("no such index", NULL, gantry_fleet_context(fleet, 1));
+    BAD_GIVES("NULL", NULL, gantry_fleet_context(NULL, 0));
+    bad_note("gantry_fleet_device_count", "NULL", "gives 0");
+    BAD_REFUSED("of a fleet", gantry_context_destroy(gantry_fleet_context(fleet, 0)));
+    gantry_taskman_options with = GANTRY_TASKMAN_OPTIONS_INIT;
+    gantry_taskman *none;
+    with.fleet = fleet;
+    with.gpu_dispatcher = gantry_context_dispatcher(gantry_fleet_context(fleet, 0));
+    BAD_OUT("a fleet and a GPU dispatcher", none, gantry_taskman_create(&with, &none));
+    gantry_fleet_destroy(fleet);
+    BAD_IGNORED(gantry_fleet_destroy, "NULL");
+}
+
 static void create_rows(void)
 {
     gantry_context_options options = GANTRY_CONTEXT_OPTIONS_INIT;
@@ -455,6 +491,7 @@ void bad_context(void)
     gantry_cpu_dispatcher *pool;
     gantry_alloc_site site = GANTRY_ALLOC_SITE("rows");
     create_rows();
+    fleet_rows();
     options.driver = GANTRY_DRIVER_EMULATED;
     options.mode = GANTRY_CONTEXT_OWN;
     cpus.worker_count = 1;
