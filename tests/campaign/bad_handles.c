@@ -10,6 +10,7 @@
 #define GONE "destroyed handle"
 
 static gantry_context *context;
+static gantry_fleet *fleet;
 static gantry_dispatcher *dispatcher;
 static gantry_heap *heap;
 static gantry_partition *partition;
@@ -76,6 +77,22 @@ static void make_and_destroy(void)
     gantry_cpu_dispatcher_destroy(pool);
     gantry_module_unload(module);
     gantry_context_destroy(context);
+    gantry_fleet_options of = GANTRY_FLEET_OPTIONS_INIT;
+    of.devices = "0";
+    of.context = &options;
+    assert_ok(gantry_fleet_create(&of, &fleet));
+    gantry_fleet_destroy(fleet);
+}
+
+static void fleet_rows(void)
+{
+    gantry_taskman_options with = GANTRY_TASKMAN_OPTIONS_INIT;
+    gantry_taskman *made;
+    with.fleet = fleet;
+    BAD_OUT(GONE, made, gantry_taskman_create(&with, &made));
+    BAD_GIVES(GONE, NULL, gantry_fleet_context(fleet, 0));
+    BAD_GIVES(GONE, 0, gantry_fleet_device_count(fleet));
+    BAD_REFUSED(GONE, gantry_fleet_destroy(fleet));
 }
 
 static void context_rows(void)
@@ -365,6 +382,7 @@ void bad_handles(void)
     assert_ok(gantry_taskman_create(&with, &alive));
     gantry_task *good = submit(alive, GANTRY_TASK_CPU);
     context_rows();
+    fleet_rows();
     partition_rows();
     heap_rows();
     dispatcher_rows();
