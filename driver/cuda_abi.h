@@ -124,6 +124,7 @@ typedef enum CUjit_option_enum {
     CU_JIT_ERROR_LOG_BUFFER = 5,
     CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES = 6, /* in: room, out: bytes written; the value is the number itself */
     CU_JIT_LOG_VERBOSE = 12,
+    CU_JIT_GENERATE_LINE_INFO = 13,
 } CUjit_option;
 
 typedef enum CUfunction_attribute_enum {

@@ -45,14 +45,23 @@ static void flatten(char *log)
 }
 
 /* Give one form to the driver.  `log` stays empty unless a compiler writes one. */
-static CUresult load_form(const struct gy_context *context, const void *form, CUmodule *out,
-                          char log[JIT_LOG_BYTES])
+static CUresult load_form(const struct gy_context *context, const void *form, const struct gy_jit *jit,
+                          CUmodule *out, char log[JIT_LOG_BYTES])
 {
-    CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
-    /* The second value is the room itself, carried in a pointer's bits. */
-    void *values[] = {log, (void *)(uintptr_t)(JIT_LOG_BYTES - 1)};
+    unsigned int count = 2;
+    CUjit_option options[4] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
+    /* The second value is the room itself, carried in a pointer's bits; so are all other numbers. */
+    void *values[4] = {log, (void *)(uintptr_t)(JIT_LOG_BYTES - 1)};
+    if (jit->max_registers != 0) {
+        options[count] = CU_JIT_MAX_REGISTERS;
+        values[count++] = (void *)(uintptr_t)jit->max_registers;
+    }
+    if (jit->line_info != 0) {
+        options[count] = CU_JIT_GENERATE_LINE_INFO;
+        values[count++] = (void *)(uintptr_t)1;
+    }
     memset(log, 0, JIT_LOG_BYTES);
-    CUresult result = context->driver->cuModuleLoadDataEx(out, form, 2, options, values);
+    CUresult result = context->driver->cuModuleLoadDataEx(out, form, count, options, values);
     flatten(log);
     return result;
 }
@@ -75,7 +84,7 @@ static gantry_status no_form(const struct gy_context *context, const gantry_modu
 }
 
 static gantry_status load_best_form(struct gy_context *context, const gantry_module_image *image,
-                                    CUmodule *out)
+                                    const struct gy_jit *jit, CUmodule *out)
 {
     char log[JIT_LOG_BYTES] = "";
     const void *forms[] = {image->fatbin, image->ptx};
@@ -87,7 +96,7 @@ static gantry_status load_best_form(struct gy_context *context, const gantry_mod
     bool fits = false;
     for (size_t i = 0; i < 2 && !fits; i++) {
         if (forms[i] != NULL) {
-            result = load_form(context, forms[i], out, log);
+            result = load_form(context, forms[i], jit, out, log);
             fits = !does_not_fit(result);
         }
     }
@@ -180,7 +189,7 @@ static gantry_status look_up_kernels(struct gantry_module *module)
 static gantry_status load_current(struct gantry_module *module)
 {
     struct gy_context *context = module->context;
-    gantry_status status = load_best_form(context, module->image, &module->native);
+    gantry_status status = load_best_form(context, module->image, &module->jit, &module->native);
     if (status != GANTRY_OK) {
         return status;
     }
@@ -206,23 +215,17 @@ static gantry_status check_image(const gantry_module_image *image)
     return status;
 }
 
-gantry_status gy_module_load(struct gy_context *context, const gantry_module_image *image,
-                             struct gantry_module **out)
+/* Load a new module, which the caller has filled as far as it knows it; it is freed if that fails. */
+static gantry_status load_new(struct gantry_module *module)
 {
-    gantry_status status = check_image(image);
-    if (status != GANTRY_OK) {
-        return status;
-    }
-    uint32_t count = count_names(image);
-    struct gantry_module *module = gy_zalloc(sizeof(*module));
-    if (module == NULL) {
-        return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "cannot load image \"%s\"", image->name);
-    }
-    *module = (struct gantry_module){.context = context, .image = image, .kernel_count = count};
+    struct gy_context *context = module->context;
+    const uint32_t count = count_names(module->image);
+    gantry_status status;
+    module->kernel_count = count;
     gy_mutex_init(&module->fit_lock, GY_RANK_LEAF);
     module->kernels = gy_zalloc_array(count > 0 ? count : 1, sizeof(*module->kernels));
     if (module->kernels == NULL) {
-        status = GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "cannot load image \"%s\"", image->name);
+        status = GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "cannot load image \"%s\"", module->image->name);
         goto free_module;
     }
     status = gy_context_push(context);
@@ -241,7 +244,6 @@ gantry_status gy_module_load(struct gy_context *context, const gantry_module_ima
     gy_handle_born(GY_HANDLE_MODULE, module, sizeof(*module), sizeof(*module));
     gy_handle_born(GY_HANDLE_KERNEL, module->kernels, (count > 0 ? count : 1) * sizeof(*module->kernels),
                    sizeof(*module->kernels));
-    *out = module;
     return GANTRY_OK;
 
 unload:
@@ -251,6 +253,49 @@ free_kernels:
 free_module:
     gy_mutex_fini(&module->fit_lock);
     gy_free(module);
+    return status;
+}
+
+gantry_status gy_module_load(struct gy_context *context, const gantry_module_image *image,
+                             struct gantry_module **out)
+{
+    gantry_status status = check_image(image);
+    struct gantry_module *module = status == GANTRY_OK ? gy_zalloc(sizeof(*module)) : NULL;
+    if (module == NULL) {
+        return status != GANTRY_OK
+                   ? status
+                   : GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "cannot load image \"%s\"", image->name);
+    }
+    *module = (struct gantry_module){.context = context, .image = image};
+    status = load_new(module);
+    if (status == GANTRY_OK) {
+        *out = module;
+    }
+    return status;
+}
+
+gantry_status gy_module_load_code(struct gy_context *context, const char *name, const void *code,
+                                  const char *const *kernel_names, const struct gy_jit *jit,
+                                  struct gantry_module **out)
+{
+    struct gantry_module *module = gy_zalloc(sizeof(*module));
+    if (module == NULL) {
+        return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "cannot load code \"%s\"", name);
+    }
+    *module = (struct gantry_module){.context = context,
+                                     .made = {.struct_size = sizeof(gantry_module_image),
+                                              .name = name,
+                                              .fatbin = code, /* the driver sees what it is */
+                                              .host = code,
+                                              .kernel_names = kernel_names},
+                                     .jit = *jit};
+    module->image = &module->made;
+    gantry_status status = load_new(module);
+    if (status == GANTRY_OK) {
+        module->made.name = "code";
+        module->made.fatbin = module->made.host = NULL;
+        *out = module;
+    }
     return status;
 }
 

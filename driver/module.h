@@ -54,10 +54,18 @@ struct gantry_kernel {
     bool may_start_early;   /* immutable; it was made with GANTRY_KERNEL_EARLY() */
 };
 
+/* How PTX is compiled. */
+struct gy_jit {
+    uint32_t max_registers; /* 0: no bound */
+    uint32_t line_info;
+};
+
 struct gantry_module {
     struct gy_context *context;       /* immutable */
     CUmodule native;                  /* immutable */
     const gantry_module_image *image; /* immutable */
+    gantry_module_image made;         /* immutable; the image, where the module was made of bare code */
+    struct gy_jit jit;                /* immutable */
     uint32_t kernel_count;            /* immutable */
     struct gantry_kernel *kernels;    /* immutable; their own fields say who guards them */
     struct gantry_module *next;       /* link of the owner's list; its lock guards it */
@@ -71,6 +79,10 @@ struct gantry_module {
  * look every kernel up.  Statuses as gantry_module_load(). */
 GANTRY_MUST_CHECK gantry_status gy_module_load(struct gy_context *context, const gantry_module_image *image,
                                                struct gantry_module **out);
+/* The same of bare code.  `name` is for messages; it is read during the call only. */
+GANTRY_MUST_CHECK gantry_status gy_module_load_code(struct gy_context *context, const char *name,
+                                                    const void *code, const char *const *kernel_names,
+                                                    const struct gy_jit *jit, struct gantry_module **out);
 /* NULL is ignored. */
 void gy_module_unload(struct gantry_module *module);
 GANTRY_MUST_CHECK gantry_status gy_module_kernel(struct gantry_module *module, const char *name,

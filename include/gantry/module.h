@@ -56,6 +56,37 @@ GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_module_load(gantry_context *co
                                                               const gantry_module_image *image,
                                                               gantry_module **out);
 
+/** Code that was compiled elsewhere: by nvcc, NVRTC or another compiler.  Either `code` or `path`. */
+typedef struct gantry_module_code {
+    size_t struct_size;
+    const void *code; /* a cubin, a fat binary, or the text of PTX with its final 0; read during the call.  On
+                       * the emulated driver: the `host` of a gantry_module_image, which stays */
+    const char *path; /* a file with such code (not on the emulated driver) */
+    const char *const *kernel_names; /* the kernels' names in the code, which C++ mangles unless they are
+                                      * extern "C"; ends with NULL; stays as long as the module */
+    uint32_t max_registers;          /* when PTX is compiled: of a thread, at most; 0: no bound */
+    uint32_t line_info;              /* when PTX is compiled: 1: tools see its lines */
+} gantry_module_code;
+#define GANTRY_MODULE_CODE_INIT                            \
+    {                                                      \
+        sizeof(gantry_module_code), NULL, NULL, NULL, 0, 0 \
+    }
+
+/** Load such code into the context.  Its kernels are launched as all others are, and cannot be
+ *  GANTRY_KERNEL_START_EARLY, only …_EARLY_TRUSTED.  Each call is a module of its own.
+ *  @retval GANTRY_OK
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL, struct_size too small, both or neither of `code` and `path`
+ *  @retval GANTRY_ERR_UNSUPPORTED       the code does not fit the device, or a field is set that this version
+ *                                       does not know
+ *  @retval GANTRY_ERR_NOT_FOUND         the code lacks kernels of `kernel_names`; the message lists them
+ *  @retval GANTRY_ERR_IO                the file cannot be read; the message says why
+ *  @retval GANTRY_ERR_DRIVER            also: PTX that does not compile (the message has the compiler's), or
+ *                                       anything but host code on the emulated driver
+ *  @retval GANTRY_ERR_DEVICE_LOST, GANTRY_ERR_OUT_OF_HOST_MEMORY */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_module_load_code(gantry_context *context,
+                                                                   const gantry_module_code *code,
+                                                                   gantry_module **out);
+
 /** Undo one load; the last one unloads.  No kernel of the module may be queued or running.  NULL is ignored.
  * Modules not unloaded are unloaded when their context is destroyed. */
 GANTRY_API void gantry_module_unload(gantry_module *module);

@@ -117,6 +117,8 @@ static void context_rows(void)
     BAD(GONE, gantry_copy_set_tuning(context, &tuning));
     BAD_OUT(GONE, made, gantry_module_load(context, &gantry_image_campaign_kernels, &made));
     BAD_OUT(GONE, found, gantry_module_get_kernel(module, "add_one", &found));
+    gantry_module_code code = GANTRY_MODULE_CODE_INIT;
+    BAD_OUT(GONE, made, gantry_module_load_code(context, &code, &made));
     BAD_REFUSED(GONE, gantry_module_unload(module));
     BAD_GIVES_TEXT(GONE, "", gantry_kernel_name(kernel));
     BAD_GIVES(GONE, NULL, gantry_kernel_native(kernel));

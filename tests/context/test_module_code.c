@@ -1,0 +1,151 @@
+/* Modules made of code that was compiled elsewhere: from memory and from files, and what is wrong with them.
+ */
+#include "order_kernels.kernels.h"
+#include "tests/support/cmocka_c11.h"
+#include "tests/support/gpu_fixture.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static struct gpu_fixture gpu;
+static bool is_emulated;
+
+static int set_up(void **state)
+{
+    (void)state;
+    struct gantry_emu_control emu;
+    gpu_fixture_open(&gpu, 1, 0);
+    is_emulated = gpu_fixture_controls(&emu);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    gpu_fixture_close(&gpu);
+    return 0;
+}
+
+/* The form of the image that this driver takes; NULL: there is none. */
+static const void *code_of(const gantry_module_image *image)
+{
+    return is_emulated ? image->host : image->fatbin != NULL ? image->fatbin : (const void *)image->ptx;
+}
+
+static const char *const names[] = {"count_up", "stamp", NULL};
+
+struct job {
+    gantry_kernel *kernel;
+    uint32_t *device, *host;
+};
+
+static gantry_launch_result launch(gantry_launch *launch, void *arg)
+{
+    struct job *job = arg;
+    uint32_t by = 5;
+    void *args[] = {&job->device, &by};
+    const gantry_dim3 one = {1, 1, 1}, threads = {8, 1, 1};
+    if (gantry_launch_fill(launch, job->device, 0, 4, 1) != GANTRY_OK ||
+        gantry_launch_kernel(launch, job->kernel, one, threads, 0, args) != GANTRY_OK ||
+        gantry_launch_copy_dtoh(launch, job->host, job->device, 4) != GANTRY_OK) {
+        return GANTRY_LAUNCH_FAILED;
+    }
+    return GANTRY_LAUNCH_DONE;
+}
+
+static void check_that_it_runs(gantry_module *module)
+{
+    gantry_heap *heap = gantry_context_heap(gpu.context);
+    struct job job = {.kernel = NULL};
+    void *block;
+    assert_ok(gantry_module_get_kernel(module, "count_up", &job.kernel));
+    assert_ok(gantry_heap_alloc(heap, GANTRY_MEMORY_DEVICE, 64, 0, GANTRY_ALLOC_SITE("count"), &block));
+    job.device = block;
+    assert_ok(gantry_heap_alloc(heap, GANTRY_MEMORY_PINNED, 64, 0, GANTRY_ALLOC_SITE("count"), &block));
+    job.host = block;
+    (void)gpu_fixture_gpu(&gpu, GANTRY_TASK_KERNEL, "count", launch, &job);
+    assert_ok(gpu_fixture_step(&gpu));
+    assert_ok(gantry_context_synchronize(gpu.context));
+    assert_int_equal(job.host[0], 40);
+    assert_ok(gantry_heap_free(heap, job.device));
+    assert_ok(gantry_heap_free(heap, job.host));
+}
+
+static void test_code_in_memory_is_loaded(void **state)
+{
+    (void)state;
+    gantry_module_code code = GANTRY_MODULE_CODE_INIT;
+    gantry_module *first, *second;
+    code.code = code_of(&gantry_image_order_kernels);
+    code.kernel_names = names;
+    code.max_registers = 64;
+    code.line_info = 1;
+    if (code.code == NULL) {
+        skip();
+    }
+    assert_ok(gantry_module_load_code(gpu.context, &code, &first));
+    assert_ok(gantry_module_load_code(gpu.context, &code, &second));
+    assert_ptr_not_equal(first, second);
+    check_that_it_runs(first);
+    gantry_module_unload(first);
+    check_that_it_runs(second); /* unloaded with the context */
+}
+
+static void write_file(const char *path, const void *bytes, size_t count)
+{
+    FILE *file = fopen(path, "wbe");
+    assert_non_null(file);
+    assert_int_equal(fwrite(bytes, 1, count, file), count);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void test_a_file_is_loaded_or_says_why_not(void **state)
+{
+    (void)state;
+    static const char text[] = "this is no code";
+    const gantry_module_image *image = &gantry_image_order_kernels;
+    char path[64];
+    gantry_module_code code = GANTRY_MODULE_CODE_INIT;
+    gantry_module *module;
+    snprintf(path, sizeof(path), "module-code-%ld.bin", (long)getpid());
+    code.path = path;
+    code.kernel_names = names;
+    assert_int_equal(gantry_module_load_code(gpu.context, &code, &module), GANTRY_ERR_IO);
+    assert_non_null(strstr(gantry_last_error(), path));
+    write_file(path, text, sizeof(text) - 1);
+    assert_int_equal(gantry_module_load_code(gpu.context, &code, &module), GANTRY_ERR_DRIVER);
+    assert_non_null(strstr(gantry_last_error(), path));
+    if (!is_emulated && image->fatbin != NULL) {
+        write_file(path, image->fatbin, image->fatbin_bytes);
+        assert_ok(gantry_module_load_code(gpu.context, &code, &module));
+        check_that_it_runs(module);
+    }
+    assert_int_equal(remove(path), 0);
+}
+
+static void test_missing_kernels_are_named(void **state)
+{
+    (void)state;
+    static const char *const wrong[] = {"count_up", "crane", NULL};
+    gantry_module_code code = GANTRY_MODULE_CODE_INIT;
+    gantry_module *module;
+    code.code = code_of(&gantry_image_order_kernels);
+    code.kernel_names = wrong;
+    if (code.code == NULL) {
+        skip();
+    }
+    assert_int_equal(gantry_module_load_code(gpu.context, &code, &module), GANTRY_ERR_NOT_FOUND);
+    assert_non_null(strstr(gantry_last_error(), "crane"));
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test_setup_teardown(test_code_in_memory_is_loaded, set_up, tear_down),
+    cmocka_unit_test_setup_teardown(test_a_file_is_loaded_or_says_why_not, set_up, tear_down),
+    cmocka_unit_test_setup_teardown(test_missing_kernels_are_named, set_up, tear_down),
+};
+
+int main(void)
+{
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
