@@ -141,6 +141,7 @@
     V(RAW_BATCH, "batch-copy", 2)         \
     V(RAW_ALLOC, "allocation", 2)         \
     V(LEAVE, "leave-graph", 2)            \
+    V(OWN_GRAPH, "graph", 2)              \
     F(RECORDING, "recording")             \
     V(UNRECORDED, "off", 4)               \
     V(RECORDED, "on", 1)                  \
@@ -461,7 +462,7 @@ struct cross_run {
         atomic_uint bodies, ended[2], checks, chosen, done_before, checks_before;
     } extras[MANAGERS_MOST];
     gantry_copy_queue *queues[NODES_MOST];
-    void *own_streams[NODES_MOST], *own_events[NODES_MOST][2];
+    void *own_streams[NODES_MOST], *own_events[NODES_MOST][2], *own_graphs[NODES_MOST];
     atomic_uint hosts[NODES_MOST], hosts_expected[NODES_MOST][STEPS_MOST];
     struct cross_seen seen[STEPS_MOST][NODES_MOST];
     _Atomic(gantry_status) start[STEPS_MOST][MANAGERS_MOST]; /* read by callbacks while it is written */

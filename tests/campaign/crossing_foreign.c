@@ -26,7 +26,7 @@ struct resource { /* CUdevResource */
     };
 };
 
-enum { NON_BLOCKING = 1, NO_TIMING = 2, ORDER_STREAM = 1, RESOURCE_SM = 1, GREEN_SMS = 16 };
+enum { RELAXED = 2, NON_BLOCKING = 1, NO_TIMING = 2, ORDER_STREAM = 1, RESOURCE_SM = 1, GREEN_SMS = 16 };
 
 #define FUNCTIONS(F)                                                                                   \
     F(cuStreamCreate, "cuStreamCreate", (void **, unsigned))                                           \
@@ -37,6 +37,11 @@ enum { NON_BLOCKING = 1, NO_TIMING = 2, ORDER_STREAM = 1, RESOURCE_SM = 1, GREEN
     F(cuStreamWaitEvent, "cuStreamWaitEvent", (void *, void *, unsigned))                              \
     F(cuLaunchHostFunc, "cuLaunchHostFunc", (void *, void (*)(void *), void *))                        \
     F(cuMemcpyAsync, "cuMemcpyAsync", (address, address, size_t, void *))                              \
+    F(cuStreamBeginCapture, "cuStreamBeginCapture_v2", (void *, int))                                  \
+    F(cuStreamEndCapture, "cuStreamEndCapture", (void *, void **))                                     \
+    F(cuGraphInstantiate, "cuGraphInstantiateWithFlags", (void **, void *, unsigned long long))        \
+    F(cuGraphDestroy, "cuGraphDestroy", (void *))                                                      \
+    F(cuGraphExecDestroy, "cuGraphExecDestroy", (void *))                                              \
     F(cuMemAlloc, "cuMemAlloc_v2", (address *, size_t))                                                \
     F(cuMemFree, "cuMemFree_v2", (address))                                                            \
     F(cuDeviceGetDevResource, "cuDeviceGetDevResource", (int, struct resource *, int))                 \
@@ -97,16 +102,38 @@ int cross_synchronize(struct cross_run *run)
     return gantry_context_synchronize(run->context);
 }
 
+static struct cross_cell *cell_of(const struct cross_run *run, uint32_t node) /* for the GPU */
+{
+    return (struct cross_cell *)(run->cells_device + node * sizeof(struct cross_cell));
+}
+
+/* An executable graph of the program's own, which copies what RAW_COPY does.  Of an independent node it goes
+ * to the same word in each step: launches of one graph come one after the other. */
+static bool make_graph(struct cross_run *run, uint32_t node)
+{
+    const struct cross_node *n = &run->program->nodes[node];
+    address to = (address)(uintptr_t)cross_copy_dest(cell_of(run, node), n, 0);
+    address from = (address)(uintptr_t)cross_copy_source(cell_of(run, node), n);
+    void *stream = run->own_streams[node], *graph = NULL;
+    bool done = cuda.cuStreamBeginCapture(stream, RELAXED) == 0 &&
+                cuda.cuMemcpyAsync(to, from, 4, stream) == 0 &&
+                cuda.cuStreamEndCapture(stream, &graph) == 0 &&
+                cuda.cuGraphInstantiate(&run->own_graphs[node], graph, 0) == 0;
+    return graph != NULL && cuda.cuGraphDestroy(graph) == 0 && done;
+}
+
 bool cross_foreign_prepare(struct cross_run *run)
 {
     const struct cross_program *p = run->program;
     bool done = gantry_context_acquire(run->context) == GANTRY_OK;
     for (uint32_t i = 0; i < p->node_count && done; i++) {
-        if (p->nodes[i].foreign == VALUE_JOINED || p->nodes[i].foreign == VALUE_UNJOINED) {
+        int foreign = p->nodes[i].foreign;
+        if (foreign == VALUE_JOINED || foreign == VALUE_UNJOINED || foreign == VALUE_OWN_GRAPH) {
             done = cuda.cuStreamCreate(&run->own_streams[i], NON_BLOCKING) == 0 &&
                    cuda.cuEventCreate(&run->own_events[i][0], NO_TIMING) == 0 &&
                    cuda.cuEventCreate(&run->own_events[i][1], NO_TIMING) == 0;
         }
+        done = done && (foreign != VALUE_OWN_GRAPH || make_graph(run, i));
     }
     (void)gantry_context_release(run->context);
     return done;
@@ -116,6 +143,9 @@ void cross_foreign_end(struct cross_run *run)
 {
     bool acquired = gantry_context_acquire(run->context) == GANTRY_OK;
     for (uint32_t i = 0; i < run->program->node_count; i++) {
+        if (run->own_graphs[i] != NULL) {
+            (void)cuda.cuGraphExecDestroy(run->own_graphs[i]);
+        }
         if (run->own_streams[i] != NULL) {
             (void)cuda.cuStreamDestroy(run->own_streams[i]);
             (void)cuda.cuEventDestroy(run->own_events[i][0]);
@@ -176,8 +206,7 @@ gantry_launch_result cross_foreign(struct cross_run *run, gantry_launch *launch,
 {
     const struct cross_program *p = run->program;
     void *stream = gantry_launch_stream(launch);
-    struct cross_cell *cell =
-        (struct cross_cell *)(run->cells_device + node * sizeof(struct cross_cell)); /* for the GPU */
+    struct cross_cell *cell = cell_of(run, node);
     address to = (address)(uintptr_t)cross_copy_dest(cell, &p->nodes[node], step);
     address from = (address)(uintptr_t)cross_copy_source(cell, &p->nodes[node]);
     int result = 0, kind = p->nodes[node].foreign;
@@ -194,6 +223,8 @@ gantry_launch_result cross_foreign(struct cross_run *run, gantry_launch *launch,
         result = result == 0 ? call_host(run, node, step, call, run->own_streams[node]) : result;
     } else if (kind == VALUE_RAW_BATCH) {
         result = copy_as_batch(to, from, stream);
+    } else if (kind == VALUE_OWN_GRAPH) {
+        result = gantry_launch_graph(launch, run->own_graphs[node]) == GANTRY_OK ? 0 : -1;
     } else {
         gantry_status left = kind == VALUE_LEAVE ? gantry_launch_leave_graph(launch) : GANTRY_OK;
         atomic_fetch_add(&run->leaves, 1);

@@ -405,7 +405,7 @@ static bool copies_word(const struct oracle *o, uint32_t i)
 {
     const struct cross_node *n = &o->p->nodes[i];
     return n->copies != VALUE_NO_COPY || n->foreign == VALUE_RAW_COPY || n->foreign == VALUE_JOINED ||
-           n->foreign == VALUE_RAW_BATCH;
+           n->foreign == VALUE_RAW_BATCH || n->foreign == VALUE_OWN_GRAPH;
 }
 
 static void check_read(const struct oracle *o, uint32_t s, uint32_t i, uint32_t turn, uint32_t k)

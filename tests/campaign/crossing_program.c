@@ -308,7 +308,7 @@ static void draw_gpu(struct cross_program *p, struct cross_node *node, uint32_t 
         foreign = next_of(p, FEATURE_FOREIGN);
     }
     bool leaves = foreign == VALUE_UNJOINED || foreign == VALUE_RAW_BATCH || foreign == VALUE_RAW_ALLOC ||
-                  foreign == VALUE_LEAVE;
+                  foreign == VALUE_LEAVE || foreign == VALUE_OWN_GRAPH;
     bool calls = foreign != VALUE_NO_FOREIGN && !(plain && leaves);
     node->foreign = calls ? foreign : VALUE_NO_FOREIGN;
     node->heap = has_block ? next_of(p, FEATURE_HEAP) : VALUE_NO_HEAP;
