@@ -4,7 +4,7 @@
  * thread spent in its phases; step-N: with the building of the graph.  done-streams-N, done-graphs-N: until
  * the device has finished, submitted as streams and as graphs.  Of a graph's time, on the dispatcher's
  * thread, calls-graphs-N is what it takes to call the callbacks and capture what they launch, launch-graphs-N
- * what it takes to update, launch and destroy the graph.
+ * what it takes to set what differs, and to launch it.
  *
  * One step is `kernels` launches in 8 pipelines; every tenth launch of a pipeline also waits for its
  * neighbour's launch before.  Ours: a task per launch, timed from start to the last task released.
@@ -12,8 +12,10 @@
  * increments its pipeline's cell, so a lost, doubled or unordered launch shows.
  *
  * same-cpu-...: both sides in turn on one CPU, and the ratio is that of the pairs, see submit_cpu.c.
- * kept-graph-N: done-graphs-N beside a graph that was made once by hand and is launched as it is.
- * ordered-N: steps that come after the step before on the GPU, beside steps that are independent of it.
+ * kept-graph-N: done-graphs-N beside a graph that was made once by hand and is launched as it is.  ...-tenth
+ * and
+ * ...-all: so many of the arguments differ from those of the run before; the graph by hand has its nodes set,
+ * too. ordered-N: steps that come after the step before on the GPU, beside steps that are independent of it.
  * threads-T-streams-N and so on: the same in a context with T launch threads.
  *
  * On the emulated driver launches are accepted and not executed, which leaves the dispatcher's own time. */
@@ -75,7 +77,9 @@ static bool reset(void *arg)
 
 static bool prepare_run(void *arg)
 {
-    return reset(arg) && bench_submit_build(&((struct submit_bench *)arg)->work);
+    struct submit_bench *bench = arg;
+    bench->work.turn++;
+    return reset(arg) && bench_submit_build(&bench->work);
 }
 
 static bool run_graph(void *arg)
@@ -110,7 +114,8 @@ static bool run_hand_to_end(void *arg)
 static bool run_kept_to_end(void *arg)
 {
     struct submit_bench *bench = arg;
-    return bench_submit_launch_kept(&bench->work, bench->kept) && RAW(&bench->work.cuda, cuCtxSynchronize());
+    return bench_submit_patch_kept(&bench->work, bench->kept) &&
+           bench_submit_launch_kept(&bench->work, bench->kept) && RAW(&bench->work.cuda, cuCtxSynchronize());
 }
 
 /* ---- checks -------------------------------------------------------------------------------- */
@@ -227,13 +232,14 @@ static bool run_graphs(struct submit_bench *bench, const struct bench_options *o
 
 /* As graphs, over what the device and one launch take of it. */
 static bool run_kept(struct submit_bench *bench, const struct bench_options *options, const char *name,
-                     uint32_t kernels)
+                     uint32_t kernels, uint32_t changed)
 {
     gantry_dispatcher *dispatcher = gantry_context_dispatcher(bench->work.context);
     bench->work.kernels = kernels;
     if (!bench_submit_keep(&bench->work, &bench->kept)) {
         return false;
     }
+    bench->work.changed = changed;
     struct bench_case one = {
         .name = name,
         .item = "kernel",
@@ -244,6 +250,7 @@ static bool run_kept(struct submit_bench *bench, const struct bench_options *opt
     };
     bool good = bench_submit_ok(gantry_dispatcher_set_submission(dispatcher, GANTRY_SUBMISSION_GRAPHS)) &&
                 bench_run(options, &one, NULL);
+    bench->work.changed = 0;
     good = bench_submit_drop_kept(&bench->work, bench->kept) && good;
     return bench_submit_ok(gantry_dispatcher_set_submission(dispatcher, GANTRY_SUBMISSION_STREAMS)) && good;
 }
@@ -315,6 +322,32 @@ static bool run_ordered(struct submit_bench *bench, const struct bench_options *
     return good;
 }
 
+/* With nothing, a tenth and all of the arguments changed from run to run. */
+static bool run_changed(struct submit_bench *bench, const struct bench_options *options)
+{
+    static const struct {
+        uint32_t kernels, changed;
+        const char *kept, *done;
+    } rows[] = {
+        {200, 0, "submit/kept-graph-200", NULL},
+        {200, 10, "submit/kept-graph-200-tenth", "submit/done-graphs-200-tenth"},
+        {200, 100, "submit/kept-graph-200-all", "submit/done-graphs-200-all"},
+        {1000, 0, "submit/kept-graph-1000", NULL},
+        {1000, 10, "submit/kept-graph-1000-tenth", "submit/done-graphs-1000-tenth"},
+        {1000, 100, "submit/kept-graph-1000-all", "submit/done-graphs-1000-all"},
+    };
+    bool good = true;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        good &= run_kept(bench, options, rows[i].kept, rows[i].kernels, rows[i].changed);
+        bench->work.changed = rows[i].changed;
+        if (rows[i].done != NULL) {
+            good &= run_to_end(bench, options, rows[i].done, GANTRY_SUBMISSION_GRAPHS, rows[i].kernels);
+        }
+        bench->work.changed = 0;
+    }
+    return good;
+}
+
 static bool run_cases(struct submit_bench *bench, const struct bench_options *options)
 {
     bool good = true;
@@ -331,8 +364,7 @@ static bool run_cases(struct submit_bench *bench, const struct bench_options *op
     good &= run_to_end(bench, options, "submit/done-streams-1000", GANTRY_SUBMISSION_STREAMS, 1000);
     good &= run_graphs(bench, options, 1000, "submit/done-graphs-1000", "submit/calls-graphs-1000",
                        "submit/launch-graphs-1000");
-    good &= run_kept(bench, options, "submit/kept-graph-200", 200);
-    good &= run_kept(bench, options, "submit/kept-graph-1000", 1000);
+    good &= run_changed(bench, options);
     if (bench->work.cuda.emulator_set_noop != NULL) {
         bench->work.cuda.emulator_set_noop(true);
         bench->work.executes = false;
@@ -383,6 +415,7 @@ const struct gantry_bench gantry_bench_submit = {
             "  done-streams-N   the same until the device is done\n"
             "  done-graphs-N    the same, launched as graphs\n"
             "  kept-graph-N     the same, beside a graph that was made once by hand\n"
+            "  ...-tenth, -all  a tenth of the arguments differ from run to run, or all\n"
             "  same-cpu-...     both sides on one CPU, in pairs: the rows to compare versions by\n"
             "  own-dispatcher-N the dispatcher's own time, with callbacks that launch nothing\n"
             "\n"

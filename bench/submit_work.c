@@ -20,13 +20,20 @@ static bool has_cross_edge(uint32_t step)
     return step % CROSS_EVERY == CROSS_EVERY - 1;
 }
 
+void **bench_submit_cell(struct submit_work *work, uint32_t index, uint32_t turn)
+{
+    const uint64_t changed = work->changed;
+    const bool changes = (index + 1) * changed / 100 != index * changed / 100;
+    return &work->cell[index % PIPELINES + (changes && turn % 2 != 0 ? PIPELINES : 0)];
+}
+
 /* ---- ours ---------------------------------------------------------------------------------- */
 
 static gantry_launch_result launch_increment(gantry_launch *launch, void *arg)
 {
     struct submit_work *work = arg;
-    uint64_t pipeline = gantry_task_context_id(gantry_launch_task(launch));
-    void *args[] = {&work->cell[pipeline]};
+    const uint32_t index = (uint32_t)gantry_task_context_id(gantry_launch_task(launch));
+    void *args[] = {bench_submit_cell(work, index, work->turn)};
     gantry_dim3 one = {1, 1, 1};
     gantry_dim3 warp = {32, 1, 1};
     return gantry_launch_kernel(launch, work->kernel, one, warp, 0, args) == GANTRY_OK ? GANTRY_LAUNCH_DONE
@@ -42,7 +49,7 @@ static bool submit_one(struct submit_work *work, uint32_t index)
     desc.label = "increment";
     desc.launch = launch_increment;
     desc.arg = work;
-    desc.context_id = pipeline;
+    desc.context_id = index;
     desc.is_stable = work->stable;
     if (!bench_submit_ok(gantry_taskman_submit(work->manager, &desc, &work->tasks[index]))) {
         return false;
@@ -110,7 +117,8 @@ bool bench_submit_check(struct submit_work *work)
 {
     struct raw_cuda *cuda = &work->cuda;
     CUdeviceptr cells = (CUdeviceptr)(uintptr_t)work->cells;
-    uint32_t host[PIPELINES * CELL_BYTES / sizeof(uint32_t)];
+    uint32_t host[2 * PIPELINES * CELL_BYTES / sizeof(uint32_t)];
+    const uint32_t words = CELL_BYTES / sizeof(uint32_t);
     if (!work->executes) {
         return RAW(cuda, cuCtxSynchronize()); /* copies are not done either: there is nothing to look at */
     }
@@ -119,7 +127,7 @@ bool bench_submit_check(struct submit_work *work)
     }
     bool right = true;
     for (uint32_t p = 0; p < PIPELINES; p++) {
-        right = right && host[p * CELL_BYTES / sizeof(uint32_t)] == work->kernels / PIPELINES;
+        right = right && host[p * words] + host[(p + PIPELINES) * words] == work->kernels / PIPELINES;
     }
     memset(host, 0, sizeof(host));
     return RAW(cuda, cuMemcpyHtoD(cells, host, sizeof(host))) && RAW(cuda, cuStreamSynchronize(NULL)) &&
@@ -169,13 +177,13 @@ static bool open_cells(struct submit_work *work)
 {
     gantry_alloc_site site = GANTRY_ALLOC_SITE("bench submit");
     if (!bench_submit_ok(gantry_heap_alloc(gantry_context_heap(work->context), GANTRY_MEMORY_DEVICE,
-                                           PIPELINES * CELL_BYTES, 0, site, &work->cells))) {
+                                           2 * PIPELINES * CELL_BYTES, 0, site, &work->cells))) {
         return false;
     }
-    for (uint32_t p = 0; p < PIPELINES; p++) {
+    for (uint32_t p = 0; p < 2 * PIPELINES; p++) {
         work->cell[p] = (char *)work->cells + p * CELL_BYTES;
     }
-    uint32_t zeros[PIPELINES * CELL_BYTES / sizeof(uint32_t)] = {0};
+    uint32_t zeros[2 * PIPELINES * CELL_BYTES / sizeof(uint32_t)] = {0};
     return RAW(&work->cuda, cuMemcpyHtoD((CUdeviceptr)(uintptr_t)work->cells, zeros, sizeof(zeros))) &&
            RAW(&work->cuda, cuStreamSynchronize(NULL));
 }

@@ -13,6 +13,7 @@
 #define CELL_BYTES 256u
 #define CROSS_EVERY 10u
 #define MOST_KERNELS 10000u
+#define MOST_KEPT 1000u
 
 struct submit_work {
     gantry_context *context;
@@ -24,8 +25,14 @@ struct submit_work {
     CUfunction function;
     CUstream streams[PIPELINES];
     CUevent events[PIPELINES];
-    void *cells;           /* PIPELINES cells on the device, CELL_BYTES apart */
-    void *cell[PIPELINES]; /* address of each: the kernel's argument */
+    void *cells;               /* 2 * PIPELINES cells on the device, CELL_BYTES apart */
+    void *cell[2 * PIPELINES]; /* address of each: the kernel's argument; those that `changed` asks for take
+                                * the second half every other time */
+    uint32_t changed;         /* percent of the launches whose argument differs from that of the run before */
+    uint32_t turn, hand_turn; /* runs of ours, and of the graph that is made by hand */
+    CUgraph kept_graph;       /* of the latter, with its nodes, and the pipeline of each */
+    CUgraphNode kept_nodes[MOST_KEPT];
+    uint8_t kept_pipelines[MOST_KEPT];
     uint32_t kernels;      /* per step */
     bool executes;         /* false: the driver accepts launches without doing them */
     bool stable;           /* tasks are declared stable */
@@ -48,8 +55,12 @@ bool bench_submit_build(struct submit_work *work);
 bool bench_submit_run(struct submit_work *work);
 /* The same kernels by hand. */
 bool bench_submit_by_hand(struct submit_work *work);
+/* The argument of launch `index` in this turn. */
+void **bench_submit_cell(struct submit_work *work, uint32_t index, uint32_t turn);
 /* submit_kept.c: the same kernels as one executable graph, which is launched as often as one likes. */
 bool bench_submit_keep(struct submit_work *work, CUgraphExec *out);
+/* Give the launches that change another argument. */
+bool bench_submit_patch_kept(struct submit_work *work, CUgraphExec kept);
 bool bench_submit_launch_kept(struct submit_work *work, CUgraphExec kept);
 bool bench_submit_drop_kept(struct submit_work *work, CUgraphExec kept);
 /* The dispatcher's thread stays on the CPU that it is on, and the caller off it, until unpin().  False:
