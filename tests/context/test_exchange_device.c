@@ -430,6 +430,59 @@ static void test_calls_that_fail_end_the_step(void **state)
     }
 }
 
+/* Whatever call of the driver fails while it is made, nothing is left of it, and the descriptors stay. */
+static void test_a_creation_that_fails_leaves_nothing(void **state)
+{
+    (void)state;
+    static const char *const calls[] = {"cuDeviceGetAttribute",
+                                        "cuStreamCreate",
+                                        "cuEventCreate",
+                                        "cuMemHostAlloc",
+                                        "cuMemHostGetDevicePointer",
+                                        "cuStreamWriteValue32",
+                                        "cuStreamSynchronize",
+                                        "cuImportExternalSemaphore"};
+    struct scene s;
+    struct gantry_emu_control emu;
+    open_context(&s, GANTRY_SUBMISSION_STREAMS, NULL);
+    assert_true(gpu_fixture_controls(&emu));
+    int drawn = gy_timeline_file_create(&s.drawn), filtered = gy_timeline_file_create(&s.filtered);
+    s.drawn_fd = dup(drawn);
+    int64_t streams = emu.live(GANTRY_EMU_LIVE_STREAMS), events = emu.live(GANTRY_EMU_LIVE_EVENTS),
+            pinned = emu.live(GANTRY_EMU_LIVE_PINNED_BLOCKS);
+    uint32_t failures = 0;
+    for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+        for (uint64_t nth = 1; nth <= 3; nth++) {
+            gantry_exchange_options options = device_way(drawn, filtered, MS);
+            gantry_exchange *exchange = NULL;
+            (emu.reset_counters)();
+            assert_int_equal((emu.fail)(calls[i], nth, 2, GANTRY_EMU_ONCE), 0); /* out of memory */
+            gantry_status status = gantry_exchange_create(s.gpu.context, &options, &exchange);
+            bool reached = emu.calls(calls[i]) >= nth;
+            emu.clear_faults();
+            if (!reached) {
+                assert_ok(status);
+                gantry_exchange_destroy(exchange);
+                drawn = gy_timeline_file_create(&s.drawn);
+                filtered = gy_timeline_file_create(&s.filtered);
+                break;
+            }
+            failures++;
+            assert_int_not_equal(status, GANTRY_OK);
+            assert_null(exchange);
+            assert_int_not_equal(fcntl(drawn, F_GETFD), -1);
+            assert_int_not_equal(fcntl(filtered, F_GETFD), -1);
+            assert_int_equal(emu.live(GANTRY_EMU_LIVE_STREAMS), streams);
+            assert_int_equal(emu.live(GANTRY_EMU_LIVE_EVENTS), events);
+            assert_int_equal(emu.live(GANTRY_EMU_LIVE_PINNED_BLOCKS), pinned);
+        }
+    }
+    assert_int_equal(failures, 11);
+    assert_int_equal(close(drawn), 0);
+    assert_int_equal(close(filtered), 0);
+    close_scene(&s);
+}
+
 /* Descriptors are the library's after success only. */
 static void test_descriptors_are_taken_on_success_only(void **state)
 {
@@ -504,6 +557,7 @@ int main(void)
         cmocka_unit_test(test_destroying_the_context_ends_a_wait),
         cmocka_unit_test(test_a_lost_device_ends_a_wait),
         cmocka_unit_test(test_calls_that_fail_end_the_step),
+        cmocka_unit_test(test_a_creation_that_fails_leaves_nothing),
         cmocka_unit_test(test_descriptors_are_taken_on_success_only),
         cmocka_unit_test(test_a_recording_says_what_was_waited_for),
     };
