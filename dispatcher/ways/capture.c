@@ -137,7 +137,8 @@ gantry_status gy_capture_before(struct gantry_launch *launch)
     g->calls++; /* counted before the call, which may end the batch itself */
     launch->lane = &d->streams.streams[launch->stream_index].lane;
     launch->nodes = g->batch.count;
-    gy_nodes_name(&g->batch, gy_task_name(launch->task) + ((uint64_t)(launch->index & UINT16_MAX) << 16));
+    const uint64_t index = gy_task_calls(launch->task); /* launch->index is set when everything is ready */
+    gy_nodes_name(&g->batch, gy_task_name(launch->task) + ((index & UINT16_MAX) << 16));
     launch->last = launch->lane->last;
     launch->refusals = *d->refusals;
     launch->flushed = g->flushed;
