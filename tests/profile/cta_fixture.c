@@ -85,8 +85,8 @@ gantry_profile *start(gantry_profile_ctas ctas, uint32_t per_buffer, uint32_t bu
     gantry_profile_options options = GANTRY_PROFILE_OPTIONS_INIT;
     options.path = path;
     options.ctas = ctas;
-    options.ctas_per_buffer = per_buffer;
-    options.buffers = buffers;
+    options.ctas_per_buffer = per_buffer != 0 ? per_buffer : CTAS_PER_BUFFER;
+    options.buffers = buffers != 0 ? buffers : BUFFERS;
     gantry_profile *profile = NULL;
     assert_ok(gantry_profile_start(&options, &profile));
     return profile;

@@ -30,6 +30,10 @@ gantry_launch_result launch_work(gantry_launch *launch, void *arg);
 int set_up(void **state);
 int set_up_with(const gantry_context_options *options);
 int tear_down(void **state);
+/* Each batch takes a buffer until the writer has its records, and a busy machine lets the writer come late:
+ * so many that each batch of a test has its own. */
+enum { CTAS_PER_BUFFER = 4096, BUFFERS = 64 };
+/* Sizes of 0: these. */
 gantry_profile *start(gantry_profile_ctas ctas, uint32_t per_buffer, uint32_t buffers);
 void stop_and_load(gantry_profile *profile);
 bool is_block(const struct read_slice *slice);

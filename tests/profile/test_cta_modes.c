@@ -166,6 +166,8 @@ static void test_clocks_of_sms_are_brought_together(void **state)
         gantry_profile_options options = GANTRY_PROFILE_OPTIONS_INIT;
         options.path = path;
         options.clock = GANTRY_PROFILE_CLOCK_SM;
+        options.ctas_per_buffer = CTAS_PER_BUFFER;
+        options.buffers = BUFFERS;
         gantry_profile *profile = NULL;
         assert_ok(gantry_profile_start(&options, &profile));
         uint64_t before = gy_clock_ns();
