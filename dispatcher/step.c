@@ -192,12 +192,11 @@ static GY_INLINE gantry_status open_call(struct gantry_dispatcher *d, struct gy_
         }
         gy_task_begin_calls(task);
     }
-    launch->index = gy_task_calls(task); /* by which gy_capture_before() names what is noted */
     gantry_status status = make_ready(d, launch);
     if (status != GANTRY_OK) {
         return status;
     }
-    (void)gy_task_count_call(task);
+    launch->index = gy_task_count_call(task);
     gy_gd_count(&d->counters.launch_calls, 1);
     if (!round->in_batch) { /* counted before any thread can see the batch's tasks released */
         round->in_batch = true;
