@@ -1,6 +1,7 @@
 /* `gantry info`: the driver, the device and its copy tuning, as text or as JSON. */
 #include "cli/command.h"
 #include "cli/interrupt.h"
+#include "cli/links.h"
 #include "cli/options.h"
 #include "cli/partitions.h"
 
@@ -21,7 +22,7 @@ struct report {
 /* What was asked for. */
 struct request {
     gantry_driver_choice choice;
-    bool json, copies, calibrate;
+    bool json, copies, calibrate, links;
     const char *plan; /* of partitions, NULL: none */
 };
 
@@ -179,6 +180,7 @@ static int read_options(int argc, char **argv, struct request *request)
     const struct cli_option table[] = {{.name = "json", .flag = &request->json},
                                        {.name = "driver", .choice = &driver, .names = cli_driver_names},
                                        {.name = "partitions", .text = &request->plan},
+                                       {.name = "links", .flag = &request->links},
                                        {.name = "copies", .flag = &request->copies},
                                        {.name = "calibrate", .flag = &request->calibrate},
                                        {.name = NULL}};
@@ -187,6 +189,9 @@ static int read_options(int argc, char **argv, struct request *request)
     request->copies = request->copies || request->calibrate;
     if (status < 0 && request->plan != NULL && request->copies) {
         return cli_usage_error("info: --partitions goes with neither --copies nor --calibrate");
+    }
+    if (status < 0 && request->links && (request->plan != NULL || request->copies)) {
+        return cli_usage_error("info: --links goes with no other question");
     }
     return status;
 }
@@ -201,6 +206,9 @@ static int info_main(int argc, char **argv)
     cli_interrupts_end_us();
     if (request.plan != NULL) {
         return cli_show_partitions(request.choice, request.plan, request.json);
+    }
+    if (request.links) {
+        return cli_show_links(request.choice, request.json);
     }
     struct report report = {0};
     if (!read_device(&request, &report)) {
@@ -219,7 +227,7 @@ static int info_main(int argc, char **argv)
 
 const struct cli_command cli_info = {
     .name = "info",
-    .arguments = "[--json] [--driver DRIVER] [--copies | --calibrate | --partitions PLAN.json]",
+    .arguments = "[--json] [--driver DRIVER] [--copies | --calibrate | --links | --partitions PLAN.json]",
     .summary = "show the version, the driver in use and the device, or a plan of partitions",
     .help =
         "Opens the device that GANTRY_DEVICE names (an ordinal or a UUID), else the first one.\n"
@@ -227,6 +235,9 @@ const struct cli_command cli_info = {
         "  --copies          also how batched copies are performed: thread blocks, and what goes to the\n"
         "                    copy engines\n"
         "  --calibrate       the same as measured now, with 64 MiB\n"
+        "  --links           instead, how every device reaches every other one: access, the driver's rank (0 "
+        "is\n"
+        "                    the best), atomics, and copies of 64 MiB and of 4 KiB as measured now\n"
         "  --partitions PLAN carry the plan out and show what was granted, and which multiprocessors a "
         "kernel\n"
         "                    has run on; fails when blocks ran where they should not.  Of partitions with\n"

@@ -14,6 +14,7 @@
 #include <gantry/heap.h>
 #include <gantry/interop.h>
 #include <gantry/launch.h>
+#include <gantry/links.h>
 #include <gantry/module.h>
 #include <gantry/partition.h>
 #include <gantry/profile.h>

@@ -118,6 +118,14 @@ static void context_rows(void)
     BAD("`context` NULL", gantry_context_memory(NULL, &free_bytes, &total_bytes));
     BAD("`out_ordinal` NULL", gantry_suggest_device(GANTRY_DRIVER_EMULATED, NULL));
     BAD("unknown driver", gantry_suggest_device((gantry_driver_choice)7, &ordinal));
+    gantry_link link = {.struct_size = sizeof(link)};
+    BAD("`out` NULL", gantry_link_get(GANTRY_DRIVER_EMULATED, 0, 1, NULL));
+    BAD("`from` is `to`", gantry_link_get(GANTRY_DRIVER_EMULATED, 0, 0, &link));
+    BAD("no such ordinal", gantry_link_get(GANTRY_DRIVER_EMULATED, 0, 4711, &link));
+    BAD("unknown driver", gantry_link_get((gantry_driver_choice)7, 0, 1, &link));
+    BAD("`out` NULL", gantry_link_measure(GANTRY_DRIVER_EMULATED, 0, 1, 1 << 20, NULL));
+    BAD("`from` is `to`", gantry_link_measure(GANTRY_DRIVER_EMULATED, 1, 1, 1 << 20, &link));
+    BAD("less than 64 KiB", gantry_link_measure(GANTRY_DRIVER_EMULATED, 0, 1, 4, &link));
     gantry_context_clear_abort(NULL);
     BAD_IGNORED(gantry_context_clear_abort, "NULL");
     BAD_UNCHECKED(gantry_context_is_aborted, "NULL");

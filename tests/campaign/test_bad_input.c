@@ -230,10 +230,18 @@ static bool has_row(const char *name, const char *wrong)
 
 static bool takes_a_handle(const char *name)
 {
-    static const char *const others[] = {
-        "gantry_bandwidth_",     "gantry_copy_tuning_text",         "gantry_cpu_cache_domain", "gantry_last_",
-        "gantry_partition_plan", "gantry_profile_register_kernels", "gantry_profile_start",    "gantry_set_",
-        "gantry_status_",        "gantry_suggest_device",           "gantry_version"};
+    static const char *const others[] = {"gantry_bandwidth_",
+                                         "gantry_copy_tuning_text",
+                                         "gantry_cpu_cache_domain",
+                                         "gantry_last_",
+                                         "gantry_link_",
+                                         "gantry_partition_plan",
+                                         "gantry_profile_register_kernels",
+                                         "gantry_profile_start",
+                                         "gantry_set_",
+                                         "gantry_status_",
+                                         "gantry_suggest_device",
+                                         "gantry_version"};
     const char *end = strstr(name, "_create");
     bool takes = end == NULL || strcmp(end, "_create") != 0;
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {

@@ -79,6 +79,7 @@ class Cli(unittest.TestCase):
     def test_options_that_exclude_each_other_are_refused(self):
         for arguments in (["info", "--partitions", "plan.json", "--copies"],
                           ["info", "--partitions", "plan.json", "--calibrate"],
+                          ["info", "--links", "--copies"],
                           ["report", "trace", "no.pftrace", "--format", "html", "--json"],
                           ["report", "trace", "no.pftrace", "--diff", "other.pftrace", "--waterfall"]):
             self.expect_usage_error(arguments, *(word for word in arguments if word.startswith("--")))

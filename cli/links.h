@@ -1,0 +1,10 @@
+/* `gantry info --links`: the links between all devices, measured. */
+#ifndef CLI_LINKS_H
+#define CLI_LINKS_H
+
+#include <gantry/links.h>
+
+/* The command's exit status. */
+int cli_show_links(gantry_driver_choice driver, bool json);
+
+#endif
