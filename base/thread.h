@@ -37,6 +37,7 @@ enum gy_rank {
     GY_RANK_DISPATCHER_INBOX, /* dispatcher/: inbox and its waiter */
     GY_RANK_COMPLETION,       /* dispatcher/: completion ring */
     GY_RANK_WAIT_SETS,        /* dispatcher/: timeline points carried along edges */
+    GY_RANK_HEAPS,            /* heap/: which heaps there are */
     GY_RANK_HEAP,             /* heap/: front of one kind */
     GY_RANK_PAGES,            /* heap/: page layer (leaf: taken inside jemalloc's hooks) */
     GY_RANK_PROFILE_RINGS,    /* profile/: list of per-thread rings */

@@ -13,6 +13,8 @@
 
 #include <sys/mman.h>
 
+#define MOST_PEERS 64 /* bits of a set of devices */
+
 static _Thread_local const char *refused; /* the call by which the driver last said that there is no memory */
 
 const char *gy_backing_refused(void)
@@ -117,10 +119,23 @@ static gantry_status add_unit(struct gy_context *context, const struct gy_backin
     return GANTRY_OK;
 }
 
-static gantry_status map_units(struct gy_context *context, const struct gy_backing *backing)
+/* Let the context's device and its peers use the memory, in one call. */
+static gantry_status grant(struct gy_context *context, const struct gy_backing *backing, uint64_t peers)
+{
+    CUmemAccessDesc access[MOST_PEERS + 1];
+    size_t count = 0;
+    access[count++] =
+        (CUmemAccessDesc){device_property(context).location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    for (; peers != 0; peers &= peers - 1) {
+        access[count++] = (CUmemAccessDesc){{CU_MEM_LOCATION_TYPE_DEVICE, __builtin_ctzll(peers)},
+                                            CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    }
+    return TAKE_CALL(context, cuMemSetAccess((CUdeviceptr)backing->base, backing->bytes, access, count));
+}
+
+static gantry_status map_units(struct gy_context *context, const struct gy_backing *backing, uint64_t peers)
 {
     CUmemAllocationProp property = device_property(context);
-    CUmemAccessDesc access = {property.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
     gantry_status status = GANTRY_OK;
     size_t done = 0;
     while (status == GANTRY_OK && done < unit_count(backing)) {
@@ -128,7 +143,7 @@ static gantry_status map_units(struct gy_context *context, const struct gy_backi
         done += status == GANTRY_OK;
     }
     if (status == GANTRY_OK) {
-        status = TAKE_CALL(context, cuMemSetAccess((CUdeviceptr)backing->base, backing->bytes, &access, 1));
+        status = grant(context, backing, peers);
     }
     while (status != GANTRY_OK && done > 0) {
         drop_unit(context, backing, --done);
@@ -136,14 +151,14 @@ static gantry_status map_units(struct gy_context *context, const struct gy_backi
     return status;
 }
 
-static gantry_status map_current(struct gy_context *context, size_t bytes, size_t unit_bytes,
+static gantry_status map_current(struct gy_context *context, size_t bytes, const struct gy_backing_need *need,
                                  struct gy_backing *out)
 {
     if (bytes > context->info.memory_bytes) { /* a table of that many handles would be a waste */
         return GANTRY_ERR_OUT_OF_DEVICE_MEMORY;
     }
     struct gy_backing got = {.bytes = bytes};
-    got.unit_bytes = bytes > unit_bytes ? unit_bytes : bytes;
+    got.unit_bytes = bytes > need->unit_bytes ? need->unit_bytes : bytes;
     got.handles = gy_zalloc_array(unit_count(&got), sizeof(got.handles[0]));
     if (got.handles == NULL) {
         return GANTRY_ERR_OUT_OF_HOST_MEMORY;
@@ -154,7 +169,7 @@ static gantry_status map_current(struct gy_context *context, size_t bytes, size_
         goto free_handles;
     }
     got.base = (uintptr_t)base;
-    status = map_units(context, &got);
+    status = map_units(context, &got, need->peers);
     if (status != GANTRY_OK) {
         goto free_address;
     }
@@ -167,13 +182,13 @@ free_handles:
     return status;
 }
 
-static gantry_status take_mapped(struct gy_context *context, size_t bytes, size_t unit_bytes,
+static gantry_status take_mapped(struct gy_context *context, size_t bytes, const struct gy_backing_need *need,
                                  struct gy_backing *out)
 {
     struct gy_visit visit;
     gantry_status status = enter_to_take(context, &visit);
     if (status == GANTRY_OK) {
-        status = map_current(context, bytes, unit_bytes, out);
+        status = map_current(context, bytes, need, out);
     }
     gy_visit_end(context, &visit);
     return status;
@@ -313,10 +328,10 @@ static void give_back_plain(struct gy_context *context, const struct gy_backing 
     gy_visit_end(context, &visit);
 }
 
-static gantry_status take_device(struct gy_context *context, size_t bytes, size_t unit_bytes,
+static gantry_status take_device(struct gy_context *context, size_t bytes, const struct gy_backing_need *need,
                                  struct gy_backing *out)
 {
-    (void)unit_bytes;
+    (void)need;
     return take_aligned(context, bytes, allocate_device, release_device, out);
 }
 
@@ -325,17 +340,17 @@ static void give_back_device(struct gy_context *context, const struct gy_backing
     give_back_plain(context, backing, release_device);
 }
 
-static gantry_status take_cached(struct gy_context *context, size_t bytes, size_t unit_bytes,
+static gantry_status take_cached(struct gy_context *context, size_t bytes, const struct gy_backing_need *need,
                                  struct gy_backing *out)
 {
-    (void)unit_bytes;
+    (void)need;
     return take_aligned(context, bytes, allocate_cached, release_pinned, out);
 }
 
-static gantry_status take_combined(struct gy_context *context, size_t bytes, size_t unit_bytes,
-                                   struct gy_backing *out)
+static gantry_status take_combined(struct gy_context *context, size_t bytes,
+                                   const struct gy_backing_need *need, struct gy_backing *out)
 {
-    (void)unit_bytes;
+    (void)need;
     return take_aligned(context, bytes, allocate_combined, release_pinned, out);
 }
 
@@ -346,11 +361,11 @@ static void give_back_pinned(struct gy_context *context, const struct gy_backing
 
 /* ---- plain host memory ---- */
 
-static gantry_status take_host(struct gy_context *context, size_t bytes, size_t unit_bytes,
+static gantry_status take_host(struct gy_context *context, size_t bytes, const struct gy_backing_need *need,
                                struct gy_backing *out)
 {
     (void)context;
-    (void)unit_bytes;
+    (void)need;
     if (bytes > SIZE_MAX - GY_GRANULE_BYTES || gy_fault_should_fail()) {
         return GANTRY_ERR_OUT_OF_HOST_MEMORY;
     }
@@ -431,4 +446,42 @@ gantry_status gy_backing_ops_for(gantry_memory_kind kind, struct gy_context *con
     }
     *out = &host;
     return GANTRY_OK;
+}
+
+static gantry_status check_peer(struct gy_context *context, int ordinal)
+{
+    CUdevice peer;
+    int can = 0;
+    gantry_status status = GY_CALL(context, cuDeviceGet(&peer, ordinal));
+    if (status == GANTRY_OK && context->driver->cuDeviceCanAccessPeer != NULL) {
+        status = GY_CALL(context, cuDeviceCanAccessPeer(&can, peer, context->device));
+    }
+    if (status == GANTRY_OK && can == 0) {
+        return GY_FAIL(GANTRY_ERR_UNSUPPORTED,
+                       "gantry_heap_options: device %d does not reach memory of device %d", ordinal,
+                       context->info.ordinal);
+    }
+    return status;
+}
+
+gantry_status gy_backing_check_peers(struct gy_context *context, uint64_t peers, uint64_t *out)
+{
+    bool maps = false;
+    int devices = 0;
+    gantry_status status = can_map(context, &maps);
+    if (status == GANTRY_OK && !maps) {
+        return GY_FAIL(GANTRY_ERR_UNSUPPORTED,
+                       "gantry_heap_options: peers, but the driver does not map memory of device %d",
+                       context->info.ordinal);
+    }
+    if (status == GANTRY_OK) {
+        status = GY_CALL(context, cuDeviceGetCount(&devices));
+    }
+    uint64_t there = devices < MOST_PEERS ? (UINT64_C(1) << devices) - 1 : UINT64_MAX;
+    peers &= there & ~(UINT64_C(1) << context->info.ordinal);
+    *out = peers;
+    for (; status == GANTRY_OK && peers != 0; peers &= peers - 1) {
+        status = check_peer(context, __builtin_ctzll(peers));
+    }
+    return status;
 }

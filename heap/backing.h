@@ -20,14 +20,20 @@ struct gy_backing {
 /* The unit's size on a device with little memory, where no memory shall lie idle between blocks. */
 #define GY_SMALL_UNIT ((size_t)4 << 20)
 
+/* How memory is taken. */
+struct gy_backing_need {
+    size_t unit_bytes; /* a multiple of GY_GRANULE_BYTES: the size of the units that can be given back alone,
+                          where the source can do that */
+    uint64_t peers;    /* bit d: the device with ordinal d uses device memory, too */
+};
+
 struct gy_backing_ops {
-    /* `bytes` is a multiple of GY_GRANULE_BYTES.  `unit_bytes`, a multiple of it, too, is the size of the
-     * units that can be given back alone, where the source can do that.  `out` is written only on success.
+    /* `bytes` is a multiple of GY_GRANULE_BYTES.  `out` is written only on success.
      * Running out of memory is not yet a failure, since the caller may ask for less: it is neither logged nor
      * kept as the last error.
      * @retval GANTRY_ERR_OUT_OF_DEVICE_MEMORY, GANTRY_ERR_OUT_OF_HOST_MEMORY
      * @retval GANTRY_ERR_DRIVER, GANTRY_ERR_DEVICE_LOST, …  logged */
-    gantry_status (*take)(struct gy_context *context, size_t bytes, size_t unit_bytes,
+    gantry_status (*take)(struct gy_context *context, size_t bytes, const struct gy_backing_need *need,
                           struct gy_backing *out);
     /* Give the memory back, which nobody uses any more.  Failures are logged. */
     void (*give_back)(struct gy_context *context, const struct gy_backing *backing);
@@ -44,5 +50,12 @@ const char *gy_backing_refused(void);
 /* Find the operations for a kind on this context; static.  HOST needs no context. */
 GANTRY_MUST_CHECK gantry_status gy_backing_ops_for(gantry_memory_kind kind, struct gy_context *context,
                                                    const struct gy_backing_ops **out);
+
+/* Can the devices of `peers` (as in struct gy_backing_need) use device memory of this context?  The context's
+ * own device and ordinals that do not exist are left out of *out.
+ * @retval GANTRY_ERR_UNSUPPORTED  one of them does not reach the device, or the driver cannot map memory; the
+ *                                 message names both devices */
+GANTRY_MUST_CHECK gantry_status gy_backing_check_peers(struct gy_context *context, uint64_t peers,
+                                                       uint64_t *out);
 
 #endif

@@ -107,6 +107,9 @@ static bool has_much_memory(const struct gy_kind *kind)
 
 static size_t unit_bytes(struct gy_kind *kind)
 {
+    if (kind->setup.peers != 0) {
+        return SIZE_MAX; /* letting several devices use many small pieces takes 15 to 100 times as long */
+    }
     size_t unit = gy_setting(&kind->settings.unit_bytes);
     return unit != 0 ? unit : has_much_memory(kind) ? SIZE_MAX : GY_SMALL_UNIT;
 }
@@ -114,7 +117,8 @@ static size_t unit_bytes(struct gy_kind *kind)
 static size_t ahead_bytes(struct gy_kind *kind)
 {
     size_t ahead = gy_setting(&kind->settings.ahead_bytes);
-    ahead = ahead != 0 ? ahead : has_much_memory(kind) ? USUAL_AHEAD : SIZE_MAX;
+    const bool takes_long = has_much_memory(kind) || kind->setup.peers != 0;
+    ahead = ahead != 0 ? ahead : takes_long ? USUAL_AHEAD : SIZE_MAX;
     return ahead != SIZE_MAX ? ahead : 0;
 }
 
@@ -129,9 +133,9 @@ uint64_t gy_kind_decay_ns(struct gy_kind *kind)
 
 static gantry_status take_backing(struct gy_kind *kind, size_t bytes, struct gy_backing *out)
 {
-    return kind->setup.source != NULL
-               ? take_from_source(kind, bytes, out)
-               : kind->setup.ops->take(kind->setup.context, bytes, unit_bytes(kind), out);
+    const struct gy_backing_need need = {unit_bytes(kind), kind->setup.peers};
+    return kind->setup.source != NULL ? take_from_source(kind, bytes, out)
+                                      : kind->setup.ops->take(kind->setup.context, bytes, &need, out);
 }
 
 void gy_kind_give_back(struct gy_kind *kind, const struct gy_backing *backing)

@@ -28,6 +28,7 @@
 #include "base/options.h"
 #include "heap/growth.h"
 #include "heap/internal.h"
+#include "heap/others.h"
 
 #include <inttypes.h>
 #include <sched.h>
@@ -134,6 +135,10 @@ static gantry_status init_kind(gantry_heap *heap, gantry_memory_kind kind, struc
         return gy_kind_init(&heap->kinds[kind], &setup);
     }
     gantry_status status = gy_backing_ops_for(kind, context, &setup.ops);
+    if (status == GANTRY_OK && kind == GANTRY_MEMORY_DEVICE && options->peers != 0) {
+        status = gy_backing_check_peers(context, options->peers, &setup.peers);
+        heap->peers = setup.peers;
+    }
     return status == GANTRY_OK ? gy_kind_init(&heap->kinds[kind], &setup) : status;
 }
 
@@ -215,6 +220,7 @@ gantry_status gy_heap_create(struct gy_context *context, const gantry_heap_optio
             goto fini_kinds;
         }
     }
+    gy_heaps_add(heap);
     gy_handle_born(GY_HANDLE_HEAP, heap, sizeof(*heap), sizeof(*heap));
     *out = heap;
     return GANTRY_OK;
@@ -234,6 +240,7 @@ void gy_heap_destroy(gantry_heap *heap)
     if (heap == NULL) {
         return;
     }
+    gy_heaps_remove(heap);
     gy_reclaimer_fini(&heap->reclaimer);
     for (int i = 0; i < GANTRY_MEMORY_KIND_COUNT; i++) {
         struct gy_leaks leaks;

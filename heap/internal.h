@@ -15,6 +15,8 @@ struct gantry_heap {
     gantry_memory_source sources[GANTRY_MEMORY_KIND_COUNT]; /* immutable; copies of the application's */
     gantry_out_of_memory_fn out_of_memory;                  /* immutable; NULL: none */
     void *out_of_memory_user;                               /* immutable */
+    uint64_t peers;                                         /* immutable; as in gantry_heap_options */
+    struct gantry_heap *next_heap;                          /* guarded by the lock of others.c */
     unsigned forks;                                         /* immutable; gy_thread_forks() at creation */
     struct gy_check *check;                                 /* immutable; NULL: off */
     size_t guard_bytes;            /* immutable; behind each block; 0: there are none */

@@ -87,15 +87,16 @@ typedef struct gantry_heap_options {
     uint64_t decay_ms[GANTRY_MEMORY_KIND_COUNT]; /* what lies unused above keep_bytes goes back when it has
                                                   * for so long; UINT64_MAX: at once; 0: 10 s when keep_bytes
                                                   * is 0, else at once */
+    uint64_t peers; /* bit d: the device with ordinal d uses device memory of this heap, too: its kernels and
+                     * copies may be given the addresses.  Each slab is one piece then, whatever unit_bytes
+                     * says, and is let to all of them when it is taken; devices that are not there do not
+                     * count.  0: the context's own device alone */
 } gantry_heap_options;
 #define GANTRY_HEAP_OPTIONS_INIT                                                                  \
     {                                                                                             \
         sizeof(gantry_heap_options), {0, 0, 0, 0}, {0, 0, 0, 0}, {0, 0, 0, 0}, {0, 0, 0, 0},      \
             {NULL, NULL, NULL, NULL}, NULL, NULL, GANTRY_RECLAIM_BOUNDED, false, 0, {0, 0, 0, 0}, \
-            {0, 0, 0, 0},                                                                         \
-        {                                                                                         \
-            0, 0, 0, 0                                                                            \
-        }                                                                                         \
+            {0, 0, 0, 0}, {0, 0, 0, 0}, 0                                                         \
     }
 
 /** Where an allocation comes from, for statistics and leak reports.  Strings are static. */

@@ -212,8 +212,8 @@ static uintptr_t held_block;
 static unsigned calls;
 
 /* Everything that would be impossible inside of jemalloc or under a lock. */
-static gantry_status take_and_use(struct gy_context *context, size_t bytes, size_t unit_bytes,
-                                  struct gy_backing *out)
+static gantry_status take_and_use(struct gy_context *context, size_t bytes,
+                                  const struct gy_backing_need *need, struct gy_backing *out)
 {
     calls++;
     dallocx(mallocx(1000, 0), 0);
@@ -221,7 +221,7 @@ static gantry_status take_and_use(struct gy_context *context, size_t bytes, size
         give(growing, held_block);
         held_block = take(growing, 100, 256);
     }
-    return untouchable_ops.take(context, bytes, unit_bytes, out);
+    return untouchable_ops.take(context, bytes, need, out);
 }
 
 static void give_back(struct gy_context *context, const struct gy_backing *backing)

@@ -83,10 +83,11 @@ static void set_used(size_t first, size_t count, bool value)
     }
 }
 
-static gantry_status take(struct gy_context *context, size_t bytes, size_t unit_bytes, struct gy_backing *out)
+static gantry_status take(struct gy_context *context, size_t bytes, const struct gy_backing_need *need,
+                          struct gy_backing *out)
 {
     (void)context;
-    (void)unit_bytes;
+    (void)need;
     calls++;
     size_t count = bytes / GY_GRANULE_BYTES;
     size_t run = 0;
