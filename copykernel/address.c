@@ -17,7 +17,7 @@ struct resolver {
 #define FAIL_FIELD(index, field, address, what) \
     GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "copy descriptor %zu: %s %p " what, (index), (field), (address))
 
-enum heap_answer { FOREIGN, USABLE, PAGEABLE, NOT_LIVE };
+enum heap_answer { FOREIGN, USABLE, PAGEABLE, NOT_LIVE, UNREACHED };
 
 /* Find the live block that holds the address, with as many bytes as were asked for. */
 static enum heap_answer ask_heap(struct resolver *r, const void *address, struct gy_copy_memory *out)
@@ -38,6 +38,33 @@ static enum heap_answer ask_heap(struct resolver *r, const void *address, struct
                                    .shift = (uint64_t)look.device - look.base,
                                    .is_host = look.kind != GANTRY_MEMORY_DEVICE};
     return USABLE;
+}
+
+static bool reaches(const struct gy_context *context, const struct gy_heap_owner *owner)
+{
+    const int own = context->info.ordinal;
+    return owner->ordinal == own || (own < 64 && (owner->peers >> own & 1) != 0);
+}
+
+/* As ask_heap(), among the heaps of other contexts. */
+static enum heap_answer ask_others(struct resolver *r, const void *address, struct gy_copy_memory *out,
+                                   struct gy_heap_owner *owner)
+{
+    struct gy_heap_look look;
+    enum gy_heap_place place = gy_heaps_look(r->heap, address, &look, owner);
+    if (place != GY_HEAP_LIVE) {
+        return place == GY_HEAP_FOREIGN ? FOREIGN : look.kind == GANTRY_MEMORY_HOST ? PAGEABLE : NOT_LIVE;
+    }
+    if (look.kind == GANTRY_MEMORY_HOST) {
+        return PAGEABLE;
+    }
+    const bool is_host = look.kind != GANTRY_MEMORY_DEVICE;
+    *out = (struct gy_copy_memory){.begin = look.base,
+                                   .end = look.base + look.bytes,
+                                   .shift = (uint64_t)look.device - look.base,
+                                   .is_host = is_host,
+                                   .is_peer = !is_host && owner->ordinal != r->context->info.ordinal};
+    return is_host || reaches(r->context, owner) ? USABLE : UNREACHED;
 }
 
 /* Ask the driver; CUDA_ERROR_INVALID_VALUE for memory that it does not know. */
@@ -72,7 +99,17 @@ static CUresult ask_driver(const struct gy_context *context, const void *address
 static gantry_status find(struct resolver *r, const void *address, uint64_t bytes, size_t index,
                           const char *field, struct gy_copy_memory *out)
 {
+    struct gy_heap_owner owner;
     enum heap_answer answer = ask_heap(r, address, out);
+    if (answer == FOREIGN) {
+        answer = ask_others(r, address, out, &owner);
+    }
+    if (answer == UNREACHED) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT,
+                       "copy descriptor %zu: %s %p is memory of device %d, which device %d does not reach; "
+                       "gantry_launch_copy_dtod() copies it through the host",
+                       index, field, address, owner.ordinal, r->context->info.ordinal);
+    }
     if (answer == NOT_LIVE) {
         return FAIL_FIELD(index, field, address, "is in no live block of the heap");
     }
@@ -97,7 +134,7 @@ static gantry_status resolve(struct resolver *r, const void *address, uint64_t b
 {
     uint64_t at = (uintptr_t)address;
     if (at < known->begin || at >= known->end) {
-        struct gy_copy_memory found = {0, 0, 0, false};
+        struct gy_copy_memory found = {0};
         gantry_status status = find(r, address, bytes, index, field, &found);
         if (status != GANTRY_OK) {
             return status;
@@ -135,6 +172,7 @@ static gantry_status resolve_item(struct resolver *r, const gantry_copy_desc *de
     }
     item->joins = index != 0 && r->dest.begin == dest_memory;
     item->group = r->dest.is_host ? GY_COPY_TO_HOST : GY_COPY_WITHIN;
+    item->is_peer = r->dest.is_peer;
     if (item->is_fill) {
         gy_copy_pattern(desc, item->dest, &item->source, &item->high);
         return GANTRY_OK;
@@ -145,6 +183,7 @@ static gantry_status resolve_item(struct resolver *r, const gantry_copy_desc *de
     status = resolve(r, desc->source, desc->bytes, needs, index, "source", &r->source, &item->source);
     item->joins = item->joins && r->source.begin == source_memory;
     item->group = r->source.is_host ? GY_COPY_FROM_HOST : item->group;
+    item->is_peer = item->is_peer || r->source.is_peer;
     return status;
 }
 
@@ -182,7 +221,7 @@ gantry_status gy_copy_find_list(struct gy_context *context, gantry_heap *heap, c
                                 const void *address, uint64_t bytes, uint64_t *out)
 {
     struct resolver r = {.context = context, .heap = heap};
-    struct gy_copy_memory found = {0, 0, 0, false};
+    struct gy_copy_memory found = {0};
     enum heap_answer answer = ask_heap(&r, address, &found);
     CUresult result = answer == FOREIGN ? ask_driver(context, address, bytes, &found) : CUDA_SUCCESS;
     if (result != CUDA_SUCCESS && result != CUDA_ERROR_INVALID_VALUE) {
@@ -205,7 +244,7 @@ gantry_status gy_copy_find_list(struct gy_context *context, gantry_heap *heap, c
 
 /* ---- single copies ---------------------------------------------------------------------------- */
 
-static GY_COLD gantry_status refuse_bounds(gantry_heap *heap, const struct gy_copy_side *side,
+static GY_COLD gantry_status refuse_bounds(const gantry_alloc_site *where, const struct gy_copy_side *side,
                                            enum gy_heap_place place, const struct gy_heap_look *look)
 {
     if (place == GY_HEAP_NOT_LIVE) {
@@ -213,20 +252,19 @@ static GY_COLD gantry_status refuse_bounds(gantry_heap *heap, const struct gy_co
                        "%s: %zu bytes, but %s %p is in no live block of the heap's %s memory", side->call,
                        side->bytes, side->name, side->address, gy_kind_name(look->kind));
     }
-    gantry_alloc_site where = gy_heap_site(heap, look->site);
     size_t offset = (uintptr_t)side->address - look->base;
     return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT,
                    "%s: %zu bytes, but %s %p has %zu left: it lies %zu bytes into a %s block of %zu bytes "
                    "(%s, from %s:%d)",
                    side->call, side->bytes, side->name, side->address, look->bytes - offset, offset,
-                   gy_kind_name(look->kind), look->bytes, where.tag != NULL ? where.tag : "untagged",
-                   where.file != NULL ? where.file : "unknown place", where.line);
+                   gy_kind_name(look->kind), look->bytes, where->tag != NULL ? where->tag : "untagged",
+                   where->file != NULL ? where->file : "unknown place", where->line);
 }
 
 /* Check memory of somebody else: the driver knows allocations of its own, and page-locked memory. */
 static GY_COLD gantry_status check_foreign(const struct gy_context *context, const struct gy_copy_side *side)
 {
-    struct gy_copy_memory memory = {0, 0, 0, false};
+    struct gy_copy_memory memory = {0};
     uint64_t at = (uintptr_t)side->address;
     if (ask_driver(context, side->address, side->bytes, &memory) != CUDA_SUCCESS ||
         side->bytes <= memory.end - at) {
@@ -240,16 +278,45 @@ static GY_COLD gantry_status check_foreign(const struct gy_context *context, con
         (unsigned long long)(at - memory.begin), (unsigned long long)(memory.end - memory.begin));
 }
 
+static bool fits(const struct gy_copy_side *side, enum gy_heap_place place, const struct gy_heap_look *look)
+{
+    return place == GY_HEAP_LIVE &&
+           side->bytes <= look->bytes - (size_t)((uintptr_t)side->address - look->base);
+}
+
+/* Check memory that is not in the context's own heap. */
+static gantry_status check_elsewhere(struct gy_context *context, gantry_heap *heap,
+                                     const struct gy_copy_side *side, struct gy_copy_end *end)
+{
+    struct gy_heap_look look;
+    struct gy_heap_owner owner;
+    enum gy_heap_place place = gy_heaps_look(heap, side->address, &look, &owner);
+    if (place == GY_HEAP_FOREIGN) {
+        return gy_check_is_on(GY_CHECK_BOUNDS) ? check_foreign(context, side) : GANTRY_OK;
+    }
+    if (!fits(side, place, &look)) {
+        return refuse_bounds(&owner.site, side, place, &look);
+    }
+    if (look.kind == GANTRY_MEMORY_DEVICE) {
+        end->is_peer = owner.ordinal != context->info.ordinal;
+        end->unreached = reaches(context, &owner) ? NULL : owner.native;
+    }
+    return GANTRY_OK;
+}
+
 gantry_status gy_copy_check_side(struct gy_context *context, gantry_heap *heap,
-                                 const struct gy_copy_side *side)
+                                 const struct gy_copy_side *side, struct gy_copy_end *end)
 {
     struct gy_heap_look look;
     enum gy_heap_place place = gy_heap_look(heap, side->address, &look);
-    if (place == GY_HEAP_FOREIGN && gy_check_is_on(GY_CHECK_BOUNDS)) {
-        return check_foreign(context, side);
+    *end = (struct gy_copy_end){false, NULL};
+    if (place == GY_HEAP_FOREIGN) {
+        return check_elsewhere(context, heap, side, end);
     }
-    bool fits =
-        place == GY_HEAP_FOREIGN ||
-        (place == GY_HEAP_LIVE && side->bytes <= look.bytes - (size_t)((uintptr_t)side->address - look.base));
-    return __builtin_expect(fits, 1) ? GANTRY_OK : refuse_bounds(heap, side, place, &look);
+    if (__builtin_expect(fits(side, place, &look), 1)) {
+        return GANTRY_OK;
+    }
+    gantry_alloc_site where =
+        place == GY_HEAP_LIVE ? gy_heap_site(heap, look.site) : (gantry_alloc_site){NULL, NULL, 0};
+    return refuse_bounds(&where, side, place, &look);
 }

@@ -3,13 +3,14 @@
 #define COPYKERNEL_ADDRESS_H
 
 #include "copykernel/plan.h"
-#include "heap/heap.h"
+#include "heap/others.h"
 
 /* Memory that an address was found to lie in. */
 struct gy_copy_memory {
     uint64_t begin, end; /* empty: nothing is known yet */
     uint64_t shift;      /* device address minus address */
     bool is_host;        /* page-locked; otherwise device memory */
+    bool is_peer;        /* on another device, in the heap of another context */
 };
 /* Find the live block of the heap, or the driver's allocation, that holds the address.  False: there is none,
  * or the driver has failed.  This does not check whether the bytes fit. */
@@ -23,14 +24,20 @@ struct gy_copy_side {
     const void *address;
     size_t bytes;
 };
-/* Check that the bytes stay inside of the heap's block that the address lies in.  An address that is not in
- * the heap is taken as it is, unless bounds are checked (base/checking.h): then the driver is asked.  Any
- * thread; this is on the submit path.
+
+/* Whose memory it turned out to be. */
+struct gy_copy_end {
+    bool is_peer;        /* on another device, in the heap of another context */
+    CUcontext unreached; /* that context, if our device has no access to the memory; else NULL */
+};
+/* Check that the bytes stay inside of the block that the address lies in, in the heap or in one of another
+ * context of the process.  An address that is in no heap is taken as it is, unless bounds are checked
+ * (base/checking.h): then the driver is asked.  Any thread; this is on the submit path.
  * @retval GANTRY_OK
  * @retval GANTRY_ERR_INVALID_ARGUMENT  they leave it, or no live block is there; the message names both
  *                                      sizes and the block */
 GANTRY_MUST_CHECK gantry_status gy_copy_check_side(struct gy_context *context, gantry_heap *heap,
-                                                   const struct gy_copy_side *side);
+                                                   const struct gy_copy_side *side, struct gy_copy_end *end);
 
 /* Dispatcher thread only.  Turn `count` descriptors that passed gy_copy_check() into items, leaving out those
  * of 0 bytes.  `items` has `count` places.  `any_kind`: the types do not say where the memory is.

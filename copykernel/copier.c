@@ -469,11 +469,27 @@ static int direction_of(const gantry_copy_desc *descs, const struct gy_copy_item
     return type != GANTRY_COPY_FILL ? (int)type : -1;
 }
 
+static bool has_peer(const struct gy_copy_item *items, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (items[i].is_peer) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Launch the first `count` items, which are checked. */
 static gantry_status launch_checked(struct gy_copier *copier, const gantry_copy_desc *descs, size_t count,
                                     const struct gy_copy_way *way)
 {
+    struct gy_copy_way between;
     int direction = direction_of(descs, copier->items, count);
+    if (has_peer(copier->items, count)) {
+        between = *way;
+        gy_copy_tuning_between(&between.tuning, way->multiprocessors);
+        way = &between;
+    }
     count = gy_copy_merge(copier->items, count);
     return gy_copy_prefers_engine(&way->tuning, copier->items, count, direction)
                ? launch_engine(copier, way, count)

@@ -17,7 +17,8 @@ struct gy_copy_item {
     uint32_t index; /* the index of the caller's descriptor */
     uint32_t group; /* GY_COPY_FROM_HOST, ... */
     bool is_fill;
-    bool joins; /* it lies in the same memory as the item before it, on both sides */
+    bool is_peer; /* an end of it is on another device */
+    bool joins;   /* it lies in the same memory as the item before it, on both sides */
 };
 
 /* An address range, for the search for overlaps. */

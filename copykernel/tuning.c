@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { PEER_BLOCKS = 8 };
 enum { FIRST_CLASS_SHIFT = 16 }; /* class 1 begins at 64 KiB */
 
 void gy_copy_tuning_defaults(gantry_copy_tuning *out)
@@ -26,6 +27,17 @@ void gy_copy_tuning_defaults(gantry_copy_tuning *out)
         out->engine_up_to[GANTRY_COPY_DTOH][c] = c == 1 ? 2 : UINT32_MAX;
     }
     out->engine_up_to[GANTRY_COPY_DTOD][GANTRY_COPY_SIZE_CLASSES - 1] = UINT32_MAX;
+}
+
+void gy_copy_tuning_between(gantry_copy_tuning *tuning, uint32_t multiprocessors)
+{
+    uint32_t *engine = tuning->engine_up_to[GANTRY_COPY_DTOD];
+    if (tuning->device_blocks == 0) {
+        tuning->device_blocks = multiprocessors < PEER_BLOCKS ? multiprocessors : PEER_BLOCKS;
+    }
+    for (uint32_t c = 0; c < GANTRY_COPY_SIZE_CLASSES; c++) {
+        engine[c] = c == 0 ? 0 : c == 1 ? 1 : c == 2 ? 2 : UINT32_MAX;
+    }
 }
 
 gantry_status gy_copy_tuning_complete(gantry_copy_tuning *tuning)

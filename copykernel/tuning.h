@@ -10,6 +10,10 @@
 #define GY_COPY_MOST_HOST_BLOCKS 64u
 
 /* Measured on an H200; see docs/guides/copies.md. */
+/* Make a batch's tuning one for copies between devices.  Measured on two H200: 8 blocks fill the link, with
+ * less than 64 KiB they are quicker than an engine, and from 1 MiB on they never are. */
+void gy_copy_tuning_between(gantry_copy_tuning *tuning, uint32_t multiprocessors);
+
 void gy_copy_tuning_defaults(gantry_copy_tuning *out);
 
 /* Check the fields and put the defaults where they are 0.

@@ -33,6 +33,7 @@ enum gd_state { GD_STATE_IDLE, GD_STATE_BATCH, GD_STATE_FAILED, GD_STATE_CLOSED 
 /* Counters for the statistics: written by GD alone (relaxed), read by anybody. */
 struct gd_counters {
     _Atomic(uint64_t) tasks, tasks_failed, batches, launch_calls, kernels, copies, batched_copies;
+    _Atomic(uint64_t) peer_copies, staged_copies;
     _Atomic(uint64_t) completions, flushes, replays;
     _Atomic(uint64_t) phase_ns[GD_PHASES], phase_tasks[GD_PHASES];
 };

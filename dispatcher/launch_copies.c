@@ -23,15 +23,28 @@ static gantry_status leave_if_pageable(gantry_launch *launch, const void *host)
     return gy_capture_leave_for_good(launch, "its copy is from or to pageable memory");
 }
 
-static gantry_status check_side(const gantry_launch *launch, const char *call, const char *name,
-                                const void *address, size_t bytes)
+static gantry_status check_end(const gantry_launch *launch, const char *call, const char *name,
+                               const void *address, size_t bytes, struct gy_copy_end *end)
 {
     if (address == NULL) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "%s: %s is NULL", call, name);
     }
     const struct gy_copy_side side = {call, name, address, bytes};
     const struct gy_dispatcher_config *config = &launch->dispatcher->config;
-    return gy_copy_check_side(config->context, config->heap, &side);
+    return gy_copy_check_side(config->context, config->heap, &side, end);
+}
+
+/* Check memory that only copies between devices may reach in another way. */
+static gantry_status check_side(const gantry_launch *launch, const char *call, const char *name,
+                                const void *address, size_t bytes)
+{
+    struct gy_copy_end end;
+    gantry_status status = check_end(launch, call, name, address, bytes, &end);
+    if (status == GANTRY_OK && end.unreached != NULL) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT,
+                       "%s: %s %p is memory of a device that this one does not reach", call, name, address);
+    }
+    return status;
 }
 
 static inline void note_copy(const gantry_launch *launch, const void *to, const void *from, size_t bytes)
@@ -87,6 +100,36 @@ gantry_status gantry_launch_copy_dtoh(gantry_launch *launch, void *host, const v
     return copy_host(launch, host, device, bytes, false);
 }
 
+/* Copy through the host, since one end is on a device that this one does not reach.  No graph takes such a
+ * copy. */
+static GY_COLD gantry_status copy_through_host(gantry_launch *launch, CUdeviceptr to, CUdeviceptr from,
+                                               size_t bytes, const struct gy_copy_end *ends)
+{
+    static atomic_bool has_warned;
+    struct gy_context *context = launch->dispatcher->config.context;
+    if (context->driver->cuMemcpyPeerAsync == NULL) {
+        return GY_FAIL(GANTRY_ERR_UNSUPPORTED,
+                       "gantry_launch_copy_dtod: the driver has no copies between contexts");
+    }
+    if (gy_mode_is_noted(launch)) {
+        gantry_status status =
+            gy_capture_leave_for_good(launch, "its copy goes through the host to another device");
+        if (status != GANTRY_OK) {
+            return status;
+        }
+    }
+    if (!atomic_exchange_explicit(&has_warned, true, memory_order_relaxed)) {
+        gy_log(
+            GANTRY_LOG_WARNING,
+            "task '%s' copies between devices of which one does not reach the other's memory: such copies go "
+            "through the host and into no graph; this is said once (gantry_heap_options.peers)",
+            gantry_task_label(launch->task));
+    }
+    const CUcontext to_context = ends[0].unreached != NULL ? ends[0].unreached : context->native;
+    const CUcontext from_context = ends[1].unreached != NULL ? ends[1].unreached : context->native;
+    return GY_CALL(context, cuMemcpyPeerAsync(to, to_context, from, from_context, bytes, launch->stream));
+}
+
 gantry_status gantry_launch_copy_dtod(gantry_launch *launch, void *to, const void *from, size_t bytes)
 {
     static const char call[] = "gantry_launch_copy_dtod";
@@ -95,20 +138,29 @@ gantry_status gantry_launch_copy_dtod(gantry_launch *launch, void *to, const voi
     if (status != GANTRY_OK || bytes == 0) {
         return status;
     }
-    status = check_side(launch, call, "to", to, bytes);
+    struct gy_copy_end ends[2];
+    status = check_end(launch, call, "to", to, bytes, &ends[0]);
     if (status == GANTRY_OK) {
-        status = check_side(launch, call, "from", from, bytes);
+        status = check_end(launch, call, "from", from, bytes, &ends[1]);
     }
     if (status != GANTRY_OK) {
         return status;
     }
     struct gantry_dispatcher *d = launch->dispatcher;
     const CUdeviceptr target = (CUdeviceptr)(uintptr_t)to, source = (CUdeviceptr)(uintptr_t)from;
-    status = launch->lane != NULL
-                 ? gy_lane_copy(launch->lane, target, source, bytes, GY_SIDES_ON_DEVICE)
-                 : GY_CALL(d->config.context, cuMemcpyDtoDAsync(target, source, bytes, launch->stream));
+    const bool is_staged = ends[0].unreached != NULL || ends[1].unreached != NULL;
+    if (is_staged) {
+        status = copy_through_host(launch, target, source, bytes, ends);
+    } else if (launch->lane != NULL) {
+        status = gy_lane_copy(launch->lane, target, source, bytes, GY_SIDES_ON_DEVICE);
+    } else {
+        status = GY_CALL(d->config.context, cuMemcpyDtoDAsync(target, source, bytes, launch->stream));
+    }
     note_copy(launch, to, from, bytes);
     gy_launch_count(launch, &d->counters.copies, status == GANTRY_OK);
+    gy_launch_count(launch, &d->counters.peer_copies,
+                    status == GANTRY_OK && (ends[0].is_peer || ends[1].is_peer));
+    gy_launch_count(launch, &d->counters.staged_copies, status == GANTRY_OK && is_staged);
     return status;
 }
 

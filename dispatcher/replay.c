@@ -249,6 +249,7 @@ static void launch(struct gantry_dispatcher *d, struct gy_round *round, struct g
     gy_gd_count(&d->counters.kernels, unit->kernels);
     gy_gd_count(&d->counters.copies, unit->copies);
     gy_gd_count(&d->counters.batched_copies, unit->batched_copies);
+    gy_gd_count(&d->counters.peer_copies, unit->peer_copies);
     gy_unit_settle(d, unit, GY_UNIT_LAUNCHED);
     struct gy_gpu_list held = unit->held;
     unit->held = (struct gy_gpu_list){NULL, NULL};
@@ -264,9 +265,9 @@ static void launch(struct gantry_dispatcher *d, struct gy_round *round, struct g
 static void count_recorded(const struct gantry_dispatcher *d, struct gy_unit *unit, bool begin)
 {
     const struct gd_counters *c = &d->counters;
-    uint64_t *kept[] = {&unit->kernels, &unit->copies, &unit->batched_copies};
-    const _Atomic(uint64_t) *counters[] = {&c->kernels, &c->copies, &c->batched_copies};
-    for (int i = 0; i < 3; i++) {
+    uint64_t *kept[] = {&unit->kernels, &unit->copies, &unit->batched_copies, &unit->peer_copies};
+    const _Atomic(uint64_t) *counters[] = {&c->kernels, &c->copies, &c->batched_copies, &c->peer_copies};
+    for (int i = 0; i < 4; i++) {
         uint64_t now = atomic_load_explicit(counters[i], memory_order_relaxed);
         *kept[i] = begin ? now : now - *kept[i];
     }

@@ -63,6 +63,8 @@ gantry_status gantry_dispatcher_get_stats(const gantry_dispatcher *dispatcher, g
         .streams_created = atomic_load_explicit(&s->created, memory_order_relaxed),
         .streams_peak = atomic_load_explicit(&s->peak, memory_order_relaxed),
     };
+    now.peer_copies = read_counter(&c->peer_copies);
+    now.staged_copies = read_counter(&c->staged_copies);
     now.frees_deferred = read_counter(&dispatcher->deferred.deferred);
     now.frees_reused = read_counter(&dispatcher->deferred.reused);
     /* A caller that reads 0 sees that all of them are free. */

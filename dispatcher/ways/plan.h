@@ -42,7 +42,7 @@ struct gy_unit {
     struct gy_copy_chunk *kept; /* memory that its batched copies use; the copier owns it; NULL: none */
     bool stale;                 /* the recording is no longer valid */
     bool never;                 /* its callbacks have to be called in every run */
-    uint64_t kernels, copies, batched_copies;
+    uint64_t kernels, copies, batched_copies, peer_copies;
     uint32_t completes;
     size_t completes_room;
     gantry_task **completions; /* tasks that callbacks asked to complete */

@@ -273,6 +273,8 @@ typedef struct gantry_dispatcher_stats {
     uint64_t graph_nodes_set;   /* of these, nodes that differed from what the executable graph had */
     uint64_t graphs_kept;       /* executable graphs that are kept now: 64 at most */
     uint64_t graphs_kept_nodes; /* nodes of these: 65536 at most */
+    uint64_t peer_copies;       /* of `copies`, with an end in the heap of a context of another device */
+    uint64_t staged_copies; /* of these, through the host, since one device does not reach the other one */
 } gantry_dispatcher_stats;
 
 /** The counters as they are now.  Any thread.
