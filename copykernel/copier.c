@@ -433,7 +433,8 @@ static enum gy_node_sides sides_of(const struct gy_copy_item *item)
     static const enum gy_node_sides sides[] = {[GY_COPY_FROM_HOST] = GY_SIDES_TO_DEVICE,
                                                [GY_COPY_TO_HOST] = GY_SIDES_TO_HOST,
                                                [GY_COPY_WITHIN] = GY_SIDES_ON_DEVICE};
-    return sides[item->group];
+    return item->is_peer ? GY_SIDES_UNKNOWN
+                         : sides[item->group]; /* a driver lets no node change its device */
 }
 
 /* Launch the engines' batch, except for copies that they are slow with. */

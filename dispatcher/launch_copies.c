@@ -148,18 +148,19 @@ gantry_status gantry_launch_copy_dtod(gantry_launch *launch, void *to, const voi
     }
     struct gantry_dispatcher *d = launch->dispatcher;
     const CUdeviceptr target = (CUdeviceptr)(uintptr_t)to, source = (CUdeviceptr)(uintptr_t)from;
+    const bool is_peer = ends[0].is_peer || ends[1].is_peer;
     const bool is_staged = ends[0].unreached != NULL || ends[1].unreached != NULL;
     if (is_staged) {
         status = copy_through_host(launch, target, source, bytes, ends);
     } else if (launch->lane != NULL) {
-        status = gy_lane_copy(launch->lane, target, source, bytes, GY_SIDES_ON_DEVICE);
+        status = gy_lane_copy(launch->lane, target, source, bytes,
+                              is_peer ? GY_SIDES_UNKNOWN : GY_SIDES_ON_DEVICE);
     } else {
         status = GY_CALL(d->config.context, cuMemcpyDtoDAsync(target, source, bytes, launch->stream));
     }
     note_copy(launch, to, from, bytes);
     gy_launch_count(launch, &d->counters.copies, status == GANTRY_OK);
-    gy_launch_count(launch, &d->counters.peer_copies,
-                    status == GANTRY_OK && (ends[0].is_peer || ends[1].is_peer));
+    gy_launch_count(launch, &d->counters.peer_copies, status == GANTRY_OK && is_peer);
     gy_launch_count(launch, &d->counters.staged_copies, status == GANTRY_OK && is_staged);
     return status;
 }
