@@ -4,13 +4,13 @@
  * what waits for the GPU's end of a task starts after it.  The order is recorded by the kernels themselves,
  * with one clock in memory that all devices reach.
  *
- * `--graphs N` sets how many graphs each test takes, `--seed N` which. */
+ * `--graphs N` sets how many graphs each test takes, `--seed N` which, `--test PATTERN` which tests. */
 #include "base/handle.h"
 #include "tests/support/cmocka_c11.h"
 #include "tests/support/deadline.h"
 #include "tests/support/gpu_fixture.h"
 
-#include "order_kernels.kernels.h"
+#include "fleet_kernels.kernels.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -83,7 +83,11 @@ static void open_scene(uint32_t devices, gantry_submission submission, gantry_wa
     gantry_fleet_options options = GANTRY_FLEET_OPTIONS_INIT;
     options.devices = lists[devices];
     options.context = &context;
-    assert_ok(gantry_fleet_create(&options, &scene.fleet));
+    gantry_status status = gantry_fleet_create(&options, &scene.fleet);
+    if (status == GANTRY_ERR_NO_DEVICE) {
+        skip(); /* a real machine with fewer */
+    }
+    assert_ok(status);
     scene.devices = gantry_fleet_device_count(scene.fleet);
     assert_int_equal(scene.devices, devices);
     gantry_cpu_dispatcher_options cpus = GANTRY_CPU_DISPATCHER_OPTIONS_INIT;
@@ -96,7 +100,7 @@ static void open_scene(uint32_t devices, gantry_submission submission, gantry_wa
     for (uint32_t e = 0; e < devices; e++) {
         gantry_module *module;
         assert_ok(
-            gantry_module_load(gantry_fleet_context(scene.fleet, e), &gantry_image_order_kernels, &module));
+            gantry_module_load(gantry_fleet_context(scene.fleet, e), &gantry_image_fleet_kernels, &module));
         assert_ok(gantry_module_get_kernel(module, "stamp", &scene.kernels[e]));
     }
     void *cells, *on_device;
@@ -428,6 +432,8 @@ int main(int argc, char **argv)
             graphs_wanted = (uint32_t)strtoul(argv[i + 1], NULL, 10);
         } else if (strcmp(argv[i], "--seed") == 0) {
             first_seed = strtoull(argv[i + 1], NULL, 10);
+        } else if (strcmp(argv[i], "--test") == 0) {
+            cmocka_set_test_filter(argv[i + 1]);
         }
     }
     const struct CMUnitTest tests[] = {
