@@ -80,10 +80,12 @@ struct gantry_dispatcher {
     struct gd_counters counters;           /* atomic */
     struct gy_gpu_list local;              /* GD only: submitted on GD itself, not binned yet */
     struct gy_fleet *fleet;                /* immutable once there are tasks; NULL: it is of none */
-    struct gy_export_pool exports;         /* see export.h */
-    struct gy_gpu_list visitors; /* GD only: kept until no graph is being built, see fleet/route.h */
-    enum gd_state state;         /* GD only */
-    struct gy_round *round;      /* GD only */
+    _Atomic(uint32_t)
+        sends; /* atomic; odd while the thread hands a visitor to another dispatcher of the fleet */
+    struct gy_export_pool exports; /* see export.h */
+    struct gy_gpu_list visitors;   /* GD only: kept until no graph is being built, see fleet/route.h */
+    enum gd_state state;           /* GD only */
+    struct gy_round *round;        /* GD only */
     struct gy_gpu_guest
         *guest; /* GD only: the guest that has the loop in GD's place; NULL: GD itself has it */
     struct gy_launchers *launchers;        /* immutable; NULL: GD calls all callbacks */

@@ -8,6 +8,7 @@
 #include "dispatcher/internal.h"
 
 #include <assert.h>
+#include <sched.h>
 
 static struct gy_fleet *fleet_of(gantry_dispatcher *self)
 {
@@ -39,10 +40,23 @@ void gy_fleet_leave(struct gy_fleet *fleet)
     }
 }
 
+/* All tasks of a manager have ended, but a thread that has handed one of them on may not be through with it.
+ */
+static void await_sends(struct gy_fleet *fleet)
+{
+    for (uint32_t e = 0; e < fleet->count; e++) {
+        uint32_t sends = atomic_load(&fleet->members[e]->sends);
+        while (sends % 2 != 0 && atomic_load(&fleet->members[e]->sends) == sends) {
+            (void)sched_yield();
+        }
+    }
+}
+
 /* With the last manager of an abandoned member its context goes, which may need the fleet until then. */
 static void detach(gantry_dispatcher *self)
 {
     struct gy_fleet *fleet = fleet_of(self);
+    await_sends(fleet);
     for (uint32_t e = 0; e < fleet->count; e++) {
         fleet->members[e]->base.ops->detach(fleet->members[e]);
     }

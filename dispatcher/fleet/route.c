@@ -184,7 +184,10 @@ void gy_fleet_visit(gantry_dispatcher *d, gantry_task *task)
         return;
     }
     crossing->visits &= ~(1u << d->streams.device);
+    /* When the task has ended nothing keeps the other dispatcher, which this thread may still be waking. */
+    atomic_fetch_add(&d->sends, 1);
     send(d->fleet, next_stop(d->fleet, task, crossing), task, task);
+    atomic_fetch_add(&d->sends, 1);
 }
 
 void gy_fleet_let_go(gantry_dispatcher *d)

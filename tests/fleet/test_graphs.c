@@ -393,6 +393,9 @@ static void run_faulty_graph(uint32_t n, const char *function, int result)
     }
     emu.clear_faults();
     bool is_lost = !gantry_context_is_valid(gantry_fleet_context(s->fleet, 0));
+    for (uint32_t e = 0; e < s->devices && !is_lost; e++) {
+        assert_ok(gantry_context_synchronize(gantry_fleet_context(s->fleet, e)));
+    }
     if (!is_lost) {
         check_runs(s, n, 1); /* what was on its way in a context that broke is nobody's business */
     }
