@@ -24,7 +24,8 @@ static struct {
     pthread_mutex_t lock;
     pthread_cond_t change;
     atomic_bool on;
-} beat = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false};
+    atomic_int only; /* the processor that the program keeps to; -1: all */
+} beat = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false, -1};
 
 static cpu_set_t place; /* of the program's first thread, when it keeps to one processor */
 static bool has_place;
@@ -47,6 +48,12 @@ static void set_turn(uint64_t ns)
     (void)syscall(SYS_sched_setattr, 0, &attributes, 0);
 }
 
+static bool beats_on(size_t cpu)
+{
+    int only = atomic_load(&beat.only);
+    return atomic_load(&beat.on) && (only < 0 || (size_t)only == cpu);
+}
+
 /* The scheduler looks whether a turn is over when something happens on the processor, else every 4 ms: this
  * thread is what happens. */
 static void *keep_time(void *arg)
@@ -62,11 +69,11 @@ static void *keep_time(void *arg)
     set_turn(TURN_NS);
     for (;;) {
         pthread_mutex_lock(&beat.lock);
-        while (!atomic_load(&beat.on)) {
+        while (!beats_on((size_t)(uintptr_t)arg)) {
             pthread_cond_wait(&beat.change, &beat.lock);
         }
         pthread_mutex_unlock(&beat.lock);
-        while (atomic_load(&beat.on)) {
+        while (beats_on((size_t)(uintptr_t)arg)) {
             (void)nanosleep(&turn, NULL);
         }
     }
@@ -130,6 +137,7 @@ static void keep_to_one(const struct cross_program *program)
     if (sched_setaffinity(0, sizeof(one), &one) == 0) { /* also of the threads that it makes */
         place = all;
         has_place = true;
+        atomic_store(&beat.only, (int)cpu);
     }
 }
 
@@ -156,5 +164,6 @@ void cross_pace_end(void)
     if (has_place) {
         (void)sched_setaffinity(0, sizeof(place), &place);
         has_place = false;
+        atomic_store(&beat.only, -1);
     }
 }
