@@ -81,6 +81,16 @@ bool gy_rings_is_pending(const struct gy_completion_rings *r)
     return any;
 }
 
+bool gy_rings_is_pending_beside(struct gy_completion_rings *r, uint32_t stream)
+{
+    return gy_completion_is_pending(ring_of(r, stream));
+}
+
+gantry_status gy_rings_flush_of(struct gy_completion_rings *r, uint32_t stream)
+{
+    return gy_completion_flush(ring_of(r, stream));
+}
+
 gantry_status gy_rings_flush(struct gy_completion_rings *r)
 {
     gantry_status status = GANTRY_OK;

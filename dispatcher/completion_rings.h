@@ -29,4 +29,8 @@ bool gy_rings_is_full(struct gy_completion_rings *rings, uint32_t stream);
 bool gy_rings_is_pending(const struct gy_completion_rings *rings);
 gantry_status gy_rings_flush(struct gy_completion_rings *rings);
 
+/* Is anything pending in the ring that `stream` belongs to?  And flush that one alone. */
+bool gy_rings_is_pending_beside(struct gy_completion_rings *rings, uint32_t stream);
+gantry_status gy_rings_flush_of(struct gy_completion_rings *rings, uint32_t stream);
+
 #endif

@@ -111,8 +111,8 @@ gantry_status gantry_launch_request_sync_point(gantry_launch *launch)
         return status;
     }
     gy_units_forbid(launch, "it asks for a sync point");
-    const bool aside = launch->aside;
-    status = gy_aside_settle(launch);
+    const bool aside = launch->aside && launch->mode != GY_MODE_AHEAD;
+    status = launch->mode == GY_MODE_AHEAD ? gy_capture_leave(launch) : gy_aside_settle(launch);
     if (status != GANTRY_OK) {
         return status;
     }

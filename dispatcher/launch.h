@@ -43,7 +43,7 @@ void gy_launch_took_kernel(gantry_launch *launch, const gantry_kernel *kernel,
 static inline struct gy_cta_request gy_launch_cta_request(const gantry_launch *launch)
 {
     return (struct gy_cta_request){.native = launch->stream,
-                                   .in_graph = gy_mode_is_noted(launch),
+                                   .in_graph = gy_mode_is_noted(launch) && launch->mode != GY_MODE_AHEAD,
                                    .stream = launch->stream_index,
                                    .id = gantry_task_context_id(launch->task),
                                    .flow = launch->flow};

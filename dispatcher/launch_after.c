@@ -60,6 +60,12 @@ gantry_status gantry_launch_add_completion_of_all(gantry_launch *launch, gantry_
     }
     struct gantry_dispatcher *d = launch->dispatcher;
     gy_units_forbid(launch, "it completes a task behind all work of the dispatcher");
+    if (launch->mode == GY_MODE_AHEAD) { /* the batch is part of that */
+        status = gy_capture_leave(launch);
+        if (status != GANTRY_OK) {
+            return status;
+        }
+    }
     /* The task's own stream comes first: with that reference, no later completion fails. */
     status = add_completion(launch, launch->stream_index, task);
     for (uint32_t i = 0; i < d->streams.count && status == GANTRY_OK; i++) {

@@ -23,6 +23,12 @@ static gantry_status leave_if_pageable(gantry_launch *launch, const void *host)
     return gy_capture_leave_for_good(launch, "its copy is from or to pageable memory");
 }
 
+/* The memory that batched copies use lives as long as the batch that is open, and that is not theirs. */
+static gantry_status leave_if_ahead(gantry_launch *launch)
+{
+    return launch->mode == GY_MODE_AHEAD ? gy_capture_leave(launch) : GANTRY_OK;
+}
+
 static gantry_status check_end(const gantry_launch *launch, const char *call, const char *name,
                                const void *address, size_t bytes, struct gy_copy_end *end)
 {
@@ -233,11 +239,12 @@ gantry_status gantry_copy_launch_with(gantry_launch *launch, const gantry_copy_d
 {
     GY_ACCEPT(LAUNCH, launch);
     gantry_status status = gy_launch_check_scope(launch, "gantry_copy_launch");
+    if (status == GANTRY_OK && descs == NULL && count > 0) {
+        status = GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_copy_launch: descs is NULL");
+    }
+    status = status == GANTRY_OK ? leave_if_ahead(launch) : status;
     if (status != GANTRY_OK) {
         return status;
-    }
-    if (descs == NULL && count > 0) {
-        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_copy_launch: descs is NULL");
     }
     struct gantry_dispatcher *d = launch->dispatcher;
     struct gy_cta_request request;
@@ -285,6 +292,7 @@ gantry_status gantry_copy_launch_list(gantry_launch *launch, const gantry_copy_l
     if (status == GANTRY_OK && gy_check_is_on(GY_CHECK_BOUNDS)) {
         status = check_list(launch, &ours);
     }
+    status = status == GANTRY_OK ? leave_if_ahead(launch) : status;
     if (status != GANTRY_OK) {
         return status;
     }
@@ -309,6 +317,7 @@ gantry_status gantry_copy_launch_box(gantry_launch *launch, const gantry_copy_bo
     gantry_copy_box ours;
     gantry_status status = gy_launch_check_scope(launch, "gantry_copy_launch_box");
     status = status == GANTRY_OK ? gy_copy_box_import(box, &ours) : status;
+    status = status == GANTRY_OK ? leave_if_ahead(launch) : status;
     if (status != GANTRY_OK) {
         return status;
     }
@@ -337,6 +346,10 @@ gantry_status gantry_copy_queue_flush_with(gantry_copy_queue *queue, gantry_laun
     }
     if (queue == NULL) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_copy_queue_flush: queue is NULL");
+    }
+    status = leave_if_ahead(launch);
+    if (status != GANTRY_OK) {
+        return status;
     }
     struct gantry_dispatcher *d = launch->dispatcher;
     struct gy_cta_request request;

@@ -534,8 +534,7 @@ static gantry_status enqueue_fill(struct gy_nodes *n, const struct gy_node *node
     }
 }
 
-/* Enqueue the node's work on its stream, which is being captured. */
-static gantry_status enqueue(struct gy_nodes *n, struct gy_node *node)
+gantry_status gy_node_enqueue(struct gy_nodes *n, struct gy_node *node)
 {
     switch (node->kind) {
     case GY_NODE_KERNEL:
@@ -576,7 +575,7 @@ static gantry_status capture(struct gy_nodes *n, CUgraph graph, struct gy_node *
     if (status != GANTRY_OK) {
         return status;
     }
-    status = enqueue(n, node);
+    status = gy_node_enqueue(n, node);
     if (status == GANTRY_OK) {
         status = find_captured(n, node);
     }

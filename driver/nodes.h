@@ -144,6 +144,10 @@ GANTRY_MUST_CHECK gantry_status gy_nodes_make(struct gy_nodes *nodes, CUgraph *o
 
 /* Set the pointers to the parameters of kernel node `node`, where they are now. */
 GANTRY_MUST_CHECK gantry_status gy_nodes_point_at(struct gy_nodes *nodes, struct gy_node *node);
+/* Enqueue the work of a kernel, a copy or a fill on the stream that it was noted for.  Others: nothing. */
+GANTRY_MUST_CHECK gantry_status gy_node_enqueue(struct gy_nodes *nodes, struct gy_node *node);
+/* Enqueue the work of all nodes on the one stream that all of it was noted for, which is not captured. */
+GANTRY_MUST_CHECK gantry_status gy_nodes_play(struct gy_nodes *nodes, CUstream stream);
 
 /* Nodes come only after earlier ones. */
 bool gy_nodes_are_valid(const struct gy_nodes *nodes);

@@ -157,16 +157,41 @@ gantry_status gy_streams_sync_point(struct gy_streams *streams, uint32_t stream)
                                               : gy_stream_sync(streams, stream);
 }
 
+bool gy_batch_holds_any(const struct gy_streams *streams, const struct gy_clock *clock)
+{
+    bool holds = false;
+    for (uint64_t left = clock->streams & streams->batch.members; left != 0 && !holds; left &= left - 1) {
+        uint32_t i = (uint32_t)__builtin_ctzll(left);
+        holds = gy_batch_holds(streams, i, clock->seq[i]);
+    }
+    return holds;
+}
+
 bool gy_batch_reaches(const struct gy_streams *streams, uint64_t wait_set)
 {
     struct gy_clock room;
     const struct gy_clock *clock = gy_wait_set_read(wait_set, &room);
-    bool reaches = clock == NULL && streams->batch.is_open; /* after everything */
-    for (uint64_t left = clock != NULL ? clock->streams : 0; left != 0 && !reaches; left &= left - 1) {
-        uint32_t i = (uint32_t)__builtin_ctzll(left);
-        reaches = gy_batch_holds(streams, i, clock->seq[i]);
-    }
-    return reaches;
+    return clock != NULL ? gy_batch_holds_any(streams, clock) : streams->batch.is_open; /* after everything */
+}
+
+/* ---- work ahead of it ------------------------------------------------------------------------ */
+
+void gy_batch_suspend(struct gy_streams *streams)
+{
+    assert(streams->batch.is_open && !streams->batch.is_suspended && !streams->batch.is_synced);
+    streams->batch.is_open = false;
+    streams->batch.is_suspended = true;
+    assert(gy_streams_are_valid(streams));
+}
+
+/* A stream that has met the pool meanwhile meets it again if it gets work in the graph. */
+void gy_batch_resume(struct gy_streams *streams)
+{
+    assert(!streams->batch.is_open && streams->batch.is_suspended);
+    streams->batch.is_suspended = false;
+    streams->batch.is_open = true;
+    streams->epoch++;
+    assert(gy_streams_are_valid(streams));
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */
@@ -199,6 +224,7 @@ static uint64_t leave(struct gy_streams *streams)
     streams->batch.members = 0;
     streams->batch.is_open = false;
     streams->epoch++;
+    assert(!streams->batch.is_suspended);
     return members;
 }
 

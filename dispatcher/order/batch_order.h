@@ -29,6 +29,14 @@ void gy_batch_begin(struct gy_streams *streams, struct gy_nodes *nodes);
 
 /* Does what comes after `wait_set` come after work in the graph? */
 bool gy_batch_reaches(const struct gy_streams *streams, uint64_t wait_set);
+/* Does any timeline point of `clock`? */
+bool gy_batch_holds_any(const struct gy_streams *streams, const struct gy_clock *clock);
+
+/* Between these two calls streams that are no members get work as if no graph were being built: it goes ahead
+ * of the graph.  Nothing of it may come after work in the graph, nor may anything be a sync point. */
+void gy_batch_suspend(struct gy_streams *streams);
+void gy_batch_resume(struct gy_streams *streams);
+
 /* The stream on which the graph is to be launched; it has members. */
 CUstream gy_batch_home(const struct gy_streams *streams);
 /* It was launched there.  Or it never will be: its members come after all that it would have. */

@@ -1,6 +1,7 @@
 #include "dispatcher/order/step_order.h"
 
 #include "base/alloc.h"
+#include "dispatcher/order/batch_order.h"
 
 struct gy_gpu_order *gy_step_order_open(struct gy_streams *streams)
 {
@@ -106,6 +107,12 @@ static gantry_status collect(struct gy_gpu_order *order, uint32_t stream)
         order->is_fenced = status == GANTRY_OK;
     }
     return status;
+}
+
+bool gy_step_order_reaches(const struct gy_gpu_order *order, uint64_t run)
+{
+    return gy_batch_holds_any(order->streams, &order->before) ||
+           (order->run != run && gy_batch_holds_any(order->streams, &order->during));
 }
 
 gantry_status gy_step_order_enter(struct gy_gpu_order *order, uint64_t run, uint32_t stream)

@@ -45,6 +45,8 @@ static inline bool gy_step_order_is_clear(const struct gy_gpu_order *order, uint
 {
     return atomic_load_explicit(&order->clear, memory_order_acquire) == run;
 }
+/* Does work of step `run` come after work in the graph that is being built, by the order of steps? */
+bool gy_step_order_reaches(const struct gy_gpu_order *order, uint64_t run);
 
 /* A new step begins. */
 GY_RARE void gy_step_order_begin(struct gy_gpu_order *order, uint64_t run);

@@ -355,7 +355,8 @@ static bool place_is_valid(const struct gy_streams *streams, uint32_t stream)
 {
     const struct gy_stream *s = &streams->streams[stream];
     bool listed = (streams->batch.members >> stream & 1u) != 0;
-    return s->is_member == listed && s->native != NULL && (streams->batch.is_open || !s->is_member) &&
+    return s->is_member == listed && s->native != NULL &&
+           (streams->batch.is_open || streams->batch.is_suspended || !s->is_member) &&
            (!s->is_member || s->behind == NULL);
 }
 

@@ -80,6 +80,7 @@ struct gy_stream {
 /* What the graph of a batch comes after, while it is built: see batch_order.h. */
 struct gy_batch_order {
     bool is_open;
+    bool is_suspended;              /* as if it were not open, for a call that goes ahead of it */
     bool is_synced;                 /* a task of it has asked for a sync point */
     uint32_t home;                  /* the stream that it will be launched on: its first member */
     uint64_t members;               /* bit s: stream s is one */

@@ -2,14 +2,10 @@
 
 #include "base/alloc.h"
 #include "dispatcher/current.h"
+#include "dispatcher/ways/capture.h"
 #include "dispatcher/ways/unjoined.h"
 
 #include <assert.h>
-
-static struct gy_stream *stream_of(const struct gantry_launch *launch)
-{
-    return &launch->dispatcher->streams.streams[launch->stream_index];
-}
 
 gantry_status gy_aside_open(struct gantry_launch *launch)
 {
@@ -109,7 +105,7 @@ bool gy_aside_close(struct gantry_launch *launch, bool keep)
     size_t nodes = 0;
     CUresult result = gy_stream_end_capture(driver, launch->stream, &child);
     launch->aside = false;
-    launch->lane = &stream_of(launch)->lane;
+    launch->lane = gy_capture_lane(launch);
     const char *fault = result != CUDA_SUCCESS ? reason_of(result) : NULL;
     if (result == CUDA_ERROR_STREAM_CAPTURE_UNJOINED) {
         gy_unjoined_tell_capture(launch);

@@ -2,6 +2,7 @@
 
 #include "base/span.h"
 #include "copykernel/queue.h"
+#include "dispatcher/order/batch_order.h"
 #include "dispatcher/ways/aside.h"
 #include "dispatcher/ways/callback.h"
 #include "dispatcher/ways/metered.h"
@@ -52,11 +53,25 @@ static bool was_refused(const struct gantry_launch *launch)
     return *d->refusals != launch->refusals || (!tells && gy_graphs_is_guard_broken(&d->graphs));
 }
 
+gantry_status gy_capture_play(struct gantry_launch *launch)
+{
+    struct gy_nodes *nodes = &launch->dispatcher->graphs.ahead;
+    const gantry_status status = gy_nodes_play(nodes, launch->stream);
+    gy_nodes_clear(nodes);
+    return status;
+}
+
 /* The graph goes without what the call enqueues from now on. */
 static gantry_status leave(struct gantry_launch *launch)
 {
     struct gantry_dispatcher *d = launch->dispatcher;
-    gantry_status status = gy_capture_cut(d);
+    gantry_status status = GANTRY_OK;
+    if (launch->mode == GY_MODE_AHEAD) {
+        status = gy_capture_play(launch);
+        gy_batch_resume(&d->streams);
+    }
+    const gantry_status cut = gy_capture_cut(d);
+    status = status == GANTRY_OK ? cut : status;
     launch->lane = NULL;
     gy_mode_set(launch, GY_MODE_PLAIN);
     gy_copy_call_enter(GY_COPY_CALL_NONE); /* what it has done so far is done */
@@ -115,6 +130,10 @@ gantry_status gy_capture_choose(struct gantry_launch *launch)
     const struct gy_round *round = launch->round;
     gantry_status status = GANTRY_OK;
     launch->trust = gy_graphs_trust(g, gy_task_launch_fn(launch->task));
+    if (d->streams.batch.is_suspended) {
+        gy_mode_set(launch, GY_MODE_AHEAD);
+        return GANTRY_OK;
+    }
     const bool is_waited_for = atomic_load_explicit(&g->waiting, memory_order_relaxed) != 0 && g->calls > 0 &&
                                round->recording == NULL;
     const bool is_large = gy_graphs_is_large(g) && round->recording == NULL;
@@ -133,12 +152,17 @@ gantry_status gy_capture_before(struct gantry_launch *launch)
     assert(gy_launch_is_valid(launch));
     struct gantry_dispatcher *d = launch->dispatcher;
     struct gy_graphs *g = &d->graphs;
-    gy_graphs_note_manager(g, gy_task_manager(launch->task));
-    g->calls++; /* counted before the call, which may end the batch itself */
-    launch->lane = &d->streams.streams[launch->stream_index].lane;
-    launch->nodes = g->batch.count;
-    const uint64_t index = gy_task_calls(launch->task); /* launch->index is set when everything is ready */
-    gy_nodes_name(&g->batch, gy_task_name(launch->task) + ((index & UINT16_MAX) << 16));
+    launch->lane = gy_capture_lane(launch);
+    if (launch->mode == GY_MODE_AHEAD) {
+        gy_graphs_begin_ahead(g, launch->stream);
+    } else {
+        gy_graphs_note_manager(g, gy_task_manager(launch->task));
+        g->calls++; /* counted before the call, which may end the batch itself */
+        const uint64_t index =
+            gy_task_calls(launch->task); /* launch->index is set when everything is ready */
+        gy_nodes_name(&g->batch, gy_task_name(launch->task) + ((index & UINT16_MAX) << 16));
+    }
+    launch->nodes = launch->lane->nodes->count;
     launch->last = launch->lane->last;
     launch->refusals = *d->refusals;
     launch->flushed = g->flushed;
@@ -220,11 +244,11 @@ static GY_COLD gantry_launch_result call_again(struct gantry_launch *launch, con
 static GY_COLD gantry_launch_result repair(struct gantry_launch *launch)
 {
     assert(gy_launch_is_valid(launch));
-    struct gantry_dispatcher *d = launch->dispatcher;
     const char *why = launch->spoilt;
     gy_units_forbid(launch, why);
-    gy_nodes_cut(&d->graphs.batch, launch->nodes);
-    d->streams.streams[launch->stream_index].lane.last = launch->last;
+    struct gy_lane *lane = gy_capture_lane(launch);
+    gy_nodes_cut(lane->nodes, launch->nodes);
+    lane->last = launch->last;
     return leave(launch) == GANTRY_OK ? call_again(launch, why) : GANTRY_LAUNCH_FAILED;
 }
 

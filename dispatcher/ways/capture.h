@@ -19,6 +19,15 @@ static inline bool gy_capture_took(const struct gantry_launch *launch, gantry_la
            launch->spoilt == NULL && *d->refusals == launch->refusals && d->graphs.may_lend && !launch->aside;
 }
 gantry_launch_result gy_capture_after(struct gantry_launch *launch, gantry_launch_result result);
+/* Of a call that goes ahead of the batch: enqueue what it has noted. */
+GANTRY_MUST_CHECK gantry_status gy_capture_play(struct gantry_launch *launch);
+/* Where what the call enqueues is noted. */
+static inline struct gy_lane *gy_capture_lane(const struct gantry_launch *launch)
+{
+    struct gantry_dispatcher *d = launch->dispatcher;
+    return launch->mode == GY_MODE_AHEAD ? &d->graphs.ahead_lane
+                                         : &d->streams.streams[launch->stream_index].lane;
+}
 
 /* Launch the nodes that are noted, if a graph is being built. */
 gantry_status gy_capture_end(struct gantry_dispatcher *d);

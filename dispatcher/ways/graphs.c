@@ -19,6 +19,7 @@ gantry_status gy_graphs_init(struct gy_graphs *g, struct gy_context *context, st
     g->may_lend = context->driver->log != NULL;
     g->notes = gy_nodes_are_possible(context->driver);
     gy_nodes_init(&g->batch, context);
+    gy_nodes_init(&g->ahead, context);
     gy_kept_init(&g->kept, context);
     return gy_guard_init(&g->lock, GY_RANK_LEAF, &g->launched);
 }
@@ -42,6 +43,7 @@ void gy_graphs_fini(struct gy_graphs *g)
     }
     gy_kept_fini(&g->kept);
     gy_nodes_fini(&g->batch);
+    gy_nodes_fini(&g->ahead);
     gy_free(g->nodes);
     gy_guard_fini(&g->lock, &g->launched);
 }
@@ -179,6 +181,12 @@ gantry_status gy_graphs_begin(struct gy_graphs *g)
     gy_batch_begin(streams, &g->batch);
     assert(gy_graphs_are_valid(g));
     return GANTRY_OK;
+}
+
+void gy_graphs_begin_ahead(struct gy_graphs *g, CUstream stream)
+{
+    gy_nodes_clear(&g->ahead);
+    g->ahead_lane = (struct gy_lane){.nodes = &g->ahead, .stream = stream, .kernel_stream = stream};
 }
 
 /* End the batch, whatever became of it.  From here on, what is known of the order of streams must hold. */
@@ -406,7 +414,7 @@ gantry_status gy_graphs_end_into(struct gy_graphs *g, const struct gy_graph_plac
 void gy_graphs_sweep(struct gy_graphs *g)
 {
     assert(gy_graphs_are_valid(g));
-    if (!g->streams->batch.is_open) {
+    if (!g->streams->batch.is_open && !g->streams->batch.is_suspended) {
         gy_nodes_clear(&g->batch);
     }
     while (g->spent_count > 0 &&

@@ -78,15 +78,17 @@ struct gy_graphs {
     bool guarded;   /* GD only; `guard` is being captured */
     CUstream guard; /* GD only; nothing is enqueued on it: its capture breaks when a callback makes a call
                        that captures of its thread forbid; NULL: it was not needed yet */
-    struct gy_nodes batch;          /* GD only */
-    struct gy_kept_set kept;        /* GD only, atomics apart */
-    bool notes;                     /* immutable; kernels can be noted; else each call is captured aside */
-    CUgraphNode *nodes;             /* GD only; room for nodes_room nodes, to look at the nodes of a graph */
-    size_t nodes_room;              /* GD only */
-    uint32_t calls;                 /* GD only; launch calls in this capture */
-    uint64_t flushed;               /* GD only; copies that callbacks have taken out of copy queues */
-    CUgraph spent[GY_GRAPHS_SPENT]; /* GD only; graphs that were launched and are not destroyed yet */
-    uint32_t spent_count;           /* GD only */
+    struct gy_nodes batch;     /* GD only */
+    struct gy_nodes ahead;     /* GD only; of a call that goes ahead of the batch: see dispatcher/ahead.h */
+    struct gy_lane ahead_lane; /* GD only; where it notes them */
+    struct gy_kept_set kept;   /* GD only, atomics apart */
+    bool notes;                /* immutable; kernels can be noted; else each call is captured aside */
+    CUgraphNode *nodes;        /* GD only; room for nodes_room nodes, to look at the nodes of a graph */
+    size_t nodes_room;         /* GD only */
+    uint32_t calls;            /* GD only; launch calls in this capture */
+    uint64_t flushed;          /* GD only; copies that callbacks have taken out of copy queues */
+    CUgraph spent[GY_GRAPHS_SPENT];         /* GD only; graphs that were launched and are not destroyed yet */
+    uint32_t spent_count;                   /* GD only */
     CUgraphExec refused[GY_GRAPHS_REFUSED]; /* GD only; graphs that the driver refused to destroy: it is asked
                                                again */
     uint32_t refused_count;                 /* GD only */
@@ -123,6 +125,8 @@ void gy_graphs_fini(struct gy_graphs *graphs);
 
 /* Begin a batch.  On failure (not of the context) nothing is being captured, and streams mode goes on. */
 GANTRY_MUST_CHECK gantry_status gy_graphs_begin(struct gy_graphs *graphs);
+/* A call goes ahead of the batch: what it notes will be enqueued on `stream`. */
+void gy_graphs_begin_ahead(struct gy_graphs *graphs, CUstream stream);
 /* Launch the nodes that are noted.  On failure the context is lost: callbacks of released tasks cannot be
  * called again. */
 gantry_status gy_graphs_end(struct gy_graphs *graphs);

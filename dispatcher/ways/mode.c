@@ -10,7 +10,10 @@ bool gy_mode_is_valid(const struct gantry_launch *launch)
 {
     const struct gantry_dispatcher *d = launch->dispatcher;
     const bool is_noted = gy_mode_is_noted(launch);
-    return gy_launch_is_valid(launch) && is_noted == d->streams.batch.is_open &&
+    const struct gy_batch_order *batch = &d->streams.batch;
+    const bool is_ahead = launch->mode == GY_MODE_AHEAD;
+    return gy_launch_is_valid(launch) && is_noted == (batch->is_open || batch->is_suspended) &&
+           is_ahead == batch->is_suspended && (!is_ahead || launch->round->recording == NULL) &&
            (is_noted || (launch->lane == NULL && !launch->aside)) &&
            (launch->lane == NULL || !launch->aside) && (!is_noted || launch->launcher == NULL) &&
            (launch->mode == GY_MODE_SYNCHRONOUS) == (d->config.synchronous) &&
@@ -47,6 +50,9 @@ gantry_launch_result gy_mode_after_any(struct gantry_launch *launch, gantry_laun
     assert(gy_mode_is_valid(launch));
     if (gy_mode_is_noted(launch) && !gy_capture_took(launch, result)) {
         result = gy_capture_after(launch, result);
+    }
+    if (launch->mode == GY_MODE_AHEAD && gy_capture_play(launch) != GANTRY_OK) {
+        result = GANTRY_LAUNCH_FAILED;
     }
     if (launch->meter != NULL && gy_metered_leave(launch) != GANTRY_OK) {
         result = GANTRY_LAUNCH_FAILED;

@@ -5,15 +5,17 @@
  *                   the task that has failed.
  *     BATCH         The work is noted for the graph of the batch, and looked at when the call has returned.
  *     RECORDING     The same for the graph of a replay unit, which is launched again in later runs.
+ *     AHEAD         A batch is open, and the call goes ahead of it: the work is noted by itself, looked at,
+ * and enqueued on the task's stream when the call has returned.
  *
  *               choose                                                           after
  *     (no call) ───────► PLAIN or SYNCHRONOUS ── begin ── the callback is called ──────► (no call)
  *         │                ▲ PLAIN
  *         │                │ the callback does what no graph takes: its graph is launched without it
- *         └──────────► BATCH or RECORDING ────── begin ── the callback is called ──────► (no call)
+ *         └────► BATCH, RECORDING or AHEAD ───── begin ── the callback is called ──────► (no call)
  *
- * Between choose and begin the caller puts the stream in order.  In BATCH and RECORDING, what a callback
- * enqueues itself is captured aside (aside.h).
+ * Between choose and begin the caller puts the stream in order.  In BATCH, RECORDING and AHEAD, what a
+ * callback enqueues itself is captured aside (aside.h).
  *
  * gy_mode_set() is the only writer.  The functions are called on the dispatcher's thread.  A call that a
  * launcher makes is PLAIN, and the dispatcher's thread has chosen that. */
@@ -62,7 +64,8 @@ static GY_INLINE gantry_launch_result gy_mode_after(struct gantry_launch *launch
     }
     const bool is_over =
         launch->meter == NULL &&
-        (launch->mode == GY_MODE_PLAIN || (gy_mode_is_noted(launch) && gy_capture_took(launch, result)));
+        (launch->mode == GY_MODE_PLAIN ||
+         (gy_mode_is_noted(launch) && launch->mode != GY_MODE_AHEAD && gy_capture_took(launch, result)));
     return __builtin_expect(is_over, 1) ? result : gy_mode_after_any(launch, result);
 }
 
