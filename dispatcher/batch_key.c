@@ -59,6 +59,10 @@ void gy_key_begin(const struct gantry_dispatcher *d, struct gy_round *round)
 void gy_key_end(struct gy_round *round)
 {
     struct gy_batch_key *key = &round->key;
+    for (gantry_task *task; (task = gy_gpu_list_pop(&key->ahead)) != NULL;) {
+        gy_gpu_list_append(&key->later.of[gd_phase_of(task)], task, task);
+    }
+    key->is_hurried = false;
     key->had_others = !gy_bins_are_empty(&key->later);
     for (enum gd_phase phase = GD_HTOD; phase < GD_PHASES; phase++) {
         gy_bins_prepend(&round->bins, phase, key->later.of[phase]);

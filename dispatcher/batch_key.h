@@ -36,10 +36,12 @@ static inline bool gy_key_admits(const struct gantry_dispatcher *d, struct gy_ro
     return !round->key.is_set || gy_key_is_of(d, &round->key, task) || gy_key_admits_other(d, round, task);
 }
 
-/* The part of the batch that was captured is large enough to be launched, and others have waited for that. */
+/* The part of the batch that was noted is large enough to be launched, and others have waited for that; or
+ * one that waits has a greater priority. */
 static inline bool gy_key_is_over(const struct gantry_dispatcher *d, const struct gy_round *round)
 {
-    return round->key.is_set && gy_graphs_is_large(&d->graphs) && !gy_bins_are_empty(&round->key.later);
+    return round->key.is_set && (gy_graphs_is_large(&d->graphs) || round->key.is_hurried) &&
+           !gy_bins_are_empty(&round->key.later);
 }
 
 #endif

@@ -1,6 +1,7 @@
 #include "dispatcher/intake.h"
 
 #include "base/point.h"
+#include "dispatcher/ahead.h"
 #include "dispatcher/fleet/route.h"
 #include "dispatcher/gates/gate.h"
 #include "dispatcher/guest_rule.h"
@@ -28,7 +29,9 @@ static GY_INLINE void place(struct gantry_dispatcher *d, struct gy_round *round,
     task->stream = (uint16_t)(stream + 1);
     task->launch_index = 0;
     assert(gy_gpu_list_is_valid(&round->bins.of[gd_phase_of(task)]));
-    gy_gpu_list_append(&round->bins.of[gd_phase_of(task)], task, task);
+    struct gy_gpu_list *list =
+        gy_ahead_concerns(d, round, task) ? &round->key.ahead : &round->bins.of[gd_phase_of(task)];
+    gy_gpu_list_append(list, task, task);
 }
 
 void gy_gd_place(struct gantry_dispatcher *d, struct gy_round *round, gantry_task *task)

@@ -4,6 +4,7 @@
 #include "base/point.h"
 #include "base/span.h"
 #include "base/waiter.h"
+#include "dispatcher/ahead.h"
 #include "dispatcher/batch_key.h"
 #include "dispatcher/current.h"
 #include "dispatcher/gates/gate.h"
@@ -163,6 +164,9 @@ static void run_round(struct gantry_dispatcher *d, struct gy_round *round)
         gy_key_begin(d, round);
     }
     gy_gd_walk_once(d, round);
+    if (round->key.ahead.first != NULL) {
+        gy_ahead_call(d, round);
+    }
     gy_gd_flush(d);
     if (round->key.is_set) {
         gy_key_end(round);

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/span.h"
+#include "dispatcher/ahead.h"
 #include "dispatcher/batch_key.h"
 #include "dispatcher/gates/gate.h"
 #include "dispatcher/guest_rule.h"
@@ -94,6 +95,9 @@ static void run_pass(struct gantry_dispatcher *d, struct gy_round *round, gantry
             continue;
         }
         gantry_task *next = task->next;
+        if (__builtin_expect(round->key.ahead.first != NULL, 0)) {
+            gy_ahead_call(d, round);
+        }
         if (gy_key_is_over(d, round)) {
             gy_gpu_list_append(bin, task, task);
             task = next;
@@ -111,9 +115,11 @@ static void run_pass(struct gantry_dispatcher *d, struct gy_round *round, gantry
             task = next;
             continue;
         }
-        if (!gy_gd_step(d, round, task)) {
+        const bool has_ended = gy_gd_step(d, round, task);
+        if (!has_ended) {
             gy_gpu_list_append(bin, task, task);
-        } else {
+        }
+        if (has_ended || round->key.is_set) { /* what goes ahead is looked for before each callback */
             gy_gd_poll(d, round);
         }
         task = next;

@@ -12,8 +12,8 @@ bool gy_round_is_valid(const struct gy_round *round)
 {
     const struct gy_recording *recording = round->recording;
     return gy_bins_are_valid(&round->bins) && gy_bins_are_valid(&round->key.later) &&
-           (round->key.is_set || gy_bins_are_empty(&round->key.later)) &&
-           (unsigned)round->phase < GD_PHASES &&
+           (round->key.is_set || (gy_bins_are_empty(&round->key.later) && round->key.ahead.first == NULL)) &&
+           gy_gpu_list_is_valid(&round->key.ahead) && (unsigned)round->phase < GD_PHASES &&
            (recording == NULL ||
             (recording->unit != NULL && recording->finished <= recording->unit->members &&
              recording->unit->stage != GY_UNIT_LAUNCHED && gy_gpu_list_is_valid(&recording->others)));

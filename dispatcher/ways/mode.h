@@ -5,8 +5,8 @@
  *                   the task that has failed.
  *     BATCH         The work is noted for the graph of the batch, and looked at when the call has returned.
  *     RECORDING     The same for the graph of a replay unit, which is launched again in later runs.
- *     AHEAD         A batch is open, and the call goes ahead of it: the work is noted by itself, looked at,
- * and enqueued on the task's stream when the call has returned.
+ *     AHEAD         A batch is open, and the call goes ahead of it: the work is noted by itself, and enqueued
+ *                   on the task's stream when the call has returned.
  *
  *               choose                                                           after
  *     (no call) ───────► PLAIN or SYNCHRONOUS ── begin ── the callback is called ──────► (no call)

@@ -1,0 +1,106 @@
+#include "dispatcher/ahead.h"
+
+#include "dispatcher/gates/gate.h"
+#include "dispatcher/guest_rule.h"
+#include "dispatcher/intake.h"
+#include "dispatcher/order/batch_order.h"
+#include "dispatcher/step.h"
+
+#include <assert.h>
+
+/* A launch on a stream takes several times as long as a node of a graph: more are better off as a graph. */
+enum { MOST_AT_ONCE = 4, MOST_BEFORE_A_LAUNCH = 16 };
+
+static bool is_short(const struct gy_gpu_list *list)
+{
+    uint32_t count = 0;
+    for (const gantry_task *task = list->first; task != NULL && count <= MOST_AT_ONCE; task = task->next) {
+        count++;
+    }
+    return count <= MOST_AT_ONCE;
+}
+
+/* Does the task come after work in the graph, or is its stream part of that? */
+static bool is_joined(const struct gantry_dispatcher *d, const gantry_task *task)
+{
+    const struct gy_gpu_order *order = gy_gd_order(d, task);
+    const uint64_t wait_set = atomic_load_explicit(&task->wait_set, memory_order_acquire);
+    return d->streams.streams[task->stream - 1u].is_member || gy_batch_reaches(&d->streams, wait_set) ||
+           (order != NULL && gy_step_order_reaches(order, gy_task_run(task)));
+}
+
+/* What the task asks for can be done without the batch. */
+static bool may_go(struct gantry_dispatcher *d, const gantry_task *task)
+{
+    const struct gy_batch_order *batch = &d->streams.batch;
+    return batch->is_open && !batch->is_synced && d->fleet == NULL && d->graphs.notes &&
+           !d->streams.device_wide && !gy_gates_concern_calls(d) && d->shares.watcher == NULL &&
+           gy_graphs_trust(&d->graphs, gy_task_launch_fn(task)) != GY_TRUST_NO && !is_joined(d, task) &&
+           !gy_rings_is_pending_beside(&d->completion, task->stream - 1u);
+}
+
+static void keep(const struct gantry_dispatcher *d, struct gy_round *round, gantry_task *task)
+{
+    struct gy_batch_key *key = &round->key;
+    gy_gpu_list_append(&key->later.of[gd_phase_of(task)], task, task);
+    key->is_hurried |= gy_gd_partition(d, task)->info.priority <
+                       d->config.partitions->partitions[key->partition].info.priority;
+}
+
+/* Call the task beside the batch.  Where the callback cannot be called so the batch is launched first, and
+ * may be closed when it returns. */
+static void call(struct gantry_dispatcher *d, struct gy_round *round, gantry_task *task)
+{
+    const enum gd_phase phase = round->phase;
+    const uint32_t stream = task->stream - 1u;
+    gy_gd_count_phase(d, round);
+    round->phase = gd_phase_of(task);
+    round->last_in_phase = true;
+    gy_batch_suspend(&d->streams);
+    const bool has_ended = gy_gd_step(d, round, task);
+    if (d->streams.batch.is_suspended) {
+        gy_batch_resume(&d->streams);
+    }
+    gy_gd_count_phase(d, round);
+    round->phase = phase;
+    if (!has_ended) {
+        keep(d, round, task);
+        return;
+    }
+    if (gy_rings_is_pending_beside(&d->completion, stream)) {
+        gy_gd_count(&d->counters.flushes, 1);
+        (void)gy_rings_flush_of(&d->completion, stream); /* a failure is in the context */
+    }
+    gy_gpu_debt_settle(&d->debt);
+}
+
+/* One more call ahead of the graph: is it one of those that may? */
+static bool is_within_bounds(struct gy_batch_key *key, uint64_t closes)
+{
+    if (key->ahead_since != closes) {
+        key->ahead_since = closes;
+        key->ahead_calls = 0;
+    }
+    return key->ahead_calls++ < MOST_BEFORE_A_LAUNCH;
+}
+
+void gy_ahead_call(struct gantry_dispatcher *d, struct gy_round *round)
+{
+    struct gy_batch_key *key = &round->key;
+    assert(gy_round_is_valid(round) && round->recording == NULL);
+    while (key->ahead.first != NULL && !gy_gd_must_leave(d, round)) {
+        struct gy_gpu_list list = key->ahead;
+        const bool few = is_short(&list);
+        key->ahead = (struct gy_gpu_list){NULL, NULL};
+        for (gantry_task *task; (task = gy_gpu_list_pop(&list)) != NULL;) {
+            const uint64_t closes = atomic_load_explicit(&d->graphs.closes, memory_order_relaxed);
+            if (few && may_go(d, task) && is_within_bounds(key, closes)) {
+                call(d, round, task);
+            } else {
+                keep(d, round, task);
+            }
+        }
+        gy_gd_poll(d, round);
+    }
+    assert(gy_round_is_valid(round));
+}

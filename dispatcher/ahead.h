@@ -1,0 +1,32 @@
+/* Work that goes ahead of the batch that is being built.
+ *
+ * While callbacks of a batch are called, a task of another partition may become ready.  It must not wait for
+ * the rest of them, and for the graph that is made of them: it has SMs of its own.  So before each callback
+ * the tasks that have come for other partitions are looked at.  A few are called at once, and what they
+ * enqueue goes to their streams; the batch stays open.
+ *
+ *     intake ── of the round's partition, or no batch is open ──► bins
+ *            ── of another one ──► ahead ── a few, and nothing of the batch is before them ──► called
+ *                                        ── else ──► later: a round of its own
+ *
+ * Many are better off as a graph of their own, so they wait for a round.  If their partition has a greater
+ * priority, the round that is under way ends for them at once. */
+#ifndef DISPATCHER_AHEAD_H
+#define DISPATCHER_AHEAD_H
+
+#include "dispatcher/internal.h"
+#include "dispatcher/round.h"
+
+/* Shall the ready task, which has a stream, be looked at before the next callback?  Else it goes to its bin.
+ */
+static inline bool gy_ahead_concerns(const struct gantry_dispatcher *d, const struct gy_round *round,
+                                     const gantry_task *task)
+{
+    return round->key.is_set && d->streams.batch.is_open &&
+           round->key.partition != gy_gd_partition_index(d, task);
+}
+
+/* Before a callback: call those that may go ahead; the others are kept for later. */
+GY_RARE void gy_ahead_call(struct gantry_dispatcher *d, struct gy_round *round);
+
+#endif

@@ -1,0 +1,279 @@
+/* While a batch is open, a few tasks of another partition go ahead of the rest of it, and it stays open. */
+#include "context/context.h"
+#include "dispatcher/internal.h"
+#include "order_kernels.kernels.h"
+#include "tests/dispatcher/stamps.h"
+#include "tests/partition/plan_support.h"
+#include "tests/support/cmocka_c11.h"
+#include "tests/support/deadline.h"
+#include "tests/support/gpu_fixture.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+
+enum { MANY = 1000, FEW = 100, AT = 50, BURST = 8, ROOM = 4096 };
+
+static struct {
+    struct gpu_fixture gpu;
+    struct stamps stamps;
+    gantry_partition *critical;
+    gantry_taskman *other;
+    pthread_t thread;
+    gantry_launch_fn launch_critical;
+    uint32_t tasks;                        /* critical ones */
+    uint32_t calls;                        /* of the batch; GD only */
+    uint32_t called_at[BURST];             /* when a critical task was called; GD only */
+    uint32_t critical_calls;               /* GD only */
+    uint32_t stamp;                        /* cells taken; GD only */
+    bool waits_for_the_end;                /* immutable in a step */
+    _Atomic(bool) is_due, has_begun, told; /* atomic */
+} s;
+
+/* ---- the scene ------------------------------------------------------------------------------ */
+
+static void open_scene(int priority)
+{
+    gantry_partition_request requests[] = {request("critical", GANTRY_PARTITION_AT_LEAST, 8),
+                                           request("rest", GANTRY_PARTITION_REST, 0)};
+    gantry_partition_options plan = GANTRY_PARTITION_OPTIONS_INIT;
+    gantry_context_options options = GANTRY_CONTEXT_OPTIONS_INIT;
+    gantry_taskman_options manager = GANTRY_TASKMAN_OPTIONS_INIT;
+    memset(&s, 0, sizeof(s));
+    requests[0].priority = priority;
+    plan.requests = requests;
+    plan.count = 2;
+    options.driver = gpu_fixture_driver();
+    options.submission = GANTRY_SUBMISSION_GRAPHS;
+    options.partitions = &plan;
+    gpu_fixture_open_with(&s.gpu, 1, &options);
+    gpu_fixture_use_threads_only(&s.gpu); /* a guest has to leave the loop when another step begins */
+    stamps_open(&s.stamps, s.gpu.context, (1 + ROOM) * sizeof(uint32_t));
+    assert_ok(gantry_partition_find(s.gpu.context, "critical", &s.critical));
+    manager.cpu_dispatcher = s.gpu.cpus;
+    manager.gpu_dispatcher = gantry_context_dispatcher(s.gpu.context);
+    assert_ok(gantry_taskman_create(&manager, &s.other));
+}
+
+static void close_scene(void)
+{
+    gantry_taskman_destroy(s.other);
+    assert_ok(gantry_context_synchronize(s.gpu.context));
+    stamps_close(&s.stamps);
+    gpu_fixture_close(&s.gpu);
+}
+
+static gantry_launch_result stamp(gantry_launch *launch)
+{
+    uint32_t at = 1 + s.stamp;
+    s.stamp = (s.stamp + 2) % ROOM;
+    return stamps_launch(&s.stamps, launch, at, at + 1, 0) == GANTRY_OK ? GANTRY_LAUNCH_DONE
+                                                                        : GANTRY_LAUNCH_FAILED;
+}
+
+/* In the middle of the batch the other manager's step is begun, and the callback returns when its tasks have
+ * come.  Later on it may wait until the end of one was told. */
+static gantry_launch_result launch_many(gantry_launch *launch, void *arg)
+{
+    (void)arg;
+    s.calls++;
+    if (s.calls == AT) {
+        atomic_store(&s.is_due, true);
+        deadline_await(atomic_load(&s.has_begun), "the other manager's step");
+    }
+    if (s.calls == AT + 10 && s.waits_for_the_end) {
+        deadline_await(atomic_load(&s.told), "the end of a task that goes ahead");
+    }
+    return stamp(launch);
+}
+
+static gantry_launch_result launch_critical(gantry_launch *launch, void *arg)
+{
+    s.called_at[s.critical_calls++ % BURST] = s.calls;
+    return stamp(launch) == GANTRY_LAUNCH_DONE &&
+                   (arg == NULL || gantry_launch_add_completion(launch, arg) == GANTRY_OK)
+               ? GANTRY_LAUNCH_DONE
+               : GANTRY_LAUNCH_FAILED;
+}
+
+static gantry_status note_told(gantry_task *task, void *arg)
+{
+    (void)task;
+    (void)arg;
+    atomic_store(&s.told, true);
+    return GANTRY_OK;
+}
+
+static gantry_task *add(gantry_taskman *manager, gantry_partition *partition, gantry_launch_fn launch,
+                        void *arg)
+{
+    gantry_task_desc desc = GANTRY_TASK_DESC_INIT;
+    gantry_task *task;
+    desc.kind = GANTRY_TASK_KERNEL;
+    desc.launch = launch;
+    desc.arg = arg;
+    desc.partition = partition;
+    assert_ok(gantry_taskman_submit(manager, &desc, &task));
+    return task;
+}
+
+static void *run_critical(void *arg)
+{
+    (void)arg;
+    gantry_task_desc desc = GANTRY_TASK_DESC_INIT;
+    gantry_task *then;
+    desc.run = note_told;
+    assert_ok(gantry_taskman_submit(s.other, &desc, &then));
+    for (uint32_t i = 0; i < s.tasks; i++) {
+        gantry_task *task = add(s.other, s.critical, s.launch_critical, i == 0 ? then : NULL);
+        if (i == 0) {
+            assert_ok(gantry_task_start_after(then, task));
+        }
+    }
+    deadline_await(atomic_load(&s.is_due), "the batch");
+    assert_ok(gantry_taskman_start(s.other));
+    atomic_store(&s.has_begun, true);
+    assert_ok(gantry_taskman_stop(s.other));
+    assert_ok(gantry_taskman_reset(s.other));
+    return NULL;
+}
+
+/* A step of `many` tasks in pipelines, beside it one of `tasks` critical ones; the former's graphs come out.
+ */
+static uint64_t run(uint32_t many, uint32_t tasks, gantry_launch_fn launch)
+{
+    gantry_task *last[4] = {NULL};
+    uint64_t before = gpu_fixture_stats(&s.gpu).graph_launches;
+    s.calls = s.critical_calls = 0;
+    s.tasks = tasks;
+    s.launch_critical = launch;
+    atomic_store(&s.is_due, false);
+    atomic_store(&s.has_begun, tasks == 0);
+    atomic_store(&s.told, false);
+    for (uint32_t i = 0; i < many; i++) {
+        gantry_task *task = add(s.gpu.manager, NULL, launch_many, NULL);
+        assert_ok(last[i % 4] != NULL ? gantry_task_start_after(task, last[i % 4]) : GANTRY_OK);
+        last[i % 4] = task;
+    }
+    if (tasks != 0) {
+        assert_int_equal(pthread_create(&s.thread, NULL, run_critical, NULL), 0);
+    }
+    assert_ok(gantry_taskman_start(s.gpu.manager));
+    assert_ok(gantry_taskman_stop(s.gpu.manager));
+    assert_ok(gantry_taskman_reset(s.gpu.manager));
+    if (tasks != 0) {
+        assert_int_equal(pthread_join(s.thread, NULL), 0);
+    }
+    assert_ok(gantry_context_synchronize(s.gpu.context));
+    assert_int_equal(s.calls, many);
+    return gpu_fixture_stats(&s.gpu).graph_launches - before;
+}
+
+/* ---- tests ---------------------------------------------------------------------------------- */
+
+static void check_goes_first(int priority)
+{
+    open_scene(priority);
+    (void)run(FEW, 1, launch_critical); /* functions and shapes are met */
+    uint64_t undisturbed = run(MANY, 0, NULL);
+    for (int i = 0; i < 3; i++) {
+        s.waits_for_the_end = i == 2;
+        assert_int_equal(run(MANY, 1, launch_critical), undisturbed);
+        assert_int_equal(s.critical_calls, 1);
+        assert_int_equal(s.called_at[0], AT);
+    }
+    close_scene();
+}
+
+static void test_a_task_of_another_partition_goes_before_the_rest_of_a_batch(void **state)
+{
+    (void)state;
+    check_goes_first(0);
+}
+
+static void test_a_task_of_a_greater_priority_goes_before_the_rest_of_a_batch(void **state)
+{
+    (void)state;
+    check_goes_first(-1);
+}
+
+/* They are a graph of their own; where they have a greater priority the batch is launched for them. */
+static void check_burst(int priority, uint32_t least, uint32_t most)
+{
+    open_scene(priority);
+    (void)run(FEW, BURST, launch_critical);
+    uint64_t graphs = run(FEW, BURST, launch_critical);
+    assert_int_equal(s.critical_calls, BURST);
+    for (int i = 0; i < BURST; i++) {
+        assert_in_range(s.called_at[i], least, most);
+    }
+    assert_int_equal(graphs, priority < 0 ? 3 : 2);
+    close_scene();
+}
+
+static void test_many_have_a_graph_of_their_own(void **state)
+{
+    (void)state;
+    check_burst(0, FEW, FEW);
+}
+
+static void test_many_of_a_greater_priority_end_the_batch(void **state)
+{
+    (void)state;
+    check_burst(-1, AT, AT);
+}
+
+/* ---- callbacks that cannot go ahead, or not so ------------------------------------------------- */
+
+static gantry_launch_result launch_raw(gantry_launch *launch, void *arg)
+{
+    return gantry_launch_stream(launch) != NULL ? launch_critical(launch, arg) : GANTRY_LAUNCH_FAILED;
+}
+
+static gantry_launch_result launch_synchronously(gantry_launch *launch, void *arg)
+{
+    const struct gy_driver *driver = launch->dispatcher->config.context->driver;
+    if (launch_critical(launch, arg) != GANTRY_LAUNCH_DONE) {
+        return GANTRY_LAUNCH_FAILED;
+    }
+    return driver->cuCtxSynchronize() == CUDA_SUCCESS ? GANTRY_LAUNCH_DONE : GANTRY_LAUNCH_FAILED;
+}
+
+static gantry_launch_result launch_sync_point(gantry_launch *launch, void *arg)
+{
+    return gantry_launch_request_sync_point(launch) == GANTRY_OK ? launch_critical(launch, arg)
+                                                                 : GANTRY_LAUNCH_FAILED;
+}
+
+static gantry_launch_result launch_again(gantry_launch *launch, void *arg)
+{
+    return gantry_launch_index(launch) < 3 ? GANTRY_LAUNCH_AGAIN : launch_critical(launch, arg);
+}
+
+static void test_callbacks_of_every_kind_go_ahead(void **state)
+{
+    (void)state;
+    static const gantry_launch_fn functions[] = {launch_raw, launch_sync_point, launch_again,
+                                                 launch_synchronously};
+    open_scene(0);
+    for (size_t f = 0; f < sizeof(functions) / sizeof(functions[0]); f++) {
+        for (int i = 0; i < 4; i++) {
+            (void)run(FEW, 1 + (uint32_t)(i % 2), functions[f]);
+            assert_true(s.critical_calls >= 1u + (uint32_t)(i % 2));
+            assert_true(atomic_load(&s.told));
+        }
+    }
+    close_scene();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_task_of_another_partition_goes_before_the_rest_of_a_batch),
+        cmocka_unit_test(test_a_task_of_a_greater_priority_goes_before_the_rest_of_a_batch),
+        cmocka_unit_test(test_many_have_a_graph_of_their_own),
+        cmocka_unit_test(test_many_of_a_greater_priority_end_the_batch),
+        cmocka_unit_test(test_callbacks_of_every_kind_go_ahead),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
