@@ -99,7 +99,7 @@ typedef struct gantry_exchange_options {
     void *arg;                        /* handed to both */
     uint64_t timeout_ns;              /* how long a step waits for the renderer; 0: 1 s.  At most an hour */
     const char *label; /* for messages and recordings; NULL: "exchange".  Copied, at most 63 characters */
-    gantry_exchange_way way;
+    gantry_exchange_way way; /* who waits and signals: the host, or the device */
     int wait_fd;       /* device way: of vkGetSemaphoreFdKHR(), the timeline that the renderer signals */
     int signal_fd;     /* and the one that the GPU signals; both the library's once the call has succeeded */
     uint32_t reserved; /* 0 */
