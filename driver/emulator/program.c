@@ -402,6 +402,9 @@ static CUresult set_kernel(CUgraphExec exec, CUgraphNode handle, const CUDA_KERN
     struct program_node *node;
     struct gy_emu_work work;
     CUresult result = find_to_change(exec, handle, GY_EMU_WORK_KERNEL, &node);
+    if (result == CUDA_SUCCESS && params != NULL && params->func == NULL) {
+        result = CUDA_ERROR_INVALID_HANDLE; /* as on an H200 */
+    }
     if (result == CUDA_SUCCESS) {
         result =
             gy_emu_node_params_import(params, node->op.work.context, &node->op.work.kernel.attributes, &work);

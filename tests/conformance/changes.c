@@ -145,7 +145,7 @@ static void test_function_and_size_of_a_kernel_are_changed(void **state)
     cu_ok(cuGraphExecKernelNodeSetParams(exec, first, &node));
     cu_ok(cuGraphLaunch(exec, stream));
     node.func = NULL;
-    cu_is(CUDA_ERROR_INVALID_VALUE, cuGraphExecKernelNodeSetParams(exec, first, &node));
+    cu_is(CUDA_ERROR_INVALID_HANDLE, cuGraphExecKernelNodeSetParams(exec, first, &node));
     node.func = cf_reverse; /* another function, with other parameters */
     node.gridDimX = 1;
     node.blockDimX = COUNT;
