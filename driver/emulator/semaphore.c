@@ -1,9 +1,9 @@
 /* Timeline semaphores that another API has exported as a file descriptor.
  *
- * A timeline is a memory file (timeline_file.h), so that a renderer in another process can signal it.  What a
- * driver does not check is not checked here either (driver 580): a descriptor of /dev/null is taken, and
- * nobody ever signals that; a signal may lower the value.  As on a device, the descriptor belongs to the
- * driver when the import has succeeded.
+ * A timeline is a memory file (timeline_file.h), so that a renderer in another process can signal it.  A
+ * descriptor of anything else, /dev/null too, is refused with CUDA_ERROR_UNKNOWN.  What a driver does not
+ * check is not checked here either: a signal may lower the value.  As on a device, the descriptor belongs to
+ * the driver when the import has succeeded.
  *
  * On a device a wait on a stream of a green context, followed by a kernel and a signal there, hung for good.
  * Here the wait on such a stream never ends, so that nobody relies on it. */
@@ -19,8 +19,7 @@ struct gy_emu_timeline {
     struct gy_emu_object object;
     uint32_t refs;
     int fd;
-    struct gy_timeline_file *file; /* NULL: a descriptor that nobody signals */
-    uint64_t value;                /* of such a one */
+    struct gy_timeline_file *file;
 };
 
 void gy_emu_timeline_ref(struct gy_emu_timeline *timeline)
@@ -33,16 +32,14 @@ void gy_emu_timeline_unref(struct gy_emu_timeline *timeline)
     if (--timeline->refs != 0) {
         return;
     }
-    if (timeline->file != NULL) {
-        munmap(timeline->file, GY_TIMELINE_FILE_BYTES);
-    }
+    munmap(timeline->file, GY_TIMELINE_FILE_BYTES);
     close(timeline->fd);
     gy_free(timeline);
 }
 
 static uint64_t *counter_of(struct gy_emu_timeline *timeline)
 {
-    return timeline->file != NULL ? &timeline->file->value : &timeline->value;
+    return &timeline->file->value;
 }
 
 bool gy_emu_semaphore_reached(const struct gy_emu_work *work)
@@ -66,14 +63,7 @@ void gy_emu_semaphore_signal(const struct gy_emu_work *work)
 static bool map_file(int fd, struct gy_timeline_file **out)
 {
     struct stat file;
-    *out = NULL;
-    if (fstat(fd, &file) != 0) {
-        return false;
-    }
-    if (S_ISCHR(file.st_mode)) {
-        return true;
-    }
-    if (!S_ISREG(file.st_mode) || file.st_size != GY_TIMELINE_FILE_BYTES) {
+    if (fstat(fd, &file) != 0 || !S_ISREG(file.st_mode) || file.st_size != GY_TIMELINE_FILE_BYTES) {
         return false;
     }
     void *page = mmap(NULL, GY_TIMELINE_FILE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -112,9 +102,7 @@ static CUresult import_semaphore(CUexternalSemaphore *out, const CUDA_EXTERNAL_S
         result = gy_emu_handle_open(GY_EMU_EXTERNAL_SEMAPHORE, &timeline->object);
     }
     if (result != CUDA_SUCCESS) {
-        if (file != NULL) {
-            munmap(file, GY_TIMELINE_FILE_BYTES);
-        }
+        munmap(file, GY_TIMELINE_FILE_BYTES);
         gy_free(timeline);
         return result;
     }
