@@ -5,8 +5,20 @@
 #include "tests/support/gpu_fixture.h"
 
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* Has a real machine fewer devices?  What wants them has nothing to show then. */
+static bool lacks_devices(uint32_t wanted)
+{
+    const uint32_t there = gpu_fixture_devices();
+    if (there < wanted) {
+        assert_int_not_equal(gpu_fixture_driver(), GANTRY_DRIVER_EMULATED);
+        print_message("too few devices: %u of %u\n", there, wanted);
+    }
+    return there < wanted;
+}
 
 static gantry_fleet *make_fleet(const char *devices)
 {
@@ -48,13 +60,29 @@ static gantry_status try_list(const char *devices)
 static void test_lists(void **state)
 {
     (void)state;
+    char past[24];
+    const uint32_t there = gpu_fixture_devices();
+    snprintf(past, sizeof(past), "0,%u", there);
     assert_int_equal(gantry_fleet_create(NULL, NULL), GANTRY_ERR_INVALID_ARGUMENT);
     assert_int_equal(try_list(""), GANTRY_ERR_INVALID_ARGUMENT);
     assert_int_equal(try_list("0,"), GANTRY_ERR_INVALID_ARGUMENT);
     assert_int_equal(try_list("0,,1"), GANTRY_ERR_INVALID_ARGUMENT);
+    assert_int_equal(try_list("0,0"), GANTRY_ERR_INVALID_ARGUMENT);
+    assert_non_null(strstr(gantry_last_error(), "'0' is in the list twice"));
+    assert_int_equal(try_list(past), GANTRY_ERR_NO_DEVICE);
+    gantry_fleet *fleet = make_fleet("all");
+    assert_int_equal(gantry_fleet_device_count(fleet), there);
+    gantry_fleet_destroy(fleet);
+}
+
+static void test_a_list_is_in_its_own_order(void **state)
+{
+    (void)state;
+    if (lacks_devices(4)) {
+        return;
+    }
     assert_int_equal(try_list("1,0,1"), GANTRY_ERR_INVALID_ARGUMENT);
     assert_non_null(strstr(gantry_last_error(), "'1' is in the list twice"));
-    assert_int_equal(try_list("0,9"), GANTRY_ERR_NO_DEVICE);
     gantry_fleet *fleet = make_fleet("3,1");
     assert_int_equal(gantry_fleet_device_count(fleet), 2);
     gantry_device_info info = {.struct_size = sizeof(info)};
@@ -67,9 +95,6 @@ static void test_lists(void **state)
     assert_true(gantry_context_is_valid(gantry_fleet_context(fleet, 0)));
     gantry_fleet_destroy(fleet);
     gantry_fleet_destroy(NULL);
-    fleet = make_fleet("all");
-    assert_int_equal(gantry_fleet_device_count(fleet), 4);
-    gantry_fleet_destroy(fleet);
 }
 
 static gantry_launch_result launch_nothing(gantry_launch *launch, void *arg)
@@ -88,6 +113,9 @@ static gantry_status run_nothing(gantry_task *task, void *arg)
 static void test_what_is_refused(void **state)
 {
     (void)state;
+    if (lacks_devices(3)) {
+        return;
+    }
     gantry_fleet *fleet = make_fleet("0,1"), *other = make_fleet("2");
     gantry_taskman *manager = make_manager(fleet), *none = NULL;
     gantry_taskman_options options = GANTRY_TASKMAN_OPTIONS_INIT;
@@ -172,6 +200,9 @@ static gantry_task *submit_gpu(struct pair *p, uint32_t device, gantry_launch_fn
 static void test_a_device_is_lost(void **state)
 {
     (void)state;
+    if (lacks_devices(2)) {
+        return;
+    }
     struct pair p = {.fleet = make_fleet("0,1")};
     p.manager = make_manager(p.fleet);
     gantry_task_desc desc = GANTRY_TASK_DESC_INIT;
@@ -211,6 +242,9 @@ static void run_step(struct pair *p)
 static void test_any_order_of_ends(void **state)
 {
     (void)state;
+    if (lacks_devices(2)) {
+        return;
+    }
     long before = gy_alloc_live();
     for (uint32_t order = 0; order < 4; order++) {
         struct pair p = {.fleet = make_fleet("0,1")};
@@ -246,6 +280,7 @@ int main(void)
     setenv("GANTRY_EMU_DEVICES", "4", 1);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_lists),
+        cmocka_unit_test(test_a_list_is_in_its_own_order),
         cmocka_unit_test(test_what_is_refused),
         cmocka_unit_test(test_a_device_is_lost),
         cmocka_unit_test(test_any_order_of_ends),

@@ -1,5 +1,6 @@
 #include "tests/support/gpu_fixture.h"
 
+#include "driver/driver.h"
 #include "tests/support/cmocka_c11.h"
 #include "tests/support/deadline.h"
 #include "tests/support/emu_controls.h"
@@ -12,6 +13,15 @@ gantry_driver_choice gpu_fixture_driver(void)
 {
     const char *name = getenv("GANTRY_TEST_DRIVER");
     return name != NULL && strcmp(name, "cuda") == 0 ? GANTRY_DRIVER_CUDA : GANTRY_DRIVER_EMULATED;
+}
+
+uint32_t gpu_fixture_devices(void)
+{
+    const struct gy_driver *driver;
+    int count = 0;
+    assert_ok(gy_driver_open(gpu_fixture_driver(), &driver));
+    assert_int_equal(driver->cuDeviceGetCount(&count), CUDA_SUCCESS);
+    return (uint32_t)count;
 }
 
 void gpu_fixture_open(struct gpu_fixture *fixture, uint32_t workers, uint32_t stream_limit)

@@ -16,6 +16,8 @@ struct gpu_fixture {
 };
 
 gantry_driver_choice gpu_fixture_driver(void);
+/* How many devices that driver has. */
+uint32_t gpu_fixture_devices(void);
 void gpu_fixture_open(struct gpu_fixture *fixture, uint32_t workers, uint32_t stream_limit);
 void gpu_fixture_open_with(struct gpu_fixture *fixture, uint32_t workers,
                            const gantry_context_options *context);
