@@ -139,6 +139,9 @@ bool gl_import(struct gl_part *g, enum gl_texture which, int fd, uint64_t bytes)
     uint32_t *memory = &g->memory[which], *texture = &g->textures[which];
     create_memory_objects(1, memory);
     memory_object_parameter(*memory, GL_DEDICATED_MEMORY_OBJECT_EXT, &yes);
+    if (!good(g, "making a memory object")) {
+        return false;
+    }
     import_memory_fd(*memory, bytes, GL_HANDLE_TYPE_OPAQUE_FD_EXT, fd);
     if (!good(g, "glImportMemoryFdEXT()")) {
         return false;
