@@ -2,7 +2,7 @@
 #include "driver/nodes.h"
 
 /* The driver keeps the executable graph until it has run. */
-static gantry_status launch_child(struct gy_context *context, CUgraph graph, CUstream stream)
+static gantry_status make_and_launch(struct gy_context *context, CUgraph graph, CUstream stream)
 {
     CUgraphExec exec;
     gantry_status status = GY_CALL(
@@ -13,6 +13,20 @@ static gantry_status launch_child(struct gy_context *context, CUgraph graph, CUs
     status = GY_CALL(context, cuGraphLaunch(exec, stream));
     const gantry_status destroyed = GY_CALL(context, cuGraphExecDestroy(exec));
     return status == GANTRY_OK ? destroyed : status;
+}
+
+/* A batch's guard may be open: while a thread captures, only relaxed mode permits to make an executable
+ * graph. */
+static gantry_status launch_child(struct gy_context *context, CUgraph graph, CUstream stream)
+{
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    gantry_status status = GY_CALL(context, cuThreadExchangeStreamCaptureMode(&mode));
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    status = make_and_launch(context, graph, stream);
+    const gantry_status back = GY_CALL(context, cuThreadExchangeStreamCaptureMode(&mode));
+    return status == GANTRY_OK ? back : status;
 }
 
 gantry_status gy_nodes_play(struct gy_nodes *n, CUstream stream)

@@ -150,6 +150,10 @@ static CUresult instantiate(CUgraphExec *out, CUgraph handle, unsigned long long
         (flags & ~(unsigned long long)CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY) != 0) {
         return CUDA_ERROR_INVALID_VALUE;
     }
+    const CUresult allowed = gy_emu_capture_forbids_unsafe();
+    if (allowed != CUDA_SUCCESS) {
+        return allowed;
+    }
     struct gy_emu_exec *exec = gy_zalloc(sizeof(*exec));
     if (exec == NULL) {
         return CUDA_ERROR_OUT_OF_MEMORY;

@@ -37,11 +37,16 @@ GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_link_get(gantry_driver_choice 
 
 /** As gantry_link_get(), and measure it with copies of `bytes`, of which both devices need as much memory for
  *  a while.  Opens the primary contexts of both devices and waits for the copies: for start-up, while the
- * devices are idle.
- *  @retval GANTRY_OK, GANTRY_ERR_INVALID_ARGUMENT, GANTRY_ERR_NO_DEVICE, GANTRY_ERR_UNSUPPORTED,
- *          GANTRY_ERR_NO_DRIVER, GANTRY_ERR_DRIVER  as gantry_link_get()
- *  @retval GANTRY_ERR_INVALID_ARGUMENT  also: less than 64 KiB
- *  @retval GANTRY_ERR_OUT_OF_DEVICE_MEMORY, GANTRY_ERR_OUT_OF_HOST_MEMORY, GANTRY_ERR_DEVICE_LOST */
+ *  devices are idle.
+ *  @retval GANTRY_OK
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  as gantry_link_get(), or less than 64 KiB
+ *  @retval GANTRY_ERR_NO_DEVICE         as gantry_link_get()
+ *  @retval GANTRY_ERR_UNSUPPORTED       as gantry_link_get()
+ *  @retval GANTRY_ERR_NO_DRIVER         as gantry_link_get()
+ *  @retval GANTRY_ERR_DRIVER            as gantry_link_get()
+ *  @retval GANTRY_ERR_OUT_OF_DEVICE_MEMORY  there is no room for the copies
+ *  @retval GANTRY_ERR_OUT_OF_HOST_MEMORY    memory of the host is out
+ *  @retval GANTRY_ERR_DEVICE_LOST           a context was lost by an earlier fault */
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_link_measure(gantry_driver_choice driver, int from, int to,
                                                                uint64_t bytes, gantry_link *out);
 

@@ -258,6 +258,34 @@ static void test_a_forbidden_call_breaks_the_captures_that_forbid_it(void **stat
     break_inner(CU_STREAM_CAPTURE_MODE_RELAXED, CU_STREAM_CAPTURE_STATUS_ACTIVE);
 }
 
+/* A thread that captures makes executable graphs in relaxed mode only. */
+static void test_an_executable_graph_is_made_beside_a_capture(void **state)
+{
+    (void)state;
+    CUstream stream = cf_stream(), other = cf_stream();
+    CUdeviceptr data = cf_device(COUNT * 4);
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    CUgraphExec exec = NULL;
+    CUgraph broken = NULL;
+    begin(stream);
+    cu_ok(cuMemsetD32Async(data, 8, COUNT, stream));
+    CUgraph graph = end(stream);
+    begin(stream);
+    cu_is(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, cuGraphInstantiateWithFlags(&exec, graph, 0));
+    assert_int_equal(status_of(stream), CU_STREAM_CAPTURE_STATUS_INVALIDATED);
+    cu_is(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, cuStreamEndCapture(stream, &broken));
+    begin(stream);
+    cu_ok(cuThreadExchangeStreamCaptureMode(&mode));
+    cu_ok(cuGraphInstantiateWithFlags(&exec, graph, 0));
+    cu_ok(cuGraphLaunch(exec, other));
+    cu_ok(cuGraphExecDestroy(exec));
+    cu_ok(cuThreadExchangeStreamCaptureMode(&mode));
+    assert_int_equal(status_of(stream), CU_STREAM_CAPTURE_STATUS_ACTIVE);
+    cu_ok(cuGraphDestroy(end(stream)));
+    cf_expect_words(other, data, COUNT, 8);
+    cu_ok(cuGraphDestroy(graph));
+}
+
 /* What a capture that breaks by itself, not by a call that others forbid, does to a relaxed one: nothing. */
 static void test_a_relaxed_capture_goes_on_beside_one_that_fails(void **state)
 {
@@ -401,6 +429,7 @@ static const struct CMUnitTest captures[] = {
     CF_TEST(test_a_capture_takes_another_one_as_a_child),
     CF_TEST(test_single_calls_are_captured_into_a_graph),
     CF_TEST(test_a_forbidden_call_breaks_the_captures_that_forbid_it),
+    CF_TEST(test_an_executable_graph_is_made_beside_a_capture),
     CF_TEST(test_a_relaxed_capture_goes_on_beside_one_that_fails),
     CF_TEST(test_no_capture_survives_its_context_being_synchronised),
     CF_TEST(test_copy_nodes_tell_their_ends),
