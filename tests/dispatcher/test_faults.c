@@ -4,10 +4,12 @@
  * The faults are the emulated driver's.  With a share of GPU time (CUDA_DEVICE_SM_LIMIT=50), by
  * hand: when events are asked about depends on time then, and so does who hears of a failure first. */
 #include "base/alloc.h"
+#include "dispatcher/internal.h"
 #include "driver/context.h"
 #include "driver/emulator/gantry_emu.h"
 #include "tests/dispatcher/stamps.h"
 #include "tests/support/cmocka_c11.h"
+#include "tests/support/deadline.h"
 #include "tests/support/gpu_fixture.h"
 
 #include <stdatomic.h>
@@ -437,11 +439,21 @@ static void test_any_call_failing_in_a_replay_is_survived(void **state)
     sweep_scene(*state, GANTRY_SUBMISSION_GRAPHS, true, ILLEGAL_ADDRESS, GANTRY_EMU_ONCE);
 }
 
+/* No executable graph is kept, so each batch's updates one of the cache, or needs another. */
+static void keep_no_graphs(const struct scene *scene)
+{
+    struct gantry_dispatcher *d = gantry_context_dispatcher(scene->gpu.context);
+    deadline_await(gy_inbox_borrow(&d->inbox), "the dispatcher to sleep"); /* what follows is its own */
+    d->graphs.kept.refusals = GY_KEPT_REFUSALS;
+    gy_inbox_give_back(&d->inbox, 0, true, true);
+}
+
 /* A graph whose update is refused is replaced by another one. */
 static void refuse_destruction(struct sweep *sweep, const char *function, int mode)
 {
     static struct scene scene;
     open_scene(&scene, GANTRY_SUBMISSION_GRAPHS);
+    keep_no_graphs(&scene);
     emu.reset_counters();
     assert_int_equal((emu.fail)("cuGraphExecUpdate", 1, UPDATE_FAILURE, GANTRY_EMU_ALWAYS), 0);
     assert_int_equal((emu.fail)(function, 1, OUT_OF_MEMORY, mode), 0);
