@@ -191,7 +191,7 @@ static int read_options(int argc, char **argv, struct request *request)
         return cli_usage_error("info: --partitions goes with neither --copies nor --calibrate");
     }
     if (status < 0 && request->links && (request->plan != NULL || request->copies)) {
-        return cli_usage_error("info: --links goes with no other question");
+        return cli_usage_error("info: --links goes with neither --partitions, --copies nor --calibrate");
     }
     return status;
 }

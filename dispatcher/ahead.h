@@ -15,15 +15,16 @@
 #define DISPATCHER_AHEAD_H
 
 #include "dispatcher/internal.h"
+#include "dispatcher/order/batch_order.h"
 #include "dispatcher/round.h"
 
-/* Shall the ready task, which has a stream, be looked at before the next callback?  Else it goes to its bin.
- */
+/* Shall the ready task, which has a stream and comes after `wait_set`, be looked at before the next callback?
+ * Else it goes to its bin; so does one that comes after work in the graph, which becomes part of that. */
 static inline bool gy_ahead_concerns(const struct gantry_dispatcher *d, const struct gy_round *round,
-                                     const gantry_task *task)
+                                     const gantry_task *task, uint64_t wait_set)
 {
     return round->key.is_set && d->streams.batch.is_open &&
-           round->key.partition != gy_gd_partition_index(d, task);
+           round->key.partition != gy_gd_partition_index(d, task) && !gy_batch_reaches(&d->streams, wait_set);
 }
 
 /* Before a callback: call those that may go ahead; the others are kept for later. */

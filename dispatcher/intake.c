@@ -30,7 +30,7 @@ static GY_INLINE void place(struct gantry_dispatcher *d, struct gy_round *round,
     task->launch_index = 0;
     assert(gy_gpu_list_is_valid(&round->bins.of[gd_phase_of(task)]));
     struct gy_gpu_list *list =
-        gy_ahead_concerns(d, round, task) ? &round->key.ahead : &round->bins.of[gd_phase_of(task)];
+        gy_ahead_concerns(d, round, task, wait_set) ? &round->key.ahead : &round->bins.of[gd_phase_of(task)];
     gy_gpu_list_append(list, task, task);
 }
 

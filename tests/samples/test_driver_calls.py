@@ -96,6 +96,16 @@ class DriverCalls(unittest.TestCase):
         self.check(PROGRAMS / "shared_frame", "--frames", "4",
                    ASAN_OPTIONS=os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0")
 
+    @unittest.skipUnless((PROGRAMS / "shared_gl").exists(), "built without Vulkan or OpenGL")
+    @unittest.skipIf("ASAN_OPTIONS" in os.environ or "TSAN_OPTIONS" in os.environ,
+                     "what sanitizers say of drivers that are not instrumented is of no use")
+    def test_shared_gl(self):
+        first = subprocess.run([PROGRAMS / "shared_gl"], capture_output=True, text=True, timeout=250,
+                               env=dict(os.environ, GANTRY_DRIVER="emulated", GANTRY_EMULATOR=str(EMULATOR)), check=False)
+        if first.returncode == 77:
+            self.skipTest(first.stderr.strip())
+        self.check(PROGRAMS / "shared_gl")
+
     def test_torch_allocator(self):
         """Python for PyTorch on a device: no program of ours makes its calls."""
         self.assertEqual({path.suffix for path in (SAMPLES / "torch_allocator").iterdir()} - {".py", ".md"}, set())
