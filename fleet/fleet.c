@@ -11,6 +11,7 @@
 #include "base/options.h"
 #include "context/context.h"
 #include "dispatcher/fleet/fleet.h"
+#include "driver/device.h"
 #include "driver/driver.h"
 #include "taskman/cpu/pool.h"
 
@@ -29,67 +30,127 @@ struct gantry_fleet {
     struct gy_fleet *joined;                            /* immutable; NULL: there is one device alone */
 };
 
-static gantry_status add_context(gantry_fleet *fleet, const gantry_context_options *options,
-                                 const char *device)
+/* The devices of a list, in its order, before any of them is opened. */
+struct device_list {
+    uint32_t count;
+    char names[GANTRY_FLEET_DEVICES_MAX][NAME_BYTES];
+    CUdevice devices[GANTRY_FLEET_DEVICES_MAX];
+};
+
+static gantry_status add_device(const struct gy_driver *driver, const char *name, struct device_list *list)
 {
-    if (fleet->count == GANTRY_FLEET_DEVICES_MAX) {
+    if (list->count == GANTRY_FLEET_DEVICES_MAX) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "fleet: more than %d devices", GANTRY_FLEET_DEVICES_MAX);
     }
-    gantry_context_options ours = *options;
-    gantry_context *context;
-    ours.device = device;
-    gantry_status status = gantry_context_create(&ours, &context);
+    CUdevice device;
+    gantry_status status = gy_device_find(driver, name, &device);
     if (status != GANTRY_OK) {
         return status;
     }
-    for (uint32_t i = 0; i < fleet->count; i++) {
-        if (fleet->contexts[i]->cuda->info.ordinal == context->cuda->info.ordinal) {
-            gantry_context_destroy(context);
-            return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "fleet: device '%s' is in the list twice", device);
+    for (uint32_t i = 0; i < list->count; i++) {
+        if (list->devices[i] == device) {
+            return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "fleet: device '%s' is in the list twice", name);
         }
     }
-    fleet->contexts[fleet->count++] = context;
+    list->devices[list->count] = device;
+    snprintf(list->names[list->count++], NAME_BYTES, "%s", name);
     return GANTRY_OK;
 }
 
-static gantry_status add_all(gantry_fleet *fleet, const gantry_context_options *options)
+static gantry_status list_all(const struct gy_driver *driver, struct device_list *list)
 {
-    const struct gy_driver *driver;
     int count = 0;
-    gantry_status status = gy_driver_open(options->driver, &driver);
-    if (status == GANTRY_OK) {
-        status = GY_DRIVER_CALL(driver, cuDeviceGetCount(&count));
-        gy_driver_close(driver);
-    }
+    gantry_status status = GY_DRIVER_CALL(driver, cuDeviceGetCount(&count));
     if (status == GANTRY_OK && count == 0) {
         return GY_FAIL(GANTRY_ERR_NO_DEVICE, "fleet: there is no device");
     }
     for (int i = 0; i < count && status == GANTRY_OK; i++) {
         char name[NAME_BYTES];
         snprintf(name, sizeof(name), "%d", i);
-        status = add_context(fleet, options, name);
+        status = add_device(driver, name, list);
     }
     return status;
 }
 
-static gantry_status add_listed(gantry_fleet *fleet, const gantry_context_options *options, const char *list)
+static gantry_status list_named(const struct gy_driver *driver, const char *text, struct device_list *list)
 {
     gantry_status status = GANTRY_OK;
-    for (const char *at = list; status == GANTRY_OK; at++) {
+    for (const char *at = text; status == GANTRY_OK; at++) {
         size_t length = strcspn(at, ",");
         char name[NAME_BYTES];
         if (length == 0 || length >= sizeof(name)) {
-            return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "fleet: device %u of '%s' is %s", fleet->count, list,
+            return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "fleet: device %u of '%s' is %s", list->count, text,
                            length == 0 ? "empty" : "too long");
         }
         memcpy(name, at, length);
         name[length] = '\0';
-        status = add_context(fleet, options, name);
+        status = add_device(driver, name, list);
         at += length;
         if (*at == '\0') {
             break;
         }
     }
+    return status;
+}
+
+/* The devices of the list that reach memory of device `own`: a bit for each ordinal.  Only memory that is
+ * mapped can be let to others. */
+static uint64_t find_peers(const struct gy_driver *driver, const struct device_list *list, CUdevice own)
+{
+    uint64_t peers = 0;
+    int maps = 0;
+    if (driver->cuMemSetAccess == NULL ||
+        driver->cuDeviceGetAttribute(&maps, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, own) !=
+            CUDA_SUCCESS ||
+        maps == 0) {
+        return 0;
+    }
+    for (uint32_t i = 0; i < list->count; i++) {
+        int can = 0;
+        if (list->devices[i] != own && driver->cuDeviceCanAccessPeer != NULL &&
+            driver->cuDeviceCanAccessPeer(&can, list->devices[i], own) == CUDA_SUCCESS && can != 0) {
+            peers |= UINT64_C(1) << list->devices[i];
+        }
+    }
+    return peers;
+}
+
+/* Memory of each heap is let to all devices of the fleet that reach it, but where the application says who
+ * shall. */
+static gantry_status open_contexts(gantry_fleet *fleet, const struct gy_driver *driver,
+                                   const gantry_context_options *options, const struct device_list *list)
+{
+    gantry_heap_options heap = GANTRY_HEAP_OPTIONS_INIT;
+    gantry_context_options ours = *options;
+    gantry_status status =
+        gy_options_import(&heap, sizeof(heap), options->heap, sizeof(size_t) * 2, "gantry_heap_options");
+    const uint64_t wanted = heap.peers;
+    heap.struct_size = sizeof(heap);
+    ours.heap = &heap;
+    for (uint32_t i = 0; i < list->count && status == GANTRY_OK; i++) {
+        ours.device = list->names[i];
+        heap.peers = wanted != 0 ? wanted : find_peers(driver, list, list->devices[i]);
+        status = gantry_context_create(&ours, &fleet->contexts[i]);
+        fleet->count += status == GANTRY_OK;
+    }
+    return status;
+}
+
+static gantry_status add_contexts(gantry_fleet *fleet, const gantry_context_options *options,
+                                  const char *devices)
+{
+    const struct gy_driver *driver;
+    struct device_list list = {0};
+    gantry_status status = gy_driver_open(options->driver, &driver);
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    status = devices == NULL || strcmp(devices, "all") == 0 ? list_all(driver, &list)
+                                                            : list_named(driver, devices, &list);
+    if (status == GANTRY_OK) {
+        status = open_contexts(fleet, driver, options, &list);
+    }
+    gy_driver_close(driver);
     return status;
 }
 
@@ -155,9 +216,7 @@ gantry_status gantry_fleet_create(const gantry_fleet_options *options, gantry_fl
     if (fleet == NULL) {
         return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "no memory for a fleet");
     }
-    status = ours.devices == NULL || strcmp(ours.devices, "all") == 0
-                 ? add_all(fleet, &context)
-                 : add_listed(fleet, &context, ours.devices);
+    status = add_contexts(fleet, &context, ours.devices);
     if (status == GANTRY_OK) {
         status = join(fleet);
     }

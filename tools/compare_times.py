@@ -3,8 +3,9 @@
 
 Usage: compare_times.py [--cuda] [--cases A,B] [--tasks N] [--steps N] [--alternations N] [--most PERCENT] BUILD OTHER
 
-The program gantry-count-steps of BUILD (preset release) is run with the library of BUILD and with that of OTHER, one
-after the other, so that whatever disturbs the machine disturbs both; every second time OTHER goes first.  Each run gives the
+The program gantry-count-steps of BUILD (preset release) is run with the library of BUILD, and that of OTHER, or BUILD's
+where OTHER has none, with the library of OTHER, one after the other, so that whatever disturbs the machine disturbs both;
+every second time OTHER goes first.  An older OTHER needs bench/count_steps.c of BUILD, for the option --times.  Each run gives the
 median time of a step, per task, until the step has ended on the device.  The table has the median of each side, the
 median of the ratios and its 95 % interval (order statistics of the binomial distribution, no assumption about the
 noise).  Without --cuda the emulated driver accepts launches and does nothing: that is the library's own time.
@@ -17,6 +18,11 @@ import subprocess
 import sys
 
 CASES = ["streams", "frozen-streams", "graphs", "frozen-graphs", "replay", "chain", "frozen-chain"]
+
+
+def program_of(build, fallback):
+    program = os.path.join(build, "gantry-count-steps")
+    return program if os.access(program, os.X_OK) else os.path.join(fallback, "gantry-count-steps")
 
 
 def time_of(program, build, case, options):
@@ -55,9 +61,9 @@ def main():
     parser.add_argument("other")
     options = parser.parse_args()
     builds = [os.path.abspath(options.build), os.path.abspath(options.other)]
-    program = os.path.join(builds[0], "gantry-count-steps")
-    if not os.access(program, os.X_OK):
-        sys.exit(f"compare_times: there is no {program}: build the preset release first")
+    programs = [program_of(build, builds[0]) for build in builds]
+    if not os.access(programs[0], os.X_OK):
+        sys.exit(f"compare_times: there is no {programs[0]}: build the preset release first")
     cases = options.cases.split(",")
     if not set(cases) <= set(CASES):
         parser.error("cases are " + ",".join(CASES))
@@ -67,7 +73,7 @@ def main():
         sides, ratios = ([], []), []
         for turn in range(options.alternations):
             for side in (0, 1) if turn % 2 == 0 else (1, 0):
-                sides[side].append(time_of(program, builds[side], case, options))
+                sides[side].append(time_of(programs[side], builds[side], case, options))
             ratios.append(sides[0][-1] / sides[1][-1])
         middle, low, high = interval(ratios)
         is_good = is_good and (options.most is None or high <= 1 + options.most / 100)

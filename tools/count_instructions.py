@@ -9,8 +9,8 @@ the tasks of the steps in between: setting up and taking down are not in it.  In
 the library itself (not in the driver, in libc or in the callbacks): on all threads, and on the dispatcher's.  The
 same build says the same within one percent, also on a busy machine.
 
-With OTHER, another build's folder, the same program and emulated driver are run with that one's library, too, and the table has what BUILD
-takes over what OTHER takes.  --most fails (exit status 1) when that is more than so many percent above it in any case.
+With OTHER, another build's folder, the program and the emulated driver there, or those of BUILD where it has none, are run with that one's library, too, and
+the table has what BUILD takes over what OTHER takes.  --most fails (exit status 1) when that is more than so many percent above it in any case.
 --functions prints the functions that take most; what the compiler has inlined counts for the one it is in.
 """
 import argparse
@@ -47,7 +47,7 @@ def self_costs(path):
 
 def count(program, build, case, tasks, steps):
     """(all threads, the dispatcher's thread): {function: instructions}."""
-    emulator = os.path.join(os.path.dirname(program), "libgantry-emu.so")  # the program's: an older one may lack calls
+    emulator = os.path.join(os.path.dirname(program), "libgantry-emu.so")  # the program's: they share the form of kernels
     environment = dict(os.environ, LD_LIBRARY_PATH=build, GANTRY_EMULATOR=emulator)
     with tempfile.TemporaryDirectory() as folder:
         out = os.path.join(folder, "out")
@@ -64,6 +64,11 @@ def count(program, build, case, tasks, steps):
             if "gy_gd_main" in costs:
                 dispatcher = costs
         return everything, dispatcher
+
+
+def program_of(build, program):
+    own = os.path.join(build, "gantry-count-steps")
+    return own if os.access(own, os.X_OK) else program
 
 
 def per_task(program, build, case, tasks):
@@ -100,7 +105,7 @@ def main():
           + (f"{'other: all':>12}{'dispatcher':>12}{'all, ratio':>12}" if len(builds) > 1 else ""))
     is_good = True
     for case in cases:
-        sides = [per_task(program, build, case, options.tasks) for build in builds]
+        sides = [per_task(program_of(build, program), build, case, options.tasks) for build in builds]
         sums = [tuple(sum(costs.values()) for costs in side) for side in sides]
         line = f"{case:<22}" + "".join(f"{value:12.1f}" for both in sums for value in both)
         if len(sums) > 1:

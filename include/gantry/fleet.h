@@ -37,7 +37,9 @@ typedef struct gantry_fleet_options {
         sizeof(gantry_fleet_options), NULL, NULL \
     }
 
-/** Create a context on each device and join them.  `options` NULL: defaults.
+/** Create a context on each device and join them.  `options` NULL: defaults.  Device memory of each context's
+ *  heap is let to all devices of the fleet that reach it (gantry_heap_options.peers), but where
+ *  `options->context->heap` says otherwise.
  *  @retval GANTRY_OK
  *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL, an empty or too long list, a device that is named twice, or
  *                                       what gantry_context_create() refuses

@@ -1,9 +1,11 @@
 /* Fleets: how they are made, what is refused, how they are lost, and in which order things may go. */
 #include "base/alloc.h"
+#include "heap/internal.h"
 #include "tests/support/cmocka_c11.h"
 #include "tests/support/deadline.h"
 #include "tests/support/gpu_fixture.h"
 
+#include <gantry/links.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -108,6 +110,23 @@ static gantry_status run_nothing(gantry_task *task, void *arg)
     (void)task;
     (void)arg;
     return GANTRY_OK;
+}
+
+/* Memory of a fleet's heaps is reached by all its devices, and by those alone that the application names. */
+static void test_heaps_are_reached_by_all_devices(void **state)
+{
+    (void)state;
+    if (lacks_devices(2)) {
+        return;
+    }
+    gantry_fleet *fleet = make_fleet("0,1");
+    for (uint32_t i = 0; i < 2; i++) {
+        gantry_link link = {.struct_size = sizeof(link)};
+        assert_ok(gantry_link_get(gpu_fixture_driver(), (int)(1 - i), (int)i, &link));
+        assert_int_equal(gantry_context_heap(gantry_fleet_context(fleet, i))->peers,
+                         link.access != 0 ? UINT64_C(1) << (1 - i) : 0);
+    }
+    gantry_fleet_destroy(fleet);
 }
 
 static void test_what_is_refused(void **state)
@@ -281,6 +300,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_lists),
         cmocka_unit_test(test_a_list_is_in_its_own_order),
+        cmocka_unit_test(test_heaps_are_reached_by_all_devices),
         cmocka_unit_test(test_what_is_refused),
         cmocka_unit_test(test_a_device_is_lost),
         cmocka_unit_test(test_any_order_of_ends),
