@@ -150,7 +150,7 @@ static void forget_gone(struct gy_emu_context *root)
     root->peer_count = kept;
 }
 
-/* Find the current root and the one that `handle` means; they must be two. */
+/* Find the current root and the one that `handle` means. */
 static CUresult find_both(CUcontext handle, struct gy_emu_context **own, struct gy_emu_context **peer)
 {
     CUresult result = gy_emu_context_current(own);
@@ -162,7 +162,7 @@ static CUresult find_both(CUcontext handle, struct gy_emu_context **own, struct 
     }
     *own = (*own)->root;
     *peer = (*peer)->root;
-    return *own != *peer ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
+    return CUDA_SUCCESS;
 }
 
 static CUresult enable(CUcontext handle, unsigned int flags)

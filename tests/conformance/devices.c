@@ -152,7 +152,7 @@ static void test_contexts_reach_each_other_when_asked(void **state)
     open_other();
     CUcontext peer = other.context->native;
     cu_is(CUDA_ERROR_INVALID_VALUE, cuCtxEnablePeerAccess(peer, 1));
-    cu_is(CUDA_ERROR_INVALID_CONTEXT, cuCtxEnablePeerAccess(cf_context->native, 0));
+    cu_is(CUDA_ERROR_PEER_ACCESS_UNSUPPORTED, cuCtxEnablePeerAccess(cf_context->native, 0));
     cu_is(CUDA_ERROR_PEER_ACCESS_NOT_ENABLED, cuCtxDisablePeerAccess(peer));
     cu_ok(cuCtxEnablePeerAccess(peer, 0));
     cu_is(CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED, cuCtxEnablePeerAccess(peer, 0));
