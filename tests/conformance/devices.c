@@ -265,10 +265,11 @@ static void test_streams_wait_for_events_of_the_other_device(void **state)
     open_other();
     CUstream stream = cf_stream();
     CUevent event = cf_event();
-    uint32_t *seen = cf_pinned(WORDS), *source = cf_pinned(WORDS);
-    source[0] = 3;
+    CUdeviceptr words = cf_device(BYTES);
+    uint32_t *seen = cf_pinned(WORDS);
     cf_close_gate(stream);
-    cu_ok(cuMemcpyAsync(cf_address(seen), cf_address(source), sizeof(uint32_t), stream));
+    cu_ok(cuMemsetD32Async(words, 3, WORDS, stream));
+    cu_ok(cuMemcpyDtoHAsync(seen, words, sizeof(uint32_t), stream)); /* drivers wait for one between hosts */
     cu_ok(cuEventRecord(event, stream));
     cu_is(CUDA_ERROR_INVALID_HANDLE, cuEventRecord(event, other.stream));
     cu_ok(cuStreamWaitEvent(other.stream, event, 0));
