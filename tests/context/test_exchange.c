@@ -2,6 +2,7 @@
  * reads what the GPU has made of it when it is told. */
 #include "tests/support/cmocka_c11.h"
 #include "tests/support/deadline.h"
+#include "tests/support/file_has.h"
 #include "tests/support/gpu_fixture.h"
 
 #include "base/clock.h"
@@ -231,16 +232,6 @@ static void test_a_renderer_that_does_not_come_fails_the_step(void **state)
     (void)state;
     wait_in_vain(0);
     wait_in_vain(40 * MS); /* the wait function comes back from its first slice when the time is over */
-}
-
-static bool file_has(const char *path, const char *text)
-{
-    static char data[1 << 20];
-    FILE *file = fopen(path, "rb");
-    assert_non_null(file);
-    size_t count = fread(data, 1, sizeof(data), file);
-    (void)fclose(file);
-    return memmem(data, count, text, strlen(text)) != NULL;
 }
 
 static void test_a_recording_says_what_was_waited_for(void **state)

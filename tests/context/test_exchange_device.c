@@ -2,6 +2,7 @@
  * the timelines of two memory files, or another process. */
 #include "tests/partition/plan_support.h"
 #include "tests/support/cmocka_c11.h"
+#include "tests/support/file_has.h"
 #include "tests/support/gpu_fixture.h"
 #include "tests/support/timeline_shell.h"
 
@@ -512,16 +513,6 @@ static void test_descriptors_are_taken_on_success_only(void **state)
     close_scene(&s);
     assert_int_equal(fcntl(drawn, F_GETFD), -1);
     assert_int_equal(fcntl(filtered, F_GETFD), -1);
-}
-
-static bool file_has(const char *path, const char *text)
-{
-    static char data[1 << 20];
-    FILE *file = fopen(path, "rb");
-    assert_non_null(file);
-    size_t count = fread(data, 1, sizeof(data), file);
-    (void)fclose(file);
-    return memmem(data, count, text, strlen(text)) != NULL;
 }
 
 static void test_a_recording_says_what_was_waited_for(void **state)

@@ -5,6 +5,7 @@
 #include "tests/partition/plan_support.h"
 #include "tests/partition/share_scene.h"
 #include "tests/support/cmocka_c11.h"
+#include "tests/support/file_has.h"
 #include "tests/support/log_lines.h"
 
 #include <math.h>
@@ -111,16 +112,6 @@ static void test_short_recordings_take_turns(void **state)
         gantry_taskman_destroy(managers[i]);
     }
     share_scene_close(&s);
-}
-
-static bool file_has(const char *path, const char *text)
-{
-    static char bytes[1 << 20];
-    FILE *file = fopen(path, "rb");
-    assert_non_null(file);
-    size_t length = fread(bytes, 1, sizeof(bytes), file);
-    fclose(file);
-    return memmem(bytes, length, text, strlen(text)) != NULL;
 }
 
 static void test_recordings_count_what_was_charged(void **state)
