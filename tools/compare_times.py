@@ -17,12 +17,8 @@ import os
 import subprocess
 import sys
 
-CASES = ["streams", "frozen-streams", "graphs", "frozen-graphs", "replay", "chain", "frozen-chain"]
-
-
-def program_of(build, fallback):
-    program = os.path.join(build, "gantry-count-steps")
-    return program if os.access(program, os.X_OK) else os.path.join(fallback, "gantry-count-steps")
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from count_instructions import CASES, program_of  # noqa: E402
 
 
 def time_of(program, build, case, options):

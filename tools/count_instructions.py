@@ -66,9 +66,10 @@ def count(program, build, case, tasks, steps):
         return everything, dispatcher
 
 
-def program_of(build, program):
+def program_of(build, fallback):
+    """The program of the build, or that of the build `fallback` where it has none."""
     own = os.path.join(build, "gantry-count-steps")
-    return own if os.access(own, os.X_OK) else program
+    return own if os.access(own, os.X_OK) else os.path.join(fallback, "gantry-count-steps")
 
 
 def per_task(program, build, case, tasks):
@@ -105,7 +106,7 @@ def main():
           + (f"{'other: all':>12}{'dispatcher':>12}{'all, ratio':>12}" if len(builds) > 1 else ""))
     is_good = True
     for case in cases:
-        sides = [per_task(program_of(build, program), build, case, options.tasks) for build in builds]
+        sides = [per_task(program_of(build, builds[0]), build, case, options.tasks) for build in builds]
         sums = [tuple(sum(costs.values()) for costs in side) for side in sides]
         line = f"{case:<22}" + "".join(f"{value:12.1f}" for both in sums for value in both)
         if len(sums) > 1:
