@@ -17,7 +17,7 @@ struct cli_command {
     const char *name;
     const char *arguments;              /* the synopsis after the name */
     const char *summary;                /* one line */
-    const char *help;                   /* what `gantry help NAME` adds; ends with a newline */
+    const char *help;                   /* `gantry help NAME` prints this, too; it ends with a newline */
     int (*main)(int argc, char **argv); /* argv[0] is the command's name; returns the exit status */
 };
 
@@ -40,7 +40,7 @@ void cli_benches_each(void (*each)(void *user, const char *name), void *user);
 bool cli_sample_help(const char *name);
 bool cli_bench_help(const char *name);
 
-/* The log receiver and the highest level it is installed for. */
+/* The receiver of the library's log, and the highest level that it gets. */
 extern gantry_log_level cli_log_level;
 void cli_log_to_stderr(void *user, gantry_log_level level, const char *line);
 

@@ -11,7 +11,7 @@
 enum shell { SHELL_BASH, SHELL_ZSH, SHELL_FISH };
 static const char *const shell_names[] = {"bash", "zsh", "fish"};
 
-/* A table of options, and where it holds. */
+/* A table of options, and the words behind which it is valid. */
 struct place {
     enum shell shell;
     const char *key; /* "", "bench", "run hello_graph": the words before that are no options */
@@ -99,7 +99,7 @@ static void print_list(const struct place *place, main_fn main)
     print_words(place->key);
     printf("\" options=\"");
     visit(place, main, print_option);
-    /* The command itself and the samples have it in their tables. */
+    /* The tables of the command itself and of the samples have it already. */
     bool has_help = place->key[0] == '\0' || strncmp(place->key, "run ", 4) == 0;
     printf("%s\" ;;\n", has_help ? "" : " --help");
 }
@@ -182,7 +182,7 @@ static void print_bash(void)
            "  local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}\n"
            "  local key= name= skip= list= options= values= files= word\n"
            "  local before=(\"${COMP_WORDS[@]:1:COMP_CWORD-1}\")\n"
-           "  if [ \"$current\" = = ]; then current=\n" /* bash makes --runs=3 three words */
+           "  if [ \"$current\" = = ]; then current=\n" /* bash splits --runs=3 into three words */
            "  elif [ \"$previous\" = = ]; then previous=${COMP_WORDS[COMP_CWORD - 2]}; fi\n");
     print_cases(SHELL_BASH);
     printf("  if [ -n \"$files\" ]; then compopt -o filenames 2>/dev/null\n"

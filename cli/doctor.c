@@ -101,7 +101,7 @@ static void print_json(const struct findings *findings)
     printf("]}\n");
 }
 
-/* A driver that works needs nothing more, whatever this command thinks it does. */
+/* A driver that works needs nothing more, even where this command believes that something is missing. */
 static void forgive(struct findings *findings)
 {
     for (int i = 0; i < findings->count && findings->has_cuda; i++) {
@@ -132,7 +132,7 @@ static int doctor_main(int argc, char **argv)
         return status;
     }
     findings.root = root;
-    (void)unsetenv("GANTRY_PROFILE"); /* a recording of nothing must not take the place of another */
+    (void)unsetenv("GANTRY_PROFILE"); /* an empty recording must not replace an earlier one */
     gantry_set_log(swallow_errors, NULL, cli_log_level);
     cli_doctor_devices(&findings);
     cli_doctor_drivers(&findings);

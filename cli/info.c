@@ -14,12 +14,12 @@
 
 struct report {
     const char *driver; /* "cuda" or "emulated" */
-    char why[640];      /* why that one */
+    char why[640];      /* why the library chose this driver */
     gantry_device_info device;
     gantry_copy_tuning copies;
 };
 
-/* What was asked for. */
+/* What the options ask for. */
 struct request {
     gantry_driver_choice choice;
     bool json, copies, calibrate, links;

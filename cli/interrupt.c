@@ -13,7 +13,7 @@
 #define MOST_SECONDS 3 /* for ending a recording, and for writing what has been printed */
 
 static atomic_bool is_for_reading; /* atomic: the first Ctrl-C ends the reading alone */
-static atomic_bool has_come;       /* atomic: that one */
+static atomic_bool has_come;       /* atomic: the reading shall end */
 
 void cli_interrupts_end_reading(bool is_so)
 {

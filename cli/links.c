@@ -9,7 +9,7 @@
 #define MOST_DEVICES 64
 #define BYTES_OF_A_COPY ((uint64_t)64 << 20)
 
-/* The number of devices: the driver says when there is no other one. */
+/* The number of devices: the driver tells when there is no further one. */
 static int count_devices(gantry_driver_choice driver)
 {
     int count = 1;

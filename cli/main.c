@@ -31,7 +31,7 @@ void cli_log_to_stderr(void *user, gantry_log_level level, const char *line)
                                                   [GANTRY_LOG_WARNING] = CLI_WARNING,
                                                   [GANTRY_LOG_INFO] = CLI_NOTE,
                                                   [GANTRY_LOG_DEBUG] = CLI_DEBUG};
-    static atomic_bool is_told; /* atomic: once is enough */
+    static atomic_bool is_told; /* atomic: the hint is printed once */
     (void)user;
     cli_message(kinds[level], "%s", line);
     if (level == GANTRY_LOG_ERROR && strstr(line, "[GANTRY_ERR_NO_DRIVER") != NULL &&
@@ -123,7 +123,7 @@ static int help_main(int argc, char **argv)
     return unknown_topic(argv[1]);
 }
 
-/* Behind a sample's name it is the sample that is asked. */
+/* An option behind a sample's name belongs to the sample. */
 static bool asks_for_help(const struct cli_command *command, int argc, char *const *argv)
 {
     for (int i = 1; i < argc && (command != &cli_run || i == 1); i++) {

@@ -13,7 +13,7 @@
 #define REDRAW_NS UINT64_C(50000000)
 
 static const struct {
-    const char *name, *colour; /* of Select Graphic Rendition */
+    const char *name, *colour; /* the parameters of the escape sequence Select Graphic Rendition */
 } kinds[] = {[CLI_ERROR] = {"error", "1;31"},
              [CLI_WARNING] = {"warning", "1;35"},
              [CLI_NOTE] = {"note", "1;36"},
@@ -104,7 +104,7 @@ void cli_progress(const char *format, ...)
     uint64_t now = now_ns();
     if (!is_shown || now - shown_ns >= REDRAW_NS) {
         erase_locked();
-        /* A line that breaks could not be erased; the cursor goes back to where others overwrite it. */
+        /* A line that breaks could not be erased, so it is cut; other output overwrites it from its begin. */
         cli_print_text(stderr, text, 0, columns > 1 ? columns - 1 : CLI_ANY_LENGTH);
         fputc('\r', stderr);
         fflush(stderr);

@@ -10,8 +10,8 @@
 #include <stdarg.h>
 
 enum cli_message_kind {
-    CLI_ERROR,   /* what was asked for failed, or in part */
-    CLI_WARNING, /* the result is not what one may think */
+    CLI_ERROR,   /* what was asked for failed, in whole or in part */
+    CLI_WARNING, /* the result may be misunderstood */
     CLI_NOTE,    /* what happens, or what to do next */
     CLI_DEBUG
 };
@@ -23,8 +23,8 @@ void cli_error(const char *format, ...) GANTRY_PRINTF(1, 2);
 void cli_warning(const char *format, ...) GANTRY_PRINTF(1, 2);
 void cli_note(const char *format, ...) GANTRY_PRINTF(1, 2);
 
-/* How far the work is, on a terminal's last line; nothing elsewhere.  The line is overwritten by the next
- * one, twenty times a second at most, and goes away before a message. */
+/* Shows on a terminal's last line how far the work is; prints nothing elsewhere.  The line is overwritten by
+ * the next one, twenty times a second at most, and goes away before a message. */
 void cli_progress(const char *format, ...) GANTRY_PRINTF(1, 2);
 /* Take the line away, before something is printed on stdout. */
 void cli_progress_end(void);

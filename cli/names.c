@@ -50,7 +50,7 @@ static bool make_room(struct names *names)
 
 bool cli_names_add(struct names *names, struct span text, uint32_t *number)
 {
-    const char *at = text.at != NULL ? (const char *)text.at : ""; /* NULL: a name without bytes */
+    const char *at = text.at != NULL ? (const char *)text.at : ""; /* NULL when the name is empty */
     size_t bytes = (size_t)(text.end - text.at);
     if (names->count == MOST_NAMES || !make_room(names)) {
         return false;

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #define MOST_OPTIONS 32
-#define FIRST_VALUE 256 /* of getopt_long(): above all letters */
+#define FIRST_VALUE 256 /* getopt_long() returns these for long options; they are greater than any letter */
 
 const char *const cli_driver_names[] = {[GANTRY_DRIVER_AUTO] = "auto",
                                         [GANTRY_DRIVER_CUDA] = "cuda",
@@ -180,7 +180,7 @@ static void translate(const struct cli_option *table, int words, struct option *
     }
 }
 
-/* NULL when getopt_long() returned none of ours. */
+/* NULL when the value is of no option of the table. */
 static const struct cli_option *find(const struct cli_option *table, int result)
 {
     for (int i = 0; table[i].name != NULL; i++) {

@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 static const char *shown; /* as the user named it */
-static char *final;       /* where it leads, through symbolic links; NULL: written directly */
-static char *part;        /* what is written, beside it */
+static char *final; /* the file that the name leads to through symbolic links; NULL: it is written directly */
+static char *part;  /* the new file beside it, which is written */
 
 static bool complain(void)
 {

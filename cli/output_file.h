@@ -13,7 +13,7 @@ bool cli_output_begin(const char *path);
  * after a line on stderr, and the old file is as it was. */
 bool cli_output_end(bool keep);
 
-/* Ctrl-C: take away what is half written.  Any thread. */
+/* Ctrl-C: remove the file that is half written.  Any thread may call it. */
 void cli_output_abandon(void);
 
 #endif

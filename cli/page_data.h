@@ -8,7 +8,7 @@
 struct page_data {
     FILE *file;
     uint32_t bits;  /* bytes that are not written yet, the first is the highest */
-    uint32_t count; /* how many these are, at most 2 */
+    uint32_t count; /* the number of these bytes, at most 2 */
     uint32_t column;
 };
 

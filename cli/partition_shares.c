@@ -19,7 +19,7 @@ enum {
 struct load {
     gantry_kernel *kernel;
     uint32_t *seen;    /* WORDS of the device, which nobody reads */
-    gantry_task *done; /* when the GPU is */
+    gantry_task *done; /* this task runs when the GPU has done the kernels */
     uint64_t until;    /* on now_ns() */
 };
 
@@ -48,7 +48,7 @@ static gantry_launch_result launch(gantry_launch *launch, void *arg)
     return status == GANTRY_OK ? GANTRY_LAUNCH_DONE : GANTRY_LAUNCH_FAILED;
 }
 
-/* Of each partition; false where it has no share, of which the log need not speak. */
+/* Fills in the share of each partition.  A partition without one is no error, so the log is silent. */
 static void read_usages(gantry_context *context, struct cli_share *shares, uint32_t count)
 {
     gantry_set_log(NULL, NULL, GANTRY_LOG_ERROR);

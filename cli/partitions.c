@@ -224,7 +224,7 @@ static int show(gantry_context *context, bool json)
         gantry_partition_get_layout(context, &plan) != GANTRY_OK) {
         return 1;
     }
-    /* First of all: what comes later would have used up their time. */
+    /* The shares are measured first: whatever ran before would have used up their time. */
     struct cli_share shares[GANTRY_PARTITIONS_MAX];
     memset(shares, 0, sizeof(shares));
     if (!cli_try_shares(context, shares, plan.count)) {

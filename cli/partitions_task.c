@@ -6,8 +6,8 @@
 
 enum {
     WORDS = 2 * GANTRY_SM_SET_WORDS,
-    LAUNCHES = 8,      /* one may leave out SMs that are still busy with the one before */
-    BLOCKS_PER_SM = 4, /* more than run at once */
+    LAUNCHES = 8,      /* one kernel alone may leave out SMs that are still busy with the kernel before */
+    BLOCKS_PER_SM = 4, /* more blocks than run at once */
     THREADS = 1024,
     HOLD_NS = 20000 /* longer than it takes to start a wave of blocks */
 };

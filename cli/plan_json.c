@@ -55,7 +55,7 @@ static bool refuse(const char *path, const char *where, const char *why)
     return false;
 }
 
-/* No key of an object is there twice. */
+/* Refuses an object in which a key occurs twice. */
 static bool check_keys(const char *path, const cJSON *object)
 {
     for (const cJSON *item = object->child; item != NULL; item = item->next) {
@@ -226,7 +226,7 @@ static bool refuse_text(const char *path, const char *text, const char *at, cons
     return false;
 }
 
-/* One object, and nothing behind it. */
+/* The text must be one object, with nothing behind it. */
 static bool check_text(const char *path, const char *text, size_t bytes, const char *end,
                        const cJSON *document)
 {

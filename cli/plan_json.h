@@ -4,7 +4,7 @@
 
 #include <gantry/partition.h>
 
-/* A plan with the memory it stands in. */
+/* A plan and the memory that holds it. */
 struct cli_plan {
     gantry_partition_options options;
     gantry_partition_request requests[GANTRY_PARTITIONS_MAX];

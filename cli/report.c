@@ -112,7 +112,7 @@ static bool export_chrome(const char *path, FILE *file)
     return good;
 }
 
-/* What a page calls a recording. */
+/* The name of a recording on the page. */
 static const char *title_of(const char *path)
 {
     const char *slash = strrchr(path, '/');

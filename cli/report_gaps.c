@@ -60,7 +60,7 @@ static void explain(struct report *report, struct host_work *work, uint64_t begi
     ns[REPORT_HOST_TASK] = longest_task(work, begin, end, &task);
     ns[REPORT_MEMORY] = covered(&work->memory, &work->memory_from, begin, end);
     ns[REPORT_DISPATCHER] = covered(&work->batches, &work->batch_from, begin, end);
-    /* A dispatcher that waits for memory is in a batch, too. */
+    /* A dispatcher that waits for memory is in a batch, too; that time counts as memory only. */
     ns[REPORT_DISPATCHER] -=
         ns[REPORT_MEMORY] < ns[REPORT_DISPATCHER] ? ns[REPORT_MEMORY] : ns[REPORT_DISPATCHER];
     uint64_t known = ns[REPORT_HOST_TASK] + ns[REPORT_MEMORY] + ns[REPORT_DISPATCHER];

@@ -95,7 +95,7 @@ static void put_head(const char *title, const struct trace *trace, const struct 
 
 /* ---- what the numbers say ------------------------------------------------------------------------ */
 
-/* By track, there by begin; what holds others comes before them. */
+/* Sorts by track, then by begin; a slice comes before those that it contains. */
 static int by_place(const struct trace_slice *x, const struct trace_slice *y)
 {
     return x->track != y->track         ? (x->track < y->track ? -1 : 1)
@@ -150,7 +150,7 @@ static uint64_t number_of(const struct flows *flows, uint64_t flow)
     return (uint64_t)(found - flows->at);
 }
 
-/* The next slice of a run: what all slices have. */
+/* Writes what every slice has. */
 static void put_slice(struct page_data *data, const struct trace_slice *s, uint64_t *last_ns, uint64_t id)
 {
     cli_page_number(data, s->begin_ns - *last_ns);

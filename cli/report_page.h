@@ -21,7 +21,7 @@ struct page_blocks {
 /* A trace_block_fn; `user` is a struct page_blocks. */
 void cli_page_block(void *user, const struct trace *trace, const struct trace_slice *block, uint64_t number);
 
-/* The page is what comes before its recordings, each recording, and the rest. */
+/* A page is written in this order: its begin, each recording, its end. */
 void cli_page_begin(FILE *file);
 /* `title` is what the recording is called; sorts its slices and blocks.  False after a line on stderr: out of
  * memory. */

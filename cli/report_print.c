@@ -132,7 +132,7 @@ bool cli_report_is_emulated(const struct trace *trace, const struct report *r)
            strstr(trace->tracks[r->partitions[0].gpu].name, "Gantry emulated ") != NULL;
 }
 
-/* What one wants to know first, in sentences. */
+/* The most important results, as sentences. */
 static void print_headline(const struct trace *trace, const struct report *r)
 {
     if (r->gpu_tasks == 0) {

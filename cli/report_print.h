@@ -7,7 +7,7 @@
 void cli_report_text(const char *path, const struct trace *trace, const struct report *report);
 /* One JSON object on one line, whose end is the caller's to print. */
 void cli_report_json(const char *path, const struct trace *trace, const struct report *report);
-/* Was the device an emulated one, whose times say nothing? */
+/* True when the device was emulated: its times say nothing about a GPU. */
 bool cli_report_is_emulated(const struct trace *trace, const struct report *report);
 /* How the second run differs from the first. */
 void cli_report_diff(const struct trace *before, const struct report *b, const struct trace *after,

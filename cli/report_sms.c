@@ -51,7 +51,7 @@ static struct sm **more_places(struct sm **places, size_t count, size_t *room)
     return bigger;
 }
 
-/* Lanes of one SM have the same place under the same parent. */
+/* Several tracks (lanes) may show one SM; they have the same place under the same parent. */
 static struct sm *sm_of(struct report_sms *sms, const struct trace_track *track)
 {
     for (size_t i = 0; i < sms->count; i++) {

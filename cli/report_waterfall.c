@@ -11,8 +11,8 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#define CELLS 60   /* the most; as JSON always so many */
-#define STAGES 512 /* of one trace; further ones are counted */
+#define CELLS 60   /* the most; JSON always has this number */
+#define STAGES 512 /* per trace; the stages beyond that are only counted */
 
 struct stage {
     size_t place; /* 0: the host; else partition + 1 */

@@ -18,7 +18,7 @@ struct gantry_sample {
     /* argv[0] is the sample's name; returns the command's exit status: 0, 1 for a failure, 2 for wrong
      * arguments (both told on stderr).  cli/options.h reads options. */
     int (*main)(int argc, char **argv);
-    bool handles_interrupts; /* Ctrl-C is its own affair */
+    bool handles_interrupts; /* the sample handles Ctrl-C itself */
     bool tells_errors;       /* prints gantry_last_error() itself, so that the log need not have it as well */
 };
 

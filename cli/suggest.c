@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define LONGEST 40 /* no name is longer */
+#define LONGEST 40 /* the longest name that is compared */
 
 static int least(int a, int b)
 {
@@ -40,7 +40,7 @@ void cli_suggest(struct cli_suggestion *suggestion, const char *name)
     size_t longer = word > bytes ? word : bytes;
     int mistakes = count_mistakes(suggestion->word, (int)word, name, (int)bytes);
     bool is_beginning = word >= 2 && strncmp(suggestion->word, name, word) == 0;
-    if (is_beginning) { /* however much is left out */
+    if (is_beginning) { /* a word that is the begin of a name is near, whatever is missing behind it */
         mistakes = 1;
     }
     bool is_near = is_beginning || (mistakes > 0 && 3 * (size_t)mistakes <= longer);

@@ -5,7 +5,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#define LEAST_COLUMNS 20 /* narrower ones are not worth the lines */
+#define LEAST_COLUMNS 20 /* in a narrower column the text would take too many lines */
 
 bool cli_is_terminal(FILE *file)
 {
@@ -128,7 +128,7 @@ static const char *put_block(FILE *file, const char *line, unsigned columns)
     if (hang + LEAST_COLUMNS > columns) { /* nothing fits beside the names */
         hang = indent + 2;
     }
-    size_t begin = description != 0 ? description : indent; /* what is before stays as it is */
+    size_t begin = description != 0 ? description : indent; /* the text before this place is not changed */
     struct flow flow = {file, columns, (unsigned)hang, (unsigned)begin, false};
     fprintf(file, "%.*s", (int)begin, line);
     put_words(&flow, line + begin, line_bytes(line) - begin);

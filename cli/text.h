@@ -1,4 +1,4 @@
-/* Text of others, printed so that it cannot harm: on a terminal, and as JSON. */
+/* Text that comes from elsewhere is printed without harm: on a terminal, and as JSON. */
 #ifndef CLI_TEXT_H
 #define CLI_TEXT_H
 

@@ -10,7 +10,7 @@
 
 struct topic {
     const char *name, *summary;
-    const char *text; /* NULL: made when it is asked for */
+    const char *text; /* NULL: the text is made when it is asked for */
 };
 
 static const char emulator[] =

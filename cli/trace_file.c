@@ -14,8 +14,8 @@
 #include <zlib.h>
 #endif
 
-#define FORGET_BYTES (8u << 20)         /* how much is read before its pages are given back; whole pages */
-#define LOOK_BYTES (1u << 20)           /* how much is read before the progress is shown again */
+#define FORGET_BYTES (8u << 20)         /* pages are given back after so many bytes; whole pages */
+#define LOOK_BYTES (1u << 20)           /* the progress is shown after so many bytes */
 #define MOST_INFLATED_BYTES (64u << 20) /* of one packet */
 
 enum { PACKET = 1, PACKET_COMPRESSED = 50 };
@@ -24,7 +24,7 @@ enum { PACKET = 1, PACKET_COMPRESSED = 50 };
 
 static inline bool read_varint(struct span *span, uint64_t *out)
 {
-    if (span->at < span->end && *span->at < 0x80) { /* most are short */
+    if (span->at < span->end && *span->at < 0x80) { /* most numbers have one byte */
         *out = *span->at++;
         return true;
     }
@@ -97,7 +97,7 @@ struct file {
 static void read_packets(struct file *file, struct span span, bool is_inner);
 
 #if GANTRY_HAS_ZLIB
-/* Of unknown length: try again with twice the room until it fits. */
+/* The length is unknown: try again with twice the room until it fits. */
 static void read_deflated(struct file *file, struct span span)
 {
     int result = Z_BUF_ERROR;
@@ -126,7 +126,7 @@ static void read_deflated(struct file *file, struct span span)
 }
 #endif
 
-/* Does the packet hold others?  Nothing else is in it then. */
+/* Does the packet contain other packets?  Then it contains nothing else. */
 static bool is_compressed(struct span packet, struct span *inner)
 {
     struct field field;
@@ -174,7 +174,7 @@ static void read_packets(struct file *file, struct span span, bool is_inner)
         }
     }
     if (span.at == NULL && file->wrong == NULL && !is_inner && last != first) {
-        file->cut = (uint64_t)(span.end - last); /* its writer was killed at it */
+        file->cut = (uint64_t)(span.end - last); /* the program that wrote it was killed meanwhile */
     } else if (span.at == NULL && file->wrong == NULL) {
         file->wrong = "the file ends within a packet";
     }
@@ -184,7 +184,8 @@ const char *cli_trace_file_read(const char *path, bool (*packet)(void *user, str
                                 struct trace_rest *rest)
 {
     struct file file = {.packet = packet, .user = user, .path = path};
-    int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* not to wait for who writes into a pipe */
+    /* O_NONBLOCK: opening a pipe does not wait for its writer. */
+    int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     struct stat info;
     bool is_file = fd >= 0 && fstat(fd, &info) == 0;
     int why = errno;
