@@ -118,7 +118,8 @@ static void close_objects(struct gy_emu_context *root, enum gy_emu_kind kind)
 void gy_emu_context_close(struct gy_emu_context *context)
 {
     gy_emu_handle_close(&context->object);
-    if ((gy_emu_held() >> context->device->ordinal & 1) != 0 || gy_emu_process_is_lost()) {
+    if ((gy_emu_held() >> context->device->ordinal & 1) != 0 || process_failure != CUDA_SUCCESS ||
+        spread_is_held) {
         gy_emu_root_discard(context);
     }
     while (!is_idle(context)) {
@@ -219,9 +220,9 @@ void gy_emu_execution_fail(struct gy_emu_context *context, CUresult result)
     fail_all(spread_is_held ? context->device : NULL);
 }
 
-bool gy_emu_process_is_lost(void)
+CUresult gy_emu_process_failure(void)
 {
-    return process_failure != CUDA_SUCCESS;
+    return process_failure;
 }
 
 void gy_emu_process_begin_anew(void)
@@ -235,6 +236,14 @@ void gy_emu_spread_hold(bool hold)
     if (!hold && process_failure != CUDA_SUCCESS) {
         fail_all(NULL);
     }
+    if (!hold) {
+        gy_emu_lost_notice();
+    }
+}
+
+bool gy_emu_spread_is_held(void)
+{
+    return spread_is_held;
 }
 
 void gy_emu_failed_work_end(void)

@@ -75,11 +75,13 @@ void gy_emu_context_fail(struct gy_emu_context *context, CUresult result);
 /* An operation of the context failed while it was executed.  As on a device, a fault ends all GPU work of the
  * process: every context has failed, and no new one can be made. */
 void gy_emu_execution_fail(struct gy_emu_context *context, CUresult result);
-bool gy_emu_process_is_lost(void);
+/* What has ended all GPU work of the process; CUDA_SUCCESS: nothing has. */
+CUresult gy_emu_process_failure(void);
 /* Forget such a failure, as a new process would; contexts that have failed stay so. */
 void gy_emu_process_begin_anew(void);
 /* Other devices do not notice a fault until this is called with false. */
 void gy_emu_spread_hold(bool hold);
+bool gy_emu_spread_is_held(void);
 /* A real device stops the kernels of a failed context, but ours run to their end.  Wait for that before
  * memory that they may touch is freed.  The lock is given up meanwhile. */
 void gy_emu_failed_work_end(void);

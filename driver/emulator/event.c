@@ -169,7 +169,7 @@ CUresult cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned int fla
 
 static CUresult wait_in_stream(struct gy_emu_stream *stream, struct gy_emu_event *event)
 {
-    if (is_done(event) && (event->marker == NULL || !event->marker->lost)) {
+    if (is_done(event) && (event->marker == NULL || event->marker->lost == CUDA_SUCCESS)) {
         return CUDA_SUCCESS;
     }
     struct gy_emu_work work = {

@@ -40,7 +40,7 @@ struct gy_emu_marker *gy_emu_marker_create(bool timed)
     marker->refs = 1;
     marker->host_waiters = 0;
     marker->timed = timed;
-    marker->lost = false;
+    marker->lost = CUDA_SUCCESS;
     marker->time_ns = 0;
     atomic_store_explicit(&marker->done, false, memory_order_relaxed);
     return marker;

@@ -31,9 +31,10 @@
 static struct gy_emu_op *free_ops;
 static struct gy_emu_list to_start;
 static struct gy_emu_list stalled;
-static struct gy_emu_list lost; /* operations that wait for work which a failed context took with it */
-static uint32_t held;           /* bit d: device d is on hold */
-static uint64_t steps;          /* operations that may still start although their device is on hold */
+static struct gy_emu_list
+    lost;              /* operations whose contexts have not noticed yet that what they wait for is lost */
+static uint32_t held;  /* bit d: device d is on hold */
+static uint64_t steps; /* operations that may still start although their device is on hold */
 static bool noop;
 
 /* ---- lists ----------------------------------------------------------------------------------- */
@@ -100,12 +101,17 @@ struct gy_emu_op *gy_emu_list_pop(struct gy_emu_list *list)
 
 /* ---- starting -------------------------------------------------------------------------------- */
 
-/* What waits for work that a failed context took with it waits until its own context fails, too. */
+/* What waits for work that a failed context took with it fails its own context, too, once it has noticed. */
 static void await(struct gy_emu_op *op, struct gy_emu_marker *marker)
 {
-    if (marker->lost) {
+    if (marker->lost != CUDA_SUCCESS && gy_emu_spread_is_held()) {
         op->state = GY_EMU_OP_BLOCKED;
         gy_emu_list_append(&lost, op);
+        return;
+    }
+    if (marker->lost != CUDA_SUCCESS) {
+        gy_emu_context_fail(op->work.context, marker->lost);
+        gy_emu_op_complete(op);
         return;
     }
     if (atomic_load_explicit(&marker->done, memory_order_relaxed)) {
@@ -164,21 +170,22 @@ static void execute(struct gy_emu_op *op)
     }
 }
 
-static void complete_discarded(struct gy_emu_marker *marker)
+static void complete_discarded(struct gy_emu_marker *marker, const struct gy_emu_context *root)
 {
-    marker->lost = gy_emu_process_is_lost();
+    marker->lost = root->sticky != CUDA_SUCCESS ? root->sticky : gy_emu_process_failure();
     gy_emu_marker_complete(marker);
 }
 
 /* End an operation without doing it, except for its effects that others rely on. */
 static void discard(struct gy_emu_op *op)
 {
+    const struct gy_emu_context *root = op->work.context->root;
     switch (op->work.kind) {
     case GY_EMU_WORK_MARK:
-        complete_discarded(op->work.marker);
+        complete_discarded(op->work.marker, root);
         break;
     case GY_EMU_WORK_EVENT_RECORD:
-        complete_discarded(gy_emu_program_mark(op));
+        complete_discarded(gy_emu_program_mark(op), root);
         break;
     case GY_EMU_WORK_FREE:
         gy_emu_memory_free(op->work.region);
@@ -186,7 +193,7 @@ static void discard(struct gy_emu_op *op)
         break;
     case GY_EMU_WORK_GRAPH:
         for (struct gy_emu_marker *mark = op->work.graph.marks; mark != NULL; mark = mark->next) {
-            complete_discarded(mark);
+            complete_discarded(mark, root);
         }
         gy_emu_program_tell_own(op);
         break;
@@ -527,6 +534,13 @@ void gy_emu_root_discard(struct gy_emu_context *root)
         if (s->head != NULL) {
             discard_waiting(s->head);
         }
+    }
+}
+
+void gy_emu_lost_notice(void)
+{
+    while (lost.head != NULL) {
+        gy_emu_op_start_later(gy_emu_list_pop(&lost));
     }
 }
 

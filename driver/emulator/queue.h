@@ -30,7 +30,8 @@ struct gy_emu_marker {
     uint32_t host_waiters;
     atomic_bool done; /* written under the lock, read anywhere */
     bool timed;
-    bool lost; /* a failed context ended what it stands for; only contexts that failed, too, get past it */
+    CUresult
+        lost; /* what has failed the context that ended what it stands for: who waits for it fails, too */
     uint64_t time_ns; /* the time of completion, when timed */
     struct gy_emu_list waiters;
     struct gy_emu_marker *next; /* link of the free list, or of a private chain */
@@ -228,6 +229,8 @@ CUresult gy_emu_root_drain(struct gy_emu_context *root, const struct gy_emu_cont
 CUresult gy_emu_context_drain(struct gy_emu_context *context);
 /* Discard all that is queued on the streams of a failed or dying root context. */
 void gy_emu_root_discard(struct gy_emu_context *root);
+/* What waits for work of failed contexts notices it now. */
+void gy_emu_lost_notice(void);
 
 /* True when a launch or copy on this stream now would do nothing: no-op mode and nothing queued. */
 bool gy_emu_stream_is_noop(const struct gy_emu_stream *stream);

@@ -170,6 +170,43 @@ static void test_waiting_context_can_be_destroyed(void **state)
     close_side(&here);
 }
 
+/* A context that broke alone, by a call that failed: work of another one that waits for its events never
+ * runs, and fails with the same result; what had ended before it broke is there. */
+static void test_what_waits_for_a_broken_context_fails(void **state)
+{
+    (void)state;
+    struct side here, there;
+    CUevent event, done;
+    uint32_t word = 0;
+    open_side(&here, 0);
+    open_side(&there, 1);
+    cu_ok(cuCtxPushCurrent(here.context));
+    cu_ok(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+    cu_ok(cuEventCreate(&done, CU_EVENT_DISABLE_TIMING));
+    add(&here, here.words, 1);
+    cu_ok(cuEventRecord(done, here.stream));
+    assert_int_equal(drain(&here), CUDA_SUCCESS);
+    emu.hold_device(0);
+    add(&here, here.words, 1);
+    cu_ok(cuEventRecord(event, here.stream));
+    cu_ok(cuStreamWaitEvent(there.stream, done, 0));
+    add(&there, there.words, 1);
+    assert_int_equal(drain(&there), CUDA_SUCCESS);
+    cu_ok(cuCtxPushCurrent(there.context));
+    cu_ok(cuMemcpyDtoH(&word, there.words, sizeof(word)));
+    cu_ok(cuCtxPopCurrent(NULL));
+    assert_int_equal(word, 1);
+    cu_ok(cuStreamWaitEvent(there.stream, event, 0));
+    add(&there, there.words, 1);
+    assert_int_equal((emu.fail)("cuEventQuery", 1, CUDA_ERROR_ILLEGAL_ADDRESS, GANTRY_EMU_ONCE), 0);
+    cu_is(CUDA_ERROR_ILLEGAL_ADDRESS, cuEventQuery(event));
+    emu.release_device(0);
+    assert_int_equal(drain(&there), CUDA_ERROR_ILLEGAL_ADDRESS);
+    cu_ok(cuCtxPopCurrent(NULL));
+    close_side(&here);
+    close_side(&there);
+}
+
 static void test_memory_error_stays_on_its_device(void **state)
 {
     (void)state;
@@ -224,6 +261,7 @@ int main(void)
         ET_TEST(test_kernel_that_touches_foreign_memory_ends_everything),
         ET_TEST(test_what_waits_for_a_lost_device_never_succeeds),
         ET_TEST(test_waiting_context_can_be_destroyed),
+        ET_TEST(test_what_waits_for_a_broken_context_fails),
         ET_TEST(test_memory_error_stays_on_its_device),
         ET_TEST(test_one_device_is_held_while_the_other_goes_on),
     };

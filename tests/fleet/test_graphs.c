@@ -12,9 +12,11 @@
 
 #include "fleet_kernels.kernels.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum { MOST_NODES = 32, RUNS = 3, MOST_DEVICES = 4, CELLS = 1 + 2 * RUNS * MOST_NODES };
 
@@ -374,32 +376,18 @@ static void test_failing_tasks(void **state)
 
 static struct gantry_emu_control emu;
 
-/* One call of a driver function fails, somewhere in a graph: nothing hangs, no task says that it is well that
- * comes after one that is not, and if a device is lost all of them are, with a cause that names it. */
-static void run_faulty_graph(uint32_t n, const char *function, int result)
+/* What comes out of a step in which something failed: a task that comes after one that is not well is not
+ * well, what the GPU has done it did in order, and nobody was told too early that it had.  If a device is
+ * lost all are, with a cause that names it. */
+static void check_after_a_fault(struct scene *s, uint32_t n, bool is_frozen)
 {
-    open_scene(2 + n % 2, n % 3 == 0 ? GANTRY_SUBMISSION_GRAPHS : GANTRY_SUBMISSION_STREAMS,
-               n % 4 == 0 ? GANTRY_WAIT_BLOCK : GANTRY_WAIT_HYBRID);
-    struct scene *s = &scene;
-    bool is_frozen;
-    s->may_be_lost = true;
-    assert_ok(build(s, n, &is_frozen));
-    deadline_begin("the end of a graph in which a driver call fails");
-    assert_int_equal((emu.fail)(function, 1 + n % 23, result, GANTRY_EMU_ONCE), 0);
-    gantry_status status = gantry_taskman_start(s->manager);
-    if (status == GANTRY_OK) {
-        status = gantry_taskman_stop(s->manager);
-        check_results(s, n);
+    gantry_status status = GANTRY_OK;
+    for (uint32_t e = 0; e < s->devices && status == GANTRY_OK; e++) {
+        status = gantry_context_synchronize(gantry_fleet_context(s->fleet, e));
     }
-    emu.clear_faults();
-    bool is_lost = !gantry_context_is_valid(gantry_fleet_context(s->fleet, 0));
-    for (uint32_t e = 0; e < s->devices && !is_lost; e++) {
-        assert_ok(gantry_context_synchronize(gantry_fleet_context(s->fleet, e)));
-    }
-    if (!is_lost) {
-        check_runs(s, n, 1); /* what was on its way in a context that broke is nobody's business */
-    }
-    for (uint32_t e = 1; e < s->devices; e++) {
+    bool is_lost = status != GANTRY_OK;
+    check_runs(s, n, 1);
+    for (uint32_t e = 0; e < s->devices; e++) {
         assert_int_equal(is_lost, !gantry_context_is_valid(gantry_fleet_context(s->fleet, e)));
     }
     if (is_lost) {
@@ -409,14 +397,73 @@ static void run_faulty_graph(uint32_t n, const char *function, int result)
                          GANTRY_ERR_DEVICE_LOST);
         assert_non_null(strstr(gantry_last_error(), "device "));
     }
+}
+
+/* How a graph is broken: a driver call or a kernel of one device fails. */
+struct fault {
+    const char *function; /* NULL: a kernel */
+    int result;
+    bool spreads_late; /* the other devices do not notice for a while */
+};
+
+static void break_something(const struct scene *s, uint32_t n, const struct fault *fault)
+{
+    emu.hold_spread(fault->spreads_late);
+    if (fault->function != NULL) {
+        assert_int_equal((emu.fail)(fault->function, 1 + n % 23, fault->result, GANTRY_EMU_ONCE), 0);
+    } else {
+        assert_int_equal(emu.fail_kernel_on((int)(n % s->devices), 1 + n % 7, fault->result, GANTRY_EMU_ONCE),
+                         0);
+    }
+}
+
+static void *let_it_spread(void *arg)
+{
+    (void)arg;
+    struct timespec while_asleep = {.tv_nsec = 3000000};
+    (void)nanosleep(&while_asleep, NULL);
+    emu.hold_spread(0);
+    return NULL;
+}
+
+/* Something fails in the middle of a graph: nothing hangs, and nothing says that it is well but is not. */
+static void run_faulty_graph(uint32_t n, const struct fault *fault)
+{
+    open_scene(2 + n % 2, n % 3 == 0 ? GANTRY_SUBMISSION_GRAPHS : GANTRY_SUBMISSION_STREAMS,
+               n % 4 == 0 ? GANTRY_WAIT_BLOCK : GANTRY_WAIT_HYBRID);
+    struct scene *s = &scene;
+    bool is_frozen;
+    pthread_t spreading;
+    s->may_be_lost = true;
+    assert_ok(build(s, n, &is_frozen));
+    deadline_begin("the end of a graph in which something fails");
+    break_something(s, n, fault);
+    assert_int_equal(pthread_create(&spreading, NULL, let_it_spread, NULL), 0);
+    gantry_status status = gantry_taskman_start(s->manager);
+    if (status == GANTRY_OK) {
+        status = gantry_taskman_stop(s->manager);
+        check_results(s, n);
+    }
+    assert_int_equal(pthread_join(spreading, NULL), 0);
+    emu.clear_faults();
+    check_after_a_fault(s, n, is_frozen);
     deadline_end();
     close_scene();
+}
+
+/* Is there something that fails at will?  The driver is loaded with the first context. */
+static bool finds_controls(void)
+{
+    open_scene(2, GANTRY_SUBMISSION_STREAMS, GANTRY_WAIT_HYBRID);
+    bool there = gpu_fixture_controls(&emu);
+    close_scene();
+    return there;
 }
 
 static void test_faults_anywhere(void **state)
 {
     (void)state;
-    if (!gpu_fixture_controls(&emu)) {
+    if (!finds_controls()) {
         print_message("a real driver: its calls do not fail at will\n");
         return;
     }
@@ -424,7 +471,22 @@ static void test_faults_anywhere(void **state)
                                             "cuEventCreate", "cuEventQuery",      "cuStreamCreate",
                                             "cuGraphLaunch"};
     for (uint32_t n = 0; n < graphs_wanted; n++) {
-        run_faulty_graph(n, functions[n % 7], n % 5 == 0 ? 2 : 700);
+        struct fault fault = {functions[n % 7], n % 5 == 0 ? 2 : 700, n % 11 == 0};
+        run_faulty_graph(n, &fault);
+    }
+}
+
+/* An illegal address ends all GPU work of the process, but the other devices notice later. */
+static void test_kernels_fault_anywhere(void **state)
+{
+    (void)state;
+    if (!finds_controls()) {
+        print_message("a real driver: kernels do not fault at will\n");
+        return;
+    }
+    for (uint32_t n = 0; n < graphs_wanted; n++) {
+        struct fault fault = {NULL, 700, n % 2 == 0};
+        run_faulty_graph(n, &fault);
     }
 }
 
@@ -448,6 +510,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_all_devices),
         cmocka_unit_test(test_failing_tasks),
         cmocka_unit_test(test_faults_anywhere),
+        cmocka_unit_test(test_kernels_fault_anywhere),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
