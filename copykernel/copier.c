@@ -305,13 +305,12 @@ gantry_status gy_copier_take_chunk(struct gy_copier *copier, struct gy_copy_ring
     if (copier->use == GY_COPIER_FOR_STREAM) {
         return gy_copy_ring_take(ring, bytes, out);
     }
-    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-    gantry_status status = GY_CALL(copier->context, cuThreadExchangeStreamCaptureMode(&mode));
-    if (status != GANTRY_OK) {
-        return status;
+    const struct gy_relaxed relaxed = gy_relaxed_begin(copier->context);
+    if (relaxed.status != GANTRY_OK) {
+        return relaxed.status;
     }
-    status = gy_copy_ring_take(ring, bytes, out);
-    gantry_status back = GY_CALL(copier->context, cuThreadExchangeStreamCaptureMode(&mode));
+    const gantry_status status = gy_copy_ring_take(ring, bytes, out);
+    const gantry_status back = gy_relaxed_end(copier->context, &relaxed);
     if (status == GANTRY_OK && back != GANTRY_OK) {
         gy_copy_ring_give_back(ring, *out);
         return back;

@@ -6,6 +6,7 @@
 #include "base/thread.h"
 #include "driver/driver.h"
 
+#include <assert.h>
 #include <stdatomic.h>
 
 /* The reasons for which no GPU work may be enqueued; they are one word, since every launch asks. */
@@ -89,6 +90,36 @@ static inline gantry_status gy_context_check(struct gy_context *context, CUresul
 }
 /* status = GY_CALL(context, cuStreamWaitEvent(stream, event, 0)); */
 #define GY_CALL(ctx, call) gy_context_check((ctx), (ctx)->driver->call, #call, __FILE__, __LINE__)
+
+/* The calling thread in relaxed capture mode, between gy_relaxed_begin() and gy_relaxed_end().
+ *
+ * While a thread captures a stream, which may be the application's doing, many calls that have nothing to do
+ * with that stream fail and spoil the capture: asking for events, taking memory, making executable graphs.
+ * Relaxed mode permits them.  Pairs may be nested; a pair begins and ends on one thread. */
+struct gy_relaxed {
+    gantry_status status;       /* of the beginning; GANTRY_OK: the mode is relaxed */
+    CUstreamCaptureMode before; /* what the thread goes back to */
+};
+
+/* The context is current.  A failure changes nothing on the thread. */
+static inline struct gy_relaxed gy_relaxed_begin(struct gy_context *context)
+{
+    struct gy_relaxed relaxed = {.before = CU_STREAM_CAPTURE_MODE_RELAXED};
+    relaxed.status = GY_CALL(context, cuThreadExchangeStreamCaptureMode(&relaxed.before));
+    return relaxed;
+}
+
+/* Put the mode back.  Does nothing, with GANTRY_OK, when the beginning has failed. */
+static inline gantry_status gy_relaxed_end(struct gy_context *context, const struct gy_relaxed *relaxed)
+{
+    if (relaxed->status != GANTRY_OK) {
+        return GANTRY_OK;
+    }
+    CUstreamCaptureMode mode = relaxed->before;
+    const gantry_status status = GY_CALL(context, cuThreadExchangeStreamCaptureMode(&mode));
+    assert(status != GANTRY_OK || mode == CU_STREAM_CAPTURE_MODE_RELAXED); /* pairs are nested */
+    return status;
+}
 
 /* From now on the contexts, which have no work yet, are lost together.  Each parts from the others when it is
  * closed.

@@ -184,16 +184,15 @@ static GY_COLD gantry_status try_launch(struct gy_nodes *n, struct gantry_kernel
 static GY_COLD gantry_status try_kernel(struct gy_nodes *n, struct gantry_kernel *kernel,
                                         const struct gy_launch_size *size, void *const *args)
 {
-    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-    gantry_status status = GY_CALL(n->context, cuThreadExchangeStreamCaptureMode(&mode));
-    if (status != GANTRY_OK) {
-        return status;
+    const struct gy_relaxed relaxed = gy_relaxed_begin(n->context);
+    if (relaxed.status != GANTRY_OK) {
+        return relaxed.status;
     }
-    status = kernel->layout != NULL ? GANTRY_OK : gy_kernel_find_layout(kernel);
+    gantry_status status = kernel->layout != NULL ? GANTRY_OK : gy_kernel_find_layout(kernel);
     if (status == GANTRY_OK) {
         status = try_launch(n, kernel, size, args);
     }
-    const gantry_status back = GY_CALL(n->context, cuThreadExchangeStreamCaptureMode(&mode));
+    const gantry_status back = gy_relaxed_end(n->context, &relaxed);
     status = status == GANTRY_OK ? back : status;
     if (status == GANTRY_OK) {
         gy_kernel_note_taken(kernel, size);

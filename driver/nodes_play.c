@@ -19,13 +19,12 @@ static gantry_status make_and_launch(struct gy_context *context, CUgraph graph, 
  * graph. */
 static gantry_status launch_child(struct gy_context *context, CUgraph graph, CUstream stream)
 {
-    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-    gantry_status status = GY_CALL(context, cuThreadExchangeStreamCaptureMode(&mode));
-    if (status != GANTRY_OK) {
-        return status;
+    const struct gy_relaxed relaxed = gy_relaxed_begin(context);
+    if (relaxed.status != GANTRY_OK) {
+        return relaxed.status;
     }
-    status = make_and_launch(context, graph, stream);
-    const gantry_status back = GY_CALL(context, cuThreadExchangeStreamCaptureMode(&mode));
+    const gantry_status status = make_and_launch(context, graph, stream);
+    const gantry_status back = gy_relaxed_end(context, &relaxed);
     return status == GANTRY_OK ? back : status;
 }
 

@@ -37,18 +37,16 @@ static gantry_status check(struct gy_context *context, CUresult result, const ch
 
 gantry_status gy_visit_begin(struct gy_context *context, struct gy_visit *visit)
 {
-    *visit = (struct gy_visit){.mode = CU_STREAM_CAPTURE_MODE_RELAXED};
+    *visit = (struct gy_visit){.pushed = false};
     gantry_status status = gy_context_push(context);
     visit->pushed = status == GANTRY_OK;
-    visit->relaxed = GY_CALL(context, cuThreadExchangeStreamCaptureMode(&visit->mode)) == GANTRY_OK;
+    visit->relaxed = gy_relaxed_begin(context); /* a failure is in the context */
     return status;
 }
 
 void gy_visit_end(struct gy_context *context, struct gy_visit *visit)
 {
-    if (visit->relaxed) {
-        (void)GY_CALL(context, cuThreadExchangeStreamCaptureMode(&visit->mode));
-    }
+    (void)gy_relaxed_end(context, &visit->relaxed);
     if (visit->pushed) {
         (void)gy_context_pop(context);
     }

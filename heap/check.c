@@ -75,13 +75,10 @@ static bool copy_device(struct gy_check *check, uintptr_t device, unsigned char 
     }
     /* The copy is refused when the block's pages are gone, or in the middle of a capture: then there is no
      * check. */
-    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-    bool relaxed = context->driver->cuThreadExchangeStreamCaptureMode(&mode) == CUDA_SUCCESS;
+    const struct gy_relaxed relaxed = gy_relaxed_begin(context);
     CUresult result = to_device ? context->driver->cuMemcpyHtoD((CUdeviceptr)device, host, bytes)
                                 : context->driver->cuMemcpyDtoH(host, (CUdeviceptr)device, bytes);
-    if (relaxed) {
-        (void)context->driver->cuThreadExchangeStreamCaptureMode(&mode);
-    }
+    (void)gy_relaxed_end(context, &relaxed); /* a failure is in the context */
     (void)gy_context_pop(context);
     return result == CUDA_SUCCESS;
 }

@@ -23,19 +23,17 @@
 
 /* Ask for the number of a stream that is not under capture, since asking would break a capture; other streams
  * may be under capture. */
-static CUresult ask_id(const struct gy_driver *driver, CUstream handle, uint64_t *out)
+static CUresult ask_id(struct gy_context *context, CUstream handle, uint64_t *out)
 {
+    const struct gy_driver *driver = context->driver;
     unsigned long long id = (uintptr_t)handle;
     CUresult result = CUDA_SUCCESS;
     if ((uintptr_t)handle <= 1) {
         id = LEGACY_ID;
     } else if (driver->cuStreamGetId != NULL) {
-        CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-        bool relaxed = driver->cuThreadExchangeStreamCaptureMode(&mode) == CUDA_SUCCESS;
+        const struct gy_relaxed relaxed = gy_relaxed_begin(context);
         result = driver->cuStreamGetId(handle, &id);
-        if (relaxed) {
-            (void)driver->cuThreadExchangeStreamCaptureMode(&mode);
-        }
+        (void)gy_relaxed_end(context, &relaxed); /* a failure is in the context */
     }
     *out = id;
     return result;
@@ -56,7 +54,7 @@ static gantry_status ask_name(struct gy_context *context, CUstream handle, const
     bool may_mark = result == CUDA_SUCCESS && capturing == CU_STREAM_CAPTURE_STATUS_NONE;
     if (may_mark || result == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT) {
         out->may_mark = may_mark;
-        result = ask_id(driver, handle, &out->id);
+        result = ask_id(context, handle, &out->id);
     }
     if (result == CUDA_SUCCESS) {
         return GANTRY_OK;

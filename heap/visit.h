@@ -8,8 +8,7 @@
 /* What gy_visit_begin() has changed on this thread. */
 struct gy_visit {
     bool pushed;
-    bool relaxed;
-    CUstreamCaptureMode mode; /* with a relaxed mode: the mode before */
+    struct gy_relaxed relaxed;
 };
 
 /* gy_visit_end() follows in any case.  If the capture mode cannot be changed, a call may be refused, and

@@ -86,13 +86,11 @@ static void follow_generation(struct gy_kept_set *set)
  * question must not spoil. */
 static bool is_in_flight(const struct gy_kept_set *set, const struct gy_kept *kept)
 {
-    const struct gy_driver *driver = set->context->driver;
-    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-    const bool relaxed = driver->cuThreadExchangeStreamCaptureMode(&mode) == CUDA_SUCCESS;
-    const CUresult result = relaxed ? driver->cuEventQuery(kept->done) : CUDA_ERROR_NOT_READY;
-    if (relaxed) {
-        (void)driver->cuThreadExchangeStreamCaptureMode(&mode);
-    }
+    struct gy_context *context = set->context;
+    const struct gy_relaxed relaxed = gy_relaxed_begin(context);
+    const CUresult result =
+        relaxed.status == GANTRY_OK ? context->driver->cuEventQuery(kept->done) : CUDA_ERROR_NOT_READY;
+    (void)gy_relaxed_end(context, &relaxed); /* a failure is in the context */
     return result != CUDA_SUCCESS;
 }
 
