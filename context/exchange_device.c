@@ -149,12 +149,14 @@ gantry_status gy_exchange_device_open(gantry_exchange *e, struct gy_context *cud
         return status;
     }
     struct gy_exchange_device device = {.cuda = cuda};
-    status = open_current(&device, options);
+    const struct gy_relaxed relaxed = gy_relaxed_begin(cuda);
+    status = relaxed.status == GANTRY_OK ? open_current(&device, options) : relaxed.status;
     if (status != GANTRY_OK) {
         struct gy_error why = *gy_error_last();
         close_current(&device);
         (void)gy_error_adopt(&why);
     }
+    (void)gy_relaxed_end(cuda, &relaxed);
     (void)gy_context_pop(cuda);
     if (status == GANTRY_OK) {
         close(options->wait_fd);
@@ -173,7 +175,9 @@ void gy_exchange_device_close(gantry_exchange *e) GY_REQUIRES(e->lock)
         return;
     }
     bool pushed = gy_context_push(cuda) == GANTRY_OK;
+    const struct gy_relaxed relaxed = gy_relaxed_begin(cuda);
     close_current(&e->device);
+    (void)gy_relaxed_end(cuda, &relaxed);
     if (pushed) {
         (void)gy_context_pop(cuda);
     }
@@ -259,15 +263,19 @@ gantry_status gy_exchange_device_look(gantry_exchange *e, uint64_t since, uint64
     if (see_mark(e, since + spin, now + timeout_ns)) {
         return GANTRY_OK;
     }
-    /* A device that is lost writes no mark. */
+    /* A device that is lost writes no mark.  The application may be capturing on a thread of its own, which
+     * such a question must not spoil. */
     gantry_status status = gy_context_enter(cuda);
     if (status != GANTRY_OK) {
         return status;
     }
-    CUresult result = cuda->driver->cuStreamQuery(d->waits);
+    const struct gy_relaxed relaxed = gy_relaxed_begin(cuda);
+    status = relaxed.status;
+    CUresult result = status == GANTRY_OK ? cuda->driver->cuStreamQuery(d->waits) : CUDA_ERROR_NOT_READY;
     if (result != CUDA_ERROR_NOT_READY) {
         status = gy_context_check(cuda, result, "cuStreamQuery", __FILE__, __LINE__);
     }
+    (void)gy_relaxed_end(cuda, &relaxed);
     (void)gy_context_pop(cuda);
     return status != GANTRY_OK ? status : is_over(d) ? GANTRY_OK : GANTRY_ERR_TIMED_OUT;
 }

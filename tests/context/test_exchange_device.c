@@ -7,6 +7,7 @@
 #include "tests/support/timeline_shell.h"
 
 #include "base/clock.h"
+#include "context/context.h"
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -349,6 +350,32 @@ static void test_cancelling_ends_a_wait(void **state)
     close_scene(&s);
 }
 
+/* The exchange's thread asks every 5 ms whether the device is lost: a capture in global mode, on whatever
+ * thread, is not spoilt by that, and the step goes on. */
+static void test_a_capture_of_the_application_is_left_alone(void **state)
+{
+    (void)state;
+    struct scene s;
+    start_waiting(&s, 20000 * MS);
+    struct gy_context *cuda = s.gpu.context->cuda;
+    CUstream stream;
+    CUgraph graph = NULL;
+    assert_ok(gy_context_enter(cuda));
+    assert_int_equal(cuda->driver->cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+    assert_int_equal(cuda->driver->cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL), CUDA_SUCCESS);
+    usleep(40000);
+    assert_int_equal(cuda->driver->cuStreamEndCapture(stream, &graph), CUDA_SUCCESS);
+    assert_int_equal(cuda->driver->cuGraphDestroy(graph), CUDA_SUCCESS);
+    assert_int_equal(cuda->driver->cuStreamDestroy(stream), CUDA_SUCCESS);
+    assert_ok(gy_context_pop(cuda));
+    assert_false(gantry_exchange_is_lost(s.exchange));
+    draw(&s, 1);
+    assert_ok(gantry_taskman_stop(s.gpu.manager));
+    assert_ok(gantry_context_synchronize(s.gpu.context));
+    assert_int_equal(gy_timeline_file_read(s.filtered), 1);
+    close_scene(&s);
+}
+
 static void test_destroying_it_ends_a_wait(void **state)
 {
     (void)state;
@@ -545,6 +572,7 @@ int main(void)
         cmocka_unit_test(test_a_renderer_that_does_not_come_fails_the_step),
         cmocka_unit_test(test_a_renderer_that_is_killed_fails_the_step),
         cmocka_unit_test(test_cancelling_ends_a_wait),
+        cmocka_unit_test(test_a_capture_of_the_application_is_left_alone),
         cmocka_unit_test(test_destroying_it_ends_a_wait),
         cmocka_unit_test(test_it_may_outlive_its_context),
         cmocka_unit_test(test_destroying_the_context_ends_a_wait),
