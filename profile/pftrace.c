@@ -31,9 +31,11 @@
 #define NAME_SLOTS (NAMES * 2) /* a power of two */
 
 static const char *const category_names[GY_PFTRACE_CATEGORIES] = {
-    [GY_SPAN_TASK] = "task",     [GY_SPAN_PHASE] = "phase", [GY_SPAN_LAUNCH] = "launch",
-    [GY_SPAN_BATCH] = "batch",   [GY_SPAN_WAIT] = "wait",   [GY_SPAN_SUBMIT] = "submit",
-    [GY_SPAN_MEMORY] = "memory", [GY_PFTRACE_GPU] = "gpu",  [GY_PFTRACE_KERNEL] = "kernel",
+    [GY_SPAN_TASK] = "task",     [GY_SPAN_PHASE] = "phase",
+    [GY_SPAN_LAUNCH] = "launch", [GY_SPAN_BATCH] = "batch",
+    [GY_SPAN_WAIT] = "wait",     [GY_SPAN_SUBMIT] = "submit",
+    [GY_SPAN_MEMORY] = "memory", [GY_SPAN_APPLICATION] = "application",
+    [GY_PFTRACE_GPU] = "gpu",    [GY_PFTRACE_KERNEL] = "kernel",
     [GY_PFTRACE_CTAS] = "ctas",
 };
 

@@ -8,7 +8,7 @@
 #include "base/status.h"
 #include "profile/outlet.h"
 
-#define GY_PFTRACE_GPU (GY_SPAN_MEMORY + 1) /* the category behind those of enum gy_span_category */
+#define GY_PFTRACE_GPU (GY_SPAN_APPLICATION + 1) /* the category behind those of enum gy_span_category */
 #define GY_PFTRACE_KERNEL (GY_PFTRACE_GPU + 1)
 #define GY_PFTRACE_CTAS (GY_PFTRACE_GPU + 2) /* a buffer of block records, with the facts on its clock */
 #define GY_PFTRACE_CATEGORIES (GY_PFTRACE_GPU + 3)

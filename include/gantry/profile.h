@@ -90,6 +90,26 @@ GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_profile_register_kernels(const
                                                                            uint32_t count,
                                                                            uint32_t *out_first);
 
+/** The time on the axis of recordings, in nanoseconds of CLOCK_MONOTONIC; 0 while nothing is recorded, which
+ *  costs one load.  Any thread. */
+GANTRY_API uint64_t gantry_profile_now(void);
+
+/** A slice from the application, on the track of the calling thread, in the category "application": what a
+ *  renderer submits or presents, for instance.
+ *
+ *      uint64_t begin = gantry_profile_now();
+ *      vkQueuePresentKHR(queue, &info);
+ *      gantry_profile_span("present", begin, gantry_profile_now(), frame);
+ *
+ *  `begin_ns` and `end_ns` are times of gantry_profile_now(), or any other times of CLOCK_MONOTONIC (a
+ *  renderer's time stamps, calibrated).  Where one of them is 0, or nothing is recorded, nothing happens.
+ *  `name` is copied, at most 51 characters of it; `id` is shown as the slice's argument of that name.  Any
+ *  thread; this does not block.
+ *  @retval GANTRY_OK
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  name NULL, or an end before the begin */
+GANTRY_API gantry_status gantry_profile_span(const char *name, uint64_t begin_ns, uint64_t end_ns,
+                                             uint64_t id);
+
 /** Inside a launch callback: where the blocks of the kernel that is launched next leave their records, to be
  *  passed to it as the `profile` of profile_kernel.h; its grid has `grid` blocks.  Good for one launch, on
  *  the task's stream.

@@ -210,18 +210,26 @@ static void close_slot(struct slot *s)
     free(s->want);
 }
 
+/* Vulkan draws the frame; in a recording this is a slice. */
+static bool draw(struct slot *s)
+{
+    uint64_t begin = gantry_profile_now();
+    bool good = vulkan_good(renderer_draw(&s->vulkan, s->number, s->value));
+    (void)gantry_profile_span("Vulkan draws", begin, gantry_profile_now(), s->number);
+    return good;
+}
+
 static bool begin_frame(struct slot *s, uint32_t number)
 {
     s->number = number;
     s->value++;
     bool vulkan_first = !s->settings->gantry_first;
-    if ((vulkan_first && !vulkan_good(renderer_draw(&s->vulkan, number, s->value))) ||
-        !gantry_good(gantry_exchange_next(s->exchange, s->value, s->value)) ||
+    if ((vulkan_first && !draw(s)) || !gantry_good(gantry_exchange_next(s->exchange, s->value, s->value)) ||
         !gantry_good(gantry_taskman_start(s->manager))) {
         return false;
     }
     s->is_busy = true;
-    if (!vulkan_first && !vulkan_good(renderer_draw(&s->vulkan, number, s->value))) {
+    if (!vulkan_first && !draw(s)) {
         return false;
     }
     return vulkan_good(renderer_read(&s->vulkan, s->value, !s->settings->without_waits));

@@ -211,6 +211,9 @@ static void profile_rows(void)
     BAD("no kernel", gantry_profile_register_kernels(names, 0, &first));
     BAD("a name is NULL", gantry_profile_register_kernels(names, 1, &first));
     BAD("`out_first` NULL", gantry_profile_register_kernels(names, 1, NULL));
+    BAD_NOTHING(gantry_profile_now);
+    BAD("`name` NULL", gantry_profile_span(NULL, 1, 2, 0));
+    BAD("an end before the begin", gantry_profile_span("frame", 2, 1, 0));
 }
 
 /* What belongs to another context. */

@@ -294,6 +294,35 @@ static void test_gpu_slices_are_events_of_queues(void **state)
     assert_true(s->id == UINT64_MAX && s->track == k->track);
 }
 
+/* What the application gives: a slice with its times and its number, on its thread's track. */
+static void test_slices_of_the_application_are_in_the_file(void **state)
+{
+    (void)state;
+    assert_int_equal(gantry_profile_now(), 0);
+    assert_ok(gantry_profile_span("before", 10, 20, 1)); /* nothing is recorded */
+    gantry_profile *profile = started();
+    uint64_t begin = gantry_profile_now(), end;
+    do {
+        end = gantry_profile_now();
+    } while (end == begin);
+    assert_true(begin != 0);
+    assert_ok(gantry_profile_span("present", 500, 900, UINT64_MAX)); /* a time stamp of the renderer's */
+    assert_ok(gantry_profile_span("vkQueueSubmit", begin, end, 7));
+    assert_ok(gantry_profile_span("begun while off", 0, end, 2));
+    assert_ok(gantry_profile_span("ended while off", begin, 0, 3));
+    assert_int_equal(gantry_profile_span("turned", 30, 20, 4), GANTRY_ERR_INVALID_ARGUMENT);
+    assert_int_equal(gantry_profile_span(NULL, 10, 20, 5), GANTRY_ERR_INVALID_ARGUMENT);
+    loaded(profile, 2);
+    const struct read_slice *submit = slice("vkQueueSubmit", begin, end),
+                            *present = slice("present", 500, 900);
+    assert_non_null(submit);
+    assert_string_equal(submit->category, "application");
+    assert_string_equal(submit->track->name, here);
+    assert_int_equal(submit->id, 7);
+    assert_non_null(present);
+    assert_true(present->id == UINT64_MAX && present->track == submit->track);
+}
+
 static void test_names_of_queues_outlive_the_table(void **state)
 {
     (void)state;
@@ -364,6 +393,7 @@ int main(void)
         cmocka_unit_test_teardown(test_odd_names_are_kept_or_cut_cleanly, unload),
         cmocka_unit_test_teardown(test_each_thread_has_its_track, unload),
         cmocka_unit_test_teardown(test_gpu_slices_are_events_of_queues, unload),
+        cmocka_unit_test_teardown(test_slices_of_the_application_are_in_the_file, unload),
         cmocka_unit_test_teardown(test_names_of_queues_outlive_the_table, unload),
         cmocka_unit_test_teardown(test_arrows_join_what_has_a_number_in_common, unload),
     };
