@@ -179,8 +179,9 @@ static struct found find(struct gy_kept_set *set, const struct gy_nodes *nodes)
     found.kept = find_alike(set, nodes, false, &alike);
     found.is_enough = copies >= GY_KEPT_COPIES || alike >= GY_KEPT_ALIKE;
     const bool comes_again = count_latest(set->latest_names, &set->next_names, found.names) >= OFTEN;
-    if (found.kept != NULL && comes_again && !found.is_enough) {
+    if (found.kept != NULL && comes_again && !found.is_enough && set->patches_due == 0) {
         found.kept = NULL;
+        set->patches_due = (uint64_t)GY_KEPT_PATCHES * nodes->count;
     }
     found.is_known = copies != 0 || comes_again;
     return found;
@@ -302,6 +303,7 @@ static bool patch(struct gy_kept_set *set, const struct found *found, struct gy_
     kept->names = found->names != 0 ? found->names : kept->names;
     count(&set->hits, 1);
     count(&set->nodes_hit, nodes->count);
+    set->patches_due -= nodes->count < set->patches_due ? nodes->count : set->patches_due;
     count(&set->nodes_set, changed);
     return true;
 }

@@ -13,9 +13,10 @@
  * that are not kept: see graphs.h.
  *
  * Which one a batch gets: one of the same calls in the same order; else one of the same calls in another
- * order, if their edges are the same; else one that is merely alike, as long as it is not known that the
- * batch comes again.  When there is none, a batch whose first 16, 32, 64, ... nodes are a beginning that was
- * seen before is cut there: batches that are cut by chance have beginnings in common, but not their ends.
+ * order, if their edges are the same; else one that is merely alike.  A batch that comes again gets one of
+ * its own instead, but whether it does is a guess: so at most one node in GY_KEPT_PATCHES is spent on such.
+ * When there is none, a batch whose first 16, 32, 64, ... nodes are a beginning that was seen before is cut
+ * there: batches that are cut by chance have beginnings in common, but not their ends.
  *
  * What can be set is written for one set of modules: unloading one drops all that is kept.  Everything
  * belongs to the dispatcher's thread (GD), except what is marked. */
@@ -27,6 +28,7 @@
 #define GY_KEPT_MOST 64u
 #define GY_KEPT_COPIES 4u
 #define GY_KEPT_ALIKE 8u     /* executables that are alike, of different tasks */
+#define GY_KEPT_PATCHES 16u  /* so many nodes are patched for each node of one of its own */
 #define GY_KEPT_NODES 65536u /* the most nodes of all of them */
 #define GY_KEPT_REFUSALS 16u /* so many patches more were refused than taken: it is not tried any more */
 #define GY_KEPT_STRANGERS 8u /* after so many batches that nothing was like, others are cut */
@@ -53,7 +55,8 @@ struct gy_kept_set {
     uint32_t next_latest, next_names;
     uint64_t beginnings[GY_KEPT_SEEN]; /* shapes with which batches have begun, by their lower bits */
     uint64_t strangers;                /* batches that nothing was like */
-    uint64_t refusals;                 /* patches that the driver has refused */
+    uint64_t patches_due; /* nodes to be patched before another batch that comes again gets one of its own */
+    uint64_t refusals;    /* patches that the driver has refused */
     CUgraphExec refused[GY_KEPT_MOST]; /* the driver would not destroy them: it is asked again at the end */
     uint32_t refused_count;
     _Atomic(uint64_t) made;       /* atomic: executable graphs, in all */
