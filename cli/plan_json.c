@@ -9,7 +9,9 @@
 
 #ifdef GANTRY_HAVE_CJSON
 
-#include <cjson/cJSON.h>
+#include "cli/json_file.h"
+
+#define MOST_BYTES ((size_t)64 << 10)
 
 enum kind { TEXT, NUMBER, SWITCH, CHOICE };
 
@@ -188,79 +190,11 @@ static bool read_document(const char *path, const cJSON *document, struct cli_pl
     return true;
 }
 
-static char *read_file(const char *path, size_t *bytes)
-{
-    errno = 0;
-    FILE *file = fopen(path, "rb");
-    char *text = calloc(1, 1 << 16);
-    bool read =
-        file != NULL && text != NULL && (*bytes = fread(text, 1, (1 << 16) - 1, file)) > 0 && feof(file);
-    if (!read) {
-        cli_error("%s: %s", path, errno != 0 ? strerror(errno) : "empty, or longer than 64 KiB");
-    }
-    if (file != NULL) {
-        fclose(file);
-    }
-    if (!read) {
-        free(text);
-        return NULL;
-    }
-    return text;
-}
-
-/* `at`: the place in the text. */
-static bool refuse_text(const char *path, const char *text, const char *at, const char *why)
-{
-    int line = 1;
-    for (const char *c = text; c < at; c++) {
-        line += *c == '\n';
-    }
-    char shown[20 * 4 + 1] = ""; /* of 20 columns; a character has four bytes at most */
-    FILE *buffer = fmemopen(shown, sizeof(shown), "w");
-    if (buffer != NULL) {
-        size_t rest = strcspn(at, "\r\n");
-        cli_print_text(buffer, at, 0, rest < 20 ? (unsigned)rest : 20);
-        fclose(buffer);
-    }
-    cli_error("%s:%d: %s \"%s\"", path, line, why, shown);
-    return false;
-}
-
-/* The text must be one object, with nothing behind it. */
-static bool check_text(const char *path, const char *text, size_t bytes, const char *end,
-                       const cJSON *document)
-{
-    if (document == NULL) {
-        return refuse_text(path, text, end, "no JSON object: a mistake before");
-    }
-    if (!cJSON_IsObject(document)) {
-        cli_error("%s: no JSON object, but another value", path);
-        return false;
-    }
-    end += strspn(end, " \t\r\n");
-    if (*end != '\0') {
-        return refuse_text(path, text, end, "text after the object:");
-    }
-    if (end != text + bytes) {
-        cli_error("%s: a byte of value 0 after the object", path);
-        return false;
-    }
-    return true;
-}
-
 bool cli_plan_read(const char *path, struct cli_plan *out)
 {
     memset(out, 0, sizeof(*out));
-    size_t bytes;
-    char *text = read_file(path, &bytes);
-    if (text == NULL) {
-        return false;
-    }
-    const char *end = text;
-    cJSON *document = cJSON_ParseWithOpts(text, &end, false);
-    bool good = check_text(path, text, bytes, end, document) && read_document(path, document, out);
-    free(text);
-    if (!good) {
+    cJSON *document = cli_json_read(path, MOST_BYTES, NULL);
+    if (document == NULL || !read_document(path, document, out)) {
         cJSON_Delete(document);
         return false;
     }

@@ -1,4 +1,6 @@
-/* `gantry report trace`: what a recording says about a run, and the recording itself in other formats. */
+/* `gantry report trace`: what a recording says about a run, and the recording itself in other formats; and
+ * `gantry report heap`: what a heap held. */
+#include "cli/heap_report.h"
 #include "cli/report_export.h"
 #include "cli/report_page.h"
 #include "cli/report_print.h"
@@ -21,6 +23,7 @@ static const char *const format_names[] = {
     [FORMAT_TEXT] = "text", [FORMAT_CHROME] = "json", [FORMAT_HTML] = "html", NULL};
 
 struct arguments {
+    bool is_heap; /* `report heap`, of which only file, format and output count */
     bool json, waterfall;
     int format;                                 /* enum format */
     const char *file, *second, *other, *output; /* second: beside the first, on a page */
@@ -142,6 +145,9 @@ static bool export_html(const char *first, const char *second, FILE *file)
 
 static int report_on(const struct arguments *arguments)
 {
+    if (arguments->is_heap) {
+        return cli_heap_report(arguments->file, arguments->format == FORMAT_HTML) ? 0 : 1;
+    }
     if (arguments->format != FORMAT_TEXT) {
         bool good = arguments->format == FORMAT_CHROME
                         ? export_chrome(arguments->file, stdout)
@@ -168,6 +174,23 @@ static int report_on(const struct arguments *arguments)
     return status;
 }
 
+/* "heap FILE" and its options: -1 when they are in order, else the exit status. */
+static int check_heap(int count, char *const *words, struct arguments *arguments)
+{
+    if (count != 2) {
+        return cli_usage_error("report: say 'gantry report heap FILE'");
+    }
+    if (arguments->json || arguments->waterfall || arguments->other != NULL) {
+        return cli_usage_error("report: heap takes neither --json nor --waterfall nor --diff");
+    }
+    if (arguments->format == FORMAT_CHROME) {
+        return cli_usage_error("report: a heap is JSON already; --format is text or html");
+    }
+    arguments->is_heap = true;
+    arguments->file = words[1];
+    return -1;
+}
+
 /* -1 when the arguments are in order, else the exit status. */
 static int parse(int argc, char **argv, struct arguments *arguments)
 {
@@ -181,6 +204,9 @@ static int parse(int argc, char **argv, struct arguments *arguments)
     int status = cli_read_options(argc, argv, table, 3);
     if (status >= 0) {
         return status;
+    }
+    if (optind < argc && strcmp(argv[optind], "heap") == 0) {
+        return check_heap(argc - optind, argv + optind, arguments);
     }
     if (optind < argc && strcmp(argv[optind], "trace") != 0) {
         bool is_file = access(argv[optind], F_OK) == 0;
@@ -240,9 +266,9 @@ static int report_main(int argc, char **argv)
 
 const struct cli_command cli_report = {
     .name = "report",
-    .arguments =
-        "trace FILE [SECOND] [--json] [--waterfall | --diff BEFORE] [--format text|json|html] [-o OUTPUT]",
-    .summary = "say what a recording shows, or convert it",
+    .arguments = "trace|heap FILE [SECOND] [--json] [--waterfall | --diff BEFORE] [--format text|json|html] "
+                 "[-o OUTPUT]",
+    .summary = "say what a recording or a heap shows, or convert it",
     .help =
         "Reads a .pftrace file that Gantry recorded and prints how busy the GPU was and what kept it idle, "
         "then the\n"
@@ -255,6 +281,11 @@ const struct cli_command cli_report = {
         "  --format json     write the recording in Chrome's JSON format\n"
         "  --format html     write it as a page that needs nothing but a browser; with SECOND both, side by "
         "side\n"
-        "  -o, --output F    where to; standard output without it\n",
+        "  -o, --output F    where to; standard output without it\n"
+        "\n"
+        "report heap reads what gantry_heap_write_json() wrote, or the library when memory ran out\n"
+        "(GANTRY_HEAP_SNAPSHOT=FILE): sums, a line of letters per slab, and who asked for what; --format "
+        "html "
+        "draws it.\n",
     .main = report_main,
 };

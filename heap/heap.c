@@ -375,6 +375,7 @@ __attribute__((noinline, cold)) static gantry_status alloc_at_last(gantry_heap *
         status = again ? attempt(heap, request, out) : status;
     }
     if (gy_is_exhausted(status)) {
+        gy_heap_note_exhausted(heap);
         status = gy_heap_fail_exhausted(heap, kind, request->bytes, status);
         if (kind != GANTRY_MEMORY_HOST) {
             gy_context_note_out_of_memory(heap->context, gy_error_last());

@@ -26,6 +26,7 @@ struct gantry_heap {
                     gantry_memory_kind kind); /* guarded by pending_lock, see gy_heap_set_pending() */
     void *pending_user;                       /* guarded by pending_lock */
     unsigned pending_calls;                   /* guarded by pending_lock; calls that are running now */
+    atomic_bool has_snapshot;                 /* atomic; gy_heap_note_exhausted() has written one */
 };
 
 /* Checked arguments of an allocation. */
@@ -50,6 +51,10 @@ gantry_status gy_heap_fail_not_found(gantry_heap *heap, const char *call, const 
 gantry_status gy_heap_fail_exhausted(gantry_heap *heap, gantry_memory_kind kind, size_t bytes,
                                      gantry_status status);
 
+/* Memory ran out: write the heap into the file that $GANTRY_HEAP_SNAPSHOT names, the first time.  The caller
+ * holds no lock. */
+void gy_heap_note_exhausted(gantry_heap *heap);
+
 /* Round a setting to whole granules, or to the whole slab. */
 static inline void gy_heap_round_unit(size_t *unit)
 {
@@ -66,5 +71,7 @@ static inline bool gy_is_exhausted(gantry_status status)
 /* The entries of gantry_heap_get_tag_stats(), in which places that read the same are one entry; the caller
  * frees them with gy_free().  NULL with `out_count` 0: out of host memory. */
 gantry_heap_tag_stats *gy_heap_tags(gantry_heap *heap, gantry_memory_kind kind, size_t *out_count);
+/* Compares two of them by tag, file and line, for qsort() and bsearch(). */
+int gy_heap_by_place(const void *a, const void *b);
 
 #endif

@@ -11,7 +11,7 @@
 
 /* ---- tags ---- */
 
-static int by_place(const void *a, const void *b)
+int gy_heap_by_place(const void *a, const void *b)
 {
     const gantry_heap_tag_stats *left = a;
     const gantry_heap_tag_stats *right = b;
@@ -32,7 +32,7 @@ static int by_use(const void *a, const void *b)
     if (left->peak_bytes != right->peak_bytes) {
         return left->peak_bytes < right->peak_bytes ? 1 : -1;
     }
-    return by_place(a, b);
+    return gy_heap_by_place(a, b);
 }
 
 /* Join neighbours that read the same; returns how many are left. */
@@ -40,7 +40,7 @@ static size_t join_same(gantry_heap_tag_stats *stats, size_t count)
 {
     size_t kept = 0;
     for (size_t i = 0; i < count; i++) {
-        if (kept > 0 && by_place(&stats[kept - 1], &stats[i]) == 0) {
+        if (kept > 0 && gy_heap_by_place(&stats[kept - 1], &stats[i]) == 0) {
             stats[kept - 1].used_bytes += stats[i].used_bytes;
             stats[kept - 1].peak_bytes += stats[i].peak_bytes;
             stats[kept - 1].block_count += stats[i].block_count;
@@ -71,7 +71,7 @@ gantry_heap_tag_stats *gy_heap_tags(gantry_heap *heap, gantry_memory_kind kind, 
         count += one->peak_bytes != 0 ? 1 : 0;
     }
     gy_free(site);
-    qsort(stats, count, sizeof(*stats), by_place);
+    qsort(stats, count, sizeof(*stats), gy_heap_by_place);
     count = join_same(stats, count);
     qsort(stats, count, sizeof(*stats), by_use);
     *out_count = count;

@@ -336,6 +336,14 @@ uint64_t gantry_torch_stat(int device, int what)
     return (unsigned)what < sizeof(values) / sizeof(values[0]) ? values[what] : 0;
 }
 
+int gantry_torch_snapshot(int device, const char *path)
+{
+    gantry_heap *heap = heap_of(device, false);
+    FILE *out = heap != NULL && path != NULL ? fopen(path, "we") : NULL;
+    const bool good = out != NULL && gantry_heap_write_json(heap, true, out) == GANTRY_OK;
+    return out != NULL && fclose(out) == 0 && good ? 0 : -1;
+}
+
 void gantry_torch_reset_peaks(int device)
 {
     gantry_heap *heap = heap_of(device, false);

@@ -30,5 +30,8 @@ GANTRY_TORCH_API void gantry_torch_release_pool(int device, uint64_t first, uint
  * 5: freed and waiting for a stream or with a graph. */
 GANTRY_TORCH_API uint64_t gantry_torch_stat(int device, int what);
 GANTRY_TORCH_API void gantry_torch_reset_peaks(int device);
+/* Write what a device's heap holds into a file, as gantry_heap_write_json() does with blocks: `gantry report
+ * heap` draws it.  0; -1 when the device has no heap yet or the file cannot be written. */
+GANTRY_TORCH_API int gantry_torch_snapshot(int device, const char *path);
 
 #endif

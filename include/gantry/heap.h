@@ -253,7 +253,6 @@ GANTRY_API gantry_status gantry_heap_trim(gantry_heap *heap, gantry_memory_kind 
 /* ---- statistics ---------------------------------------------------------------------------- */
 
 /** Why an allocation took long. */
-/** Why an allocation took long. */
 typedef enum gantry_heap_stall {
     GANTRY_HEAP_STALL_MAPPING = 0, /* it took memory from the driver itself */
     GANTRY_HEAP_STALL_OTHER = 1,   /* it waited for another thread that did */
@@ -337,6 +336,19 @@ GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_heap_find_block(gantry_heap *h
  *  @retval GANTRY_ERR_IO                  `out` could not be written */
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_heap_dump(gantry_heap *heap, gantry_memory_kind kind,
                                                             FILE *out);
+
+/** Write all kinds of a heap as one JSON object: what gantry_heap_get_stats() and gantry_heap_get_tag_stats()
+ *  tell and, with `with_blocks`, where each slab, range and live block lies and which tag asked for it.
+ *  `gantry report heap FILE` draws it; docs/guides/heap.md names the members.  Bytes of tags and file names
+ *  are written as they are: they should be UTF-8.  Each kind is copied at one moment but for blocks, counts
+ *  and ranges, which are copied one after the other: what other threads do meanwhile may be in one of them
+ *  only.  Takes host memory of some 40 bytes per block.
+ *  @retval GANTRY_OK
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT    NULL
+ *  @retval GANTRY_ERR_OUT_OF_HOST_MEMORY  for the copy; what was written is not whole
+ *  @retval GANTRY_ERR_IO                  `out` could not be written */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_heap_write_json(gantry_heap *heap, bool with_blocks,
+                                                                  FILE *out);
 
 /* ---- large releases ------------------------------------------------------------------------ */
 

@@ -182,6 +182,7 @@ static void heap_rows(void)
     BAD(GONE, gantry_heap_get_stats(heap, kind, &stats));
     BAD(GONE, gantry_heap_get_tag_stats(heap, kind, NULL, 0, &count));
     BAD(GONE, gantry_heap_dump(heap, kind, stdout));
+    BAD(GONE, gantry_heap_write_json(heap, true, stdout));
     BAD(GONE, gantry_heap_reclaim(heap, release, NULL, 0));
     BAD(GONE, gantry_heap_reclaim_kind(heap, GANTRY_MEMORY_HOST, release, NULL, 0));
     BAD(GONE, gantry_heap_reclaim_wait(heap));

@@ -164,6 +164,8 @@ static void heap_stats_rows(gantry_heap *heap)
     BAD("`heap` NULL", gantry_heap_dump(NULL, pinned, stdout));
     BAD("unknown kind", gantry_heap_dump(heap, unknown, stdout));
     BAD("`out` NULL", gantry_heap_dump(heap, pinned, NULL));
+    BAD("`heap` NULL", gantry_heap_write_json(NULL, true, stdout));
+    BAD("`out` NULL", gantry_heap_write_json(heap, true, NULL));
     BAD("`heap` NULL", gantry_heap_reclaim(NULL, release_nothing, NULL, 0));
     BAD("`release` NULL", gantry_heap_reclaim(heap, NULL, NULL, 0));
     BAD("`heap` NULL", gantry_heap_reclaim_kind(NULL, GANTRY_MEMORY_HOST, release_nothing, NULL, 0));

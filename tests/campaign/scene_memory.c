@@ -38,7 +38,8 @@ static bool ask(gantry_heap *heap, gantry_memory_kind kind, void *block, size_t 
     }
     FILE *sink = fopen("/dev/null", "w");
     bool good = scene_ok(status, "tag statistics");
-    good = good && sink != NULL && scene_ok(gantry_heap_dump(heap, kind, sink), "dump");
+    good = good && sink != NULL && scene_ok(gantry_heap_dump(heap, kind, sink), "dump") &&
+           scene_ok(gantry_heap_write_json(heap, true, sink), "JSON");
     if (sink != NULL) {
         (void)fclose(sink);
     }
