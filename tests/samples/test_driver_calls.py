@@ -74,6 +74,10 @@ class DriverCalls(unittest.TestCase):
     def test_two_tenants(self):
         self.check(GANTRY, "run", "two_tenants", "--seconds", "0.2")
 
+    def test_stencil(self):
+        for mode in ("streams", "graphs"):
+            self.check(GANTRY, "run", "stencil", "--submission", mode, GANTRY_EMU_DEVICES="2")
+
     def test_proof_pipeline(self):
         for interventions in ("off", "on"):
             self.check(GANTRY, "run", "proof_pipeline", "--concurrency", "1,4", "--jobs", "8", "--rows-log2", "7",
