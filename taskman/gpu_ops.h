@@ -7,8 +7,10 @@
 
 #include <gantry/partition.h>
 
-/* The dispatcher's: a task manager's bound on GPU time. */
-struct gy_gpu_share;
+/* A task manager's bound on GPU time; the head of the dispatcher's own struct. */
+struct gy_gpu_share {
+    struct gy_gpu_share *const *members; /* immutable; of a fleet: that on each device; else NULL */
+};
 
 /* The dispatcher's: what a task manager's steps have left on the GPU, see dispatcher/order/step_order.h. */
 struct gy_gpu_order;

@@ -22,10 +22,11 @@ static inline uint32_t gy_task_partition(const gantry_task *task)
     return task->partition;
 }
 
-/* The bound on GPU time of the task's manager; NULL: none. */
+/* The bound on GPU time of the task's manager, on the task's device; NULL: none. */
 static inline struct gy_gpu_share *gy_task_share(const gantry_task *task)
 {
-    return gy_task_manager(task)->gpu_share;
+    struct gy_gpu_share *share = gy_task_manager(task)->gpu_share;
+    return share != NULL && share->members != NULL ? share->members[task->device] : share;
 }
 
 /* A number that the same task of its manager has in every step, and few others have.  Its lower 32 bits are

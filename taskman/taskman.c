@@ -29,8 +29,8 @@
 static gantry_status open_share(gantry_taskman *manager, const gantry_share *share)
 {
     if (manager->gpu_ops == NULL || manager->gpu_ops->share.open == NULL) {
-        return GY_FAIL(GANTRY_ERR_UNSUPPORTED, "task manager: a share of GPU time, but it has %s",
-                       manager->gpu_ops == NULL ? "no GPU dispatcher" : "a fleet of several devices");
+        return GY_FAIL(GANTRY_ERR_UNSUPPORTED,
+                       "task manager: a share of GPU time, but it has no GPU dispatcher");
     }
     return manager->gpu_ops->share.open(manager->gpu, share, &manager->gpu_share);
 }

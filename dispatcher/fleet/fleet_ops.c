@@ -1,9 +1,10 @@
-/* A fleet as taskman/ sees it: the table of a GPU dispatcher.  What it does not have stays NULL: guests,
- * bounds on GPU time and declared memory, which belong to one device. */
+/* A fleet as taskman/ sees it: the table of a GPU dispatcher.  What it does not have stays NULL: guests and
+ * declared memory, which belong to one device. */
 #include "base/alloc.h"
 #include "dispatcher/current.h"
 #include "dispatcher/fleet/export.h"
 #include "dispatcher/fleet/fleet.h"
+#include "dispatcher/fleet/fleet_gates.h"
 #include "dispatcher/fleet/route.h"
 #include "dispatcher/internal.h"
 
@@ -270,7 +271,10 @@ static const struct gy_gpu_ops fleet_ops = {
     .adopt_failure = adopt_failure,
     .plan = make_plan,
     .order = {.open = order_open, .close = order_close, .when_done = when_done, .is_unawaited = is_unawaited},
-    .share = {.partition_number = partition_number},
+    .share = {.open = gy_fleet_share_open,
+              .close = gy_fleet_share_close,
+              .usage = gy_fleet_share_usage,
+              .partition_number = partition_number},
     .wake_hints = {.step_announced = step_announced, .step_begun = step_begun},
     .cancelled = cancelled,
     .device_number = device_number,

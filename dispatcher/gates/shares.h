@@ -35,6 +35,7 @@
 #include "partition/budget.h"
 #include "partition/busy.h"
 #include "partition/usage.h"
+#include "taskman/gpu_ops.h"
 
 #define GY_SHARE_INTERVALS 17u /* one more than may be in flight */
 #define GY_SHARE_PHASES 3
@@ -57,6 +58,7 @@ struct gy_share_interval {
 };
 
 struct gy_quota {
+    struct gy_gpu_share base;               /* immutable; first: how taskman/ sees a manager's; no members */
     char name[GY_SHARE_NAME_BYTES];         /* immutable while open */
     char counter[GY_SHARE_NAME_BYTES + 16]; /* immutable while open; of a recording */
     double rate;                            /* immutable while open; of the device's time */

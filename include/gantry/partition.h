@@ -249,7 +249,8 @@ typedef struct gantry_share_usage {
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_partition_get_usage(gantry_partition *partition,
                                                                       gantry_share_usage *out);
 
-/** The same of a task manager's share.
+/** The same of a task manager's share.  With a fleet of several devices `used_ns`, `throttled_ns` and
+ * `groups` are sums over the devices, `measured` is their mean, the others are the greatest of any device.
  *  @retval GANTRY_OK
  *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL or a struct_size too small
  *  @retval GANTRY_ERR_NOT_FOUND         the manager has no share */

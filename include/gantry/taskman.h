@@ -159,8 +159,8 @@ typedef struct gantry_taskman_options {
     gantry_dispatcher *gpu_dispatcher; /* NULL: GPU tasks are refused at submission; borrowed */
     uint32_t expected_tasks;           /* 0: unknown; storage taken at once */
     gantry_partition *partition;       /* of its GPU tasks that name none; NULL: the context's default one */
-    const gantry_share *share; /* bound on the GPU time of its GPU tasks, on top of their partitions'; NULL:
-                                * none.  Copied */
+    const gantry_share *share; /* bound on the GPU time of its GPU tasks, on top of their partitions'; of a
+                                * fleet: on each device.  NULL: none.  Copied */
     bool workers_only;         /* bodies run on workers alone.  Else a thread that waits for or stops the
                                 * manager runs some of this manager's, each time in the place of a worker that
                                 * sleeps, unless the dispatcher was given `cpus` or `pin_workers` */
@@ -183,7 +183,7 @@ typedef struct gantry_taskman_options {
  *  @retval GANTRY_OK
  *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL, or a share that makes no sense
  *  @retval GANTRY_ERR_UNSUPPORTED       an option this library does not know, a share without a GPU
- * dispatcher or with a fleet of several devices, or more than 64 shares at a time
+ * dispatcher, or more than 64 shares at a time
  *  @retval GANTRY_ERR_FOREIGN_HANDLE    a partition of another context, or without a GPU dispatcher
  *  @retval GANTRY_ERR_OUT_OF_HOST_MEMORY */
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_taskman_create(const gantry_taskman_options *options,

@@ -142,9 +142,9 @@ static void test_what_is_refused(void **state)
     options.gpu_dispatcher = gantry_context_dispatcher(gantry_fleet_context(fleet, 0));
     assert_int_equal(gantry_taskman_create(&options, &none), GANTRY_ERR_INVALID_ARGUMENT);
     options.gpu_dispatcher = NULL;
-    gantry_share share = {.percent = 50};
+    gantry_share share = {.percent = -1};
     options.share = &share;
-    assert_int_equal(gantry_taskman_create(&options, &none), GANTRY_ERR_UNSUPPORTED);
+    assert_int_equal(gantry_taskman_create(&options, &none), GANTRY_ERR_INVALID_ARGUMENT);
     assert_null(none);
     uint64_t bytes[GANTRY_MEMORY_KIND_COUNT] = {4096};
     uint32_t memory;

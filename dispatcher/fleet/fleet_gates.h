@@ -1,0 +1,14 @@
+/* What the gates of a fleet's devices keep of one task manager: its bound on GPU time, and the memory that
+ * its tasks declare.  Each device has its own, and only that is asked there. */
+#ifndef DISPATCHER_FLEET_FLEET_GATES_H
+#define DISPATCHER_FLEET_FLEET_GATES_H
+
+#include "taskman/gpu_ops.h"
+
+/* The table's functions, see taskman/gpu_ops.h.  `self` is a struct gy_fleet. */
+GANTRY_MUST_CHECK gantry_status gy_fleet_share_open(gantry_dispatcher *self, const gantry_share *share,
+                                                    struct gy_gpu_share **out);
+void gy_fleet_share_close(struct gy_gpu_share *share);
+void gy_fleet_share_usage(struct gy_gpu_share *share, gantry_share_usage *out);
+
+#endif
