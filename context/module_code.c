@@ -1,9 +1,10 @@
-/* Modules made of code that was compiled elsewhere. */
+/* Modules made of code that was compiled elsewhere, or is compiled now. */
 #include "base/alloc.h"
 #include "base/handle.h"
 #include "base/options.h"
 #include "context/context.h"
 #include "driver/module.h"
+#include "driver/nvrtc.h"
 #include "profile/kernel_names.h"
 
 #include <errno.h>
@@ -52,13 +53,10 @@ static gantry_status read_file(const char *path, char **out)
 }
 
 /* The names of its kernels are known to recordings before others can launch them. */
-static gantry_status load(gantry_context *context, const gantry_module_code *code, const void *bytes,
-                          gantry_module **out)
+static gantry_status load(gantry_context *context, const struct gy_bare_code *code, gantry_module **out)
 {
-    const struct gy_jit jit = {code->max_registers, code->line_info};
     gantry_module *module;
-    gantry_status status = gy_module_load_code(context->cuda, code->path != NULL ? code->path : "code", bytes,
-                                               code->kernel_names, &jit, &module);
+    gantry_status status = gy_module_load_code(context->cuda, code, &module);
     if (status == GANTRY_OK) {
         status = gy_kernel_names_add_module(code->kernel_names, false);
         if (status != GANTRY_OK) {
@@ -108,9 +106,72 @@ gantry_status gantry_module_load_code(gantry_context *context, const gantry_modu
         status = gy_context_enter(context->cuda);
     }
     if (status == GANTRY_OK) {
-        status = load(context, &ours, ours.path != NULL ? bytes : ours.code, out);
+        const struct gy_bare_code bare = {.name = ours.path != NULL ? ours.path : "code",
+                                          .bytes = ours.path != NULL ? bytes : ours.code,
+                                          .kernel_names = ours.kernel_names,
+                                          .jit = {ours.max_registers, ours.line_info}};
+        status = load(context, &bare, out);
         (void)gy_context_pop(context->cuda);
     }
     gy_free(bytes);
     return status;
+}
+
+/* ---- compiled now ------------------------------------------------------------------------------ */
+
+static gantry_status refuse_source(const char *why)
+{
+    return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_module_compile: %s", why);
+}
+
+static gantry_status compile(gantry_context *context, const gantry_module_source *source, gantry_module **out)
+{
+    const gantry_device_info *info = &context->cuda->info;
+    const struct gy_nvrtc_source given = {.text = source->text,
+                                          .name = source->name != NULL ? source->name : "source",
+                                          .options = source->options,
+                                          .kernel_names = source->kernel_names,
+                                          .architecture = info->compute_major * 10 + info->compute_minor,
+                                          .log = source->log,
+                                          .log_bytes = source->log_bytes};
+    struct gy_nvrtc_code made;
+    gantry_status status = gy_nvrtc_compile(&given, &made);
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    const struct gy_bare_code bare = {.name = given.name,
+                                      .bytes = made.bytes,
+                                      .kernel_names = source->kernel_names,
+                                      .symbols = made.symbols};
+    status = gy_context_enter(context->cuda);
+    if (status == GANTRY_OK) {
+        status = load(context, &bare, out);
+        (void)gy_context_pop(context->cuda);
+    }
+    gy_nvrtc_close(&made);
+    return status;
+}
+
+gantry_status gantry_module_compile(gantry_context *context, const gantry_module_source *source,
+                                    gantry_module **out)
+{
+    GY_ACCEPT(CONTEXT, context);
+    gantry_module_source ours = GANTRY_MODULE_SOURCE_INIT;
+    if (context == NULL || source == NULL || out == NULL) {
+        return refuse_source(context == NULL  ? "context is NULL"
+                             : source == NULL ? "source is NULL"
+                                              : "out is NULL");
+    }
+    gantry_status status =
+        gy_options_import(&ours, sizeof(ours), source, sizeof(ours), "gantry_module_source");
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    if (ours.text == NULL || ours.kernel_names == NULL) {
+        return refuse_source(ours.text == NULL ? "text is NULL" : "kernel_names is NULL");
+    }
+    if (ours.log != NULL && ours.log_bytes == 0) {
+        return refuse_source("log has no room: log_bytes is 0");
+    }
+    return compile(context, &ours, out);
 }

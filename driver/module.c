@@ -167,8 +167,8 @@ static gantry_status look_up_kernels(struct gantry_module *module)
         kernel->name = module->image->kernel_names[i];
         kernel->may_start_early = is_early(module->image, kernel->name);
         kernel->module = module;
-        CUresult result =
-            context->driver->cuModuleGetFunction(&kernel->function, module->native, kernel->name);
+        const char *symbol = module->symbols != NULL ? module->symbols[i] : kernel->name;
+        CUresult result = context->driver->cuModuleGetFunction(&kernel->function, module->native, symbol);
         if (result == CUDA_ERROR_NOT_FOUND) {
             add_name(&missing, kernel->name, "\", \"");
         } else {
@@ -274,26 +274,27 @@ gantry_status gy_module_load(struct gy_context *context, const gantry_module_ima
     return status;
 }
 
-gantry_status gy_module_load_code(struct gy_context *context, const char *name, const void *code,
-                                  const char *const *kernel_names, const struct gy_jit *jit,
+gantry_status gy_module_load_code(struct gy_context *context, const struct gy_bare_code *code,
                                   struct gantry_module **out)
 {
     struct gantry_module *module = gy_zalloc(sizeof(*module));
     if (module == NULL) {
-        return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "cannot load code \"%s\"", name);
+        return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "cannot load code \"%s\"", code->name);
     }
     *module = (struct gantry_module){.context = context,
                                      .made = {.struct_size = sizeof(gantry_module_image),
-                                              .name = name,
-                                              .fatbin = code, /* the driver sees what it is */
-                                              .host = code,
-                                              .kernel_names = kernel_names},
-                                     .jit = *jit};
+                                              .name = code->name,
+                                              .fatbin = code->bytes, /* the driver sees what it is */
+                                              .host = code->bytes,
+                                              .kernel_names = code->kernel_names},
+                                     .symbols = code->symbols,
+                                     .jit = code->jit};
     module->image = &module->made;
     gantry_status status = load_new(module);
     if (status == GANTRY_OK) {
         module->made.name = "code";
         module->made.fatbin = module->made.host = NULL;
+        module->symbols = NULL;
         *out = module;
     }
     return status;

@@ -65,12 +65,13 @@ struct gantry_module {
     CUmodule native;                  /* immutable */
     const gantry_module_image *image; /* immutable */
     gantry_module_image made;         /* immutable; the image, where the module was made of bare code */
-    struct gy_jit jit;                /* immutable */
-    uint32_t kernel_count;            /* immutable */
-    struct gantry_kernel *kernels;    /* immutable; their own fields say who guards them */
-    struct gantry_module *next;       /* link of the owner's list; its lock guards it */
-    struct gantry_context *owner;     /* set by context/ before others see it; NULL for modules of the library
-                                         itself;     immutable from then on */
+    const char *const *symbols;    /* loading thread only; NULL: its kernels have these names in the code */
+    struct gy_jit jit;             /* immutable */
+    uint32_t kernel_count;         /* immutable */
+    struct gantry_kernel *kernels; /* immutable; their own fields say who guards them */
+    struct gantry_module *next;    /* link of the owner's list; its lock guards it */
+    struct gantry_context *owner;  /* set by context/ before others see it; NULL for modules of the library
+                                      itself;     immutable from then on */
     gy_mutex fit_lock;
     uint32_t loads; /* the owner's lock guards it; the gantry_module_load() calls that were not undone */
 };
@@ -79,10 +80,19 @@ struct gantry_module {
  * look every kernel up.  Statuses as gantry_module_load(). */
 GANTRY_MUST_CHECK gantry_status gy_module_load(struct gy_context *context, const gantry_module_image *image,
                                                struct gantry_module **out);
-/* The same of bare code.  `name` is for messages; it is read during the call only. */
-GANTRY_MUST_CHECK gantry_status gy_module_load_code(struct gy_context *context, const char *name,
-                                                    const void *code, const char *const *kernel_names,
-                                                    const struct gy_jit *jit, struct gantry_module **out);
+/* Code that was compiled elsewhere. */
+struct gy_bare_code {
+    const char *name; /* for messages; read during the load only, as are the code and the symbols */
+    const void *bytes;
+    const char *const *kernel_names; /* ends with NULL; stays */
+    const char *const *symbols;      /* the same kernels as the code calls them; NULL: by these names */
+    struct gy_jit jit;
+};
+
+/* The same of bare code. */
+GANTRY_MUST_CHECK gantry_status gy_module_load_code(struct gy_context *context,
+                                                    const struct gy_bare_code *code,
+                                                    struct gantry_module **out);
 /* NULL is ignored. */
 void gy_module_unload(struct gantry_module *module);
 GANTRY_MUST_CHECK gantry_status gy_module_kernel(struct gantry_module *module, const char *name,

@@ -87,6 +87,43 @@ GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_module_load_code(gantry_contex
                                                                    const gantry_module_code *code,
                                                                    gantry_module **out);
 
+/** CUDA C++ that is compiled while the program runs, by NVRTC of the CUDA toolkit. */
+typedef struct gantry_module_source {
+    size_t struct_size;
+    const char *text;                /* the source */
+    const char *name;                /* of the source, in messages of the compiler; NULL: "source" */
+    const char *const *options;      /* of NVRTC ("-DN=4", "-I/usr/local/cuda/include"); ends with NULL; NULL:
+                                      * none.      Without an architecture among them, the device's is added */
+    const char *const *kernel_names; /* the kernels as the source calls them: "blur",
+                                      * "filters::sharpen<float>"; ends with NULL; stays as long as the
+                                      * module, whose kernels have these names */
+    char *log;        /* takes the compiler's messages, also warnings, with a final 0; NULL: nobody
+                       * wants them */
+    size_t log_bytes; /* room there; what is longer is cut */
+} gantry_module_source;
+#define GANTRY_MODULE_SOURCE_INIT                                     \
+    {                                                                 \
+        sizeof(gantry_module_source), NULL, NULL, NULL, NULL, NULL, 0 \
+    }
+
+/** Compile a source for the context's device, and load it as gantry_module_load_code() does.  It takes from
+ *  milliseconds to seconds, on the calling thread.  NVRTC is looked for at the first call: $GANTRY_NVRTC,
+ * else libnvrtc.so.13 or libnvrtc.so.12 where the system looks for libraries, else those of /usr/local/cuda.
+ * It makes no code for the emulated driver.
+ *  @retval GANTRY_OK
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL, struct_size too small, `log` without room; also a source that
+ * does not compile or lacks a kernel of `kernel_names`, and an option that NVRTC does not know: the message
+ * has the first lines of the log
+ *  @retval GANTRY_ERR_UNSUPPORTED       NVRTC was not found, is too old, or makes no code for such a device;
+ * a field is set that this version does not know
+ *  @retval GANTRY_ERR_NOT_FOUND         the compiled code lacks a kernel of `kernel_names`; the message names
+ * it
+ *  @retval GANTRY_ERR_DRIVER            NVRTC failed otherwise, or the driver does not take what it has made
+ *  @retval GANTRY_ERR_DEVICE_LOST, GANTRY_ERR_OUT_OF_HOST_MEMORY */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_module_compile(gantry_context *context,
+                                                                 const gantry_module_source *source,
+                                                                 gantry_module **out);
+
 /** Undo one load; the last one unloads.  No kernel of the module may be queued or running.  NULL is ignored.
  * Modules not unloaded are unloaded when their context is destroyed. */
 GANTRY_API void gantry_module_unload(gantry_module *module);

@@ -138,6 +138,26 @@ static void context_rows(void)
     BAD_UNCHECKED(gantry_context_native, "NULL");
 }
 
+/* Whether there is a compiler depends on the machine, so none is asked. */
+static void compile_rows(void)
+{
+    static const char *const names[] = {"add_one", NULL};
+    char log[8];
+    gantry_module *none;
+    gantry_module_source source = GANTRY_MODULE_SOURCE_INIT;
+    BAD_OUT("`context` NULL", none, gantry_module_compile(NULL, &source, &none));
+    BAD_OUT("`source` NULL", none, gantry_module_compile(context, NULL, &none));
+    BAD("`out` NULL", gantry_module_compile(context, &source, NULL));
+    BAD_OUT("`text` NULL", none, gantry_module_compile(context, &source, &none));
+    source.text = "";
+    BAD_OUT("no names", none, gantry_module_compile(context, &source, &none));
+    source.kernel_names = names;
+    source.log = log;
+    BAD_OUT("a log without room", none, gantry_module_compile(context, &source, &none));
+    source.struct_size = 4;
+    BAD_OUT("struct_size too small", none, gantry_module_compile(context, &source, &none));
+}
+
 static void module_rows(void)
 {
     gantry_module *module = NULL, *none;
@@ -177,6 +197,7 @@ static void module_rows(void)
     BAD_OUT("no code that the driver takes", none, gantry_module_load_code(context, &code, &none));
     code.kernel_names = NULL;
     BAD_OUT("no names", none, gantry_module_load_code(context, &code, &none));
+    compile_rows();
     gantry_module_unload(NULL);
     BAD_IGNORED(gantry_module_unload, "NULL");
     BAD_UNCHECKED(gantry_kernel_name, "NULL");

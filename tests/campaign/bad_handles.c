@@ -119,6 +119,8 @@ static void context_rows(void)
     BAD_OUT(GONE, found, gantry_module_get_kernel(module, "add_one", &found));
     gantry_module_code code = GANTRY_MODULE_CODE_INIT;
     BAD_OUT(GONE, made, gantry_module_load_code(context, &code, &made));
+    gantry_module_source source = GANTRY_MODULE_SOURCE_INIT;
+    BAD_OUT(GONE, made, gantry_module_compile(context, &source, &made));
     BAD_REFUSED(GONE, gantry_module_unload(module));
     BAD_GIVES_TEXT(GONE, "", gantry_kernel_name(kernel));
     BAD_GIVES(GONE, NULL, gantry_kernel_native(kernel));
