@@ -102,7 +102,7 @@ class Cli(unittest.TestCase):
         for sample, option, value in (("critical_latency", "--samples", "x"), ("critical_latency", "--wait", "long"),
                                       ("two_tenants", "--seconds", "nan"), ("two_tenants", "--shares", "100,1"),
                                       ("proof_pipeline", "--jobs", "0"), ("image_pipeline", "--workers", "-1"),
-                                      ("stencil", "--steps", "3"), ("stencil", "--halo", "x"),
+                                      ("stencil", "--steps", "3"), ("stencil", "--halo", "x"), ("tile_cholesky", "--kernels", "mkl"),
                                       ("proof_pipeline", "--concurrency", "1,x"), ("proof_pipeline", "--gate", "yes"),
                                       ("scale_vector", "--driver", "opencl")):
             self.expect_usage_error(["run", sample, option, value], sample, option, f"'{value}'")
@@ -323,7 +323,7 @@ class Cli(unittest.TestCase):
     def test_an_error_is_told_once_and_without_places_unless_asked(self):
         samples = [line.split()[0] for line in gantry("run", "--list")[1].splitlines()]
         for name in samples:
-            of_fleet = name in ("stencil",)  # which uses the devices it is told, or all
+            of_fleet = name in ("stencil", "tile_cholesky")  # which uses the devices it is told, or all
             status, out, err = gantry("run", name, *(["--devices", "99"] if of_fleet else []), GANTRY_DEVICE="99",
                                       GANTRY_EMU_DEVICES="1", GANTRY_DRIVER="emulated")
             if name in ("fork_join", "host_pool"):  # they need no device

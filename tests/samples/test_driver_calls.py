@@ -78,6 +78,9 @@ class DriverCalls(unittest.TestCase):
         for mode in ("streams", "graphs"):
             self.check(GANTRY, "run", "stencil", "--submission", mode, GANTRY_EMU_DEVICES="2")
 
+    def test_tile_cholesky(self):
+        self.check(GANTRY, "run", "tile_cholesky", "--size", "192", GANTRY_EMU_DEVICES="1")
+
     def test_proof_pipeline(self):
         for interventions in ("off", "on"):
             self.check(GANTRY, "run", "proof_pipeline", "--concurrency", "1,4", "--jobs", "8", "--rows-log2", "7",

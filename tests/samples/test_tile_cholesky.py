@@ -1,0 +1,83 @@
+#!/usr/bin/env python3
+"""`gantry run tile_cholesky` gives a right factor on one device and on several, also where copies of tiles have little room.
+
+Usage: test_tile_cholesky.py GANTRY
+"""
+import re
+import unittest
+
+from sample import DRIVER, run_sample
+
+EMULATED = unittest.skipUnless(DRIVER == "emulated", "a machine has the devices and links that it has")
+ROW = re.compile(r"(?m)^ +(\d+) +(\d x \d) own +(\d+) +(\d+) .* ([\d.e-]+) +([\d.e-]+)  right$")
+
+
+class TileCholesky(unittest.TestCase):
+    def rows(self, *arguments, **environment):
+        """Devices, grid, tasks and copies of each row."""
+        result = run_sample("tile_cholesky", "--runs", "1", "--kernels", "own", *arguments, **environment)
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        rows = ROW.findall(result.stdout)
+        self.assertEqual(len(rows), len(result.stdout.splitlines()) - 2, result.stdout)
+        for row in rows:
+            self.assertLess(float(row[4]), 1e-6)
+            self.assertLess(float(row[5]), 2e-6)
+        return [(int(devices), grid, int(tasks), int(copies)) for devices, grid, tasks, copies, _, _ in rows]
+
+    @EMULATED
+    def test_one_two_and_four_devices(self):
+        for mode in ("streams", "graphs"):
+            rows = self.rows("--submission", mode, "--size", "256", GANTRY_EMU_DEVICES="4")
+            # 4 factor, 6 solve, 10 update; each tile below the diagonal goes to each device that reads it, once.
+            self.assertEqual(rows, [(1, "1 x 1", 20, 0), (2, "1 x 2", 26, 6), (4, "2 x 2", 32, 12)])
+
+    @EMULATED
+    def test_room_for_two_tiles(self):
+        rows = self.rows("--size", "384", "--cache", "2", GANTRY_EMU_DEVICES="4")
+        self.assertEqual([row[:2] for row in rows], [(1, "1 x 1"), (2, "1 x 2"), (4, "2 x 2")])
+        roomy = self.rows("--size", "384", GANTRY_EMU_DEVICES="4")
+        for few, many in zip(rows[1:], roomy[1:]):
+            self.assertGreater(few[3], many[3])  # what went out of the cache was copied again
+        self.assertEqual([row[2] - row[3] for row in rows], [56] * 3)
+
+    @EMULATED
+    def test_three_devices_in_another_order(self):
+        rows = self.rows("--devices", "2,0,1", "--size", "192", GANTRY_EMU_DEVICES="3")
+        self.assertEqual([row[:2] for row in rows], [(1, "1 x 1"), (2, "1 x 2"), (3, "1 x 3")])
+
+    @EMULATED
+    def test_large_tiles_and_a_single_one(self):
+        for tile, size in (("128", "256"), ("192", "192")):
+            self.rows("--tile", tile, "--size", size)
+
+    @EMULATED
+    def test_devices_that_do_not_reach_each_other(self):
+        self.rows("--size", "192", GANTRY_EMU_LINKS="none")
+
+    def test_all_devices_there_are(self):
+        result = run_sample("tile_cholesky", "--runs", "1", "--tile", "128", "--size", "256" if DRIVER == "emulated" else "4096")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("right\n", result.stdout)
+        self.assertNotIn("WRONG", result.stdout)
+
+    @EMULATED
+    def test_libraries_need_a_device(self):
+        result = run_sample("tile_cholesky", "--kernels", "cublas")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("cuBLAS and cuSOLVER cannot be used: the device is emulated", result.stderr)
+
+    def test_arguments_are_refused(self):
+        for wrong in (["much"], ["--tile", "100"], ["--size", "100", "--tile", "64"], ["--size", "10"], ["--cache", "1"],
+                      ["--kernels", "mkl"], ["--submission", "auto"], ["--runs", "0"], ["--driver", "opencl"], ["--what"]):
+            result = run_sample("tile_cholesky", *wrong)
+            self.assertEqual(result.returncode, 2, wrong)
+            self.assertIn(wrong[0], result.stderr)
+
+    def test_devices_that_are_not_there(self):
+        result = run_sample("tile_cholesky", "--devices", "63")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("no device 63", result.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
