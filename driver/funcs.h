@@ -224,6 +224,15 @@
     F(false, cuExternalMemoryGetMappedBuffer, cuExternalMemoryGetMappedBuffer, \
       (CUdeviceptr *address, CUexternalMemory memory, const CUDA_EXTERNAL_MEMORY_BUFFER_DESC *desc)) \
     F(false, cuDestroyExternalMemory, cuDestroyExternalMemory, (CUexternalMemory memory)) \
+    F(false, cuExternalMemoryGetMappedMipmappedArray, cuExternalMemoryGetMappedMipmappedArray, \
+      (CUmipmappedArray *array, CUexternalMemory memory, \
+       const CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC *desc)) \
+    F(false, cuMipmappedArrayGetLevel, cuMipmappedArrayGetLevel, \
+      (CUarray *array, CUmipmappedArray mipmapped, unsigned int level)) \
+    F(false, cuMipmappedArrayDestroy, cuMipmappedArrayDestroy, (CUmipmappedArray array)) \
+    F(false, cuSurfObjectCreate, cuSurfObjectCreate, (CUsurfObject *surface, const CUDA_RESOURCE_DESC *desc)) \
+    F(false, cuSurfObjectDestroy, cuSurfObjectDestroy, (CUsurfObject surface)) \
+    F(false, cuMemcpy2DAsync, cuMemcpy2DAsync_v2, (const CUDA_MEMCPY2D *copy, CUstream stream)) \
     F(false, cuImportExternalSemaphore, cuImportExternalSemaphore, \
       (CUexternalSemaphore *semaphore, const CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC *desc)) \
     F(false, cuDestroyExternalSemaphore, cuDestroyExternalSemaphore, (CUexternalSemaphore semaphore)) \

@@ -9,6 +9,7 @@
 #include "driver/emulator/event.h"
 #include "driver/emulator/graph.h"
 #include "driver/emulator/green.h"
+#include "driver/emulator/image.h"
 #include "driver/emulator/memory.h"
 #include "driver/emulator/module.h"
 #include "driver/emulator/semaphore.h"
@@ -142,6 +143,7 @@ void gy_emu_context_close(struct gy_emu_context *context)
         context->graveyard = dead->graveyard;
         gy_free(dead);
     }
+    gy_emu_images_close_all(context);
     gy_emu_external_close_all(context);
     gy_emu_semaphores_close_all(context);
     gy_emu_memory_free_all(context);

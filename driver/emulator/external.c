@@ -84,8 +84,8 @@ CUresult cuImportExternalMemory(CUexternalMemory *memory, const CUDA_EXTERNAL_ME
 }
 
 /* Behind the end of the file there is nothing to touch, which a device would find out later. */
-static CUresult map_buffer(CUdeviceptr *out, CUexternalMemory handle,
-                           const CUDA_EXTERNAL_MEMORY_BUFFER_DESC *desc)
+CUresult gy_emu_external_map(CUexternalMemory handle, uint64_t offset, uint64_t bytes,
+                             struct gy_emu_region **out)
 {
     struct gy_emu_context *context;
     CUresult result = gy_emu_context_current(&context);
@@ -96,16 +96,30 @@ static CUresult map_buffer(CUdeviceptr *out, CUexternalMemory handle,
     if (memory == NULL) {
         return CUDA_ERROR_INVALID_HANDLE;
     }
-    if (out == NULL || desc == NULL || desc->flags != 0 || desc->size == 0 || desc->offset > memory->size ||
-        desc->size > memory->size - desc->offset || desc->offset > memory->bytes ||
-        desc->size > memory->bytes - desc->offset) {
+    if (bytes == 0 || offset > memory->size || bytes > memory->size - offset || offset > memory->bytes ||
+        bytes > memory->bytes - offset) {
         return CUDA_ERROR_INVALID_VALUE;
     }
     struct gy_emu_region *region;
-    result = gy_emu_region_open_file(memory->fd, memory->data + desc->offset, desc->size, &region);
+    result = gy_emu_region_open_file(memory->fd, memory->data + offset, bytes, &region);
     if (result == CUDA_SUCCESS) {
         region->context = context->root;
         region->device = context->device;
+        *out = region;
+    }
+    return result;
+}
+
+static CUresult map_buffer(CUdeviceptr *out, CUexternalMemory handle,
+                           const CUDA_EXTERNAL_MEMORY_BUFFER_DESC *desc)
+{
+    if (desc == NULL || desc->flags != 0 || out == NULL) {
+        return gy_emu_handle_find(GY_EMU_EXTERNAL_MEMORY, handle) == NULL ? CUDA_ERROR_INVALID_HANDLE
+                                                                          : CUDA_ERROR_INVALID_VALUE;
+    }
+    struct gy_emu_region *region;
+    CUresult result = gy_emu_external_map(handle, desc->offset, desc->size, &region);
+    if (result == CUDA_SUCCESS) {
         *out = region->base;
     }
     return result;

@@ -244,6 +244,7 @@ CUgraphNodeType gy_emu_work_type(const struct gy_emu_work *work)
     case GY_EMU_WORK_KERNEL:
         return CU_GRAPH_NODE_TYPE_KERNEL;
     case GY_EMU_WORK_COPY:
+    case GY_EMU_WORK_COPY_ROWS:
         return CU_GRAPH_NODE_TYPE_MEMCPY;
     case GY_EMU_WORK_FILL:
         return CU_GRAPH_NODE_TYPE_MEMSET;
@@ -510,103 +511,6 @@ CUresult cuGraphAddChildGraphNode(CUgraphNode *node, CUgraph graph, const CUgrap
                                   size_t count, CUgraph child)
 {
     return GY_EMU_CALL(cuGraphAddChildGraphNode, add_child(node, graph, dependencies, count, child));
-}
-
-/* ---- copy nodes ------------------------------------------------------------------------------ */
-
-static CUmemorytype side_of(const void *address)
-{
-    bool is_host = gy_emu_memory_check(GY_EMU_SIDE_HOST, (uintptr_t)address, 1) == CUDA_SUCCESS;
-    return is_host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
-}
-
-static CUresult get_copy_params(CUgraphNode handle, CUDA_MEMCPY3D *params)
-{
-    const struct gy_emu_node *node = gy_emu_handle_find(GY_EMU_NODE, handle);
-    if (node == NULL || params == NULL || node->work.kind != GY_EMU_WORK_COPY) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
-    const char *to = node->work.copy.to, *from = node->work.copy.from;
-    memset(params, 0, sizeof(*params));
-    params->srcMemoryType = side_of(from);
-    params->dstMemoryType = side_of(to);
-    if (params->srcMemoryType == CU_MEMORYTYPE_HOST) {
-        params->srcHost = from;
-    } else {
-        params->srcDevice = (uintptr_t)from;
-    }
-    if (params->dstMemoryType == CU_MEMORYTYPE_HOST) {
-        params->dstHost = node->work.copy.to;
-    } else {
-        params->dstDevice = (uintptr_t)to;
-    }
-    params->WidthInBytes = node->work.copy.bytes;
-    params->Height = params->Depth = 1;
-    return CUDA_SUCCESS;
-}
-
-CUresult cuGraphMemcpyNodeGetParams(CUgraphNode node, CUDA_MEMCPY3D *params)
-{
-    return GY_EMU_CALL(cuGraphMemcpyNodeGetParams, get_copy_params(node, params));
-}
-
-/* The operand of one side; it must be of the kind that the node was made with, and one row. */
-static CUresult import_side(CUmemorytype type, const void *host, CUdeviceptr device, const void *before,
-                            size_t bytes, CUdeviceptr *out)
-{
-    const bool is_host = type == CU_MEMORYTYPE_HOST;
-    if (!is_host && type != CU_MEMORYTYPE_DEVICE && type != CU_MEMORYTYPE_UNIFIED) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
-    *out = is_host ? (CUdeviceptr)(uintptr_t)host : device;
-    const CUresult result = gy_emu_memory_check(is_host ? GY_EMU_SIDE_HOST : GY_EMU_SIDE_ANY, *out, bytes);
-    return result == CUDA_SUCCESS && side_of((const void *)(uintptr_t)*out) != side_of(before)
-               ? CUDA_ERROR_INVALID_VALUE
-               : result;
-}
-
-CUresult gy_emu_copy_params_import(const CUDA_MEMCPY3D *params, const struct gy_emu_work *before,
-                                   struct gy_emu_work *work)
-{
-    if (params == NULL || params->Height != 1 || params->Depth != 1 || params->WidthInBytes == 0 ||
-        params->srcXInBytes != 0 || params->dstXInBytes != 0 || params->srcY != 0 || params->dstY != 0 ||
-        params->srcZ != 0 || params->dstZ != 0) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
-    const size_t bytes = params->WidthInBytes;
-    CUdeviceptr to = 0, from = 0;
-    CUresult result =
-        import_side(params->dstMemoryType, params->dstHost, params->dstDevice, before->copy.to, bytes, &to);
-    if (result == CUDA_SUCCESS) {
-        result = import_side(params->srcMemoryType, params->srcHost, params->srcDevice, before->copy.from,
-                             bytes, &from);
-    }
-    if (result == CUDA_SUCCESS && (!gy_emu_memory_is_granted(work->context, to, bytes) ||
-                                   !gy_emu_memory_is_granted(work->context, from, bytes))) {
-        result = CUDA_ERROR_INVALID_VALUE;
-    }
-    work->copy.to = (char *)(uintptr_t)to;
-    work->copy.from = (const char *)(uintptr_t)from;
-    work->copy.bytes = bytes;
-    return result;
-}
-
-CUresult gy_emu_fill_params_import(const CUDA_MEMSET_NODE_PARAMS *params, struct gy_emu_work *work)
-{
-    if (params == NULL || params->height != 1 || params->width == 0 ||
-        (params->elementSize != 1 && params->elementSize != 2 && params->elementSize != 4) ||
-        params->dst % params->elementSize != 0 || params->width > SIZE_MAX / params->elementSize) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
-    const size_t bytes = params->width * params->elementSize;
-    work->fill.to = (char *)(uintptr_t)params->dst;
-    work->fill.count = params->width;
-    work->fill.value = params->value;
-    work->fill.width = params->elementSize;
-    const CUresult result = gy_emu_memory_check(GY_EMU_SIDE_DEVICE, params->dst, bytes);
-    return result == CUDA_SUCCESS && !gy_emu_memory_is_granted(work->context, params->dst, bytes)
-               ? CUDA_ERROR_INVALID_VALUE
-               : result;
 }
 
 /* ---- the parameters of kernel nodes ---------------------------------------------------------- */

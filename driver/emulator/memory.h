@@ -84,6 +84,12 @@ void gy_emu_budget_give(struct gy_emu_device *device, size_t bytes);
 
 /* external.c: close what a context that ends has imported. */
 void gy_emu_external_close_all(struct gy_emu_context *root);
+/* external.c: map a range of imported memory into the current context. */
+CUresult gy_emu_external_map(CUexternalMemory memory, uint64_t offset, uint64_t bytes,
+                             struct gy_emu_region **out);
+
+/* copy_rows.c: the bytes from the first row's begin to the last row's end. */
+size_t gy_emu_rows_bytes(size_t pitch, size_t width, size_t height);
 
 /* vmm.c */
 #define GY_EMU_ANY_DEVICE UINT32_MAX

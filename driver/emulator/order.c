@@ -19,6 +19,7 @@ static int public_kind(enum gy_emu_work_kind kind)
     case GY_EMU_WORK_KERNEL:
         return GANTRY_EMU_KERNEL;
     case GY_EMU_WORK_COPY:
+    case GY_EMU_WORK_COPY_ROWS:
         return GANTRY_EMU_COPY;
     case GY_EMU_WORK_FILL:
         return GANTRY_EMU_FILL;
@@ -44,6 +45,8 @@ static uint64_t first_word(const struct gy_emu_work *work)
         return word;
     case GY_EMU_WORK_COPY:
         return (uintptr_t)work->copy.to;
+    case GY_EMU_WORK_COPY_ROWS:
+        return (uintptr_t)work->copy_rows.to;
     case GY_EMU_WORK_FILL:
         return (uintptr_t)work->fill.to;
     case GY_EMU_WORK_HOST:

@@ -159,6 +159,7 @@ static void execute(struct gy_emu_op *op)
         break;
     case GY_EMU_WORK_KERNEL:
     case GY_EMU_WORK_COPY:
+    case GY_EMU_WORK_COPY_ROWS:
     case GY_EMU_WORK_FILL:
     case GY_EMU_WORK_HOST:
     case GY_EMU_WORK_WRITE_VALUE:
@@ -205,8 +206,8 @@ static void discard(struct gy_emu_op *op)
 
 static bool is_nothing_in_noop(enum gy_emu_work_kind kind)
 {
-    return kind == GY_EMU_WORK_KERNEL || kind == GY_EMU_WORK_COPY || kind == GY_EMU_WORK_FILL ||
-           kind == GY_EMU_WORK_WRITE_VALUE || kind == GY_EMU_WORK_WAIT_VALUE ||
+    return kind == GY_EMU_WORK_KERNEL || kind == GY_EMU_WORK_COPY || kind == GY_EMU_WORK_COPY_ROWS ||
+           kind == GY_EMU_WORK_FILL || kind == GY_EMU_WORK_WRITE_VALUE || kind == GY_EMU_WORK_WAIT_VALUE ||
            kind == GY_EMU_WORK_SIGNAL_SEMAPHORE || kind == GY_EMU_WORK_WAIT_SEMAPHORE;
 }
 

@@ -61,6 +61,7 @@ enum gy_emu_work_kind {
     GY_EMU_WORK_EMPTY,
     GY_EMU_WORK_KERNEL,
     GY_EMU_WORK_COPY,
+    GY_EMU_WORK_COPY_ROWS,
     GY_EMU_WORK_FILL,
     GY_EMU_WORK_HOST,
     GY_EMU_WORK_WRITE_VALUE,
@@ -94,6 +95,12 @@ struct gy_emu_work {
             size_t bytes;
             void *staged; /* freed with the work by gy_free(); NULL when `from` is the caller's memory */
         } copy;
+        struct {
+            char *to;
+            const char *from;
+            size_t to_pitch, from_pitch, width, height;
+            CUarray to_array, from_array; /* NULL: linear memory */
+        } copy_rows;
         struct {
             char *to;
             size_t count;

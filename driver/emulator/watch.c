@@ -67,9 +67,9 @@ void gy_emu_watch_see_work(const struct gy_emu_stream *stream, const struct gy_e
     uint32_t at = find(w, stream);
     w->blind |= kind == GY_EMU_WORK_WAIT_VALUE || kind == GY_EMU_WORK_WAIT_SEMAPHORE ||
                 (kind == GY_EMU_WORK_GRAPH && work->graph.marks != NULL);
-    if (kind == GY_EMU_WORK_KERNEL || kind == GY_EMU_WORK_COPY || kind == GY_EMU_WORK_FILL ||
-        kind == GY_EMU_WORK_HOST || kind == GY_EMU_WORK_WRITE_VALUE || kind == GY_EMU_WORK_SIGNAL_SEMAPHORE ||
-        kind == GY_EMU_WORK_GRAPH) {
+    if (kind == GY_EMU_WORK_KERNEL || kind == GY_EMU_WORK_COPY || kind == GY_EMU_WORK_COPY_ROWS ||
+        kind == GY_EMU_WORK_FILL || kind == GY_EMU_WORK_HOST || kind == GY_EMU_WORK_WRITE_VALUE ||
+        kind == GY_EMU_WORK_SIGNAL_SEMAPHORE || kind == GY_EMU_WORK_GRAPH) {
         w->pasts[at].counts[at]++;
     }
 }

@@ -424,6 +424,13 @@ static bool memory_is_still_there(const struct gy_emu_work *work)
     case GY_EMU_WORK_COPY:
         return gy_emu_memory_check_any(work->copy.to, work->copy.bytes) &&
                gy_emu_memory_check_any(work->copy.from, work->copy.bytes);
+    case GY_EMU_WORK_COPY_ROWS:
+        return gy_emu_memory_check_any(work->copy_rows.to,
+                                       gy_emu_rows_bytes(work->copy_rows.to_pitch, work->copy_rows.width,
+                                                         work->copy_rows.height)) &&
+               gy_emu_memory_check_any(work->copy_rows.from,
+                                       gy_emu_rows_bytes(work->copy_rows.from_pitch, work->copy_rows.width,
+                                                         work->copy_rows.height));
     case GY_EMU_WORK_FILL:
         return gy_emu_memory_check_any(work->fill.to, work->fill.count * work->fill.width);
     case GY_EMU_WORK_WRITE_VALUE:
@@ -439,6 +446,12 @@ static void do_work(const struct gy_emu_work *work)
     switch (work->kind) {
     case GY_EMU_WORK_COPY:
         memmove(work->copy.to, work->copy.from, work->copy.bytes);
+        break;
+    case GY_EMU_WORK_COPY_ROWS:
+        for (size_t row = 0; row < work->copy_rows.height; row++) {
+            memmove(work->copy_rows.to + row * work->copy_rows.to_pitch,
+                    work->copy_rows.from + row * work->copy_rows.from_pitch, work->copy_rows.width);
+        }
         break;
     case GY_EMU_WORK_FILL:
         fill(work);

@@ -13,7 +13,7 @@ import sys
 FLAGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wundef", "-Wconversion", "-Werror", "-fsyntax-only"]
 # Kernels are C++17; a program may include the one of their profiles.
 ONLY_CXX = ["kernel.h", "kernel/steal.h"]
-FOR_KERNELS = [*ONLY_CXX, "profile_kernel.h"]
+FOR_KERNELS = [*ONLY_CXX, "kernel/surface.h", "profile_kernel.h"]
 
 
 # What a header's macros expand to is compiled where they are used.
@@ -41,7 +41,7 @@ def says_what_it_needs(compiler, include):
 def main(include, cc, cxx):
     headers = sorted(path.name for path in pathlib.Path(include, "gantry").glob("*.h"))
     fine = bool(headers)
-    headers.append("kernel/steal.h")  # the others of kernel/ are parts of kernel.h
+    headers += ["kernel/steal.h", "kernel/surface.h"]  # the others of kernel/ are parts of kernel.h
     for header in headers:
         if header not in ONLY_CXX:
             fine = compiles(cc, "c", "c11", include, header) and fine

@@ -1,5 +1,6 @@
 /* Kernels of the conformance suite. */
 #include <gantry/kernel.h>
+#include <gantry/kernel/surface.h>
 
 GANTRY_KERNEL(cf_add, (uint32_t * data, uint32_t count, uint32_t value))
 {
@@ -116,4 +117,20 @@ GANTRY_KERNEL_EARLY(cf_early, (uint32_t * data, uint32_t by))
     gantry_let_next_start();
     gantry_wait_for_earlier();
     data[i] = 2u * data[i] + by;
+}
+
+/* Columns of an image change places, from the left and the right; one thread per column, one block per row.
+ * *outside collects what is read outside of the image. */
+GANTRY_KERNEL(cf_mirror, (gantry_surface image, uint32_t width, uint32_t *outside))
+{
+    uint32_t x = threadIdx.x, y = blockIdx.y;
+    uint32_t left = gantry_surface_read<uint32_t>(image, x, y);
+    if (x >= width) {
+        atomicAdd(outside, left);
+        gantry_surface_write(image, 99u, x, y);
+    } else if (x < width / 2) {
+        uint32_t right = gantry_surface_read<uint32_t>(image, width - 1 - x, y);
+        gantry_surface_write(image, right, x, y);
+        gantry_surface_write(image, left, width - 1 - x, y);
+    }
 }

@@ -11,7 +11,7 @@
 struct gy_context *cf_context;
 const struct gy_driver *cu;
 CUfunction cf_add, cf_geometry, cf_reverse, cf_parameters, cf_place, cf_shared, cf_hold, cf_cluster, cf_meet,
-    cf_early;
+    cf_early, cf_mirror;
 
 static struct gantry_module *module;
 
@@ -115,6 +115,7 @@ int cf_group_setup(void **state)
     cf_cluster = kernel("cf_cluster");
     cf_meet = kernel("cf_meet");
     cf_early = kernel("cf_early");
+    cf_mirror = kernel("cf_mirror");
     launch_each_once();
     return sem_init(&gate, 0, 0);
 }

@@ -113,7 +113,7 @@ def read(xml):
     for path in sorted(xml.glob("*_8h.xml")):
         node = ElementTree.parse(path).find("compounddef")
         header = node.findtext("compoundname")
-        if "detaileddescription" not in [child.tag for child in node] or header in ("clang.h", "common.h", "host.h", "steal.h", "host_module.h"):
+        if "detaileddescription" not in [child.tag for child in node] or header in ("clang.h", "common.h", "host.h", "steal.h", "surface.h", "host_module.h"):
             continue
         entries = [found for found in structs.values() if found["header"] == header]
         for found in members(node, header, set(structs)):
