@@ -26,6 +26,7 @@
     X(MODULE, "module")                 \
     X(PARTITION, "partition")           \
     X(PROFILE, "profile")               \
+    X(SHARED_IMAGE, "shared image")     \
     X(SHARED_MEMORY, "shared memory")   \
     X(TASK, "task")                     \
     X(TASKMAN, "task manager")

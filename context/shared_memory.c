@@ -15,20 +15,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#define OFFSET_STEP 256
-
 struct mapping {
     struct mapping *next;
     CUdeviceptr address;
-};
-
-struct gantry_shared_memory {
-    gantry_context *context;           /* immutable */
-    struct gantry_shared_memory *next; /* guarded by context->lock */
-    CUexternalMemory native;           /* immutable */
-    uint64_t bytes;                    /* immutable */
-    struct mapping *mappings;          /* guarded by context->lock */
-    char label[GY_LABEL_BYTES];        /* immutable */
 };
 
 static gantry_status check_uuid(const struct gy_context *cuda, const gantry_shared_memory_options *options)
@@ -198,20 +187,6 @@ gantry_status gantry_shared_memory_import(gantry_context *context,
     return GANTRY_OK;
 }
 
-static gantry_status check_range(const gantry_shared_memory *memory, uint64_t offset, uint64_t bytes)
-{
-    if (offset % OFFSET_STEP != 0) {
-        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "%s: offset %" PRIu64 " is no multiple of %d",
-                       memory->label, offset, OFFSET_STEP);
-    }
-    if (bytes == 0 || offset > memory->bytes || bytes > memory->bytes - offset) {
-        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT,
-                       "%s: %" PRIu64 " bytes from %" PRIu64 " on are not within its %" PRIu64 " bytes",
-                       memory->label, bytes, offset, memory->bytes);
-    }
-    return GANTRY_OK;
-}
-
 gantry_status gantry_shared_memory_map(gantry_shared_memory *memory, uint64_t offset, uint64_t bytes,
                                        void **out)
 {
@@ -220,7 +195,7 @@ gantry_status gantry_shared_memory_map(gantry_shared_memory *memory, uint64_t of
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_shared_memory_map: out is NULL");
     }
     struct gy_context *cuda = memory->context->cuda;
-    gantry_status status = check_range(memory, offset, bytes);
+    gantry_status status = gy_shared_memory_check_range(memory, offset, bytes);
     struct mapping *mapping = status == GANTRY_OK ? gy_zalloc(sizeof(*mapping)) : NULL;
     if (status == GANTRY_OK && mapping == NULL) {
         status = GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "no memory for a mapping of %s", memory->label);
@@ -252,6 +227,7 @@ gantry_status gantry_shared_memory_map(gantry_shared_memory *memory, uint64_t of
 static void give_back(gantry_shared_memory *memory)
 {
     struct gy_context *cuda = memory->context->cuda;
+    gy_shared_images_give_back(memory);
     while (memory->mappings != NULL) {
         struct mapping *mapping = memory->mappings;
         memory->mappings = mapping->next;

@@ -69,10 +69,85 @@ GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_shared_memory_map(gantry_share
                                                                     uint64_t offset, uint64_t bytes,
                                                                     void **out);
 
-/** Wait until the GPU has done what was submitted to the context so far, then give the memory and its
- * mappings back.  Steps that use it must have been stopped.  What is left when its context is destroyed is
- * given back then, and the handle is not good any more.  NULL is ignored.  Not from a launch callback: that
- * is logged, and the memory stays until the context is destroyed. */
+/** What a channel of an image's texels is. */
+typedef enum gantry_image_format {
+    GANTRY_IMAGE_U8 = 0, /* 8 bits, also of UNORM and SRGB formats: bits are read and written as they are */
+    GANTRY_IMAGE_U16 = 1,
+    GANTRY_IMAGE_U32 = 2,
+    GANTRY_IMAGE_S8 = 3,
+    GANTRY_IMAGE_S16 = 4,
+    GANTRY_IMAGE_S32 = 5,
+    GANTRY_IMAGE_F16 = 6,
+    GANTRY_IMAGE_F32 = 7,
+} gantry_image_format;
+
+/** An image in shared memory: gantry_shared_memory_map_image(). */
+typedef struct gantry_shared_image gantry_shared_image;
+
+/** Which image gantry_shared_memory_map_image() maps. */
+typedef struct gantry_shared_image_options {
+    size_t struct_size;
+    uint64_t offset;            /* of vkBindImageMemory(), in bytes; a multiple of 256 */
+    uint32_t width, height;     /* in texels */
+    uint32_t channels;          /* of a texel: 1, 2 or 4 */
+    gantry_image_format format; /* of each channel */
+    uint32_t is_attachment;     /* 1: made with VK_IMAGE_USAGE_COLOR_ATTACHMENT_BIT */
+    uint32_t reserved;          /* 0 */
+} gantry_shared_image_options;
+#define GANTRY_SHARED_IMAGE_OPTIONS_INIT                                       \
+    {                                                                          \
+        sizeof(gantry_shared_image_options), 0, 0, 0, 4, GANTRY_IMAGE_U8, 0, 0 \
+    }
+
+/** Map a two-dimensional image of one mip level, with whatever tiling (VK_IMAGE_TILING_OPTIMAL), as a CUDA
+ *  array.  Kernels read and write it by its surface, callbacks copy from and to it.  Good until
+ *  gantry_shared_memory_destroy().  The renderer brings the image into VK_IMAGE_LAYOUT_GENERAL before it
+ * hands it over.
+ *  @retval GANTRY_OK
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL, a struct_size too small, an offset that is no multiple of 256,
+ * no texels, a number of channels that is none of 1, 2 and 4, an unknown format, more texels than the memory
+ * has room for
+ *  @retval GANTRY_ERR_UNSUPPORTED       the driver cannot map images
+ *  @retval GANTRY_ERR_DRIVER, GANTRY_ERR_DEVICE_LOST, GANTRY_ERR_OUT_OF_HOST_MEMORY,
+ *          GANTRY_ERR_OUT_OF_DEVICE_MEMORY */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_shared_memory_map_image(
+    gantry_shared_memory *memory, const gantry_shared_image_options *options, gantry_shared_image **out);
+
+/** The image as kernels take it: a gantry_surface of <gantry/kernel/surface.h>, which is a CUsurfObject.  0
+ * where the handle is not good.  Any thread. */
+GANTRY_API uint64_t gantry_shared_image_surface(const gantry_shared_image *image);
+/** The image as a CUarray, for calls of CUDA's driver API (textures, for instance).  It belongs to the
+ * library. NULL where the handle is not good.  Any thread. */
+GANTRY_API void *gantry_shared_image_native(const gantry_shared_image *image);
+
+/** A part of an image, in texels. */
+typedef struct gantry_image_box {
+    uint32_t x, y, width, height;
+} gantry_image_box;
+
+/** Inside a launch callback: copy a part of an image to linear memory, on the task's stream.
+ *  @param to     device or page-locked memory, `box->height` rows
+ *  @param pitch  bytes from one row of it to the next; 0: the rows lie close together
+ *  @param box    NULL: the whole image
+ *  @retval GANTRY_OK
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL, an image of another context, a box that is empty or not within
+ * the image, a pitch that is smaller than a row, memory that is too small
+ *  @retval GANTRY_ERR_STATE             not in a launch callback
+ *  @retval GANTRY_ERR_DRIVER, GANTRY_ERR_DEVICE_LOST */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_launch_copy_from_image(gantry_launch *launch, void *to,
+                                                                         size_t pitch,
+                                                                         const gantry_shared_image *from,
+                                                                         const gantry_image_box *box);
+/** Inside a launch callback: copy linear memory to a part of an image; as gantry_launch_copy_from_image(). */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_launch_copy_to_image(gantry_launch *launch,
+                                                                       const gantry_shared_image *to,
+                                                                       const gantry_image_box *box,
+                                                                       const void *from, size_t pitch);
+
+/** Wait until the GPU has done what was submitted to the context so far, then give the memory, its images and
+ * its mappings back.  Steps that use it must have been stopped.  What is left when its context is destroyed
+ * is given back then, and the handle is not good any more.  NULL is ignored.  Not from a launch callback:
+ * that is logged, and the memory stays until the context is destroyed. */
 GANTRY_API void gantry_shared_memory_destroy(gantry_shared_memory *memory);
 
 /** Look at, or wait for, the renderer's timeline: GANTRY_OK as soon as it has reached `value`,

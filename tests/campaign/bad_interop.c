@@ -74,9 +74,59 @@ static void import_rows(void)
     assert_ok(gantry_shared_memory_import(context, &options, &memory));
 }
 
+static gantry_shared_image *image_rows(void)
+{
+    gantry_shared_image_options options = GANTRY_SHARED_IMAGE_OPTIONS_INIT;
+    gantry_shared_image *image, *none;
+    uint32_t texels[64];
+    options.width = options.height = 8;
+    BAD_OUT("`memory` NULL", none, gantry_shared_memory_map_image(NULL, &options, &none));
+    BAD_OUT("`options` NULL", none, gantry_shared_memory_map_image(memory, NULL, &none));
+    BAD("`out` NULL", gantry_shared_memory_map_image(memory, &options, NULL));
+    options.offset = 4;
+    BAD_OUT("an odd offset", none, gantry_shared_memory_map_image(memory, &options, &none));
+    options.offset = 0;
+    options.width = 1000;
+    BAD_OUT("more texels than there is memory", none,
+            gantry_shared_memory_map_image(memory, &options, &none));
+    options.width = 0;
+    BAD_OUT("no texels", none, gantry_shared_memory_map_image(memory, &options, &none));
+    options.width = 8;
+    options.channels = 3;
+    BAD_OUT("three channels", none, gantry_shared_memory_map_image(memory, &options, &none));
+    options.channels = 4;
+    options.format = (gantry_image_format)77;
+    BAD_OUT("unknown format", none, gantry_shared_memory_map_image(memory, &options, &none));
+    options.format = GANTRY_IMAGE_U8;
+    options.struct_size = 4;
+    BAD_OUT("struct_size too small", none, gantry_shared_memory_map_image(memory, &options, &none));
+    options.struct_size = sizeof(options);
+    assert_ok(gantry_shared_memory_map_image(memory, &options, &image));
+    BAD_GIVES("NULL", 0, gantry_shared_image_surface(NULL));
+    BAD_GIVES("NULL", NULL, gantry_shared_image_native(NULL));
+    BAD("`launch` NULL", gantry_launch_copy_from_image(NULL, texels, 0, image, NULL));
+    BAD("`launch` NULL", gantry_launch_copy_to_image(NULL, image, NULL, texels, 0));
+    BAD("`from` NULL", gantry_launch_copy_from_image(NULL, texels, 0, NULL, NULL));
+    BAD("`to` NULL", gantry_launch_copy_to_image(NULL, NULL, NULL, texels, 0));
+    return image;
+}
+
+static void lost_image_rows(gantry_shared_image *image)
+{
+    gantry_shared_image_options options = GANTRY_SHARED_IMAGE_OPTIONS_INIT;
+    gantry_shared_image *none;
+    uint32_t texels[64];
+    BAD_OUT("destroyed handle", none, gantry_shared_memory_map_image(memory, &options, &none));
+    BAD_GIVES("destroyed handle", 0, gantry_shared_image_surface(image));
+    BAD_GIVES("destroyed handle", NULL, gantry_shared_image_native(image));
+    BAD("destroyed handle", gantry_launch_copy_from_image(NULL, texels, 0, image, NULL));
+    BAD("destroyed handle", gantry_launch_copy_to_image(NULL, image, NULL, texels, 0));
+}
+
 static void memory_rows(void)
 {
     void *at;
+    gantry_shared_image *image = image_rows();
     BAD_OUT("`memory` NULL", at, gantry_shared_memory_map(NULL, 0, 4, &at));
     BAD("`out` NULL", gantry_shared_memory_map(memory, 0, 4, NULL));
     BAD_OUT("an odd offset", at, gantry_shared_memory_map(memory, 4, 4, &at));
@@ -84,6 +134,7 @@ static void memory_rows(void)
     gantry_shared_memory_destroy(NULL);
     BAD_IGNORED(gantry_shared_memory_destroy, "NULL");
     gantry_shared_memory_destroy(memory);
+    lost_image_rows(image);
     BAD_OUT("destroyed handle", at, gantry_shared_memory_map(memory, 0, 4, &at));
     BAD_REFUSED("destroyed handle", gantry_shared_memory_destroy(memory));
 }
