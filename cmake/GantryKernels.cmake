@@ -9,12 +9,26 @@
 #   clang  PTX 7.0 for sm_80, which any later device compiles when the image is loaded; needs no CUDA
 #          toolkit and no CUDA header
 #
+# gantry_add_kernels(<target> DEVICE_ONLY <file.cu>... [OPTIONS <option of nvcc>...])
+#
+# The same for any CUDA C++: __global__, templates, printf, libraries of device code.  Such an image has a device
+# form alone, which nvcc makes, and all kernels that the compiler has emitted, by their names in the code (C++
+# mangles what is not extern "C").  It loads on the emulated driver, too, where asking for one of its kernels is an
+# error that names it.  Without nvcc the image has no form at all.
+#
 # GANTRY_KERNEL_COMPILER chooses: auto (nvcc if it works, else clang if it works, else host form only),
 # nvcc, clang (an error if it does not work) or none.  File names without .cu are C identifiers, and one
 # program has one file of a name.  Several targets may use the same file; it is compiled once.
 
 if(CMAKE_SCRIPT_MODE_FILE STREQUAL CMAKE_CURRENT_LIST_FILE)
-  # cmake -DFORM=fatbin|ptx -DINPUT=... -DOUTPUT=... -P GantryKernels.cmake: write the file as a C array.
+  # cmake -DFORM=fatbin|ptx|names -DINPUT=... -DOUTPUT=... -P GantryKernels.cmake: write the file as a C array.
+  if(FORM STREQUAL "names") # the kernels of a PTX text, as a list of C strings
+    file(STRINGS "${INPUT}" lines REGEX "^[ \t]*(\\.visible[ \t]+)?\\.entry[ \t]")
+    list(TRANSFORM lines REPLACE "^.*\\.entry[ \t]+([A-Za-z0-9_$]+).*$" "\"\\1\", ")
+    string(CONCAT lines ${lines})
+    file(WRITE "${OUTPUT}" "static const char *const gantry_names[] = {${lines}nullptr};\n")
+    return()
+  endif()
   file(READ "${INPUT}" bytes HEX)
   if(FORM STREQUAL "ptx")
     string(APPEND bytes "00")
@@ -176,14 +190,59 @@ function(_gantry_add_device_form library name file folder)
   target_sources(${library} PRIVATE "${folder}/${name}.embed.h")
 endfunction()
 
+# A device-only file's <name>.embed.h and <name>.names.h.
+function(_gantry_add_device_only library name file folder options)
+  _gantry_kernel_include(include)
+  set(includes "$<TARGET_PROPERTY:${library},INCLUDE_DIRECTORIES>")
+  set(includes "$<$<BOOL:${includes}>:-I$<JOIN:${includes},;-I>>") # to be quoted: it has a ; in it
+  set(binary "${folder}/${name}.fatbin")
+  set(text "${folder}/${name}.ptx")
+  add_custom_command(OUTPUT "${binary}"
+    COMMAND ${GANTRY_KERNEL_COMMAND} "-I${include}" "${includes}" ${options} -MD -MT "${binary}" -MF "${binary}.d" -o "${binary}" "${file}"
+    DEPENDS "${file}" DEPFILE "${binary}.d" COMMAND_EXPAND_LISTS VERBATIM
+    COMMENT "Compiling kernels of ${name}.cu (devices only)")
+  add_custom_command(OUTPUT "${text}"
+    COMMAND "${GANTRY_NVCC}" -ptx -arch=compute_80 -std=c++17 -ccbin "${CMAKE_CXX_COMPILER}" -allow-unsupported-compiler
+      "-I${include}" "${includes}" ${options} -o "${text}" "${file}"
+    DEPENDS "${binary}" COMMAND_EXPAND_LISTS VERBATIM COMMENT "Listing kernels of ${name}.cu")
+  foreach(form_and_input "fatbin;${binary};embed" "names;${text};names")
+    list(GET form_and_input 0 form)
+    list(GET form_and_input 1 input)
+    list(GET form_and_input 2 header)
+    add_custom_command(OUTPUT "${folder}/${name}.${header}.h"
+      COMMAND "${CMAKE_COMMAND}" "-DFORM=${form}" "-DINPUT=${input}" "-DOUTPUT=${folder}/${name}.${header}.h"
+        -P "${CMAKE_CURRENT_FUNCTION_LIST_FILE}"
+      DEPENDS "${input}" "${CMAKE_CURRENT_FUNCTION_LIST_FILE}" VERBATIM COMMENT "Embedding ${header} of ${name}.cu")
+    target_sources(${library} PRIVATE "${folder}/${name}.${header}.h")
+  endforeach()
+endfunction()
+
+# The source of a device-only image; made with nvcc, else empty.
+function(_gantry_write_device_only_image name folder)
+  if(GANTRY_KERNEL_FORM STREQUAL "fatbin")
+    set(includes "#include \"${name}.embed.h\"\n#include \"${name}.names.h\"")
+    set(forms "gantry_fatbin, sizeof(gantry_fatbin), nullptr, nullptr, gantry_names, nullptr")
+  else()
+    set(includes "")
+    set(forms "nullptr, 0, nullptr, nullptr, nullptr, nullptr")
+    message(STATUS "Kernels of ${name}.cu are left out: DEVICE_ONLY needs nvcc")
+  endif()
+  file(CONFIGURE OUTPUT "${folder}/${name}.image.cpp" @ONLY CONTENT "#include \"@name@.kernels.h\"
+@includes@
+const gantry_module_image gantry_image_@name@ = {
+    sizeof(gantry_module_image), \"@name@\", @forms@, 1, 0,
+};
+")
+endfunction()
+
 # The object library of one file; made at its first use.
-function(_gantry_kernel_library target file out_library out_folder)
+function(_gantry_kernel_library target file is_device_only options out_library out_folder)
   get_filename_component(name "${file}" NAME_WE)
   string(MAKE_C_IDENTIFIER "${name}" identifier)
   if(NOT name STREQUAL identifier)
     message(FATAL_ERROR "gantry_add_kernels: ${file}: the name without .cu must be a C identifier")
   endif()
-  string(SHA1 hash "${file}")
+  string(SHA1 hash "${file}${options}")
   string(SUBSTRING "${hash}" 0 8 hash)
   set(library "gantry_kernels_${name}_${hash}")
   set(folder "${CMAKE_BINARY_DIR}/gantry-kernels/${name}-${hash}")
@@ -216,15 +275,19 @@ GANTRY_END_DECLS
 
 #endif
 ")
-  file(CONFIGURE OUTPUT "${folder}/${name}.image.cpp" @ONLY CONTENT "#include \"@file@\"
+  if(is_device_only)
+    _gantry_write_device_only_image(${name} "${folder}")
+  else()
+    file(CONFIGURE OUTPUT "${folder}/${name}.image.cpp" @ONLY CONTENT "#include \"@file@\"
 GANTRY_HOST_MODULE(@name@)
 #include \"@name@.kernels.h\"
 @embed@
 const gantry_module_image gantry_image_@name@ = {
     sizeof(gantry_module_image), \"@name@\", @fatbin@, @ptx@, &gantry_host_module_@name@,
-    gantry_kernel_names_@name@, gantry_early_names_@name@,
+    gantry_kernel_names_@name@, gantry_early_names_@name@, 0, 0,
 };
 ")
+  endif()
   _gantry_kernel_include(include)
   get_filename_component(source_folder "${file}" DIRECTORY)
   add_library(${library} OBJECT "${folder}/${name}.image.cpp")
@@ -238,7 +301,9 @@ const gantry_module_image gantry_image_@name@ = {
   if(TARGET gantry_flags AND PROJECT_NAME STREQUAL "gantry") # inside Gantry's own build
     target_link_libraries(${library} PRIVATE gantry_flags)
   endif()
-  if(NOT GANTRY_KERNEL_FORM STREQUAL "none")
+  if(is_device_only AND GANTRY_KERNEL_FORM STREQUAL "fatbin")
+    _gantry_add_device_only(${library} ${name} "${file}" "${folder}" "${options}")
+  elseif(NOT is_device_only AND NOT GANTRY_KERNEL_FORM STREQUAL "none")
     _gantry_add_device_form(${library} ${name} "${file}" "${folder}")
   endif()
 endfunction()
@@ -258,13 +323,17 @@ function(gantry_add_kernels target)
   if(NOT "CXX" IN_LIST languages)
     message(FATAL_ERROR "gantry_add_kernels: the host form needs CXX among the project's languages")
   endif()
+  cmake_parse_arguments(PARSE_ARGV 1 kernels "DEVICE_ONLY" "" "OPTIONS")
+  if(kernels_OPTIONS AND NOT kernels_DEVICE_ONLY)
+    message(FATAL_ERROR "gantry_add_kernels: OPTIONS are for DEVICE_ONLY files: other forms would not know them")
+  endif()
   _gantry_find_kernel_compiler()
-  foreach(file IN LISTS ARGN)
+  foreach(file IN LISTS kernels_UNPARSED_ARGUMENTS)
     get_filename_component(file "${file}" ABSOLUTE BASE_DIR "${CMAKE_CURRENT_SOURCE_DIR}")
     if(NOT EXISTS "${file}")
       message(FATAL_ERROR "gantry_add_kernels: there is no ${file}")
     endif()
-    _gantry_kernel_library(${target} "${file}" library folder)
+    _gantry_kernel_library(${target} "${file}" ${kernels_DEVICE_ONLY} "${kernels_OPTIONS}" library folder)
     target_sources(${target} PRIVATE "$<TARGET_OBJECTS:${library}>")
     target_include_directories(${target} PUBLIC "$<BUILD_INTERFACE:${folder}>")
     _gantry_link_libm(${target})

@@ -148,13 +148,23 @@ static const char *text_of(const struct names *names)
 /* Images made by older versions have no such list. */
 static bool is_early(const gantry_module_image *image, const char *name)
 {
-    const bool has_list = image->struct_size >= sizeof(*image) && image->early_names != NULL;
+    const bool has_list =
+        image->struct_size > offsetof(gantry_module_image, early_names) && image->early_names != NULL;
     for (uint32_t i = 0; has_list && image->early_names[i] != NULL; i++) {
         if (strcmp(image->early_names[i], name) == 0) {
             return true;
         }
     }
     return false;
+}
+
+/* The emulated driver has no code for images that are for devices alone: their modules are empty there, so
+ * that a program starts, and the kernel that is asked for is named. */
+static bool is_left_out(const struct gantry_module *module)
+{
+    const gantry_module_image *image = module->image;
+    return module->context->driver->emulated &&
+           image->struct_size > offsetof(gantry_module_image, device_only) && image->device_only != 0;
 }
 
 /* Look up all kernels, so that one load reports everything that is missing. */
@@ -189,6 +199,9 @@ static gantry_status look_up_kernels(struct gantry_module *module)
 static gantry_status load_current(struct gantry_module *module)
 {
     struct gy_context *context = module->context;
+    if (is_left_out(module)) {
+        return GANTRY_OK;
+    }
     gantry_status status = load_best_form(context, module->image, &module->jit, &module->native);
     if (status != GANTRY_OK) {
         return status;
@@ -219,7 +232,7 @@ static gantry_status check_image(const gantry_module_image *image)
 static gantry_status load_new(struct gantry_module *module)
 {
     struct gy_context *context = module->context;
-    const uint32_t count = count_names(module->image);
+    const uint32_t count = is_left_out(module) ? 0 : count_names(module->image);
     gantry_status status;
     module->kernel_count = count;
     gy_mutex_init(&module->fit_lock, GY_RANK_LEAF);
@@ -247,7 +260,9 @@ static gantry_status load_new(struct gantry_module *module)
     return GANTRY_OK;
 
 unload:
-    (void)context->driver->cuModuleUnload(module->native);
+    if (module->native != NULL) {
+        (void)context->driver->cuModuleUnload(module->native);
+    }
 free_kernels:
     gy_free(module->kernels);
 free_module:
@@ -307,7 +322,7 @@ void gy_module_unload(struct gantry_module *module)
     }
     struct gy_context *context = module->context;
     atomic_fetch_add_explicit(&context->generation, 1, memory_order_acq_rel);
-    if (gy_context_push(context) == GANTRY_OK) {
+    if (module->native != NULL && gy_context_push(context) == GANTRY_OK) {
         (void)GY_CALL(context, cuModuleUnload(module->native));
         (void)gy_context_pop(context);
     }
@@ -322,6 +337,12 @@ void gy_module_unload(struct gantry_module *module)
 gantry_status gy_module_kernel(struct gantry_module *module, const char *name, struct gantry_kernel **out)
 {
     struct names found = {.used = 0};
+    if (is_left_out(module)) {
+        return GY_FAIL(
+            GANTRY_ERR_UNSUPPORTED,
+            "kernel \"%s\" of image \"%s\" is for devices only: the emulated driver has no code for it", name,
+            module->image->name);
+    }
     for (uint32_t i = 0; i < module->kernel_count; i++) {
         struct gantry_kernel *kernel = &module->kernels[i];
         if (strcmp(kernel->name, name) == 0) {

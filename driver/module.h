@@ -62,7 +62,7 @@ struct gy_jit {
 
 struct gantry_module {
     struct gy_context *context;       /* immutable */
-    CUmodule native;                  /* immutable */
+    CUmodule native;                  /* immutable; NULL: of devices alone, on the emulated driver */
     const gantry_module_image *image; /* immutable */
     gantry_module_image made;         /* immutable; the image, where the module was made of bare code */
     const char *const *symbols;    /* loading thread only; NULL: its kernels have these names in the code */

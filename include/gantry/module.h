@@ -41,6 +41,9 @@ typedef struct gantry_module_image {
     const void *host;                /* for the emulated driver: struct gantry_host_module; NULL when none */
     const char *const *kernel_names; /* NULL-terminated list of the kernels in the image */
     const char *const *early_names;  /* of these, the ones that may start early: GANTRY_KERNEL_EARLY() */
+    uint32_t device_only; /* 1: made with DEVICE_ONLY, for devices alone: on the emulated driver it loads
+                           * without its kernels */
+    uint32_t reserved;    /* 0 */
 } gantry_module_image;
 
 /** Load `image` into the context; the same image again is the same module, to be unloaded as often.  Every
@@ -131,7 +134,8 @@ GANTRY_API void gantry_module_unload(gantry_module *module);
 /** The kernel of that name; valid as long as the module.
  *  @retval GANTRY_OK
  *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL
- *  @retval GANTRY_ERR_NOT_FOUND         the message lists the kernels there are */
+ *  @retval GANTRY_ERR_NOT_FOUND         the message lists the kernels there are
+ *  @retval GANTRY_ERR_UNSUPPORTED       the image is for devices only, and this is the emulated driver */
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_module_get_kernel(gantry_module *module, const char *name,
                                                                     gantry_kernel **out);
 
