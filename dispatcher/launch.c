@@ -245,6 +245,11 @@ gantry_status gantry_launch_max_blocks(gantry_launch *launch, const gantry_kerne
 
 void *gantry_launch_profile(gantry_launch *launch, uint32_t kernel, gantry_dim3 grid)
 {
+    return gantry_launch_profile_ranges(launch, kernel, grid, 0);
+}
+
+void *gantry_launch_profile_ranges(gantry_launch *launch, uint32_t kernel, gantry_dim3 grid, uint32_t ranges)
+{
     GY_ACCEPT_OR(NULL, LAUNCH, launch);
     if (__builtin_expect(gy_profile_generation() == 0, 1) || launch == NULL ||
         gy_gd_current != launch->dispatcher || gy_context_is_lost(launch->dispatcher->config.context) ||
@@ -254,5 +259,6 @@ void *gantry_launch_profile(gantry_launch *launch, uint32_t kernel, gantry_dim3 
     struct gy_cta_request request = gy_launch_cta_request(launch);
     request.kernel = kernel;
     request.ctas = (uint64_t)grid.x * grid.y * grid.z;
+    request.ranges = ranges;
     return gy_cta_reserve(gy_gpu_time_ctas(launch->dispatcher->config.time), &request);
 }

@@ -64,7 +64,7 @@ struct batch_slot {
     struct part *parts;
     uint32_t key_room, part_room, part_count;
     uint32_t pieces;  /* pieces that are begun */
-    uint32_t records; /* records of the batch */
+    uint32_t records; /* records of blocks in the batch */
     uint64_t floor;   /* the floor of the GPU's residents */
     struct bin bins[GY_BLOCK_SHARDS];
     bool seen[GY_SMS]; /* SMs that have keys */
@@ -415,15 +415,15 @@ static struct batch_slot *next_slot(struct gy_blocks *blocks)
 
 bool gy_blocks_open(struct gy_blocks *blocks, const struct gy_cta_batch *batch)
 {
-    if (batch->used < SMALL || batch->used > LARGE) { /* the batch is alone */
+    if (batch->blocks < SMALL || batch->blocks > LARGE) { /* the batch is alone */
         gy_blocks_finish(blocks);
     }
     struct batch_slot *slot = next_slot(blocks);
     finish(blocks, slot);
-    if (!make_room(slot, batch->used, batch->launch_count)) {
+    if (!make_room(slot, batch->blocks, batch->launch_count)) {
         return false;
     }
-    slot->records = batch->used;
+    slot->records = batch->blocks;
     slot->part_count = slot->pieces = 0;
     memset(slot->bins, 0, sizeof(slot->bins));
     memset(slot->seen, 0, sizeof(slot->seen));

@@ -272,6 +272,7 @@ static bool open_buffer(struct gy_cta *cta, uint64_t generation)
     struct buffer *b = &cta->buffers[i];
     b->generation = generation;
     b->batch.used = 0;
+    b->batch.blocks = 0;
     b->batch.launch_count = 0;
     b->batch.gpu = cta->gpu;
     b->batch.number = cta->batches;
@@ -301,12 +302,16 @@ void *gy_cta_reserve(struct gy_cta *cta, const struct gy_cta_request *request)
     if (cta->prepared != generation && request->kernel == GY_KERNEL_COPIES) {
         return NULL; /* nobody asked for these records, so none is lost */
     }
+    uint32_t units = (request->ranges + GANTRY_RANGES_UNIT - 1) / GANTRY_RANGES_UNIT;
+    uint32_t ranges = units * GANTRY_RANGES_UNIT;
+    uint64_t records = request->ctas * (1 + (uint64_t)ranges);
     bool possible = cta->prepared == generation && !cta->refused && request->stream < STREAMS &&
-                    request->ctas <= cta->ctas_per_buffer;
+                    request->ranges <= GANTRY_RANGES_MOST && request->ctas <= cta->ctas_per_buffer &&
+                    records <= cta->ctas_per_buffer;
     if (possible) {
         struct buffer *b = cta->open != 0 ? &cta->buffers[cta->open - 1] : NULL;
         bool fits = b != NULL && b->generation == generation && b->batch.launch_count < LAUNCHES &&
-                    request->ctas <= cta->ctas_per_buffer - b->batch.used;
+                    records <= cta->ctas_per_buffer - b->batch.used;
         possible = fits || open_buffer(cta, generation);
     }
     if (!possible) {
@@ -319,16 +324,19 @@ void *gy_cta_reserve(struct gy_cta *cta, const struct gy_cta_request *request)
     struct buffer *b = &cta->buffers[cta->open - 1];
     b->launches[b->batch.launch_count++] = (struct gy_cta_launch){.first = b->batch.used,
                                                                   .count = (uint32_t)request->ctas,
+                                                                  .ranges = ranges,
                                                                   .kernel = request->kernel,
                                                                   .stream = request->stream,
                                                                   .id = request->id,
                                                                   .flow = request->flow,
                                                                   .launched_ns = gy_clock_ns()};
     CUdeviceptr address = b->device + b->batch.used * sizeof(gantry_cta_record);
-    b->batch.used += (uint32_t)request->ctas;
+    b->batch.used += (uint32_t)records;
+    b->batch.blocks += (uint32_t)request->ctas;
     cta->streams |= UINT64_C(1) << request->stream;
     cta->natives[request->stream] = request->native;
-    return (void *)(uintptr_t)(address | 2u | cta->sm_clock); /* see profile_kernel.h */
+    /* see profile_kernel.h and kernel/ranges.h */
+    return (void *)(uintptr_t)(address | 2u | cta->sm_clock | (uint64_t)units << GANTRY_RANGES_SHIFT);
 }
 
 static gantry_status join_stream(struct gy_cta *cta, CUevent *fork, CUstream native)
@@ -408,7 +416,7 @@ void gy_cta_end_batch(struct gy_cta *cta)
         if (status != GANTRY_OK) {
             /* Blocks may still write into the buffer, so it is not given out again in this recording. */
             cta->refused = true;
-            gy_profile_count_lost_ctas(b->generation, b->batch.used);
+            gy_profile_count_lost_ctas(b->generation, b->batch.blocks);
             set_state(b, BUFFER_IDLE);
         } else {
             b->order = ++cta->orders;
@@ -503,7 +511,7 @@ static void collect(struct gy_cta *cta, bool wait)
         }
         if (gy_context_is_lost(context) ||
             gy_context_check(context, result, "cuEventQuery(returned)", __FILE__, __LINE__) != GANTRY_OK) {
-            gy_profile_count_lost_ctas(b->generation, b->batch.used);
+            gy_profile_count_lost_ctas(b->generation, b->batch.blocks);
             set_state(b, BUFFER_IDLE);
             continue;
         }

@@ -23,6 +23,7 @@ struct gy_cta_request {
     uint32_t stream; /* the stream's number, below 64 */
     uint32_t kernel;
     uint64_t ctas;
+    uint32_t ranges;   /* of each block, at most GANTRY_RANGES_MOST */
     uint64_t id, flow; /* the task's */
 };
 /* Dispatcher thread, context current, outside of a capture.  Prepare for the launches of a batch: this makes

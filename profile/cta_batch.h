@@ -9,7 +9,8 @@
 
 /* One launch of an instrumented kernel. */
 struct gy_cta_launch {
-    uint32_t first, count; /* the launch's records */
+    uint32_t first, count; /* the launch's records, one for each block */
+    uint32_t ranges;       /* the records for ranges that each block has behind those; 0: none */
     uint32_t kernel;
     uint32_t stream;
     uint64_t id;          /* the task's */
@@ -27,6 +28,7 @@ struct gy_cta_batch {
     const struct gy_cta_launch *launches;
     uint32_t launch_count;
     uint32_t used;    /* number of records */
+    uint32_t blocks;  /* number of blocks, with one of these records each */
     uint32_t gpu;     /* as gy_profile_add_gpu() returned it */
     uint64_t number;  /* the number of the batch in its context */
     uint64_t seen_ns; /* host time when everything was known to be done */

@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "profile/blocks.h"
 #include "profile/kernel_names.h"
+#include "profile/ranges.h"
 #include "profile/sm_times.h"
 #include "profile/track_row.h"
 
@@ -33,6 +34,7 @@ struct gpu {
     struct stack *records;
     struct stack *streams[STREAMS];
     struct gy_sm_times *times;
+    struct gy_ranges *ranges;
 };
 
 struct gy_cta_tracks {
@@ -66,7 +68,10 @@ static struct gpu *gpu_of(struct gy_cta_tracks *tracks, gy_pftrace_track track)
         return gpu;
     }
     gpu->times = gy_sm_times_create();
-    if (gpu->times == NULL) {
+    gpu->ranges = gy_ranges_create(tracks->trace, track);
+    if (gpu->times == NULL || gpu->ranges == NULL) {
+        gy_sm_times_destroy(gpu->times);
+        gy_ranges_destroy(gpu->ranges);
         gy_free(gpu);
         return NULL;
     }
@@ -307,13 +312,13 @@ void gy_cta_tracks_add(struct gy_cta_tracks *tracks, gy_pftrace_track track, con
 {
     struct gpu *gpu = gpu_of(tracks, track);
     if (gpu == NULL) {
-        tracks->lost += batch->used;
+        tracks->lost += batch->blocks;
         return;
     }
     gy_sm_times_convert(gpu->times, batch);
     struct reading reading = {.batch = batch, .clock = batch->clock};
     if (!read_records(tracks, &reading)) {
-        tracks->lost += batch->used;
+        tracks->lost += batch->blocks;
         return;
     }
     if (reading.clock.bound_ns == 0) {
@@ -322,6 +327,7 @@ void gy_cta_tracks_add(struct gy_cta_tracks *tracks, gy_pftrace_track track, con
     read_batch(&reading);
     for (uint32_t l = 0; l < batch->launch_count; l++) {
         write_launch(tracks, gpu, &reading, l);
+        gy_ranges_add(gpu->ranges, batch, &batch->launches[l], &reading.clock, reading.shift_ns);
     }
     if (reading.valid != 0) {
         gy_sm_times_state(gpu->times, tracks->trace, track, reading.begin_ns);
@@ -365,6 +371,10 @@ void gy_cta_tracks_stats(const struct gy_cta_tracks *tracks, gantry_profile_stat
     stats->ctas_lost += tracks->lost;
     stats->cta_alignment_ns = tracks->bound_ns;
     stats->sm_alignment_ns = tracks->sm_ns;
+    for (const struct gpu *gpu = tracks->gpus; gpu != NULL; gpu = gpu->next) {
+        stats->ranges += gy_ranges_written(gpu->ranges);
+        stats->ranges_lost += gy_ranges_lost(gpu->ranges);
+    }
 }
 
 void gy_cta_tracks_destroy(struct gy_cta_tracks *tracks)
@@ -380,6 +390,7 @@ void gy_cta_tracks_destroy(struct gy_cta_tracks *tracks)
             stack_destroy(gpu->streams[i]);
         }
         gy_sm_times_destroy(gpu->times);
+        gy_ranges_destroy(gpu->ranges);
         tracks->gpus = gpu->next;
         gy_free(gpu);
     }

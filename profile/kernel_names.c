@@ -54,6 +54,11 @@ const char *gy_kernel_name(uint32_t kernel)
     return name != NULL ? name->text : "(not registered)";
 }
 
+bool gy_kernel_is_registered(uint32_t kernel)
+{
+    return name_of(kernel) != NULL;
+}
+
 bool gy_kernel_is_silent(uint32_t kernel)
 {
     const struct kernel_name *name = name_of(kernel);

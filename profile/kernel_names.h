@@ -12,6 +12,8 @@
 
 /* Any thread.  The name is never NULL: an unknown number has one, too. */
 const char *gy_kernel_name(uint32_t kernel);
+/* Any thread.  Is it the number of a kernel that an application has registered? */
+bool gy_kernel_is_registered(uint32_t kernel);
 /* Any thread.  Has any kernel been registered? */
 bool gy_kernel_names_exist(void);
 

@@ -36,7 +36,7 @@ static const char *const category_names[GY_PFTRACE_CATEGORIES] = {
     [GY_SPAN_WAIT] = "wait",     [GY_SPAN_SUBMIT] = "submit",
     [GY_SPAN_MEMORY] = "memory", [GY_SPAN_APPLICATION] = "application",
     [GY_PFTRACE_GPU] = "gpu",    [GY_PFTRACE_KERNEL] = "kernel",
-    [GY_PFTRACE_CTAS] = "ctas",
+    [GY_PFTRACE_CTAS] = "ctas",   [GY_PFTRACE_RANGE] = "range",
 };
 
 const char *const gy_argument_names[GY_ARGUMENTS] = {
@@ -51,6 +51,7 @@ const char *const gy_argument_names[GY_ARGUMENTS] = {
     [GY_ARGUMENT_BLOCK] = "block",
     [GY_ARGUMENT_BATCH] = "batch",
     [GY_ARGUMENT_CTAS_LOST] = "ctas_lost",
+    [GY_ARGUMENT_RANGES_LOST] = "ranges_lost",
 };
 
 struct name {
@@ -147,7 +148,7 @@ static void put_state(struct gy_pftrace *trace, bool first)
     memset(trace->slots, 0, sizeof(trace->slots));
     memset(trace->queues, 0, sizeof(trace->queues));
     trace->name_count = 0;
-    uint8_t interned[512], *i = interned;
+    uint8_t interned[640], *i = interned;
     for (unsigned c = 0; c < GY_PFTRACE_CATEGORIES; c++) {
         i = gy_packet_put_entry(i, INTERNED_CATEGORY, c + 1, category_names[c], strlen(category_names[c]));
     }

@@ -10,8 +10,9 @@
 
 #define GY_PFTRACE_GPU (GY_SPAN_APPLICATION + 1) /* the category behind those of enum gy_span_category */
 #define GY_PFTRACE_KERNEL (GY_PFTRACE_GPU + 1)
-#define GY_PFTRACE_CTAS (GY_PFTRACE_GPU + 2) /* a buffer of block records, with the facts on its clock */
-#define GY_PFTRACE_CATEGORIES (GY_PFTRACE_GPU + 3)
+#define GY_PFTRACE_CTAS (GY_PFTRACE_GPU + 2)  /* a buffer of block records, with the facts on its clock */
+#define GY_PFTRACE_RANGE (GY_PFTRACE_GPU + 3) /* what a group of a block's threads did */
+#define GY_PFTRACE_CATEGORIES (GY_PFTRACE_GPU + 4)
 #define GY_PFTRACE_NAME_BYTES 128 /* of a slice or a track, with the final NUL; longer names are cut */
 
 struct gy_pftrace;
@@ -59,6 +60,7 @@ enum gy_pftrace_argument {
     GY_ARGUMENT_BLOCK,
     GY_ARGUMENT_BATCH,
     GY_ARGUMENT_CTAS_LOST,
+    GY_ARGUMENT_RANGES_LOST,
     GY_ARGUMENTS
 };
 #define GY_PFTRACE_SLICE_ARGUMENTS 7

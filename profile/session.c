@@ -639,11 +639,12 @@ static void write_end(gantry_profile *profile, const gantry_profile_stats *stats
                                     .instant = true,
                                     .name = "end",
                                     .begin_ns = gy_clock_ns(),
-                                    .argument_count = 4,
+                                    .argument_count = 5,
                                     .arguments = {{GY_ARGUMENT_LOST, stats->lost},
                                                   {GY_ARGUMENT_CTAS_LOST, stats->ctas_lost},
                                                   {GY_ARGUMENT_ALIGNMENT_NS, stats->gpu_alignment_ns},
-                                                  {GY_ARGUMENT_SM_ALIGNMENT_NS, stats->sm_alignment_ns}}};
+                                                  {GY_ARGUMENT_SM_ALIGNMENT_NS, stats->sm_alignment_ns},
+                                                  {GY_ARGUMENT_RANGES_LOST, stats->ranges_lost}}};
     mark.end_ns = mark.begin_ns;
     mark.track =
         gy_pftrace_add_track(profile->trace, gy_pftrace_process_track(profile->trace), "recording", 0);

@@ -1,6 +1,7 @@
 #include "profile/sm_times.h"
 
 #include "base/alloc.h"
+#include "profile/ranges.h"
 
 #include <stdio.h>
 
@@ -26,21 +27,38 @@ void gy_sm_times_destroy(struct gy_sm_times *times)
     gy_free(times);
 }
 
-static void convert(const struct gy_sm_line *lines, uint32_t count, gantry_cta_record *record)
+/* Convert a time on SM `sm` and the duration behind it; the time becomes 0 where this is impossible. */
+static void convert(const struct gy_sm_line *lines, uint32_t count, uint32_t sm, uint64_t *start_ns,
+                    uint32_t *duration_ns)
 {
-    uint32_t sm = record->origin & (GY_SMS - 1);
-    if ((record->start_ns & GANTRY_CTA_OWN_CLOCK) == 0) { /* no record, or of the common clock */
+    if ((*start_ns & GANTRY_CTA_OWN_CLOCK) == 0) { /* no record, or of the common clock */
         return;
     }
-    record->start_ns &= ~GANTRY_CTA_OWN_CLOCK;
+    *start_ns &= ~GANTRY_CTA_OWN_CLOCK;
     if (sm >= count || lines[sm].ns_per_clock == 0) {
-        record->start_ns = 0;
+        *start_ns = 0;
         return;
     }
-    uint64_t start = gy_sm_line_at(&lines[sm], record->start_ns);
-    uint64_t stop = gy_sm_line_at(&lines[sm], record->start_ns + record->duration_ns);
-    record->duration_ns = stop - start < UINT32_MAX ? (uint32_t)(stop - start) : UINT32_MAX;
-    record->start_ns = start;
+    uint64_t start = gy_sm_line_at(&lines[sm], *start_ns);
+    uint64_t stop = gy_sm_line_at(&lines[sm], *start_ns + *duration_ns);
+    *duration_ns = stop - start < UINT32_MAX ? (uint32_t)(stop - start) : UINT32_MAX;
+    *start_ns = start;
+}
+
+static void convert_launch(const struct gy_sm_times *times, const struct gy_cta_batch *batch,
+                           const struct gy_cta_launch *launch)
+{
+    for (uint32_t b = 0; b < launch->count; b++) {
+        gantry_cta_record *record = &batch->records[launch->first + b];
+        gantry_range_record *ranges = gy_ranges_of_block(batch, launch, b);
+        uint32_t sm = record->origin & (GY_SMS - 1);
+        convert(times->lines, batch->anchor_count, sm, &record->start_ns, &record->duration_ns);
+        for (uint32_t r = 0; r < launch->ranges; r++) {
+            if ((ranges[r].what & GANTRY_RANGE_IS_ONE) != 0) {
+                convert(times->lines, batch->anchor_count, sm, &ranges[r].start_ns, &ranges[r].duration_ns);
+            }
+        }
+    }
 }
 
 void gy_sm_times_convert(struct gy_sm_times *times, const struct gy_cta_batch *batch)
@@ -62,8 +80,8 @@ void gy_sm_times_convert(struct gy_sm_times *times, const struct gy_cta_batch *b
             times->known[sm] = true;
         }
     }
-    for (uint32_t i = 0; i < batch->used; i++) {
-        convert(times->lines, batch->anchor_count, &batch->records[i]);
+    for (uint32_t l = 0; l < batch->launch_count; l++) {
+        convert_launch(times, batch, &batch->launches[l]);
     }
 }
 

@@ -36,6 +36,8 @@
  *   GANTRY_DYNAMIC_SHARED(type, pointer);        declares `pointer` to the launch's dynamic shared memory
  *   gantry_global_timer()  gantry_sm_clock()  gantry_smid()  gantry_lane()
  *   clusters, barriers of a whole grid, an early start: see <gantry/kernel/launch.h>
+ *   GANTRY_KERNEL_RANGE(buffer, id)  what a group of threads does, and when, for recordings; it comes with
+ *                                    <gantry/profile_kernel.h>: see <gantry/kernel/ranges.h>
  *
  * Rules that keep the three alike: parameters are trivially copyable; the set of kernels does not depend
  * on the compiler; a thread waits for its siblings only by the functions above (a spin loop on a

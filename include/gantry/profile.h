@@ -119,6 +119,27 @@ GANTRY_API gantry_status gantry_profile_span(const char *name, uint64_t begin_ns
  *  room: the blocks are counted as lost then, and the first time a warning says so. */
 GANTRY_API void *gantry_launch_profile(gantry_launch *launch, uint32_t kernel, gantry_dim3 grid);
 
+/** As gantry_launch_profile(), for a kernel whose blocks also record ranges (<gantry/kernel/ranges.h>): each
+ *  block gets room for at least `ranges` of them, 0 to 2032, which its groups of threads share equally.  The
+ *  room is rounded up to a multiple of 16; each range takes as much of a buffer as a block does.
+ *
+ *  NULL, which is right to pass as well, in the same cases; also when `ranges` is larger than that.  The
+ *  launch's blocks are counted as lost then, where they are wanted. */
+GANTRY_API void *gantry_launch_profile_ranges(gantry_launch *launch, uint32_t kernel, gantry_dim3 grid,
+                                              uint32_t ranges);
+
+/** Name the ranges inside blocks of a kernel: range 0 is names[0], and so on; those without a name are shown
+ *  as "range 7".  `kernel` is its number, see gantry_profile_register_kernels().  Names are copied and kept
+ * for the life of the process; those of a later call hold instead of those of an earlier one.  From any
+ * thread.
+ *  @retval GANTRY_OK
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT   NULL, no name, more than 65536, a name that is NULL
+ *  @retval GANTRY_ERR_NOT_FOUND          no kernel has this number
+ *  @retval GANTRY_ERR_OUT_OF_HOST_MEMORY */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_profile_name_ranges(uint32_t kernel,
+                                                                      const char *const *names,
+                                                                      uint32_t count);
+
 /** What a recording has so far, see gantry_profile_stop(). */
 typedef struct gantry_profile_stats {
     size_t struct_size;        /* in: sizeof of the caller */
@@ -134,6 +155,9 @@ typedef struct gantry_profile_stats {
     uint64_t sm_alignment_ns;  /* how far the clocks of SMs lie apart, as measured: 99 of 100 SMs are within
                                 * this of the others; 0 when it could not be measured.  With CLOCK_SM: and what
                                 * the  lines from their own clocks to the common one may be off by */
+    uint64_t ranges;           /* ranges inside blocks that are in the trace */
+    uint64_t ranges_lost;      /* ranges that are not: their block had no room for more, or its own record is
+                                * missing.  Those of blocks that are lost as a whole are not counted */
 } gantry_profile_stats;
 
 /** End recording, write the rest of the file, free.  `stats` may be NULL.  NULL profile is ignored.

@@ -30,6 +30,8 @@
  * block that have not returned (a __syncthreads()), and is to be reached by all of those; its first thread
  * (index 0, 0, 0) must be among them, or the block leaves no record and counts as lost.
  *
+ * What a block's groups of warps do within it can be recorded too: see <gantry/kernel/ranges.h>.
+ *
  * With GANTRY_CTA_PROFILING defined as 0 before the file is included, the macros are empty: the machine code
  * is that of a kernel without them.  The image says so: gantry_launch_profile() gives NULL for its kernels,
  * and for those of a file that does not include this one, and none of their blocks counts as lost.
@@ -67,6 +69,8 @@ struct gantry_cta_record {
 #define GANTRY_CTA_OWN_CLOCK ((uint64_t)1 << 63) /* bit of start_ns: the SM's own clock was read */
 #define GANTRY_CTA_KERNELS (1u << (32 - GANTRY_CTA_SM_BITS)) /* how many kernel ids there are */
 
+#define GANTRY_RANGES_SHIFT 57 /* bits of `profile` from here on: the room of a block for ranges … */
+
 #ifdef __cplusplus
 #if GANTRY_CTA_PROFILING
 
@@ -77,6 +81,12 @@ struct gantry_cta_record {
 static __device__ inline bool gantry_cta_records(const void *records)
 {
     return (uint32_t)(uintptr_t)records != 0;
+}
+
+/** Where the records of the launch lie: without what `records` says besides. */
+static __device__ inline void *gantry_cta_address(const void *records)
+{
+    return (void *)((uintptr_t)records & (((uintptr_t)1 << GANTRY_RANGES_SHIFT) - 4));
 }
 
 /** Whether this thread writes its block's record. */
@@ -136,7 +146,7 @@ static __device__ inline void gantry_cta_stop(void *records, uint32_t kernel, ui
         const uint4 record = make_uint4((uint32_t)start, (uint32_t)(start >> 32),
                                         duration >> 32 == 0 ? (uint32_t)duration : 0xffffffffu,
                                         sm + (kernel << GANTRY_CTA_SM_BITS));
-        __stcs((uint4 *)((uintptr_t)records & ~(uintptr_t)3) + block, record);
+        __stcs((uint4 *)gantry_cta_address(records) + block, record);
     }
 }
 
@@ -153,5 +163,8 @@ static __device__ inline void gantry_cta_stop(void *records, uint32_t kernel, ui
 
 #endif
 #endif
+
+/* after the macros */
+#include <gantry/kernel/ranges.h>
 
 #endif

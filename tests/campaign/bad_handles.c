@@ -222,6 +222,7 @@ static void launch_rows(void)
     BAD_GIVES(GONE, NULL, gantry_launch_context(launch));
     BAD_GIVES(GONE, NULL, gantry_launch_partition(launch));
     BAD_GIVES(GONE, NULL, gantry_launch_profile(launch, 0, one));
+    BAD_GIVES(GONE, NULL, gantry_launch_profile_ranges(launch, 0, one, 4));
     BAD(GONE, gantry_launch_leave_graph(launch));
     BAD_GIVES(GONE, GANTRY_LAUNCH_FAILED, gantry_launch_fail(launch, GANTRY_ERR_IO));
     BAD(GONE, gantry_launch_request_sync_point(launch));

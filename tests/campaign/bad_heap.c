@@ -182,7 +182,7 @@ static void profile_rows(void)
     gantry_profile_options options = GANTRY_PROFILE_OPTIONS_INIT;
     gantry_profile *profile, *second;
     gantry_profile_stats small = {.struct_size = 4};
-    const char *names[] = {NULL};
+    const char *names[] = {NULL}, *good = "load";
     uint32_t first;
     BAD_OUT("`options` NULL", profile, gantry_profile_start(NULL, &profile));
     BAD_OUT("`path` NULL", profile, gantry_profile_start(&options, &profile));
@@ -216,6 +216,10 @@ static void profile_rows(void)
     BAD_NOTHING(gantry_profile_now);
     BAD("`name` NULL", gantry_profile_span(NULL, 1, 2, 0));
     BAD("an end before the begin", gantry_profile_span("frame", 2, 1, 0));
+    BAD("`names` NULL", gantry_profile_name_ranges(1, NULL, 1));
+    BAD("no name", gantry_profile_name_ranges(1, names, 0));
+    BAD("a name is NULL", gantry_profile_name_ranges(1, names, 1));
+    BAD("no such kernel", gantry_profile_name_ranges(1u << 20, &good, 1));
 }
 
 /* What belongs to another context. */

@@ -236,6 +236,7 @@ static bool takes_a_handle(const char *name)
                                          "gantry_last_",
                                          "gantry_link_",
                                          "gantry_partition_plan",
+                                         "gantry_profile_name_ranges",
                                          "gantry_profile_now",
                                          "gantry_profile_register_kernels",
                                          "gantry_profile_span",

@@ -12,10 +12,14 @@ cat > "$folder/with.cu" <<'CU'
 GANTRY_KERNEL(scale, (float *data, uint32_t count, void *profile, uint32_t id))
 {
     GANTRY_KERNEL_START(profile, id);
+    GANTRY_KERNEL_RANGES(ranges, profile, 0);
     uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
+    GANTRY_KERNEL_RANGE_BEGIN(ranges, 1);
     if (i < count) {
+        GANTRY_KERNEL_RANGE(ranges, 2);
         data[i] *= 2;
     }
+    GANTRY_KERNEL_RANGE_END(ranges, 1);
     GANTRY_KERNEL_STOP(profile, id);
 }
 #ifdef GANTRY_HOST_MODULE
@@ -24,7 +28,7 @@ extern const void *const keep;
 const void *const keep = &gantry_host_module_scale_module;
 #endif
 CU
-grep -v 'GANTRY_KERNEL_ST' "$folder/with.cu" > "$folder/without.cu"
+grep -vE 'GANTRY_KERNEL_(ST|RANGE)' "$folder/with.cu" > "$folder/without.cu"
 
 ran=
 compare() { # name, what of the file matters, command...
@@ -72,9 +76,9 @@ if command -v nvcc > /dev/null; then
             -o "$folder/clock.ptx" "$folder/with.cu"
         grep -c 'clock64' "$folder/clock.ptx" || true
     }
-    [ "$(clocks sm_80)" = 2 ]
+    [ "$(clocks sm_80)" = 6 ] # of the block and of two ranges
     [ "$(clocks sm_90)" = 0 ]
-    [ "$(clocks sm_90 -DGANTRY_CTA_SM_CLOCK=1)" = 2 ]
+    [ "$(clocks sm_90 -DGANTRY_CTA_SM_CLOCK=1)" = 6 ]
     ran="$ran clocks"
 fi
 echo "compared:$ran"

@@ -69,6 +69,7 @@ static void make(struct made *made, const struct shape *shape, uint64_t *random)
                                         .launches = made->launches,
                                         .launch_count = launches,
                                         .used = shape->blocks / launches * launches,
+                                        .blocks = shape->blocks / launches * launches,
                                         .gpu = 1,
                                         .number = shape->begin_ns,
                                         .seen_ns = UINT64_MAX / 4,
@@ -281,7 +282,7 @@ static void test_times_of_any_length(void **state)
             now += 2 * (uint64_t)ns;
         }
     }
-    made.launches[0].count = made.batch.used = count;
+    made.launches[0].count = made.batch.used = made.batch.blocks = count;
     assert_true(open_writer(&w, GANTRY_PROFILE_CTAS_BLOCKS, 1, false));
     gy_cta_tracks_add(w.tracks, w.gpus[0], &made.batch);
     assert_int_equal(close_writer(&w, GANTRY_OK).ctas, count);
