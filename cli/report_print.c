@@ -163,6 +163,7 @@ void cli_report_text(const char *path, const struct trace *trace, const struct r
     printf("%s: %.3f ms\n\n", path, ms(r->end_ns - r->begin_ns));
     print_headline(trace, r);
     print_kernels(trace, r);
+    cli_report_ranges_text(trace, r);
     printf("\n");
     print_gpu(trace, r);
     print_causes(trace, r);
@@ -263,6 +264,7 @@ void cli_report_json(const char *path, const struct trace *trace, const struct r
     printf("\"ctas\":{\"recorded\":%" PRIu64 ",\"lost\":%" PRIu64 ",\"alignment_ns\":%" PRIu64
            ",\"sm_alignment_ns\":%" PRIu64 ",\"tick_ns\":%" PRIu64 ",\"largest_shift_ns\":%" PRIu64 "},",
            r->ctas, r->ctas_lost, r->cta_alignment_ns, r->sm_alignment_ns, r->tick_ns, r->shift_ns);
+    cli_report_ranges_json(trace, r);
     print_kernels_json(trace, r);
     printf("}");
 }

@@ -215,6 +215,7 @@ static void count_marks(const struct trace *trace, struct report *report)
         if (strcmp(track, "recording") == 0) {
             report->slices_lost = cli_trace_argument(trace, m, TRACE_LOST, 0);
             report->ctas_lost = cli_trace_argument(trace, m, TRACE_CTAS_LOST, 0);
+            report->ranges_lost = cli_trace_argument(trace, m, TRACE_RANGES_LOST, 0);
             report->gpu_alignment_ns = cli_trace_argument(trace, m, TRACE_ALIGNMENT, 0);
         }
         int number = -1;
@@ -251,7 +252,8 @@ bool cli_report_compute(const struct trace *trace, const struct report_sms *sms,
     *out = (struct report){0};
     scan(trace, out);
     bool good = cli_report_sms_take(sms, out) && compute_streams(trace, out) &&
-                compute_partitions(trace, out) && compute_kernels(trace, out) && gather(trace, NULL, &gpu);
+                compute_partitions(trace, out) && compute_kernels(trace, out) &&
+                cli_report_ranges(trace, out) && gather(trace, NULL, &gpu);
     count_marks(trace, out);
     if (good) {
         out->gpu_busy_ns = cli_intervals_unite(&gpu);
@@ -270,4 +272,5 @@ void cli_report_free(struct report *report)
 {
     free(report->sms);
     free(report->gap_list);
+    free(report->ranges);
 }

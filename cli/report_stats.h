@@ -54,6 +54,14 @@ struct report_host_task {
     uint64_t gaps, ns;
 };
 
+/* A range inside the blocks of a kernel, or those of a kernel that were lost. */
+struct report_range {
+    const char
+        *kernel;   /* "": it is in the name, and these are `count` lost ones, of which it was the first */
+    uint32_t name; /* index into the trace's names */
+    uint64_t count, total_ns, least_ns, most_ns;
+};
+
 struct report_sm {
     uint32_t gpu; /* track above the SMs */
     int32_t number;
@@ -94,7 +102,9 @@ struct report {
     struct report_sm *sms; /* see gap_list */
     size_t sm_count;
     uint64_t sm_least_ns, sm_most_ns, sm_sum_ns; /* busy time of an SM */
-    uint64_t slices_lost, ctas, ctas_lost;
+    struct report_range *ranges; /* by kernel and total time, the lost ones last; see gap_list */
+    size_t range_count;
+    uint64_t slices_lost, ctas, ctas_lost, ranges_lost;
     uint64_t gpu_alignment_ns, cta_alignment_ns, sm_alignment_ns, tick_ns, shift_ns;
 };
 
@@ -105,6 +115,11 @@ bool cli_report_sms_take(const struct report_sms *sms, struct report *report);
 bool cli_report_compute(const struct trace *trace, const struct report_sms *sms, struct report *out);
 
 void cli_report_free(struct report *report);
+
+/* report_ranges.c: what was recorded inside blocks.  False: out of memory. */
+bool cli_report_ranges(const struct trace *trace, struct report *report);
+void cli_report_ranges_text(const struct trace *trace, const struct report *report);
+void cli_report_ranges_json(const struct trace *trace, const struct report *report);
 
 /* report_gaps.c: why the GPU, busy during `gpu` (united), was idle.  False: out of memory. */
 bool cli_report_gaps(const struct trace *trace, const struct intervals *gpu, struct report *report);

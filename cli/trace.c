@@ -273,7 +273,8 @@ static enum trace_argument argument_called(const char *name)
                                                        [TRACE_SHIFT] = "shift_ns",
                                                        [TRACE_BLOCK] = "block",
                                                        [TRACE_BATCH] = "batch",
-                                                       [TRACE_CTAS_LOST] = "ctas_lost"};
+                                                       [TRACE_CTAS_LOST] = "ctas_lost",
+                                                       [TRACE_RANGES_LOST] = "ranges_lost"};
     enum trace_argument a = TRACE_ID;
     while (a < TRACE_ARGUMENTS && strcmp(names[a], name) != 0) {
         a++;

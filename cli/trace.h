@@ -33,6 +33,7 @@ enum trace_argument {
     TRACE_BLOCK,
     TRACE_BATCH,
     TRACE_CTAS_LOST,
+    TRACE_RANGES_LOST,
     TRACE_ARGUMENTS
 };
 

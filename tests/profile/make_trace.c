@@ -82,7 +82,9 @@ static void gpu(uint64_t t)
 
 enum { BLOCKS = 400, LAUNCHES = 4, SMS = 5 };
 
-static gantry_cta_record records[LAUNCHES * BLOCKS];
+enum { RANGES = 16, WITH_RANGES = 12 }; /* of the last launch: records of a block; blocks that have any */
+
+static gantry_cta_record records[LAUNCHES * BLOCKS + BLOCKS * RANGES];
 static struct gy_cta_launch launches[LAUNCHES];
 static uint32_t first_kernel;
 static uint64_t many_begin_ns;
@@ -90,6 +92,32 @@ static uint64_t many_begin_ns;
 static void done(struct gy_cta_batch *batch)
 {
     (void)batch;
+}
+
+/* In block b of the last launch, which began at `start`: load, and in compute, which begins together with it,
+ * another one without a name.  One that overlaps does not lie within any other.  In the first block ranges
+ * have been lost. */
+static void ranges(uint32_t b, uint64_t start)
+{
+    static const struct {
+        uint32_t id, from, to, group;
+        const char *name;
+    } all[] = {{0, 0, 100, 0, "load"},
+               {2, 100, 150, 0, "range 2"},
+               {1, 100, 300, 0, "compute"},
+               {0, 250, 400, 0, "load"},
+               {1, 10, 20, 1, "compute"}};
+    gantry_range_record *at = (void *)&records[LAUNCHES * BLOCKS + b * RANGES];
+    for (uint32_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+        uint32_t place = all[i].group * RANGES / 2 + i;
+        at[place] = (gantry_range_record){start + 5000 + all[i].from, all[i].to - all[i].from,
+                                          all[i].id | all[i].group << 16 | GANTRY_RANGE_IS_ONE};
+        printf("group %u, SM %03u\trange\t%s\t%llu\t%llu\t%u\n", all[i].group, b % SMS, all[i].name,
+               (unsigned long long)start + all[i].from, (unsigned long long)start + all[i].to, LAUNCHES - 1);
+    }
+    if (b == 0) {
+        at[RANGES - 1] = (gantry_range_record){7, 0, 1u | 1u << 16 | GANTRY_RANGE_IS_NOTE};
+    }
 }
 
 /* GPU time is host time + 5000; launches overlap by halves, two blocks at once on each SM. */
@@ -101,6 +129,7 @@ static void blocks(uint64_t t)
         uint64_t base = t + l * 20000;
         launches[l] = (struct gy_cta_launch){.first = l * BLOCKS,
                                              .count = BLOCKS,
+                                             .ranges = l == LAUNCHES - 1 ? RANGES : 0,
                                              .kernel = first_kernel + l % 2,
                                              .stream = l,
                                              .id = l,
@@ -113,6 +142,9 @@ static void blocks(uint64_t t)
                 start + 5000, 900, b % SMS | (first_kernel + l % 2) << GANTRY_CTA_SM_BITS};
             printf("SM %03u\t\t%s\t%llu\t%llu\t%u\n", b % SMS, names[l % 2], (unsigned long long)start,
                    (unsigned long long)start + 900, b);
+            if (l == LAUNCHES - 1 && b < WITH_RANGES) {
+                ranges(b, start);
+            }
         }
         printf("stream %u: kernels\tkernel\t%s\t%llu\t%llu\t%u\n", l, names[l % 2],
                (unsigned long long)base + 100,
@@ -122,7 +154,8 @@ static void blocks(uint64_t t)
                                   .records = records,
                                   .launches = launches,
                                   .launch_count = LAUNCHES,
-                                  .used = LAUNCHES * BLOCKS,
+                                  .used = LAUNCHES * BLOCKS + BLOCKS * RANGES,
+                                  .blocks = LAUNCHES * BLOCKS,
                                   .gpu = 1,
                                   .number = 7,
                                   .seen_ns = t + 10000000,
@@ -190,6 +223,7 @@ static int write_many(uint64_t millions)
             .launches = &batch->launch,
             .launch_count = 1,
             .used = BATCH,
+            .blocks = BATCH,
             .gpu = 1,
             .number = n,
             .seen_ns = UINT64_MAX / 4,
@@ -216,8 +250,10 @@ int main(int argc, char **argv)
     if (gantry_profile_register_kernels(kernels, 2, &first_kernel) != GANTRY_OK) {
         return 1;
     }
+    static const char *const stages[] = {"load", "compute"};
     gantry_profile *profile;
-    if (gantry_profile_start(&options, &profile) != GANTRY_OK) {
+    if (gantry_profile_name_ranges(first_kernel + 1, stages, 2) != GANTRY_OK ||
+        gantry_profile_start(&options, &profile) != GANTRY_OK) {
         fprintf(stderr, "%s\n", gantry_last_error());
         return 1;
     }

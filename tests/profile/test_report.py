@@ -87,6 +87,23 @@ class Report(unittest.TestCase):
         self.assertEqual([(p["name"], p["gpu"], p["busy_ns"], p["streams"], p["tasks"]) for p in report["partitions"]],
                          [("", "GPU 0: example", union(times("gpu")), 3, 54)])
 
+    def test_ranges_inside_blocks_are_added_up(self):
+        report = json.loads(gantry("trace", TRACE, "--json"))
+        expected = collections.defaultdict(list)
+        for _, category, name, begin, end, _ in EXPECTED:
+            if category == "range":
+                expected[name].append(end - begin)
+        self.assertEqual(set(expected), {"load", "compute", "range 2"})
+        self.assertEqual(
+            report["ranges"],
+            [{"kernel": "odd", "name": name, "count": len(ns), "total_ns": sum(ns), "least_ns": min(ns), "most_ns": max(ns)}
+             for name, ns in sorted(expected.items(), key=lambda item: -sum(item[1]))])
+        self.assertEqual(report["ranges_lost"], {"count": 7, "of": [{"first": "odd: compute", "count": 7}]})
+        text = gantry("trace", TRACE)
+        self.assertRegex(text, r"(?m)^odd: load +24 +0\.003 +0\.125 +0\.100 +0\.150$")
+        self.assertRegex(text, r"(?m)^odd: compute +7 lost, this one first: its block had no room for more$")
+        self.assertIn("7 ranges were lost in all.", text)
+
     def test_json_report_lists_the_kernels(self):
         report = json.loads(gantry("trace", TRACE, "--json"))
         self.assertFalse(report["kernels_are_tasks"])
