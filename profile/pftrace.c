@@ -36,7 +36,7 @@ static const char *const category_names[GY_PFTRACE_CATEGORIES] = {
     [GY_SPAN_WAIT] = "wait",     [GY_SPAN_SUBMIT] = "submit",
     [GY_SPAN_MEMORY] = "memory", [GY_SPAN_APPLICATION] = "application",
     [GY_PFTRACE_GPU] = "gpu",    [GY_PFTRACE_KERNEL] = "kernel",
-    [GY_PFTRACE_CTAS] = "ctas",   [GY_PFTRACE_RANGE] = "range",
+    [GY_PFTRACE_CTAS] = "ctas",  [GY_PFTRACE_RANGE] = "range",
 };
 
 const char *const gy_argument_names[GY_ARGUMENTS] = {
