@@ -29,12 +29,36 @@ void cross_force(struct cross_choice *choice, int value)
     *place = value;
 }
 
+static bool has_debt(const struct cross_choice *choice)
+{
+    bool has = choice->forced[FEATURE_CANCEL] == VALUE_CANCEL_DEBT;
+    for (int k = 0; k < MORE; k++) {
+        has = has || choice->more[FEATURE_CANCEL][k] == VALUE_CANCEL_DEBT;
+    }
+    return has;
+}
+
+/* It makes more threads that spin, or has them spin for the length of a debt, and has met them often enough.
+ */
+static bool spins_enough(const struct cross_matrix *matrix, const struct cross_choice *choice, int value)
+{
+    int cpu = choice->forced[FEATURE_CPU_WAIT], gpu = choice->forced[FEATURE_GPU_WAIT];
+    bool workers = value == VALUE_TWO_WORKERS || value == VALUE_FOUR_WORKERS;
+    bool others = value == VALUE_TWO_LAUNCHERS || value == VALUE_FOUR_LAUNCHERS ||
+                  value == VALUE_TWO_PARTITIONS || value == VALUE_BORROWING;
+    bool both = cross_spins(value), debt = value == VALUE_CANCEL_DEBT;
+    return ((workers || both || debt) && cpu == VALUE_CPU_SPIN && wanted(matrix, value, cpu) == 0) ||
+           ((others || both || debt) && gpu == VALUE_GPU_SPIN && wanted(matrix, value, gpu) == 0) ||
+           (both && has_debt(choice) && wanted(matrix, value, VALUE_CANCEL_DEBT) == 0);
+}
+
 /* How much a pair is wanted as the first of a program: one that is planned again and again and hardly ever
  * takes effect steps back, so that others get their turn. */
 static uint64_t rank(const struct cross_matrix *matrix, const struct cross_choice *choice, int a, int b)
 {
     uint64_t tried = atomic_load_explicit(&matrix->tried[a][b], memory_order_relaxed);
-    bool fits = cross_may_meet(a, b) && cross_goes_with(choice, a) && cross_goes_with(choice, b);
+    bool fits = cross_may_meet(a, b) && cross_goes_with(choice, a) && cross_goes_with(choice, b) &&
+                !spins_enough(matrix, choice, a) && !spins_enough(matrix, choice, b);
     return fits ? WHOLE * wanted(matrix, a, b) / (1 + tried / 16) : 0;
 }
 
@@ -120,29 +144,6 @@ static uint64_t gain(const struct cross_matrix *matrix, const struct cross_choic
         }
     }
     return sum;
-}
-
-static bool has_debt(const struct cross_choice *choice)
-{
-    bool has = choice->forced[FEATURE_CANCEL] == VALUE_CANCEL_DEBT;
-    for (int k = 0; k < MORE; k++) {
-        has = has || choice->more[FEATURE_CANCEL][k] == VALUE_CANCEL_DEBT;
-    }
-    return has;
-}
-
-/* It makes more threads that spin, or has them spin for the length of a debt, and has met them often enough.
- */
-static bool spins_enough(const struct cross_matrix *matrix, const struct cross_choice *choice, int value)
-{
-    int cpu = choice->forced[FEATURE_CPU_WAIT], gpu = choice->forced[FEATURE_GPU_WAIT];
-    bool workers = value == VALUE_TWO_WORKERS || value == VALUE_FOUR_WORKERS;
-    bool others = value == VALUE_TWO_LAUNCHERS || value == VALUE_FOUR_LAUNCHERS ||
-                  value == VALUE_TWO_PARTITIONS || value == VALUE_BORROWING;
-    bool both = cross_spins(value), debt = value == VALUE_CANCEL_DEBT;
-    return ((workers || both || debt) && cpu == VALUE_CPU_SPIN && wanted(matrix, value, cpu) == 0) ||
-           ((others || both || debt) && gpu == VALUE_GPU_SPIN && wanted(matrix, value, gpu) == 0) ||
-           (both && has_debt(choice) && wanted(matrix, value, VALUE_CANCEL_DEBT) == 0);
 }
 
 /* How much of a processor, or of time, a program takes with the value, in quarters of what it takes without.

@@ -10,16 +10,18 @@
  * smaller as long as it still fails.  Which values the next program has is decided by what has met least so
  * far; it is part of what is printed for a repetition.  Each two values must take effect together in --least
  * programs, or in --dear where both are dear, each three in --triples; when some have not after S seconds,
- * the run goes on for --patience seconds at most.  Without any option that is 200, 20, 0, 60 s and 180 s, and
+ * the run goes on for --patience seconds at most.  Without any option that is 200, 20, 0, 20 s and 220 s, and
  * on a machine where that makes too few programs a pair is only missing that many of them had in vain. */
 #include "tests/campaign/crossing_jobs.h"
 
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
-enum { LEAST = 200, LEAST_DEAR = 20, JOBS = 5, PATIENCE = 180, LIGHT_SECONDS = 20 };
+enum { LEAST = 200, LEAST_DEAR = 20, JOBS = 5, PATIENCE = 220 };
 
 static bool parse_with(const char *text, struct cross_choice *choice)
 {
@@ -94,6 +96,12 @@ static bool parse(int argc, char **argv, struct cross_settings *s)
            s->triples <= CROSS_TRIPLES_MOST;
 }
 
+/* Where everything is to meet the run ends when it has; else it takes this long. */
+static uint64_t default_seconds(bool whole, bool light)
+{
+    return whole || light ? 20 : CROSS_SANITIZED ? 40 : 60;
+}
+
 /* More than there are processors, since programs wait for most of their time. */
 static uint64_t default_jobs(void)
 {
@@ -111,6 +119,7 @@ static struct cross_shared *map(int file)
 static int work(const char *slot, const char *file)
 {
     struct cross_shared *shared = map((int)strtol(file, NULL, 10));
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* nobody counts what it does when its parent was killed */
     if (shared == NULL) {
         return CROSS_SKIPPED;
     }
@@ -126,7 +135,7 @@ int main(int argc, char **argv)
          whole = argc == 1 && !light && !CROSS_SANITIZED && !cross_is_device();
     struct cross_settings settings = {.first = 1,
                                       .programs = UINT64_MAX,
-                                      .seconds = light ? LIGHT_SECONDS : 60,
+                                      .seconds = default_seconds(whole, light),
                                       .jobs = default_jobs(),
                                       .repeat = 1,
                                       .failures = 1,
