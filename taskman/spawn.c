@@ -12,14 +12,23 @@
 #include "taskman/cpu/pool.h"
 #include "taskman/submit.h"
 
-/* A new place, which nobody has used since the reset. */
+/* A new place, which nobody has used since the reset: most likely threads of the former step have written it,
+ * on other cores, so the lines of a later one are asked for early.  A little behind the chunk's end does no
+ * harm. */
 static inline gantry_task *take_new(struct gy_spawn_place *place, gantry_taskman *manager)
 {
+    enum { AHEAD = 8 };
     struct gy_task_chunk *chunk = place->chunk;
     if (chunk == NULL || chunk->used == chunk->capacity) {
         chunk = gy_place_new_chunk(place, manager);
     }
-    return chunk != NULL ? &chunk->tasks[chunk->used++] : NULL;
+    if (chunk == NULL) {
+        return NULL;
+    }
+    gantry_task *task = &chunk->tasks[chunk->used++], *soon = task + AHEAD;
+    gy_prefetch_write(soon);
+    gy_prefetch_write(&soon->last_edge);
+    return task;
 }
 
 static inline gantry_task *take_task(struct gy_worker *self, gantry_taskman *manager)
