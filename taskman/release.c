@@ -525,6 +525,9 @@ void gy_worker_abandon(struct gy_worker *self)
 {
     assert(gy_worker_is_valid(self));
     gantry_task *task = self->activity == GY_WORKER_IN_BODY ? self->running : NULL;
+    if (self->activity == GY_WORKER_IN_BODY) {
+        gy_worker_end_bundles(self);
+    }
     if (task == NULL) { /* it was the part of a loop, see parallel.c */
         self->running = NULL;
         if (self->activity != GY_WORKER_BETWEEN) {
@@ -565,7 +568,11 @@ void gy_worker_run(struct gy_worker *self, gantry_task *task)
     self->running = task;
     gy_worker_enter(self, GY_WORKER_IN_BODY);
     self->chosen = 0;
+    self->made_here = 0;
     gantry_status result = run_body(self, task);
+    if (__builtin_expect(self->made_here > GY_BUNDLE_BEHIND, 0)) {
+        gy_worker_end_bundles(self);
+    }
     if (is_unheard(self, task, result)) {
         gantry_taskman *manager = gy_task_manager(task);
         self->running = NULL;

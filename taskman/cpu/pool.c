@@ -27,8 +27,9 @@ enum {
                          * made ready, though that is in the caches */
     OLDEST_MOST = 4096, /* every so many, a multiple of that, the oldest of its own queue, which tasks that
                          * go on making tasks would keep waiting for ever where nobody steals it */
-    INJECTION_BATCH = 32,  /* most tasks taken from it at once */
-    STEAL_MOST = 31,       /* most tasks taken from another worker beside the one that is run at once */
+    INJECTION_BATCH = 32, /* most tasks taken from it at once */
+    STEAL_MOST = 31,      /* most items taken from another worker beside the one that is run at once */
+    DRY_MOST = 32, /* every so many looks in which a worker finds nothing it takes what bodies are bundling */
     PUSH_LIST_MOST = 1024, /* longer lists go to the injection list, in one step */
 };
 
@@ -121,25 +122,28 @@ static gantry_task *take_injected(struct gy_worker *self)
     return first;
 }
 
-/* Take the oldest task of the victim, and move half of those behind it into the thief's own deque: a thief
- * that takes one task after the other from a body that makes thousands only disturbs it. */
+/* Take the oldest item of the victim, and if that is a task, move half of those behind it into the thief's
+ * own deque: a thief that takes one task after the other from a body that makes thousands only disturbs it.
+ */
 static gantry_task *steal_from(struct gy_worker *self, struct gy_worker *victim, bool *lost_race)
 {
     gantry_task *first = gy_deque_steal(&victim->deque, lost_race), *more[STEAL_MOST];
-    if (first == NULL || self->only_owner != NULL) {
+    if (first == NULL || self->only_owner != NULL || gy_item_is_bundle(first)) {
         return first;
     }
     size_t half = gy_deque_count(&victim->deque) / 2, most = half < STEAL_MOST ? half : STEAL_MOST;
     size_t count = 0;
     bool others_steal = false;
     while (count < most && (more[count] = gy_deque_steal(&victim->deque, &others_steal)) != NULL) {
-        count++;
+        if (gy_item_is_bundle(more[count++])) {
+            break;
+        }
     }
     if (count != 0) {
         gy_point(GY_POINT_WORKER_STOLE, self);
         if (!gy_deque_push_array(&self->deque, more, count)) {
             for (size_t i = 0; i < count; i++) {
-                gy_pool_inject(self->pool, more[i], more[i], 1);
+                gy_pool_inject_item(self->pool, more[i]);
             }
         }
         gy_worker_notify_work(self, 1); /* a worker may have looked while they were in neither deque */
@@ -147,7 +151,8 @@ static gantry_task *steal_from(struct gy_worker *self, struct gy_worker *victim,
     return first;
 }
 
-static gantry_task *steal(struct gy_worker *self)
+/* Of all deques. */
+static gantry_task *steal_queued(struct gy_worker *self)
 {
     gantry_cpu_dispatcher *pool = self->pool;
     bool lost_race = false;
@@ -167,7 +172,23 @@ static gantry_task *steal(struct gy_worker *self)
     return NULL;
 }
 
-/* A guest steals only while no other manager has tasks: a task's owner is seen only when it is stolen. */
+/* An item of another worker.  What a body is bundling is left to it as long as there may be something else:
+ * else it would have to begin anew all the time. */
+static gantry_task *steal(struct gy_worker *self)
+{
+    gantry_cpu_dispatcher *pool = self->pool;
+    gantry_task *item = steal_queued(self);
+    bool is_urgent = self->search == GY_SEARCH_LAST_LOOK || self->only_owner != NULL;
+    if (item == NULL && (is_urgent || ++self->dry % DRY_MOST == 0)) {
+        for (uint32_t i = 0; i < pool->worker_count && item == NULL; i++) {
+            item = gy_bundle_seize(&pool->workers[i]);
+        }
+    }
+    return item;
+}
+
+/* A guest steals only while no other manager has tasks: a task's owner is seen only when it is stolen.  All
+ * tasks of a bundle have the same. */
 static gantry_task *steal_own(struct gy_worker *self)
 {
     gantry_cpu_dispatcher *pool = self->pool;
@@ -175,11 +196,11 @@ static gantry_task *steal_own(struct gy_worker *self)
         return NULL;
     }
     gy_point(GY_POINT_WORKER_STEAL, pool);
-    gantry_task *task = steal(self);
-    if (task == NULL || (task->owner == self->only_owner && gy_task_class(task) == 0)) {
-        return task;
+    gantry_task *item = steal(self), *task = gy_item_first(item);
+    if (item == NULL || (task->owner == self->only_owner && gy_task_class(task) == 0)) {
+        return item;
     }
-    gy_worker_give_away(self, task);
+    gy_worker_give_away(self, item);
     return NULL;
 }
 
@@ -212,9 +233,9 @@ static GY_RARE gantry_task *look_elsewhere(struct gy_worker *self)
         bool lost_race = false;
         task = gy_worker_turn_to_batch(self);
         if (task == NULL && self->ran % OLDEST_MOST == 0) {
-            task = gy_deque_steal(&self->deque, &lost_race);
+            task = gy_worker_open_item(self, gy_deque_steal(&self->deque, &lost_race));
         } else if (task == NULL && self->ran % DEPTH_MOST == 0) {
-            task = gy_deque_take(&self->deque);
+            task = gy_worker_take(self);
         }
     }
     if (task != NULL && next != NULL) {
@@ -229,7 +250,7 @@ static GY_INLINE gantry_task *take_own(struct gy_worker *self)
 {
     gantry_task *task = self->next;
     if (task == NULL) {
-        return self->has_deque && !gy_deque_is_empty(&self->deque) ? gy_deque_take(&self->deque) : NULL;
+        return self->has_deque && !gy_deque_is_empty(&self->deque) ? gy_worker_take(self) : NULL;
     }
     if (may_run(self, task)) {
         self->next = NULL;
@@ -266,7 +287,7 @@ static gantry_task *find_queued(struct gy_worker *self, bool turn)
         } else if ((task = gy_worker_next_of_batch(self)) != NULL) {
             return task;
         }
-        if (self->has_deque && (task = gy_deque_take(&self->deque)) != NULL) {
+        if (self->has_deque && (task = gy_worker_take(self)) != NULL) {
             return task;
         }
     }
@@ -279,7 +300,7 @@ static gantry_task *find_queued(struct gy_worker *self, bool turn)
     while (task == NULL && gy_worker_help(self)) {
     }
     if (task == NULL) {
-        task = self->only_owner == NULL ? steal(self) : steal_own(self);
+        task = gy_worker_open_item(self, self->only_owner == NULL ? steal(self) : steal_own(self));
     }
     return task != NULL || atomic_load(&pool->low_count) == 0 ? task : gy_pool_take_low(self);
 }

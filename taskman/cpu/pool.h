@@ -2,6 +2,7 @@
 #ifndef TASKMAN_CPU_POOL_H
 #define TASKMAN_CPU_POOL_H
 
+#include "taskman/cpu/bundle.h"
 #include "taskman/cpu/queues.h"
 #include "taskman/cpu/wake.h"
 #include "taskman/cpu/worker.h"
@@ -35,18 +36,18 @@ unsigned gy_pool_forks(const gantry_cpu_dispatcher *pool);
  * that it will sleep, if another one was at the first tasks of a step. */
 gantry_task *gy_worker_find(struct gy_worker *self);
 
-/* Queue a READY plain task that the worker's own task has made. */
+/* Queue a READY plain task that the running body has made. */
 static inline void gy_worker_push(struct gy_worker *self, gantry_task *task)
 {
-    gantry_cpu_dispatcher *pool = self->pool;
+    if (self->made_here >= GY_BUNDLE_BEHIND) {
+        gy_worker_bundle(self, task);
+        return;
+    }
+    self->made_here++;
     if (!gy_deque_push(&self->deque, task)) {
-        gy_pool_inject(pool, task, task, 1);
+        gy_pool_inject(self->pool, task, task, 1);
     }
-    /* A miss that was noted need not be noted again. */
-    uint32_t sleepers = atomic_load(&pool->work.sleepers);
-    if (sleepers != 0 && (gy_pool_exceeds_loans(pool, sleepers) || atomic_load(&pool->missed) == 0)) {
-        gy_worker_notify_work(self, 1);
-    }
+    gy_worker_tell_of_task(self);
 }
 
 #endif

@@ -6,6 +6,7 @@
  * lists until it has ended; the others wait here. */
 #include "taskman/cpu/queues.h"
 
+#include "taskman/cpu/bundle.h"
 #include "taskman/cpu/wake.h"
 
 #include <assert.h>
@@ -141,9 +142,20 @@ gantry_task *gy_pool_take_low(struct gy_worker *self)
     return task;
 }
 
-void gy_worker_give_away(struct gy_worker *self, gantry_task *task)
+size_t gy_pool_inject_item(gantry_cpu_dispatcher *pool, gantry_task *item)
 {
-    gy_pool_inject(self->pool, task, task, 1);
+    gantry_task *first = gy_item_first(item), *last = first;
+    size_t count = 1;
+    for (; gy_item_is_bundle(item) && last->next != NULL; last = last->next) {
+        count++;
+    }
+    gy_pool_inject(pool, first, last, count);
+    return count;
+}
+
+void gy_worker_give_away(struct gy_worker *self, gantry_task *item)
+{
+    size_t count = gy_pool_inject_item(self->pool, item);
     gy_pool_miss(self->pool, GY_MISSED_OF_OTHERS); /* even if others sleep: it is looked for once more */
-    gy_pool_notify_work(self->pool, 1);
+    gy_pool_notify_work(self->pool, count);
 }

@@ -27,7 +27,10 @@ void gy_pool_submit_to_host(gantry_cpu_dispatcher *pool, gantry_task *first);
 /* Append tasks to the injection list. */
 void gy_pool_inject(gantry_cpu_dispatcher *pool, gantry_task *first, gantry_task *last, size_t count);
 
-/* Queue a task for others. */
-void gy_worker_give_away(struct gy_worker *self, gantry_task *task);
+/* Append the task or the tasks of an item of a deque to the injection list.  How many these are. */
+size_t gy_pool_inject_item(gantry_cpu_dispatcher *pool, gantry_task *item);
+
+/* Queue a task, or an item of a deque, for others. */
+void gy_worker_give_away(struct gy_worker *self, gantry_task *item);
 
 #endif

@@ -11,6 +11,7 @@
 #include "taskman/cpu/start_batch.h"
 
 #include "taskman/cpu/account.h"
+#include "taskman/cpu/bundle.h"
 #include "taskman/cpu/client.h"
 #include "taskman/graph/graph.h"
 
@@ -199,7 +200,7 @@ gantry_task *gy_worker_turn_to_batch(struct gy_worker *self)
     bool is_new = self->batch.left == 0 && take_batch(self);
     if (is_new || gy_worker_may_share(self)) {
         gy_worker_share_batch(self);
-        return gy_deque_take(&self->deque);
+        return gy_worker_take(self);
     }
     return self->batch.left != 0 ? gy_worker_next_of_batch(self) : NULL;
 }

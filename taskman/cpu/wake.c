@@ -60,6 +60,9 @@ bool gy_pool_has_work(gantry_cpu_dispatcher *pool)
     for (uint32_t i = 0; i < pool->worker_count && !any; i++) {
         any = gy_deque_has_tasks(&pool->workers[i].deque);
     }
+    for (uint32_t i = 0; i < pool->worker_count && !any; i++) {
+        any = atomic_load(&pool->workers[i].bundle) != NULL;
+    }
     return any;
 }
 

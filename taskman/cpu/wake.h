@@ -17,6 +17,8 @@ bool gy_pool_has_work(gantry_cpu_dispatcher *pool);
 void gy_pool_notify_work(gantry_cpu_dispatcher *pool, size_t count);
 /* gy_pool_notify_work() for tasks that the worker can run itself. */
 void gy_worker_notify_work(const struct gy_worker *self, size_t count);
+/* The same for a task, or several that go together, which a body makes: that is often. */
+static inline void gy_worker_tell_of_task(const struct gy_worker *self);
 
 /* The worker looks for work, which is its own to find now: it is counted in `idle` until it has found some,
  * or does something else for a while.  Then it does not see what it leaves, so another one is woken for that.
@@ -35,6 +37,16 @@ void gy_pool_notify_waiters(gantry_cpu_dispatcher *pool);
 static inline bool gy_pool_exceeds_loans(const gantry_cpu_dispatcher *pool, uint32_t count)
 {
     return (int32_t)(count - atomic_load(&pool->on_loan)) > 0;
+}
+
+static inline void gy_worker_tell_of_task(const struct gy_worker *self)
+{
+    gantry_cpu_dispatcher *pool = self->pool;
+    uint32_t sleepers = atomic_load(&pool->work.sleepers);
+    /* A miss that was noted need not be noted again. */
+    if (sleepers != 0 && (gy_pool_exceeds_loans(pool, sleepers) || atomic_load(&pool->missed) == 0)) {
+        gy_worker_notify_work(self, 1);
+    }
 }
 
 #endif

@@ -1,5 +1,7 @@
 #include "taskman/cpu/worker.h"
 
+#include "taskman/cpu/bundle.h"
+
 /* Tasks that were released and not counted off: a flush's worth, and what may come on top before it.  Of
  * those that are counted as active a whole start batch can be owed; below zero it would borrow from the upper
  * half. */
@@ -18,6 +20,15 @@ static bool account_is_valid(const struct gy_worker *self)
 bool gy_start_batch_is_valid(const struct gy_start_batch *batch)
 {
     return batch->left == 0 || (batch->owner != NULL && (batch->roots != NULL || batch->first != NULL));
+}
+
+/* Only a body fills the bundle. */
+static bool bundle_is_valid(const struct gy_worker *self)
+{
+    bool is_filled = atomic_load_explicit(&self->bundle, memory_order_relaxed) != NULL;
+    return (!is_filled || (self->bundled != 0 && self->activity == GY_WORKER_IN_BODY)) &&
+           self->bundled <= GY_BUNDLE_MOST && self->bundle_most <= GY_BUNDLE_MOST &&
+           self->made_here <= GY_BUNDLE_BEHIND + 1;
 }
 
 /* Do the worker's activity, its search and its holder fit together? */
@@ -60,7 +71,7 @@ bool gy_worker_is_valid(const struct gy_worker *self)
     bool is_borrowed = holder == GY_WORKER_ON_LOAN || holder == GY_WORKER_RECLAIMED;
     return self->pool != NULL && holder <= GY_WORKER_RECLAIMED && (self->only_owner == NULL || is_borrowed) &&
            activity_is_valid(self, holder) && (!self->is_away || self->cpu_class != 0) &&
-           account_is_valid(self) && gy_start_batch_is_valid(&self->batch);
+           account_is_valid(self) && gy_start_batch_is_valid(&self->batch) && bundle_is_valid(self);
 }
 
 bool gy_pool_loans_are_valid(const gantry_cpu_dispatcher *pool)

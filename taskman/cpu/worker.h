@@ -85,6 +85,10 @@ struct gy_worker {
     uint32_t spawned;                       /* tasks */
     struct gy_start_batch batch;
     gantry_task *running; /* NULL: none */
+    uint32_t made_here;   /* tasks that the running body has made, up to GY_BUNDLE_BEHIND + 1 */
+    uint32_t bundled;     /* tasks in `bundle`, unless another worker has taken them */
+    uint32_t bundle_most; /* so many tasks fill it */
+    uint64_t bundle_ns;   /* when the running body began to fill it */
     uint64_t chosen;      /* by the running condition: a bit per dependent */
     uint32_t cpu_class;   /* that it works for; 0: none */
     bool is_away;         /* on the CPUs of a class instead of `home` */
@@ -93,11 +97,13 @@ struct gy_worker {
     jmp_buf *anew;                     /* where the thread begins again; a worker's own only */
     uint64_t span_begin_ns;            /* of the body that ran last, until it is emitted; 0: not recorded */
     uint64_t span_end_ns;
-    uint64_t span_flow;       /* of the task that is being released, in a recording; 0: none */
-    uint32_t random;          /* state of the victim choice */
-    uint32_t ran;             /* tasks */
-    uint64_t spin_budget_ns;  /* GANTRY_WAIT_ADAPTIVE: see base/waiter.h */
-    _Atomic(uint32_t) holder; /* atomic; enum gy_worker_holder */
+    uint64_t span_flow;            /* of the task that is being released, in a recording; 0: none */
+    uint32_t random;               /* state of the victim choice */
+    uint32_t ran;                  /* tasks */
+    uint32_t dry;                  /* looks at other workers' deques that found nothing */
+    uint64_t spin_budget_ns;       /* GANTRY_WAIT_ADAPTIVE: see base/waiter.h */
+    _Atomic(uint32_t) holder;      /* atomic; enum gy_worker_holder */
+    _Atomic(gantry_task *) bundle; /* atomic; the worker adds to it, anybody takes all of it; see bundle.c */
     gy_thread thread;
     char name[32];
 };
