@@ -15,10 +15,11 @@
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
+#include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { DEFAULT_HELD_NS = 10000000, MOST_HELD_NS = 1000000000, DEFAULT_RUN_PERCENT = 20 };
+enum { DEFAULT_HELD_NS = 100000, MOST_HELD_NS = 1000000000, DEFAULT_RUN_PERCENT = 90 };
 
 uint32_t gantry_bandwidth_raised; /* atomic; written under lock */
 
@@ -28,6 +29,7 @@ static uint64_t raises, raised_ns;                          /* guarded by lock *
 static _Atomic(uint32_t) sleepers;                          /* atomic */
 static _Atomic(uint64_t) bound_ns = DEFAULT_HELD_NS;        /* atomic */
 static _Atomic(uint32_t) run_percent = DEFAULT_RUN_PERCENT; /* atomic */
+static _Atomic(uint32_t) way = GANTRY_BANDWIDTH_SLEEP;      /* atomic; of enum gantry_bandwidth_way */
 static _Atomic(uint64_t) holds, held_ns, most_held_ns, bounded, passes; /* atomic */
 
 static _Thread_local uint32_t own_raises; /* of this thread, by calls */
@@ -136,9 +138,21 @@ static void count_hold(uint64_t ns, bool is_down)
     }
 }
 
+/* To whoever waits for a CPU; the scheduler decides for how long. */
+static void yield_once(void)
+{
+    const uint64_t begin = gy_clock_ns();
+    (void)sched_yield();
+    count_hold(gy_clock_ns() - begin, __atomic_load_n(&gantry_bandwidth_raised, __ATOMIC_RELAXED) == 0);
+}
+
 void gantry_bandwidth_wait(void)
 {
     if (exempt != 0 || __atomic_load_n(&gantry_bandwidth_raised, __ATOMIC_RELAXED) == 0) {
+        return;
+    }
+    if (atomic_load_explicit(&way, memory_order_relaxed) == GANTRY_BANDWIDTH_YIELD) {
+        yield_once();
         return;
     }
     uint64_t begin = gy_clock_ns();
@@ -163,8 +177,8 @@ gantry_status gantry_bandwidth_configure(const gantry_bandwidth_settings *settin
 {
     gantry_bandwidth_settings ours = {0};
     gantry_status status =
-        gy_options_import(&ours, offsetof(gantry_bandwidth_settings, reserved), settings,
-                          offsetof(gantry_bandwidth_settings, most_held_ns), "bandwidth settings");
+        gy_options_import(&ours, sizeof(ours), settings, offsetof(gantry_bandwidth_settings, most_held_ns),
+                          "bandwidth settings");
     if (status != GANTRY_OK) {
         return status;
     }
@@ -172,6 +186,10 @@ gantry_status gantry_bandwidth_configure(const gantry_bandwidth_settings *settin
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT,
                        "bandwidth settings: held for at most a second and running for at most 99 %%");
     }
+    if (ours.way > GANTRY_BANDWIDTH_YIELD) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "bandwidth settings: there is no way %u", ours.way);
+    }
+    atomic_store_explicit(&way, ours.way, memory_order_relaxed);
     atomic_store_explicit(&bound_ns, ours.most_held_ns != 0 ? ours.most_held_ns : DEFAULT_HELD_NS,
                           memory_order_relaxed);
     atomic_store_explicit(&run_percent, ours.run_percent != 0 ? ours.run_percent : DEFAULT_RUN_PERCENT,

@@ -4,9 +4,9 @@
  *
  * A task with gantry_task_desc.bandwidth_critical raises the gate while its body runs; so may any thread.
  * Long loops call gantry_bandwidth_yield() every now and then, say once per 100 µs of work: next to nothing
- * while the gate is down; while it is raised, the caller sleeps, so that what it would read and write is left
- * to others. Memory is the machine's, so there is one gate in a process.  docs/guides/bandwidth.md has the
- * whole picture.
+ * while the gate is down; while it is raised, the caller gives way, so that what it would read and write is
+ * left to others. Memory is the machine's, so there is one gate in a process.  docs/guides/bandwidth.md has
+ * the whole picture.
  *
  * Nobody starves: a thread is held back for at most `most_held_ns` in one go, and within any L nanoseconds
  * for at most most_held_ns + (100 - run_percent) % of L, however long the gate is raised.
@@ -50,12 +50,21 @@ GANTRY_API void gantry_bandwidth_gate_raise(void);
  *  @retval GANTRY_ERR_STATE  the calling thread has not raised it */
 GANTRY_API gantry_status gantry_bandwidth_gate_lower(void);
 
-/** Of the process. */
+/** How a loop gives way while the gate is up. */
+typedef enum gantry_bandwidth_way {
+    GANTRY_BANDWIDTH_SLEEP = 0, /* it sleeps until the gate is down, within the bounds below: its core is
+                                 * free, and its memory traffic stops */
+    GANTRY_BANDWIDTH_YIELD = 1, /* sched_yield(), once a call: it gives way to threads that wait for a CPU,
+                                 * and to nobody where there are CPUs for all; the bounds do not count */
+} gantry_bandwidth_way;
+
+/** Of the process.  The defaults hold a loop for so little that it costs nothing where memory is not what is
+ * short; where it is, longer holds and a lower share help more (docs/guides/bandwidth.md). */
 typedef struct gantry_bandwidth_settings {
     size_t struct_size;
-    uint64_t most_held_ns; /* at most a second; 0: 10 ms */
-    uint32_t run_percent;  /* what a thread keeps of its time while the gate stays up, 1 to 99; 0: 20 */
-    uint32_t reserved;     /* 0 */
+    uint64_t most_held_ns; /* at most a second; 0: 100 us */
+    uint32_t run_percent;  /* what a thread keeps of its time while the gate stays up, 1 to 99; 0: 90 */
+    uint32_t way;          /* of enum gantry_bandwidth_way; 0: sleep */
 } gantry_bandwidth_settings;
 #define GANTRY_BANDWIDTH_SETTINGS_INIT             \
     {                                              \
@@ -74,7 +83,7 @@ typedef struct gantry_bandwidth_stats {
     size_t struct_size;    /* in: sizeof of the caller */
     uint64_t raises;       /* by tasks and by calls, nested ones too */
     uint64_t raised_ns;    /* time in which the gate was up; what lasts still is not in it */
-    uint64_t holds;        /* yields that have slept */
+    uint64_t holds;        /* yields that have given way */
     uint64_t held_ns;      /* how long, all threads together */
     uint64_t most_held_ns; /* the longest of these */
     uint64_t bounded;      /* of the holds, those that ended although the gate was up */

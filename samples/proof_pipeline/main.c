@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { NOTHING, INLINE, RECLAIMER, LIMIT, CPU_SET, GATE, KEEP, EVERYTHING, CONFIGURATIONS };
 
@@ -134,6 +135,14 @@ static bool measure_all(struct session *s)
     return good;
 }
 
+/* That its workers can use. */
+static uint32_t cpus_of(const struct pipeline *pipeline)
+{
+    const long online = sysconf(_SC_NPROCESSORS_ONLN);
+    const uint32_t workers = proof_workers(pipeline);
+    return online > 0 && (uint32_t)online < workers ? (uint32_t)online : workers;
+}
+
 static void print_tables(const struct session *s)
 {
     const struct options *o = &s->options;
@@ -159,7 +168,8 @@ static void print_tables(const struct session *s)
     }
     for (uint32_t i = 0; i < 2 && (i == 0 || s->count > 1); i++) {
         const char *title = s->count == 1 ? "as configured" : names[i == 0 ? NOTHING : EVERYTHING];
-        proof_report_sweep(title, o->levels, s->sweeps[i], o->level_count);
+        proof_report_sweep(title, o->levels, s->sweeps[i], o->level_count, o->settings.partitions,
+                           cpus_of(s->pipelines[0]));
         proof_report_inflation(title, o->levels, s->sweeps[i], o->level_count);
         proof_report_cpu(title, o->levels, s->sweeps[i], o->level_count);
     }

@@ -28,8 +28,10 @@ static const char usage[] =
     "a\n"
     "                           difference where not all fit at a time: larger sizes, --device-mb\n"
     "      --tail-workers N     where tails are limited, to so many (default: a quarter of the workers)\n"
-    "      --hold-us N          the gate holds a thread that long at most in one go (default: 10000)\n"
-    "      --run-percent N      and leaves it that much of its time (default: 20)\n"
+    "      --hold-us N          the gate holds a thread that long at most in one go (default: 100)\n"
+    "      --run-percent N      and leaves it that much of its time (default: 90)\n"
+    "      --gate-way WAY       sleep (the default), or yield: a thread that the gate holds back calls "
+    "sched_yield()\n"
     "      --timeline FILE      record the last row's configuration once more, for https://ui.perfetto.dev\n"
     "  -d, --driver DRIVER      auto (the default), cuda or emulated\n"
     "One configuration instead of the comparison, with any of these; the others are as in the first row:\n"
@@ -47,7 +49,7 @@ static const char usage[] =
 
 /* As given, where that is not how struct options has it. */
 struct given {
-    int driver, admission, reclaim, keep, limit, cpu_set, gate;
+    int driver, admission, reclaim, keep, limit, cpu_set, gate, way;
     uint32_t device_mb, hold_us;
 };
 
@@ -73,6 +75,8 @@ static int read_given(int argc, char **argv, struct options *o, struct given *gi
                                           [GANTRY_RECLAIM_INLINE] = "inline",
                                           [GANTRY_RECLAIM_UNBOUNDED] = "unbounded",
                                           NULL};
+    static const char *const ways[] = {
+        [GANTRY_BANDWIDTH_SLEEP] = "sleep", [GANTRY_BANDWIDTH_YIELD] = "yield", NULL};
     const struct cli_option table[] = {
         {.name = "concurrency",
          .letter = 'c',
@@ -92,6 +96,7 @@ static int read_given(int argc, char **argv, struct options *o, struct given *gi
         {.name = "tail-workers", .number = &o->tail_limit, .low = 1, .high = 1024},
         {.name = "hold-us", .number = &given->hold_us, .low = 1, .high = 1000000},
         {.name = "run-percent", .number = &o->gate.run_percent, .low = 1, .high = 99},
+        {.name = "gate-way", .choice = &given->way, .names = ways},
         {.name = "timeline", .text = &o->timeline},
         {.name = "reclaim", .choice = &given->reclaim, .names = reclaim},
         {.name = "keep-memory", .choice = &given->keep, .names = cli_switch_names},
@@ -113,6 +118,7 @@ static void apply(const struct given *given, struct options *o)
     if (given->hold_us != 0) {
         o->gate.most_held_ns = given->hold_us * UINT64_C(1000);
     }
+    o->gate.way = (uint32_t)given->way;
     s->reclaim =
         given->reclaim == NOT_GIVEN ? GANTRY_RECLAIM_UNBOUNDED : (gantry_reclaim_policy)given->reclaim;
     s->keep_memory = given->keep == true;
@@ -141,8 +147,13 @@ int proof_options_read(int argc, char **argv, struct options *out)
                         .entries = 8,
                         .window_bits = 8,
                         .gate = GANTRY_BANDWIDTH_SETTINGS_INIT};
-    struct given given = {GANTRY_DRIVER_AUTO, true,      NOT_GIVEN, NOT_GIVEN, NOT_GIVEN,
-                          NOT_GIVEN,          NOT_GIVEN, 0,         0};
+    struct given given = {.driver = GANTRY_DRIVER_AUTO,
+                          .admission = true,
+                          .reclaim = NOT_GIVEN,
+                          .keep = NOT_GIVEN,
+                          .limit = NOT_GIVEN,
+                          .cpu_set = NOT_GIVEN,
+                          .gate = NOT_GIVEN};
     int status = read_given(argc, argv, &o, &given);
     if (status >= 0) {
         return status;

@@ -95,20 +95,38 @@ double proof_series_error(const struct series *s)
     return student(s->count - 1) * sqrt(variance / n);
 }
 
-void proof_report_sweep(const char *title, const uint32_t *levels, const struct series *rows, uint32_t count)
+double proof_floor_ms(const struct series *first, uint32_t partitions, uint32_t cpus)
 {
+    double on_cpus = 0;
+    for (int k = 0; k < STAGES; k++) {
+        on_cpus += k != STAGE_DEVICE ? first->means.cpu_ms[k] : 0;
+    }
+    return partitions * fmax(first->means.stage_ms[STAGE_DEVICE], on_cpus / cpus);
+}
+
+void proof_report_sweep(const char *title, const uint32_t *levels, const struct series *rows, uint32_t count,
+                        uint32_t partitions, uint32_t cpus)
+{
+    const double floor_ms = proof_floor_ms(&rows[0], partitions, cpus);
     printf("\nthroughput, %s\n", title);
-    printf("%4s %12s %10s %12s %14s %8s %6s %10s %10s\n", "c", "ms/proof", "+- 95 %", "latency ms",
-           "device ms/part", "busy %", "gaps", "gaps ms", "against c");
+    printf("%4s %12s %10s %12s %14s %8s %6s %10s %10s %10s %10s\n", "c", "ms/proof", "+- 95 %", "latency ms",
+           "device ms/part", "busy %", "gaps", "gaps ms", "against c", "floor ms", "gap ms");
     for (uint32_t i = 0; i < count; i++) {
         const struct series *s = &rows[i];
         char error[32];
-        printf("%4u %12.3f %10s %12.3f %14.3f %8.1f %6u %10.3f %+9.1f%%\n", levels[i],
+        printf("%4u %12.3f %10s %12.3f %14.3f %8.1f %6u %10.3f %+9.1f%% %10.3f %+10.3f\n", levels[i],
                proof_series_mean(s) * 1e3,
                error_text(s, proof_series_error(s) * 1e3, 3, error, sizeof(error)), s->means.latency_ms,
                s->means.stage_ms[STAGE_DEVICE], s->means.busy_percent, s->means.gaps, s->means.gap_ms,
-               100 * (proof_series_mean(&rows[0]) / proof_series_mean(s) - 1));
+               100 * (proof_series_mean(&rows[0]) / proof_series_mean(s) - 1), floor_ms,
+               proof_series_mean(s) * 1e3 - floor_ms);
     }
+    printf("floor of a proof: %u partitions one after the other on the device, or the CPU time of its stages "
+           "on %u "
+           "CPUs, whichever is\nlonger, as in the first row; below it are rows in which copies and kernels "
+           "of several "
+           "partitions overlap\n",
+           partitions, cpus);
 }
 
 /* A column per stage; the device's has no CPU time. */

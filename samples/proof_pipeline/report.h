@@ -17,7 +17,13 @@ double proof_series_mean(const struct series *series);
 /* Half of the 95 % confidence interval of the mean; 0 with one run. */
 double proof_series_error(const struct series *series);
 
-void proof_report_sweep(const char *title, const uint32_t *levels, const struct series *rows, uint32_t count);
+/* A row for each number of proofs at a time.  The floor of a proof is the larger of two times of the first
+ * row, in which the fewest are at a time: `partitions` times what the device takes of one, and the CPU time
+ * of all its stages on `cpus`.  The gap is what a row takes beyond that. */
+void proof_report_sweep(const char *title, const uint32_t *levels, const struct series *rows, uint32_t count,
+                        uint32_t partitions, uint32_t cpus);
+/* The floor, milliseconds. */
+double proof_floor_ms(const struct series *first, uint32_t partitions, uint32_t cpus);
 void proof_report_inflation(const char *title, const uint32_t *levels, const struct series *rows,
                             uint32_t count);
 /* CPU time: what the same work costs, however many CPUs share it. */

@@ -109,6 +109,44 @@ static void test_nobody_starves_while_the_gate_stays_up(void **state)
     assert_true(after.holds - before.holds + after.passes - before.passes == 3000);
 }
 
+/* The promise of the defaults: of any second a loop keeps nine tenths, however long the gate is up. */
+static void test_by_default_a_loop_keeps_nearly_all_of_its_time(void **state)
+{
+    (void)state;
+    configure(0, 0);
+    gantry_bandwidth_stats before = stats_now();
+    gantry_bandwidth_gate_raise();
+    struct yielder yielder = {.seen = 0};
+    assert_ok(gy_thread_start(&yielder.thread, "yielder", yield_while_it_stays_up, NULL));
+    gy_thread_join(&yielder.thread);
+    assert_ok(gantry_bandwidth_gate_lower());
+    gantry_bandwidth_stats after = stats_now();
+    assert_true(after.bounded > before.bounded);
+    assert_true(after.passes >
+                before.passes); /* 1000 yields at once: a loop that has slept 0.1 ms goes on for 0.9 */
+}
+
+static void test_the_yielding_way_never_sleeps(void **state)
+{
+    (void)state;
+    gantry_bandwidth_settings settings = GANTRY_BANDWIDTH_SETTINGS_INIT;
+    settings.most_held_ns = SECOND_NS;
+    settings.run_percent = 1;
+    settings.way = GANTRY_BANDWIDTH_YIELD;
+    assert_ok(gantry_bandwidth_configure(&settings));
+    gantry_bandwidth_stats before = stats_now();
+    gantry_bandwidth_gate_raise();
+    gy_thread thread;
+    assert_ok(
+        gy_thread_start(&thread, "yielder", yield_while_it_stays_up, NULL)); /* asleep it would take 1000 s */
+    gy_thread_join(&thread);
+    assert_int_equal(gy_bandwidth_sleepers(), 0);
+    assert_ok(gantry_bandwidth_gate_lower());
+    gantry_bandwidth_stats after = stats_now();
+    assert_true(after.holds == before.holds + 1000 && after.bounded == before.bounded + 1000);
+    assert_true(after.passes == before.passes);
+}
+
 static void test_who_has_raised_it_is_not_held(void **state)
 {
     (void)state;
@@ -190,6 +228,9 @@ static void test_settings_out_of_range_are_refused(void **state)
     settings.run_percent = 0;
     settings.most_held_ns = SECOND_NS + 1ull;
     assert_int_equal(gantry_bandwidth_configure(&settings), GANTRY_ERR_INVALID_ARGUMENT);
+    settings.most_held_ns = 0;
+    settings.way = GANTRY_BANDWIDTH_YIELD + 1;
+    assert_int_equal(gantry_bandwidth_configure(&settings), GANTRY_ERR_INVALID_ARGUMENT);
     assert_int_equal(gantry_bandwidth_get_stats(NULL), GANTRY_ERR_INVALID_ARGUMENT);
 }
 
@@ -233,6 +274,8 @@ int main(void)
         cmocka_unit_test_setup(test_yield_does_nothing_while_the_gate_is_down, defaults),
         cmocka_unit_test_setup(test_a_yield_sleeps_until_all_have_lowered, defaults),
         cmocka_unit_test_setup(test_nobody_starves_while_the_gate_stays_up, defaults),
+        cmocka_unit_test_setup(test_by_default_a_loop_keeps_nearly_all_of_its_time, defaults),
+        cmocka_unit_test_setup(test_the_yielding_way_never_sleeps, defaults),
         cmocka_unit_test_setup(test_who_has_raised_it_is_not_held, defaults),
         cmocka_unit_test_setup(test_only_the_thread_that_has_raised_it_lowers_it, defaults),
         cmocka_unit_test_setup(test_the_promise_holds_over_any_span_of_time, defaults),

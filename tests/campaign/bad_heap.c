@@ -25,9 +25,9 @@ static void bandwidth_rows(void)
     } later = {{.struct_size = sizeof(later)}, 1};
     BAD("not raised by this thread", gantry_bandwidth_gate_lower());
     BAD("a field not known", gantry_bandwidth_configure(&later.settings));
-    settings.reserved = 1;
-    BAD("`reserved` set", gantry_bandwidth_configure(&settings));
-    settings.reserved = 0;
+    settings.way = 2;
+    BAD("unknown way", gantry_bandwidth_configure(&settings));
+    settings.way = GANTRY_BANDWIDTH_SLEEP;
     settings.run_percent = 100;
     BAD("100 percent", gantry_bandwidth_configure(&settings));
     settings.run_percent = 0;

@@ -37,7 +37,10 @@ class ProofPipeline(unittest.TestCase):
                           f"\nCPU time of stages, ms per partition (times the first row's), {title}\n"):
                 self.assertEqual(out.count(table), 1, out)
                 rows = out.split(table)[1].split("\n\n")[0].splitlines()[1:]
+                rows = [row for row in rows if re.match(r" +\d+ ", row)]
                 self.assertEqual([row.split()[0] for row in rows[-2:]], ["1", "3"], out)
+                if table.startswith("throughput"):
+                    self.check_the_floor(rows, out)
         gains, counters = out.split("interventions, c = 3")[1].split("counters of these, per run")
         for name in CONFIGURATIONS:
             row = re.search(rf"^{re.escape(name)} +([\d.]+) +([\d.]+) +[-+]", gains, re.M)
@@ -46,6 +49,20 @@ class ProofPipeline(unittest.TestCase):
             row = re.search(rf"^{re.escape(name)} +([\d.]+) +([\d.]+) +([\d]+|unknown) +(\d+) ", counters, re.M)
             self.assertIsNotNone(row, counters)
             self.assertGreater(float(row[4]), 0)
+
+    def check_the_floor(self, rows, out):
+        """The device of the first row is part of the floor, which is the same in all rows; the gap is what is left."""
+        cells = [[float(cell.rstrip("%")) for cell in row.split() if cell != "-"] for row in rows]
+        partitions = int(re.search(r"proofs of (\d+) partitions", out)[1])
+        self.assertEqual(len({row[-2] for row in cells}), 1, out)
+        self.assertGreaterEqual(cells[0][-2], partitions * cells[0][4] - 0.01, out)
+        for row in cells:
+            self.assertAlmostEqual(row[-1], row[1] - row[-2], delta=0.01)
+
+    def test_the_gate_can_yield_instead(self):
+        out = self.run_well("--concurrency", "3", "--repeat", "1", "--rows-log2", "7", "--workers", "2", "--gate", "on",
+                            "--gate-way", "yield")
+        self.assertIn("floor of a proof", out)
 
     def test_the_reclaimer_runs_one_release_at_a_time(self):
         out = self.run_well("--concurrency", "4", "--repeat", "1", "--rows-log2", "6", "--workers", "2")
