@@ -29,7 +29,7 @@ esac
 
 require cmake ninja-build gcc g++ pkg-config libpng-dev libjemalloc-dev libcmocka-dev python3
 want protobuf-compiler
-[ "$presets" = gpu ] || want clang-format-14 dpkg-dev file libcjson-dev libhwloc-dev spin abigail-tools libvulkan-dev mesa-vulkan-drivers
+[ "$presets" = gpu ] || want clang-format-14 dpkg-dev file libcjson-dev libhwloc-dev spin abigail-tools libvulkan-dev mesa-vulkan-drivers libglfw3-dev xvfb
 case $presets in
     *clang*) require clang ;;
 esac

@@ -110,11 +110,17 @@ static bool find_family(struct renderer *r)
     return false;
 }
 
-static bool open_device(struct renderer *r)
+static bool open_device(struct renderer *r, bool presents)
 {
-    static const char *const extensions[] = {VK_KHR_EXTERNAL_MEMORY_FD_EXTENSION_NAME,
-                                             VK_KHR_EXTERNAL_SEMAPHORE_FD_EXTENSION_NAME};
+    const char *extensions[3] = {VK_KHR_EXTERNAL_MEMORY_FD_EXTENSION_NAME};
+    uint32_t count = 1;
     bool has_both = shares_timelines(r->physical);
+    if (has_both) {
+        extensions[count++] = VK_KHR_EXTERNAL_SEMAPHORE_FD_EXTENSION_NAME;
+    }
+    if (presents) {
+        extensions[count++] = VK_KHR_SWAPCHAIN_EXTENSION_NAME;
+    }
     float priority = 1;
     VkDeviceQueueCreateInfo queue = {.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
                                      .queueFamilyIndex = r->family,
@@ -126,7 +132,7 @@ static bool open_device(struct renderer *r)
                                .pNext = &timelines,
                                .queueCreateInfoCount = 1,
                                .pQueueCreateInfos = &queue,
-                               .enabledExtensionCount = has_both ? 2 : 1,
+                               .enabledExtensionCount = count,
                                .ppEnabledExtensionNames = extensions};
     if (!GOOD(r, vkCreateDevice(r->physical, &info, NULL, &r->device))) {
         return false;
@@ -175,12 +181,22 @@ static bool open_pass(struct renderer *r)
 
 enum renderer_found renderer_open(struct renderer *r, const uint8_t *uuid)
 {
+    return renderer_open_for_window(r, uuid, NULL);
+}
+
+enum renderer_found renderer_open_for_window(struct renderer *r, const uint8_t *uuid,
+                                             const struct renderer_window *window)
+{
     memset(r, 0, sizeof(*r));
     VkApplicationInfo application = {.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO,
                                      .pApplicationName = "shared_frame",
                                      .apiVersion = VK_API_VERSION_1_2};
     VkInstanceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO,
                                  .pApplicationInfo = &application};
+    if (window != NULL) {
+        info.enabledExtensionCount = window->count;
+        info.ppEnabledExtensionNames = window->extensions;
+    }
     if (!GOOD(r, vkCreateInstance(&info, NULL, &r->instance))) {
         return RENDERER_NONE;
     }
@@ -190,7 +206,11 @@ enum renderer_found renderer_open(struct renderer *r, const uint8_t *uuid)
                               : "no Vulkan driver can share memory and has timeline semaphores");
         return RENDERER_NONE;
     }
-    return find_family(r) && open_device(r) && open_pass(r) ? RENDERER_GOOD : RENDERER_FAILED;
+    if (window != NULL && !has_extension(r->physical, VK_KHR_SWAPCHAIN_EXTENSION_NAME)) {
+        snprintf(r->error, sizeof(r->error), "%s cannot present to windows", r->name);
+        return RENDERER_FAILED;
+    }
+    return find_family(r) && open_device(r, window != NULL) && open_pass(r) ? RENDERER_GOOD : RENDERER_FAILED;
 }
 
 void renderer_close(struct renderer *r)
@@ -230,6 +250,18 @@ static bool allocate(struct renderer *r, const VkMemoryRequirements *needs, VkMe
            GOOD(r, vkAllocateMemory(r->device, &info, NULL, out));
 }
 
+bool renderer_create_image(struct renderer *r, const VkImageCreateInfo *info, VkImage *image,
+                           VkDeviceMemory *memory)
+{
+    VkMemoryRequirements needs;
+    if (!GOOD(r, vkCreateImage(r->device, info, NULL, image))) {
+        return false;
+    }
+    vkGetImageMemoryRequirements(r->device, *image, &needs);
+    return allocate(r, &needs, VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT, NULL, memory) &&
+           GOOD(r, vkBindImageMemory(r->device, *image, *memory, 0));
+}
+
 static bool open_image(struct renderer *r, struct renderer_slot *s)
 {
     VkImageCreateInfo info = {.sType = VK_STRUCTURE_TYPE_IMAGE_CREATE_INFO,
@@ -241,13 +273,7 @@ static bool open_image(struct renderer *r, struct renderer_slot *s)
                               .samples = VK_SAMPLE_COUNT_1_BIT,
                               .tiling = VK_IMAGE_TILING_OPTIMAL,
                               .usage = VK_IMAGE_USAGE_COLOR_ATTACHMENT_BIT | VK_IMAGE_USAGE_TRANSFER_SRC_BIT};
-    VkMemoryRequirements needs;
-    if (!GOOD(r, vkCreateImage(r->device, &info, NULL, &s->image))) {
-        return false;
-    }
-    vkGetImageMemoryRequirements(r->device, s->image, &needs);
-    if (!allocate(r, &needs, VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT, NULL, &s->image_memory) ||
-        !GOOD(r, vkBindImageMemory(r->device, s->image, s->image_memory, 0))) {
+    if (!renderer_create_image(r, &info, &s->image, &s->image_memory)) {
         return false;
     }
     VkImageViewCreateInfo view = {.sType = VK_STRUCTURE_TYPE_IMAGE_VIEW_CREATE_INFO,
@@ -295,7 +321,7 @@ static bool open_staging(struct renderer *r, struct renderer_slot *s)
 {
     VkBufferCreateInfo info = {.sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
                                .size = FRAME_BYTES + FRAME_BIN_BYTES,
-                               .usage = VK_BUFFER_USAGE_TRANSFER_DST_BIT};
+                               .usage = VK_BUFFER_USAGE_TRANSFER_DST_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT};
     VkMemoryRequirements needs;
     void *seen;
     if (!GOOD(r, vkCreateBuffer(r->device, &info, NULL, &s->staging))) {

@@ -39,13 +39,25 @@ struct renderer_slot {
 
 enum renderer_found { RENDERER_GOOD, RENDERER_NONE, RENDERER_FAILED };
 
+/* What a window needs of the instance. */
+struct renderer_window {
+    const char *const *extensions;
+    uint32_t count;
+};
+
 /* `uuid` NULL: any device, a software one before others.  RENDERER_NONE: no Vulkan driver, or none that can
  * share memory. */
 enum renderer_found renderer_open(struct renderer *r, const uint8_t *uuid);
+/* The same, on a device that can present to windows. */
+enum renderer_found renderer_open_for_window(struct renderer *r, const uint8_t *uuid,
+                                             const struct renderer_window *window);
 void renderer_close(struct renderer *r);
 
 bool renderer_slot_open(struct renderer *r, struct renderer_slot *slot);
 void renderer_slot_close(struct renderer_slot *slot);
+/* An image in memory of its own. */
+bool renderer_create_image(struct renderer *r, const VkImageCreateInfo *info, VkImage *image,
+                           VkDeviceMemory *memory);
 /* A descriptor of the shared memory, which is the caller's; negative: it failed. */
 int renderer_export(struct renderer_slot *slot);
 /* The same of a timeline of the slot, `drawn` or `filtered`. */

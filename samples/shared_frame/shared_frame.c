@@ -10,6 +10,7 @@
 #include "frame_kernels.kernels.h" /* made of frame_kernels.cu by gantry_add_kernels() */
 #include "samples/shared_frame/frame.h"
 #include "samples/shared_frame/renderer.h"
+#include "samples/shared_frame/window.h"
 
 #include "samples/image_pipeline/png_io.h"
 
@@ -31,7 +32,7 @@ struct settings {
     enum way way;
     uint32_t in_flight;   /* frames under way at once, at most SLOTS */
     uint32_t check_every; /* compare one frame of so many */
-    bool without_waits, graphs, gantry_first;
+    bool without_waits, graphs, gantry_first, window;
     const char *output; /* NULL: no file */
 };
 
@@ -54,6 +55,7 @@ struct slot {
 static gantry_context *context;
 static struct renderer renderer;
 static struct slot slots[SLOTS];
+static struct window *window; /* NULL: none was asked for */
 static uint32_t wrong, checked;
 static uint64_t *acquire_ns, *release_ns; /* host time of the calls, per frame */
 static bool on_device;                    /* the GPU waits and signals */
@@ -268,6 +270,37 @@ static bool end_frame(struct slot *s)
     return true;
 }
 
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+/* Show the frame that was read back last; once a second the title says how many there are in one. */
+static bool show(const struct slot *s)
+{
+    static double since;
+    static uint32_t count;
+    if (window == NULL) {
+        return true;
+    }
+    uint64_t begin = gantry_profile_now();
+    bool good = vulkan_good(window_show(window, &s->vulkan));
+    (void)gantry_profile_span("present", begin, gantry_profile_now(), s->number);
+    double time = now();
+    since = since > 0 ? since : time;
+    count++;
+    if (time - since >= 1) {
+        char title[64];
+        snprintf(title, sizeof(title), "shared_frame: %.0f frames per second", count / (time - since));
+        window_set_title(window, title);
+        since = time;
+        count = 0;
+    }
+    return good;
+}
+
 static bool write_picture(const struct slot *s)
 {
     static uint8_t gray[FRAME_PIXELS];
@@ -285,22 +318,22 @@ static bool write_picture(const struct slot *s)
 
 /* ---- the program -------------------------------------------------------------------------------- */
 
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
-
-static bool run_frames(const struct settings *settings)
+/* *out_frames: as many as there were, fewer than wanted where the user has closed the window. */
+static bool run_frames(const struct settings *settings, uint32_t *out_frames)
 {
     bool good = true;
-    for (uint32_t number = 0; good && number < settings->frames; number++) {
+    uint32_t number = 0;
+    while (good && number < settings->frames && (window == NULL || !window_is_closed(window))) {
         struct slot *s = &slots[number % settings->in_flight];
-        good = end_frame(s) && begin_frame(s, number);
+        bool was_busy = s->is_busy;
+        good = end_frame(s) && (!was_busy || show(s)) && begin_frame(s, number);
+        number++;
     }
+    *out_frames = number;
     for (uint32_t i = 0; i < settings->in_flight; i++) {
-        good = end_frame(&slots[(settings->frames + i) % settings->in_flight]) && good;
+        struct slot *s = &slots[(number + i) % settings->in_flight];
+        bool was_busy = s->is_busy;
+        good = end_frame(s) && (!was_busy || show(s)) && good;
     }
     return good;
 }
@@ -318,7 +351,8 @@ static double median(uint64_t *ns, uint32_t count)
     return (double)ns[count / 2] / 1e3;
 }
 
-static void tell(const struct settings *settings, const gantry_device_info *info, double seconds)
+static void tell(const struct settings *settings, uint32_t frames, const gantry_device_info *info,
+                 double seconds)
 {
     gantry_exchange_stats sum = {.struct_size = sizeof(sum)};
     for (int i = 0; i < SLOTS; i++) {
@@ -329,22 +363,23 @@ static void tell(const struct settings *settings, const gantry_device_info *info
             sum.waited_ns += stats.waited_ns;
         }
     }
-    printf("%u frames of %d x %d, drawn by %s, filtered by %s; handed over by the %s\n", settings->frames,
-           FRAME_WIDTH, FRAME_HEIGHT, renderer.name, info->name, on_device ? "GPU" : "host");
+    printf("%u frames of %d x %d, drawn by %s, filtered by %s; handed over by the %s\n", frames, FRAME_WIDTH,
+           FRAME_HEIGHT, renderer.name, info->name, on_device ? "GPU" : "host");
     if (info->emulated) {
         printf("%llu of %llu steps found their frame drawn already; emulated, so times mean nothing\n",
                (unsigned long long)sum.at_once, (unsigned long long)sum.steps);
-    } else {
+    }
+    if ((!info->emulated || window != NULL) && frames > 0) {
         uint64_t waited = sum.steps > sum.at_once ? sum.steps - sum.at_once : 1;
         printf("%.0f frames per second, %.0f us each; %llu of %llu steps found their frame drawn already, "
                "the others "
                "waited %.0f us\n",
-               settings->frames / seconds, seconds * 1e6 / settings->frames, (unsigned long long)sum.at_once,
+               frames / seconds, seconds * 1e6 / frames, (unsigned long long)sum.at_once,
                (unsigned long long)sum.steps, (double)sum.waited_ns / 1e3 / (double)waited);
         printf("host time per frame: acquire %.2f us, release %.2f us (medians)\n",
-               median(acquire_ns, settings->frames), median(release_ns, settings->frames));
+               median(acquire_ns, frames), median(release_ns, frames));
     }
-    if (wrong == 0 && checked == settings->frames) {
+    if (wrong == 0 && checked == frames) {
         printf("all frames are right\n");
     } else if (wrong == 0) {
         printf("the %u frames that were compared are right\n", checked);
@@ -362,7 +397,14 @@ static int run(const struct settings *settings)
     if (!gantry_good(gantry_context_device_info(context, &info))) {
         return 1;
     }
-    enum renderer_found found = renderer_open(&renderer, info.emulated ? NULL : info.uuid);
+    struct renderer_window needs;
+    char why[256];
+    if (settings->window && !window_prepare(&needs, why)) {
+        fprintf(stderr, "shared_frame: %s\n", why);
+        return 1;
+    }
+    enum renderer_found found = renderer_open_for_window(&renderer, info.emulated ? NULL : info.uuid,
+                                                         settings->window ? &needs : NULL);
     if (found != RENDERER_GOOD) {
         fprintf(stderr, "shared_frame: %s\n", renderer.error);
         return found == RENDERER_NONE ? NO_VULKAN : 1;
@@ -378,14 +420,20 @@ static int run(const struct settings *settings)
     for (int i = 0; good && i < SLOTS; i++) {
         good = open_slot(&slots[i], settings, kernel);
     }
+    if (good && settings->window) {
+        window = window_open(&renderer);
+        good = vulkan_good(window != NULL);
+    }
     double since = now();
+    uint32_t frames = 0;
     if (good) {
-        good = run_frames(settings);
-        tell(settings, &info, now() - since);
+        good = run_frames(settings, &frames);
+        tell(settings, frames, &info, now() - since);
     }
-    if (good && settings->output != NULL) {
-        good = write_picture(&slots[(settings->frames - 1) % settings->in_flight]);
+    if (good && settings->output != NULL && frames > 0) {
+        good = write_picture(&slots[(frames - 1) % settings->in_flight]);
     }
+    window_close(window);
     for (int i = 0; i < SLOTS; i++) {
         close_slot(&slots[i]);
     }
@@ -397,7 +445,7 @@ static int run(const struct settings *settings)
 static const char usage[] =
     "usage: shared_frame [--frames N] [--driver DRIVER] [--way WAY] [--graphs] [--gantry-first] "
     "[--check-every N]\n"
-    "                    [--check-every N] [--output FILE] [--without-waits]\n\n"
+    "                    [--in-flight N] [--output FILE] [--without-waits] [--window]\n\n"
     "Vulkan draws frames, Gantry filters them in the same memory, Vulkan reads them back; each is compared "
     "with "
     "what\nthe CPU computes.  Exit status 0: all are right; 1: some are wrong, or a call failed; 77: there "
@@ -412,7 +460,8 @@ static const char usage[] =
     "  --in-flight N     frames under way at once: 1 or 2 (the default)\n"
     "  --check-every N   compare one frame of N only, to measure the others\n"
     "  --output FILE     write the last frame as a PNG file\n"
-    "  --without-waits   leave the waits out (on the host way): frames are wrong then\n";
+    "  --without-waits   leave the waits out (on the host way): frames are wrong then\n"
+    "  --window          show the filtered frames in a window until they are over or it is closed\n";
 
 static bool read_way(const char *name, enum way *out)
 {
@@ -465,6 +514,7 @@ static int read_options(int argc, char **argv, struct settings *out)
                                           {"output", required_argument, NULL, 'o'},
                                           {"help", no_argument, NULL, 'h'},
                                           {"without-waits", no_argument, NULL, 'w'},
+                                          {"window", no_argument, NULL, 'x'},
                                           {NULL, 0, NULL, 0}};
     int option;
     bool good = true;
@@ -497,6 +547,9 @@ static int read_options(int argc, char **argv, struct settings *out)
         case 'w':
             out->without_waits = true;
             out->way = WAY_HOST;
+            break;
+        case 'x':
+            out->window = true;
             break;
         case 'h':
             fputs(usage, stdout);

@@ -6,9 +6,12 @@ Usage: test_shared_frame.py SHARED_FRAME EMULATOR
 Exit status 77 where there is no Vulkan driver that shares memory with the device (Debian: mesa-vulkan-drivers).
 """
 import os
+import shutil
+import struct
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 PROGRAM, EMULATOR = sys.argv[1:3]
@@ -16,8 +19,22 @@ DRIVER = os.environ.get("GANTRY_TEST_DRIVER", "emulated")
 FRAMES = "6" if os.environ.get("GANTRY_TEST_LIGHT") else "20"
 
 
-def run(*arguments, **variables):
+def environment_of(variables):
     environment = dict(os.environ, GANTRY_DRIVER=DRIVER, GANTRY_EMULATOR=EMULATOR, **variables)
+    return {name: value for name, value in environment.items() if value is not None}
+
+
+def colours(path):
+    """How many different pixels a screen of Xvfb has now: it is an XWD file."""
+    with open(path, "rb") as file:
+        screen = file.read()
+    head = struct.unpack(">25I", screen[:100])
+    pixels = screen[head[0] + 12 * head[19]:]
+    return len({pixels[i:i + 4] for i in range(0, len(pixels) - 3, 4)})
+
+
+def run(*arguments, **variables):
+    environment = environment_of(variables)
     return subprocess.run([PROGRAM, *arguments], capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=200,
                           env=environment)
 
@@ -62,6 +79,39 @@ class SharedFrame(unittest.TestCase):
             self.assertEqual(result.returncode, 0, result.stderr)
             with open(path, "rb") as file:
                 self.assertIn(b"filter", file.read())
+
+    def test_a_window_needs_a_display(self):
+        result = run("--frames", "3", "--window", DISPLAY=None, WAYLAND_DISPLAY=None)
+        self.assertEqual(result.returncode, 1, result.stdout)
+        self.assertRegex(result.stderr, "--window: (there is no display|.*built without GLFW)")
+
+    def test_a_window_shows_the_frames(self):
+        if shutil.which("Xvfb") is None or "without GLFW" in run("--window", DISPLAY=None, WAYLAND_DISPLAY=None).stderr:
+            self.skipTest("no Xvfb, or built without GLFW")
+        with tempfile.TemporaryDirectory() as folder:
+            server = subprocess.Popen(["Xvfb", "-displayfd", "1", "-screen", "0", "800x600x24", "-fbdir", folder, "-nolisten", "tcp"],
+                                      stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+            try:
+                display = ":" + server.stdout.readline().strip()
+                variables = environment_of({"DISPLAY": display, "WAYLAND_DISPLAY": None})
+                program = subprocess.Popen([PROGRAM, "--frames", "100000", "--check-every", "10", "--window"], env=variables,
+                                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                seen, until = 0, time.monotonic() + 60
+                while seen < 10 and time.monotonic() < until and program.poll() is None:
+                    time.sleep(0.05)
+                    seen = colours(os.path.join(folder, "Xvfb_screen0"))
+                program.kill()
+                _, errors = program.communicate()
+                self.assertGreaterEqual(seen, 10, errors)
+                result = run("--frames", "6", "--window", DISPLAY=display, WAYLAND_DISPLAY=None)
+                self.assertEqual(result.returncode, 0, result.stderr)
+                self.assertIn("all frames are right", result.stdout)
+                self.assertRegex(result.stdout, r"\d+ frames per second")
+                self.assertIn("host time per frame: acquire", result.stdout)
+            finally:
+                server.terminate()
+                server.wait()
+                server.stdout.close()
 
     def test_arguments_are_refused(self):
         for wrong in (["--frames", "0"], ["--driver", "opencl"], ["--way", "no"], ["--check-every", "x"], ["--in-flight", "3"], ["--what"], ["surplus"]):
