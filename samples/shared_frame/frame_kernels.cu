@@ -2,6 +2,7 @@
 #include "samples/shared_frame/frame.h"
 
 #include <gantry/kernel.h>
+#include <gantry/kernel/surface.h>
 
 static __device__ inline uint32_t blur(const uint32_t *pixels, int x, int y, uint32_t shift)
 {
@@ -15,6 +16,14 @@ static __device__ inline uint32_t blur(const uint32_t *pixels, int x, int y, uin
         }
     }
     return sum / 9;
+}
+
+/* The pixels of an image, one block per row. */
+GANTRY_KERNEL(fetch_frame, (gantry_surface image, uint32_t *pixels))
+{
+    for (uint32_t x = threadIdx.x; x < FRAME_WIDTH; x += blockDim.x) {
+        pixels[blockIdx.x * FRAME_WIDTH + x] = gantry_surface_read<uint32_t>(image, x, blockIdx.x);
+    }
 }
 
 /* One thread per pixel. */

@@ -262,6 +262,27 @@ bool renderer_create_image(struct renderer *r, const VkImageCreateInfo *info, Vk
            GOOD(r, vkBindImageMemory(r->device, *image, *memory, 0));
 }
 
+/* The image is made so that its memory, which has nothing else in it, can be exported. */
+static bool open_shared_image(struct renderer *r, struct renderer_slot *s, VkImageCreateInfo info)
+{
+    VkExternalMemoryImageCreateInfo external = {.sType = VK_STRUCTURE_TYPE_EXTERNAL_MEMORY_IMAGE_CREATE_INFO,
+                                                .handleTypes = VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT};
+    VkMemoryRequirements needs;
+    info.pNext = &external;
+    if (!GOOD(r, vkCreateImage(r->device, &info, NULL, &s->image))) {
+        return false;
+    }
+    vkGetImageMemoryRequirements(r->device, s->image, &needs);
+    VkMemoryDedicatedAllocateInfo dedicated = {.sType = VK_STRUCTURE_TYPE_MEMORY_DEDICATED_ALLOCATE_INFO,
+                                               .image = s->image};
+    VkExportMemoryAllocateInfo exported = {.sType = VK_STRUCTURE_TYPE_EXPORT_MEMORY_ALLOCATE_INFO,
+                                           .pNext = &dedicated,
+                                           .handleTypes = VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT};
+    s->image_bytes = needs.size;
+    return allocate(r, &needs, VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT, &exported, &s->image_memory) &&
+           GOOD(r, vkBindImageMemory(r->device, s->image, s->image_memory, 0));
+}
+
 static bool open_image(struct renderer *r, struct renderer_slot *s)
 {
     VkImageCreateInfo info = {.sType = VK_STRUCTURE_TYPE_IMAGE_CREATE_INFO,
@@ -273,7 +294,8 @@ static bool open_image(struct renderer *r, struct renderer_slot *s)
                               .samples = VK_SAMPLE_COUNT_1_BIT,
                               .tiling = VK_IMAGE_TILING_OPTIMAL,
                               .usage = VK_IMAGE_USAGE_COLOR_ATTACHMENT_BIT | VK_IMAGE_USAGE_TRANSFER_SRC_BIT};
-    if (!renderer_create_image(r, &info, &s->image, &s->image_memory)) {
+    if (r->shares_images ? !open_shared_image(r, s, info)
+                         : !renderer_create_image(r, &info, &s->image, &s->image_memory)) {
         return false;
     }
     VkImageViewCreateInfo view = {.sType = VK_STRUCTURE_TYPE_IMAGE_VIEW_CREATE_INFO,
@@ -385,14 +407,23 @@ void renderer_slot_close(struct renderer_slot *s)
     vkFreeMemory(device, s->image_memory, NULL);
 }
 
-int renderer_export(struct renderer_slot *slot)
+static int export_memory(struct renderer *r, VkDeviceMemory memory)
 {
-    struct renderer *r = slot->renderer;
     VkMemoryGetFdInfoKHR info = {.sType = VK_STRUCTURE_TYPE_MEMORY_GET_FD_INFO_KHR,
-                                 .memory = slot->shared_memory,
+                                 .memory = memory,
                                  .handleType = VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT};
     int fd = -1;
     return GOOD(r, r->get_memory_fd(r->device, &info, &fd)) ? fd : -1;
+}
+
+int renderer_export(struct renderer_slot *slot)
+{
+    return export_memory(slot->renderer, slot->shared_memory);
+}
+
+int renderer_export_image(struct renderer_slot *slot)
+{
+    return export_memory(slot->renderer, slot->image_memory);
 }
 
 int renderer_export_timeline(struct renderer_slot *slot, VkSemaphore timeline)

@@ -16,6 +16,7 @@ struct renderer {
     VkCommandPool pool;
     PFN_vkGetMemoryFdKHR get_memory_fd;
     PFN_vkGetSemaphoreFdKHR get_semaphore_fd; /* NULL: the driver exports no timelines */
+    bool shares_images; /* set before slots are opened: the image is shared, and nothing copies it */
     char name[256];
     uint8_t uuid[16];
     char error[512]; /* of the call that failed */
@@ -30,8 +31,8 @@ struct renderer_slot {
     VkFramebuffer framebuffer;
     VkBuffer shared, staging;
     VkDeviceMemory shared_memory, staging_memory;
-    VkDeviceSize shared_bytes; /* allocated */
-    const uint32_t *seen;      /* what the host reads: the filtered frame, then its histogram */
+    VkDeviceSize shared_bytes, image_bytes; /* allocated */
+    const uint32_t *seen;                   /* what the host reads: the filtered frame, then its histogram */
     VkCommandBuffer draw, read;
     VkSemaphore drawn, filtered;
     VkFence done;
@@ -60,6 +61,8 @@ bool renderer_create_image(struct renderer *r, const VkImageCreateInfo *info, Vk
                            VkDeviceMemory *memory);
 /* A descriptor of the shared memory, which is the caller's; negative: it failed. */
 int renderer_export(struct renderer_slot *slot);
+/* The same of the image's memory. */
+int renderer_export_image(struct renderer_slot *slot);
 /* The same of a timeline of the slot, `drawn` or `filtered`. */
 int renderer_export_timeline(struct renderer_slot *slot, VkSemaphore timeline);
 

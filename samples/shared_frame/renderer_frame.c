@@ -31,6 +31,21 @@ static void hand_over(struct renderer_slot *s, VkCommandBuffer commands, bool ba
                          NULL, 1, &barrier, 0, NULL);
 }
 
+/* It does not come back: each frame begins with a cleared image. */
+static void hand_image_over(struct renderer_slot *s)
+{
+    VkImageMemoryBarrier barrier = {.sType = VK_STRUCTURE_TYPE_IMAGE_MEMORY_BARRIER,
+                                    .srcAccessMask = VK_ACCESS_COLOR_ATTACHMENT_WRITE_BIT,
+                                    .oldLayout = VK_IMAGE_LAYOUT_TRANSFER_SRC_OPTIMAL,
+                                    .newLayout = VK_IMAGE_LAYOUT_GENERAL,
+                                    .srcQueueFamilyIndex = s->renderer->family,
+                                    .dstQueueFamilyIndex = VK_QUEUE_FAMILY_EXTERNAL,
+                                    .image = s->image,
+                                    .subresourceRange = {VK_IMAGE_ASPECT_COLOR_BIT, 0, 1, 0, 1}};
+    vkCmdPipelineBarrier(s->draw, VK_PIPELINE_STAGE_COLOR_ATTACHMENT_OUTPUT_BIT,
+                         VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, 0, 0, NULL, 0, NULL, 1, &barrier);
+}
+
 static void draw_rectangles(VkCommandBuffer commands, uint32_t number)
 {
     struct frame_rectangle rectangles[FRAME_RECTANGLES];
@@ -67,7 +82,11 @@ static bool record_draw(struct renderer_slot *s, uint32_t number)
     vkCmdBeginRenderPass(s->draw, &pass, VK_SUBPASS_CONTENTS_INLINE);
     draw_rectangles(s->draw, number);
     vkCmdEndRenderPass(s->draw);
-    vkCmdCopyImageToBuffer(s->draw, s->image, VK_IMAGE_LAYOUT_TRANSFER_SRC_OPTIMAL, s->shared, 1, &all);
+    if (r->shares_images) {
+        hand_image_over(s);
+    } else {
+        vkCmdCopyImageToBuffer(s->draw, s->image, VK_IMAGE_LAYOUT_TRANSFER_SRC_OPTIMAL, s->shared, 1, &all);
+    }
     hand_over(s, s->draw, false);
     return good(r, vkEndCommandBuffer(s->draw), "vkEndCommandBuffer");
 }

@@ -32,15 +32,16 @@ struct settings {
     enum way way;
     uint32_t in_flight;   /* frames under way at once, at most SLOTS */
     uint32_t check_every; /* compare one frame of so many */
-    bool without_waits, graphs, gantry_first, window;
+    bool without_waits, graphs, gantry_first, window, image;
     const char *output; /* NULL: no file */
 };
 
 struct slot {
     struct renderer_slot vulkan;
     const struct settings *settings;
-    gantry_kernel *filter;
-    gantry_shared_memory *memory;
+    gantry_kernel *filter, *fetch;
+    gantry_shared_memory *memory, *image_memory;
+    gantry_shared_image *image; /* NULL: Vulkan copies what it has drawn into the memory */
     gantry_exchange *exchange;
     gantry_taskman *manager;
     uint8_t *frame;      /* device address of the shared memory */
@@ -109,6 +110,12 @@ static gantry_launch_result filter(gantry_launch *launch, void *arg)
     void *args[] = {&from, &to, &histogram};
     gantry_dim3 grid = {(FRAME_PIXELS + THREADS - 1) / THREADS, 1, 1}, block = {THREADS, 1, 1};
     gantry_status status = gantry_launch_fill(launch, histogram, 0, 4, FRAME_BINS);
+    if (status == GANTRY_OK && s->image != NULL) {
+        uint64_t image = gantry_shared_image_surface(s->image);
+        void *fetched[] = {&image, &from};
+        gantry_dim3 rows = {FRAME_HEIGHT, 1, 1};
+        status = gantry_launch_kernel(launch, s->fetch, rows, block, 0, fetched);
+    }
     if (status == GANTRY_OK) {
         status = gantry_launch_kernel(launch, s->filter, grid, block, 0, args);
     }
@@ -117,22 +124,39 @@ static gantry_launch_result filter(gantry_launch *launch, void *arg)
 
 /* ---- a frame in flight ------------------------------------------------------------------------- */
 
-static bool import(struct slot *s)
+static bool import_one(int fd, uint64_t bytes, const char *label, gantry_shared_memory **out)
 {
     gantry_shared_memory_options options = GANTRY_SHARED_MEMORY_OPTIONS_INIT;
-    options.fd = renderer_export(&s->vulkan);
-    options.bytes = s->vulkan.shared_bytes;
+    options.fd = fd;
+    options.bytes = bytes;
     options.dedicated = 1;
-    options.label = "frame";
+    options.label = label;
     memcpy(options.device_uuid, renderer.uuid, sizeof(options.device_uuid));
-    if (!vulkan_good(options.fd >= 0)) {
+    if (!vulkan_good(fd >= 0)) {
         return false;
     }
-    if (!gantry_good(gantry_shared_memory_import(context, &options, &s->memory))) {
-        close(options.fd); /* still ours */
+    if (!gantry_good(gantry_shared_memory_import(context, &options, out))) {
+        close(fd); /* still ours */
         return false;
     }
-    return gantry_good(gantry_shared_memory_map(s->memory, 0, FRAME_MEMORY, (void **)&s->frame));
+    return true;
+}
+
+static bool import_image(struct slot *s)
+{
+    gantry_shared_image_options options = GANTRY_SHARED_IMAGE_OPTIONS_INIT;
+    options.width = FRAME_WIDTH;
+    options.height = FRAME_HEIGHT;
+    options.is_attachment = 1;
+    return import_one(renderer_export_image(&s->vulkan), s->vulkan.image_bytes, "image", &s->image_memory) &&
+           gantry_good(gantry_shared_memory_map_image(s->image_memory, &options, &s->image));
+}
+
+static bool import(struct slot *s)
+{
+    return import_one(renderer_export(&s->vulkan), s->vulkan.shared_bytes, "frame", &s->memory) &&
+           gantry_good(gantry_shared_memory_map(s->memory, 0, FRAME_MEMORY, (void **)&s->frame)) &&
+           (!s->settings->image || import_image(s));
 }
 
 /* On the device way if both drivers can, unless the settings say otherwise. */
@@ -189,10 +213,13 @@ static bool build(struct slot *s)
            gantry_good(gantry_taskman_freeze(s->manager));
 }
 
-static bool open_slot(struct slot *s, const struct settings *settings, gantry_kernel *kernel)
+static bool open_slot(struct slot *s, const struct settings *settings, gantry_module *module)
 {
     s->settings = settings;
-    s->filter = kernel;
+    if (!gantry_good(gantry_module_get_kernel(module, "filter_frame", &s->filter)) ||
+        !gantry_good(gantry_module_get_kernel(module, "fetch_frame", &s->fetch))) {
+        return false;
+    }
     s->drawn = malloc(FRAME_BYTES);
     s->want = malloc(FRAME_BYTES);
     if (s->drawn == NULL || s->want == NULL) {
@@ -206,6 +233,7 @@ static void close_slot(struct slot *s)
 {
     gantry_taskman_destroy(s->manager);
     gantry_exchange_destroy(s->exchange);
+    gantry_shared_memory_destroy(s->image_memory);
     gantry_shared_memory_destroy(s->memory);
     renderer_slot_close(&s->vulkan);
     free(s->drawn);
@@ -393,7 +421,6 @@ static int run(const struct settings *settings)
 {
     gantry_device_info info = {.struct_size = sizeof(info)};
     gantry_module *module;
-    gantry_kernel *kernel;
     if (!gantry_good(gantry_context_device_info(context, &info))) {
         return 1;
     }
@@ -415,10 +442,10 @@ static int run(const struct settings *settings)
         fprintf(stderr, "shared_frame: out of memory\n");
         return 1;
     }
-    bool good = gantry_good(gantry_module_load(context, &gantry_image_frame_kernels, &module)) &&
-                gantry_good(gantry_module_get_kernel(module, "filter_frame", &kernel));
+    renderer.shares_images = settings->image;
+    bool good = gantry_good(gantry_module_load(context, &gantry_image_frame_kernels, &module));
     for (int i = 0; good && i < SLOTS; i++) {
-        good = open_slot(&slots[i], settings, kernel);
+        good = open_slot(&slots[i], settings, module);
     }
     if (good && settings->window) {
         window = window_open(&renderer);
@@ -445,7 +472,7 @@ static int run(const struct settings *settings)
 static const char usage[] =
     "usage: shared_frame [--frames N] [--driver DRIVER] [--way WAY] [--graphs] [--gantry-first] "
     "[--check-every N]\n"
-    "                    [--in-flight N] [--output FILE] [--without-waits] [--window]\n\n"
+    "                    [--in-flight N] [--output FILE] [--without-waits] [--image] [--window]\n\n"
     "Vulkan draws frames, Gantry filters them in the same memory, Vulkan reads them back; each is compared "
     "with "
     "what\nthe CPU computes.  Exit status 0: all are right; 1: some are wrong, or a call failed; 77: there "
@@ -461,6 +488,7 @@ static const char usage[] =
     "  --check-every N   compare one frame of N only, to measure the others\n"
     "  --output FILE     write the last frame as a PNG file\n"
     "  --without-waits   leave the waits out (on the host way): frames are wrong then\n"
+    "  --image           share the image that Vulkan draws, in its tiling, in place of a copy of it\n"
     "  --window          show the filtered frames in a window until they are over or it is closed\n";
 
 static bool read_way(const char *name, enum way *out)
@@ -514,6 +542,7 @@ static int read_options(int argc, char **argv, struct settings *out)
                                           {"output", required_argument, NULL, 'o'},
                                           {"help", no_argument, NULL, 'h'},
                                           {"without-waits", no_argument, NULL, 'w'},
+                                          {"image", no_argument, NULL, 'm'},
                                           {"window", no_argument, NULL, 'x'},
                                           {NULL, 0, NULL, 0}};
     int option;
@@ -547,6 +576,9 @@ static int read_options(int argc, char **argv, struct settings *out)
         case 'w':
             out->without_waits = true;
             out->way = WAY_HOST;
+            break;
+        case 'm':
+            out->image = true;
             break;
         case 'x':
             out->window = true;

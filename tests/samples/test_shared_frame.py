@@ -41,7 +41,8 @@ def run(*arguments, **variables):
 
 class SharedFrame(unittest.TestCase):
     def test_all_frames_are_right(self):
-        for way in ([], ["--graphs"], ["--gantry-first", "--in-flight", "1"], ["--way", "host"]):
+        for way in ([], ["--graphs"], ["--gantry-first", "--in-flight", "1"], ["--way", "host"],
+                    ["--image"], ["--image", "--graphs"]):
             result = run("--frames", FRAMES, *way)
             self.assertEqual(result.returncode, 0, result.stderr)
             self.assertIn("all frames are right", result.stdout)
