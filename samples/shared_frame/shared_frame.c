@@ -56,7 +56,8 @@ struct slot {
 static gantry_context *context;
 static struct renderer renderer;
 static struct slot slots[SLOTS];
-static struct window *window; /* NULL: none was asked for */
+static struct window *window;       /* NULL: none was asked for */
+static gantry_cpu_dispatcher *pool; /* NULL: who waits for a step does its work */
 static uint32_t wrong, checked;
 static uint64_t *acquire_ns, *release_ns; /* host time of the calls, per frame */
 static bool on_device;                    /* the GPU waits and signals */
@@ -192,6 +193,7 @@ static bool create_exchange(struct slot *s, gantry_exchange_options *options)
 static bool build(struct slot *s)
 {
     gantry_taskman_options manager = {sizeof(manager), .gpu_dispatcher = gantry_context_dispatcher(context)};
+    manager.cpu_dispatcher = pool;
     gantry_exchange_options exchange = GANTRY_EXCHANGE_OPTIONS_INIT;
     gantry_task_desc work = {.struct_size = sizeof(work),
                              .kind = GANTRY_TASK_KERNEL,
@@ -417,6 +419,15 @@ static void tell(const struct settings *settings, uint32_t frames, const gantry_
     }
 }
 
+/* While this thread waits for Vulkan to show one frame, behind the other one in its queue, another thread is
+ * needed for that one's step. */
+static bool open_pool(void)
+{
+    gantry_cpu_dispatcher_options options = GANTRY_CPU_DISPATCHER_OPTIONS_INIT;
+    options.worker_count = 1;
+    return gantry_good(gantry_cpu_dispatcher_create(&options, &pool));
+}
+
 static int run(const struct settings *settings)
 {
     gantry_device_info info = {.struct_size = sizeof(info)};
@@ -443,7 +454,8 @@ static int run(const struct settings *settings)
         return 1;
     }
     renderer.shares_images = settings->image;
-    bool good = gantry_good(gantry_module_load(context, &gantry_image_frame_kernels, &module));
+    bool good = (!settings->window || open_pool()) &&
+                gantry_good(gantry_module_load(context, &gantry_image_frame_kernels, &module));
     for (int i = 0; good && i < SLOTS; i++) {
         good = open_slot(&slots[i], settings, module);
     }
@@ -464,6 +476,7 @@ static int run(const struct settings *settings)
     for (int i = 0; i < SLOTS; i++) {
         close_slot(&slots[i]);
     }
+    gantry_cpu_dispatcher_destroy(pool);
     free(acquire_ns);
     free(release_ns);
     return good && wrong == 0 ? 0 : 1;
