@@ -248,6 +248,9 @@ static void *records_for(const struct gy_copy_way *way, uint32_t blocks)
     struct gy_cta_request request = *way->request;
     request.kernel = GY_KERNEL_COPIES;
     request.ctas = blocks;
+    if (way->copies != NULL) {
+        request.copies = *way->copies;
+    }
     return gy_cta_reserve(way->ctas, &request);
 }
 
@@ -483,7 +486,14 @@ static bool has_peer(const struct gy_copy_item *items, size_t count)
 static gantry_status launch_checked(struct gy_copier *copier, const gantry_copy_desc *descs, size_t count,
                                     const struct gy_copy_way *way)
 {
-    struct gy_copy_way between;
+    struct gy_copy_way between, seen;
+    struct gy_cta_copies copies;
+    if (__builtin_expect(way->ctas != NULL, 0)) {
+        gy_copy_sum_items(copier->items, count, &copies);
+        seen = *way;
+        seen.copies = &copies;
+        way = &seen;
+    }
     int direction = direction_of(descs, copier->items, count);
     if (has_peer(copier->items, count)) {
         between = *way;
@@ -522,6 +532,14 @@ gantry_status gy_copier_launch_way(struct gy_copier *copier, const gantry_copy_d
     if (count > LONG_WAY &&
         gy_copy_scan(copier->context, copier->heap, descs, count, &copier->places, &scan) &&
         !gy_copy_engines_take(&way->tuning, scan.pieces, scan.smallest, (int)scan.type)) {
+        struct gy_copy_way seen;
+        struct gy_cta_copies copies;
+        if (__builtin_expect(way->ctas != NULL, 0)) {
+            gy_copy_sum_descs(descs, count, &copies);
+            seen = *way;
+            seen.copies = &copies;
+            way = &seen;
+        }
         return launch_scan(copier, descs, count, &scan, way);
     }
     size_t used = 0;

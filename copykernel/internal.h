@@ -68,6 +68,7 @@ struct gy_copy_way {
     bool low_priority;
     struct gy_cta *ctas; /* both as in struct gy_copy_target */
     const struct gy_cta_request *request;
+    const struct gy_cta_copies *copies; /* what a recording says of the batch; NULL: nothing is known */
 };
 
 /* Launch as gy_copier_launch() does, in the given way. */
@@ -86,6 +87,10 @@ GANTRY_MUST_CHECK gantry_status gy_copier_take_chunk(struct gy_copier *copier, s
                                                      size_t bytes, struct gy_copy_chunk **out);
 GANTRY_MUST_CHECK gantry_status gy_copier_chunk_launched(struct gy_copier *copier, struct gy_copy_ring *ring,
                                                          struct gy_copy_chunk *chunk, CUstream stream);
+
+/* Sum up what a batch does, for recordings: of items, or of descriptors that all have the same type. */
+void gy_copy_sum_items(const struct gy_copy_item *items, size_t count, struct gy_cta_copies *out);
+void gy_copy_sum_descs(const gantry_copy_desc *descs, size_t count, struct gy_cta_copies *out);
 
 /* A grid of one of the copier's kernels, with the threads per block.  `arguments` has room for two more than
  * the `count` that there are. */

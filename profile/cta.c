@@ -24,7 +24,6 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/thread.h"
-#include "profile/cta_batch.h"
 #include "profile/device_clock.h"
 #include "profile/kernel_names.h"
 
@@ -329,7 +328,8 @@ void *gy_cta_reserve(struct gy_cta *cta, const struct gy_cta_request *request)
                                                                   .stream = request->stream,
                                                                   .id = request->id,
                                                                   .flow = request->flow,
-                                                                  .launched_ns = gy_clock_ns()};
+                                                                  .launched_ns = gy_clock_ns(),
+                                                                  .copies = request->copies};
     CUdeviceptr address = b->device + b->batch.used * sizeof(gantry_cta_record);
     b->batch.used += (uint32_t)records;
     b->batch.blocks += (uint32_t)request->ctas;

@@ -4,6 +4,7 @@
 #define PROFILE_CTA_H
 
 #include "driver/context.h"
+#include "profile/cta_batch.h"
 #include "profile/session.h"
 
 struct gy_cta;
@@ -25,6 +26,7 @@ struct gy_cta_request {
     uint64_t ctas;
     uint32_t ranges;   /* of each block, at most GANTRY_RANGES_MOST */
     uint64_t id, flow; /* the task's */
+    struct gy_cta_copies copies;
 };
 /* Dispatcher thread, context current, outside of a capture.  Prepare for the launches of a batch: this makes
  * buffers when a recording is first met.  It costs one branch while nothing is recorded. */

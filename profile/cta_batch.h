@@ -7,6 +7,12 @@
 
 #include <gantry/profile_kernel.h>
 
+/* What a launch of the kernel of batched copies does; all 0 for other kernels. */
+struct gy_cta_copies {
+    uint64_t count;
+    uint64_t bytes[3]; /* to the device, to the host, on the device; as the groups of copykernel/format.h */
+};
+
 /* One launch of an instrumented kernel. */
 struct gy_cta_launch {
     uint32_t first, count; /* the launch's records, one for each block */
@@ -17,6 +23,7 @@ struct gy_cta_launch {
     uint64_t flow;        /* the task's; 0: none */
     uint64_t launched_ns; /* host time, before the launch: no block starts earlier */
     uint64_t ended_ns;    /* host time when all of them were known to have ended: no block stops later */
+    struct gy_cta_copies copies;
 };
 
 /* The records that one buffer has brought back. */

@@ -214,6 +214,22 @@ static void read_batch(struct reading *reading)
     reading->end_ns += (uint64_t)reading->shift_ns;
 }
 
+/* Say of batched copies how many they were, and of which way there were how many bytes. */
+static void add_copies(struct gy_pftrace_slice *slice, const struct gy_cta_copies *copies)
+{
+    if (copies->count != 0) {
+        slice->arguments[slice->argument_count].name = GY_ARGUMENT_COPIES;
+        slice->arguments[slice->argument_count++].value = copies->count;
+    }
+    for (unsigned way = 0; way < 3; way++) {
+        if (copies->bytes[way] != 0) {
+            slice->arguments[slice->argument_count].name =
+                (enum gy_pftrace_argument)(GY_ARGUMENT_BYTES_TO_DEVICE + way);
+            slice->arguments[slice->argument_count++].value = copies->bytes[way];
+        }
+    }
+}
+
 static void write_launch(struct gy_cta_tracks *tracks, struct gpu *gpu, const struct reading *reading,
                          uint32_t index)
 {
@@ -234,6 +250,7 @@ static void write_launch(struct gy_cta_tracks *tracks, struct gpu *gpu, const st
                                                    {GY_ARGUMENT_CTAS, extent.valid},
                                                    {GY_ARGUMENT_LOST, launch->count - extent.valid},
                                                    {GY_ARGUMENT_BATCH, reading->batch->number}}};
+    add_copies(&slice, &launch->copies);
     char name[32];
     uint32_t stream = launch->stream % STREAMS;
     snprintf(name, sizeof(name), "stream %u: kernels", stream);

@@ -3,6 +3,7 @@
 #include "base/environment.h"
 #include "base/status.h"
 #include "base/thread.h"
+#include "profile/environment_options.h"
 
 #include <gantry/profile.h>
 
@@ -54,7 +55,8 @@ void gy_profile_environment_enter(void)
     gantry_profile_options options = GANTRY_PROFILE_OPTIONS_INIT;
     options.path = numbered;
     gantry_profile *started;
-    if (gantry_profile_start(&options, &started) != GANTRY_OK) {
+    if (gy_profile_parse_options(gy_environment("GANTRY_PROFILE_OPTIONS"), &options) != GANTRY_OK ||
+        gantry_profile_start(&options, &started) != GANTRY_OK) {
         return; /* it was logged, and the program runs all the same */
     }
     gy_mutex_lock(&lock);

@@ -149,6 +149,13 @@ static void test_batched_copies_are_seen(void **state)
         const struct read_slice *kernel = slice_of("kernel", "batched copies");
         assert_non_null(kernel);
         assert_int_equal(reader_argument(kernel, "ctas"), stats.ctas);
+        uint64_t bytes = 0;
+        for (size_t d = 0; d < counts[i]; d++) {
+            bytes += fills[d].bytes;
+        }
+        assert_int_equal(reader_argument(kernel, "copies"), counts[i]);
+        assert_int_equal(reader_argument(kernel, "bytes_on_device"), bytes);
+        assert_int_equal(reader_argument(kernel, "bytes_to_host"), UINT64_MAX); /* there are none */
         reader_free(&trace);
         for (size_t d = 0; d < counts[i]; d++) {
             for (size_t b = 0; b < 4 + d % 8; b++) {
@@ -439,6 +446,94 @@ static void test_environment_records_any_program(void **state)
     assert_int_equal(access(path, R_OK), 0);
 }
 
+static void record_by_environment(const char *options)
+{
+    gpu_fixture_close(&fixture); /* the last context */
+    assert_int_equal(setenv("GANTRY_PROFILE", path, 1), 0);
+    assert_int_equal(setenv("GANTRY_PROFILE_OPTIONS", options, 1), 0);
+    assert_int_equal(set_up(NULL), 0);
+    for (uint32_t step = 0; step < 4; step++) {
+        struct work work = {.grid = {33, 1, 1}, .threads = 32, .spins = 1, .launches = 1};
+        (void)gpu_fixture_gpu(&fixture, GANTRY_TASK_KERNEL, "work", launch_work, &work);
+        assert_ok(gpu_fixture_step(&fixture));
+    }
+    assert_int_equal(unsetenv("GANTRY_PROFILE"), 0);
+    assert_int_equal(unsetenv("GANTRY_PROFILE_OPTIONS"), 0);
+    gpu_fixture_close(&fixture);
+}
+
+/* The file of the latest recording; those of one process after the first have a number.  False: there is
+ * none. */
+static bool find_recording(char found[96])
+{
+    snprintf(found, 96, "%s", path);
+    for (int n = 2; access(found, F_OK) != 0 && n < 40; n++) {
+        snprintf(found, 96, "%s.%d", path, n);
+    }
+    return access(found, F_OK) == 0;
+}
+
+static void test_environment_chooses_what_is_recorded(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *options;
+        uint64_t blocks, kernels;
+    } rows[] = {{"blocks=kernels", 0, 4},
+                {"blocks=numbers,steps=1+2,buffers=20,blocks-per-buffer=2000,compress=0,clock=sm", 66, 2},
+                {"blocks=off,spans=2000,encoders=1", 0, 0}};
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        record_by_environment(rows[i].options);
+        char found[96];
+        assert_true(find_recording(found));
+        const char *wrong = reader_load(found, &trace);
+        if (wrong != NULL) {
+            fail_msg("%s", wrong);
+        }
+        assert_int_equal(blocks_called("count_up"), rows[i].blocks);
+        uint64_t kernels = 0;
+        for (size_t s = 0; s < trace.slice_count; s++) {
+            kernels += strcmp(trace.slices[s].category, "kernel") == 0;
+        }
+        assert_int_equal(kernels, rows[i].kernels);
+        reader_free(&trace);
+        unlink(found);
+        assert_int_equal(set_up(NULL), 0);
+    }
+}
+
+static char last_error_line[512];
+
+static void keep_error(void *user, gantry_log_level level, const char *line)
+{
+    (void)user;
+    if (level == GANTRY_LOG_ERROR) {
+        snprintf(last_error_line, sizeof(last_error_line), "%s", line);
+    }
+}
+
+static void test_environment_names_what_it_does_not_know(void **state)
+{
+    (void)state;
+    static const char *const rows[][2] = {{"block=off", "block=off"},      {"blocks=none", "blocks=none"},
+                                          {"steps=3", "steps=3"},          {"buffers=-1", "buffers=-1"},
+                                          {"spans=12x", "spans=12x"},      {"compress=0,,", "\"\""},
+                                          {"encoders=300", "encoders=300"}};
+    gantry_set_log(keep_error, NULL, GANTRY_LOG_ERROR);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        char found[96];
+        last_error_line[0] = '\0';
+        record_by_environment(rows[i][0]);
+        assert_false(find_recording(found)); /* nothing is recorded, and the program runs */
+        if (strstr(last_error_line, "GANTRY_PROFILE_OPTIONS") == NULL ||
+            strstr(last_error_line, rows[i][1]) == NULL) {
+            fail_msg("%s: %s", rows[i][0], last_error_line);
+        }
+        assert_int_equal(set_up(NULL), 0);
+    }
+    gantry_set_log(NULL, NULL, GANTRY_LOG_INFO);
+}
+
 static void test_registering_refuses_nonsense(void **state)
 {
     (void)state;
@@ -480,6 +575,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_recordings_of_other_sizes_follow_each_other, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_window_holds_the_steps_asked_for, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_environment_records_any_program, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_environment_chooses_what_is_recorded, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_environment_names_what_it_does_not_know, set_up, tear_down),
         cmocka_unit_test(test_registering_refuses_nonsense),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,11 @@
+/* $GANTRY_PROFILE_OPTIONS: what a recording that $GANTRY_PROFILE begins is to have in it. */
+#ifndef PROFILE_ENVIRONMENT_OPTIONS_H
+#define PROFILE_ENVIRONMENT_OPTIONS_H
+
+#include <gantry/profile.h>
+
+/* Set in *options what `text` says: KEY=VALUE with commas between them; NULL says nothing.  An error names
+ * the part that makes no sense, and *options is unspecified then. */
+GANTRY_MUST_CHECK gantry_status gy_profile_parse_options(const char *text, gantry_profile_options *options);
+
+#endif
