@@ -81,6 +81,8 @@ struct gantry_bench {
     const char *summary; /* one line */
     const char *help;    /* what its rows are, for `gantry help NAME`; ends with a newline */
     bool needs_no_device;
+    uint32_t least_devices; /* it needs so many; 0: one.  The emulated driver has as many for it, unless
+                             * $GANTRY_EMU_DEVICES says otherwise */
     /* Set up, bench_run() each case, tear down.  True when all were verified; tells why not on stderr. */
     bool (*main)(const struct bench_options *options);
 };

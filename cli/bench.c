@@ -3,6 +3,7 @@
 
 #include "cli/command.h"
 #include "cli/interrupt.h"
+#include "cli/links.h"
 #include "cli/options.h"
 #include "cli/suggest.h"
 #include "cli/terminal.h"
@@ -103,17 +104,52 @@ static bool run_bench(const struct gantry_bench *bench, const struct bench_optio
     return bench->main(&its);
 }
 
+/* Before the emulated driver is loaded, which reads it once. */
+static void want_devices(const struct gantry_bench *one)
+{
+    uint32_t most = 1;
+    for (size_t i = 0; benches[i] != NULL; i++) {
+        if ((one == NULL || benches[i] == one) && benches[i]->least_devices > most) {
+            most = benches[i]->least_devices;
+        }
+    }
+    if (most > 1) {
+        char number[16];
+        snprintf(number, sizeof(number), "%u", most);
+        (void)setenv("GANTRY_EMU_DEVICES", number, 0);
+    }
+}
+
+/* Are there as many devices as the bench needs?  When not, that is told: beside others it is left out. */
+static bool has_devices(const struct gantry_bench *bench, gantry_driver_choice driver, bool beside_others)
+{
+    int count = bench->least_devices > 1 ? cli_count_devices(driver) : 1;
+    if (bench->least_devices <= (uint32_t)count) {
+        return true;
+    }
+    cli_message(beside_others ? CLI_NOTE : CLI_ERROR, "bench %s: %s: it needs %u devices, and there %s %d",
+                bench->name, beside_others ? "left out" : "cannot run", bench->least_devices,
+                count == 1 ? "is" : "are", count);
+    return false;
+}
+
 /* One or, for "all", every bench; false when any result was not verified. */
 static bool run_benches(const struct gantry_bench *one, const struct bench_options *options)
 {
+    want_devices(one);
     bool emulated = (one == NULL || !one->needs_no_device) && is_emulated(options->driver), verified = true;
     if (emulated && !options->json) {
         cli_note(
             "the device is emulated: results are checked, and no times printed (--json has them, marked)");
     }
     for (size_t i = 0; benches[i] != NULL; i++) {
-        if (one == NULL || benches[i] == one) {
+        if (one != NULL && benches[i] != one) {
+            continue;
+        }
+        if (has_devices(benches[i], options->driver, one == NULL)) {
             verified = run_bench(benches[i], options, emulated) && verified;
+        } else {
+            verified = one == NULL && verified;
         }
     }
     return verified;

@@ -10,7 +10,7 @@
 #define BYTES_OF_A_COPY ((uint64_t)64 << 20)
 
 /* The number of devices: the driver tells when there is no further one. */
-static int count_devices(gantry_driver_choice driver)
+int cli_count_devices(gantry_driver_choice driver)
 {
     int count = 1;
     gantry_link link = {.struct_size = sizeof(link)};
@@ -68,7 +68,7 @@ int cli_show_links(gantry_driver_choice driver, bool json)
     if (gantry_suggest_device(driver, &ordinal) != GANTRY_OK) {
         return 1; /* the log said why */
     }
-    int count = count_devices(driver);
+    int count = cli_count_devices(driver);
     if (json) {
         printf("{\"links\":[");
     } else if (count < 2) {

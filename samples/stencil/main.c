@@ -4,7 +4,7 @@
 #include "cli/messages.h"
 #include "cli/options.h"
 #include "cli/samples.h"
-#include "samples/stencil/stencil.h"
+#include "samples/stencil/by_hand.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +16,12 @@ enum { MOST_RUNS = 1000 };
 struct options {
     struct stencil_settings settings;
     uint32_t runs;
+    bool by_hand; /* as well */
+};
+
+/* Of each run, in us. */
+struct times {
+    double ours[MOST_RUNS], by_hand[MOST_RUNS], ratio[MOST_RUNS];
 };
 
 static double now_us(void)
@@ -39,19 +45,38 @@ static void choose_sizes(struct stencil_settings *settings, uint32_t parts, bool
     settings->steps = settings->steps != 0 ? settings->steps : emulated ? 20 : 200;
 }
 
-static bool time_runs(struct stencil *s, uint32_t runs, double *us)
+/* A run of the graph; `hand` not NULL: and one by hand, each first in every other pair. */
+static bool time_pair(struct stencil *s, struct stencil_by_hand *hand, uint32_t i, struct times *times)
 {
-    for (uint32_t i = 0; i < runs; i++) {
-        cli_progress("run %u of %u", i + 1, runs);
+    for (uint32_t side = 0; side < 2; side++) {
+        bool is_ours = (side == 0) == (i % 2 == 0);
+        if (!is_ours && (hand == NULL || !stencil_by_hand_ready(hand))) {
+            if (hand != NULL) {
+                return false;
+            }
+            continue;
+        }
         double begin = now_us();
-        if (!stencil_run(s)) {
-            cli_progress_end();
+        if (!(is_ours ? stencil_run(s) : stencil_by_hand_run(hand))) {
             return false;
         }
-        us[i] = now_us() - begin;
+        *(is_ours ? &times->ours[i] : &times->by_hand[i]) = now_us() - begin;
+    }
+    times->ratio[i] = hand != NULL ? times->ours[i] / times->by_hand[i] : 0;
+    return true;
+}
+
+static bool time_runs(struct stencil *s, const struct options *options, struct times *times)
+{
+    struct stencil_by_hand *hand = options->by_hand ? stencil_by_hand_open(s) : NULL;
+    bool good = hand != NULL || !options->by_hand;
+    for (uint32_t i = 0; i < options->runs && good; i++) {
+        cli_progress("run %u of %u", i + 1, options->runs);
+        good = time_pair(s, hand, i, times);
     }
     cli_progress_end();
-    return true;
+    stencil_by_hand_close(hand);
+    return good;
 }
 
 /* Which way the halos went: a transfer through the host should not stay unnoticed. */
@@ -86,33 +111,52 @@ static void print_head(const struct stencil *s, uint32_t runs)
            settings->submission == GANTRY_SUBMISSION_GRAPHS ? "as graphs" : "to streams");
 }
 
-static bool measure(struct stencil *s, uint32_t runs)
+static void print_times(const char *name, double *us, const struct options *options)
+{
+    const struct stencil_settings *settings = &options->settings;
+    const double cells = (double)settings->rows * settings->columns;
+    qsort(us, options->runs, sizeof(us[0]), compare_doubles);
+    double median = us[options->runs / 2] / settings->steps;
+    printf("%s: %.2f us per step (median; fastest %.2f), %.1f million cells per ms\n", name, median,
+           us[0] / settings->steps, cells / median / 1e3);
+}
+
+static bool check(struct stencil *s, const struct options *options)
 {
     const struct stencil_settings *settings = &s->settings;
-    double us[MOST_RUNS];
-    print_head(s, runs);
-    if (!stencil_fill(s) || !time_runs(s, runs, us) || !stencil_fetch(s) || !print_copies(s)) {
-        return false;
-    }
-    float *expected = stencil_reference(settings->rows, settings->columns, (uint64_t)settings->steps * runs);
+    uint64_t runs = (uint64_t)options->runs * (options->by_hand ? 2 : 1);
+    float *expected = stencil_reference(settings->rows, settings->columns, settings->steps * runs);
     bool good = expected != NULL && stencil_compare(s, expected);
     free(expected);
-    if (!good) {
+    if (good) {
+        printf("result: equal to that of the CPU, bit for bit\n");
+    }
+    return good;
+}
+
+static bool measure(struct stencil *s, const struct options *options)
+{
+    static struct times times;
+    print_head(s, options->runs);
+    if (!stencil_fill(s) || !time_runs(s, options, &times) || !stencil_fetch(s) || !print_copies(s) ||
+        !check(s, options)) {
         return false;
     }
-    printf("result: equal to that of the CPU, bit for bit\n");
     if (s->info.emulated) {
         printf("time: not printed, as the devices are emulated\n");
         return true;
     }
-    qsort(us, runs, sizeof(us[0]), compare_doubles);
-    double cells = (double)settings->rows * settings->columns, median = us[runs / 2] / settings->steps;
-    printf("time: %.2f us per step (median; fastest %.2f), %.1f million cells per ms\n", median,
-           us[0] / settings->steps, cells / median / 1e3);
+    print_times("time", times.ours, options);
+    if (options->by_hand) {
+        print_times("by hand, a thread for each device", times.by_hand, options);
+        qsort(times.ratio, options->runs, sizeof(times.ratio[0]), compare_doubles);
+        printf("time / by hand: %.3f (median of %u pairs)\n", times.ratio[options->runs / 2], options->runs);
+    }
     return true;
 }
 
-/* Kernels that store into a neighbour's memory need to reach it; copies find a way. */
+/* Kernels that store into a neighbour's memory, and plain copies, need to reach it; tasks' copies find a way.
+ */
 static bool can_store(const struct stencil *s)
 {
     for (uint32_t i = 0; i + 1 < s->count; i++) {
@@ -125,9 +169,10 @@ static bool can_store(const struct stencil *s)
             int from = way == 0 ? a.ordinal : b.ordinal, to = way == 0 ? b.ordinal : a.ordinal;
             status = gantry_link_get(s->settings.driver, from, to, &link);
             if (status == GANTRY_OK && link.access == 0) {
-                cli_error("stencil: kernels of device %d do not reach memory of device %d, as '--halo fused' "
-                          "needs; '--halo copy' does not",
-                          from, to);
+                cli_error(
+                    "stencil: kernels of device %d do not reach memory of device %d, which '--halo fused' "
+                    "and '--by-hand' need",
+                    from, to);
                 return false;
             }
         }
@@ -151,8 +196,8 @@ static int run_stencil(struct options *options)
             cli_error("stencil: %u rows are too few for %u devices: each needs %d at least", settings->rows,
                       s.count, STENCIL_ROWS_LEAST);
             status = 2;
-        } else if ((!settings->is_fused || can_store(&s)) && stencil_build(&s, settings) &&
-                   measure(&s, options->runs)) {
+        } else if (((!settings->is_fused && !options->by_hand) || can_store(&s)) &&
+                   stencil_build(&s, settings) && measure(&s, options)) {
             status = 0;
         }
     }
@@ -184,6 +229,7 @@ static const char usage[] =
     "  --halo WAY          copy: by tasks of their own (the default); fused: the kernel of the edges\n"
     "                      stores them\n"
     "  --submission MODE   streams (the default) or graphs\n"
+    "  --by-hand           the same by hand, too: a thread for each device, streams and events\n"
     "  -h, --help          print this\n";
 
 static int stencil_main(int argc, char **argv)
@@ -204,6 +250,7 @@ static int stencil_main(int argc, char **argv)
         {.name = "runs", .number = &options.runs, .low = 1, .high = MOST_RUNS},
         {.name = "halo", .choice = &halo, .names = halos},
         {.name = "submission", .choice = &mode, .names = modes},
+        {.name = "by-hand", .flag = &options.by_hand},
         {.name = "help", .letter = 'h', .help = usage},
         {.name = NULL}};
     int status = cli_read_options(argc, argv, table, 0);

@@ -7,7 +7,7 @@
  *   halo       copy these two to the neighbours; or the edges are stored there as well, by their kernel
  *   interior   compute all other rows, meanwhile
  *
- * `bench/` has the same by hand, with the same kernels and memory. */
+ * by_hand.c has the same by hand, with the same kernels and memory. */
 #ifndef STENCIL_STENCIL_H
 #define STENCIL_STENCIL_H
 

@@ -231,8 +231,7 @@ static int run_cholesky(const struct options *options)
 
 static const char usage[] =
     "usage: gantry run tile_cholesky [OPTION...]\n\n"
-    "Factors a symmetric positive definite matrix in tiles, which are dealt out to one, two, four … "
-    "devices:\n"
+    "Factors a symmetric positive definite matrix in tiles, which are dealt out to one, two, four devices:\n"
     "a graph over all of them, with copies of tiles where a device needs those of another one.  Prints for\n"
     "each number of devices the time, the efficiency against one device, and the residual: the part of the\n"
     "matrix that the factor's product differs by.  Where cuBLAS and cuSOLVER are found they are used as "

@@ -274,6 +274,11 @@ class Cli(unittest.TestCase):
         self.assertEqual(status, 1)
         self.assertIn("gantry: error: ", err)
 
+    def test_a_bench_of_two_devices_is_refused_on_one(self):
+        status, out, err = gantry("bench", "--driver", "emulated", "fleet", GANTRY_EMU_DEVICES="1")
+        self.assertEqual((status, out), (1, ""))
+        self.assertIn("gantry: error: bench fleet: cannot run: it needs 2 devices, and there is 1\n", err)
+
     def test_every_bench_gives_verified_results(self):
         names = [line.split()[0] for line in gantry("bench", "--list")[1].splitlines()]
         self.assertIn("heap", names)

@@ -35,6 +35,13 @@ class Stencil(unittest.TestCase):
         self.run_stencil()
 
     @EMULATED
+    def test_the_same_by_hand(self):
+        for devices in (1, 2, 3):
+            for way in ("copy", "fused"):
+                self.run_stencil("--by-hand", "--halo", way, "--rows", "12", "--columns", "40", "--steps", "10", "--runs", "2",
+                                 GANTRY_EMU_DEVICES=str(devices))
+
+    @EMULATED
     def test_devices_in_another_order_and_parts_of_three_rows(self):
         text = self.run_stencil("--devices", "3,0,2", "--rows", "9", "--columns", "1", "--steps", "2",
                                 GANTRY_EMU_DEVICES="4").stdout
