@@ -4,6 +4,7 @@
 #include "base/status.h"
 #include "base/thread.h"
 #include "profile/environment_options.h"
+#include "profile/nvtx.h"
 
 #include <gantry/profile.h>
 
@@ -39,6 +40,7 @@ static void leave_at_exit(void)
 void gy_profile_environment_enter(void)
 {
     const char *path = gy_environment("GANTRY_PROFILE");
+    gy_nvtx_enter();
     gy_mutex_lock(&lock);
     bool first = contexts++ == 0 && profile == NULL && path != NULL;
     unsigned number = first ? ++recordings : 0;

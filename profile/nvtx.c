@@ -8,7 +8,9 @@
 #include "base/thread.h"
 
 #include <dlfcn.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* The library of toolkits up to 12.8, and that of later ones. */
 static const char *const libraries[] = {"libnvToolsExt.so.1", "libnvtx3interop.so.1"};
@@ -16,6 +18,8 @@ static const char *const libraries[] = {"libnvToolsExt.so.1", "libnvtx3interop.s
 static gy_mutex lock = {PTHREAD_MUTEX_INITIALIZER, GY_RANK_LEAF};
 static struct gy_span_ranges ranges; /* guarded by lock until it is published; immutable then */
 static bool is_open;                 /* guarded by lock: opening was tried before, successfully or not */
+static char missing[256];            /* guarded by lock: why the library is not there */
+static atomic_bool always;           /* atomic: spans are forwarded also while nothing is recorded */
 
 static void open_library(void)
 {
@@ -25,22 +29,79 @@ static void open_library(void)
         library = dlopen(libraries[i], RTLD_NOW);
     }
     if (library == NULL) {
+        const char *why = name != NULL && name[0] == '\0' ? "$GANTRY_NVTX is empty" : dlerror();
+        snprintf(missing, sizeof(missing), "%s", why != NULL ? why : "not found");
         return;
     }
     *(void **)&ranges.push = dlsym(library, "nvtxRangePushA");
     *(void **)&ranges.pop = dlsym(library, "nvtxRangePop");
+    if (ranges.push == NULL || ranges.pop == NULL) {
+        snprintf(missing, sizeof(missing), "%.200s has no nvtxRangePushA() or nvtxRangePop()",
+                 name != NULL ? name : "it");
+    }
 }
 
-void gy_nvtx_begin(void)
+/* Is there a library?  The first call looks for it, and sets *is_first. */
+static bool find_library(bool *is_first)
 {
     gy_mutex_lock(&lock);
-    bool is_new = !is_open;
-    if (is_new) {
+    *is_first = !is_open;
+    if (!is_open) {
         is_open = true;
         open_library();
     }
     bool works = ranges.push != NULL && ranges.pop != NULL;
     gy_mutex_unlock(&lock);
+    return works;
+}
+
+/* Spans are emitted to this sink while nothing is recorded: it makes them begin and end. */
+static void ignore(struct gy_span_sink *self, enum gy_span_category category, const char *name,
+                   uint64_t begin_ns, uint64_t end_ns, uint64_t id)
+{
+    (void)self;
+    (void)category;
+    (void)name;
+    (void)begin_ns;
+    (void)end_ns;
+    (void)id;
+}
+static struct gy_span_sink idle = {.emit = ignore}; /* immutable */
+
+/* A recording that runs has a sink of its own, and calls gy_nvtx_end() behind its end. */
+static void forward_without_recording(void)
+{
+    struct gy_span_sink *none = NULL;
+    atomic_store_explicit(&gy_span_ranges, &ranges, memory_order_release);
+    (void)atomic_compare_exchange_strong(&gy_span_current, &none, &idle);
+}
+
+void gy_nvtx_enter(void)
+{
+    if (!gy_environment_is_on("GANTRY_NVTX_ALWAYS") || atomic_load(&always)) {
+        return;
+    }
+    bool is_first;
+    if (!find_library(&is_first)) {
+        gy_mutex_lock(&lock);
+        char why[sizeof(missing)];
+        memcpy(why, missing, sizeof(why));
+        gy_mutex_unlock(&lock);
+        gy_log(GANTRY_LOG_WARNING,
+               "profile: no NVTX ranges although $GANTRY_NVTX_ALWAYS is set: $GANTRY_NVTX names no other "
+               "library than libnvToolsExt.so.1 and libnvtx3interop.so.1, or one that cannot be used: %s",
+               why);
+        return;
+    }
+    atomic_store(&always, true);
+    forward_without_recording();
+    gy_log(GANTRY_LOG_INFO, "profile: spans are forwarded as NVTX ranges, recorded or not");
+}
+
+void gy_nvtx_begin(void)
+{
+    bool is_new;
+    bool works = find_library(&is_new);
     if (works) {
         atomic_store_explicit(&gy_span_ranges, &ranges, memory_order_release);
     }
@@ -51,5 +112,12 @@ void gy_nvtx_begin(void)
 
 void gy_nvtx_end(void)
 {
+    if (atomic_load(&always)) {
+        forward_without_recording();
+        return;
+    }
     atomic_store_explicit(&gy_span_ranges, NULL, memory_order_release);
+    if (atomic_load(&always)) { /* said meanwhile */
+        forward_without_recording();
+    }
 }

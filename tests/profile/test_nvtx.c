@@ -48,11 +48,63 @@ static void test_ranges_are_forwarded_while_recording(void **state)
     assert_int_equal(set_up(NULL), 0); /* for the tear-down */
 }
 
-/* With an argument the stand-in is to be found by its name, libnvtx3interop.so.1, which is known to the
- * dynamic linker once it is open. */
+static char last_warning[512];
+
+static void keep_warning(void *user, gantry_log_level level, const char *line)
+{
+    (void)user;
+    if (level == GANTRY_LOG_WARNING) {
+        snprintf(last_warning, sizeof(last_warning), "%s", line);
+    }
+}
+
+/* The library is looked for once per process: this is one in which it is not there. */
+static void test_a_missing_library_is_told(void **state)
+{
+    (void)state;
+    gantry_set_log(keep_warning, NULL, GANTRY_LOG_WARNING);
+    assert_int_equal(set_up(NULL), 0);
+    run_step();
+    assert_int_equal(tear_down(NULL), 0);
+    gantry_set_log(NULL, NULL, GANTRY_LOG_INFO);
+    assert_non_null(strstr(last_warning, "GANTRY_NVTX_ALWAYS"));
+    assert_non_null(strstr(last_warning, "/nowhere/libnvtx.so"));
+}
+
+static void test_ranges_are_forwarded_without_a_recording(void **state)
+{
+    (void)state;
+    int before = count_of("work");
+    run_step(); /* as in the test before: off */
+    assert_int_equal(count_of("work"), before);
+    gpu_fixture_close(&fixture);
+    assert_int_equal(setenv("GANTRY_NVTX_ALWAYS", "1", 1), 0);
+    assert_int_equal(set_up(NULL), 0);
+    run_step();
+    assert_int_equal(count_of("work"), before + 1);
+    gantry_profile *profile = start(GANTRY_PROFILE_CTAS_OFF, 0, 0); /* once each, recorded or not */
+    run_step();
+    assert_int_equal(count_of("work"), before + 2);
+    assert_ok(gantry_profile_stop(profile, NULL));
+    run_step();
+    assert_int_equal(count_of("work"), before + 3);
+    assert_int_equal(count_of("done"), count_of("work"));
+    gpu_fixture_close(&fixture);
+    assert_int_equal(atomic_load(pushed), atomic_load(popped));
+    assert_int_equal(atomic_load(underflows), 0);
+    assert_int_equal(set_up(NULL), 0); /* for the tear-down */
+}
+
+/* With an argument ("missing": there is no library) the stand-in is to be found by its name,
+ * libnvtx3interop.so.1, which is known to the dynamic linker once it is open. */
 int main(int argc, char **argv)
 {
-    (void)argv;
+    const struct CMUnitTest missing[] = {cmocka_unit_test(test_a_missing_library_is_told)};
+    if (argc > 1 && strcmp(argv[1], "missing") == 0) {
+        bool set =
+            setenv("GANTRY_NVTX", "/nowhere/libnvtx.so", 1) == 0 && setenv("GANTRY_NVTX_ALWAYS", "1", 1) == 0;
+        return set && cta_begin() == 0 ? cmocka_run_group_tests(missing, NULL, NULL) : 77;
+    }
     void *library = dlopen(FAKE_NVTX, RTLD_NOW);
     if (library == NULL || (argc < 2 ? setenv("GANTRY_NVTX", FAKE_NVTX, 1) : unsetenv("GANTRY_NVTX")) != 0) {
         return 1;
@@ -71,6 +123,7 @@ int main(int argc, char **argv)
     }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_ranges_are_forwarded_while_recording, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_ranges_are_forwarded_without_a_recording, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
