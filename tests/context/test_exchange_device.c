@@ -324,17 +324,23 @@ static void test_a_renderer_that_is_killed_fails_the_step(void **state)
     close_scene(&s);
 }
 
+/* Return when the wait is enqueued. */
+static void until_it_waits(struct scene *s)
+{
+    gantry_exchange_stats stats = {.struct_size = sizeof(stats)};
+    do {
+        usleep(1000);
+        assert_ok(gantry_exchange_get_stats(s->exchange, &stats));
+    } while (stats.acquire_ns == 0);
+}
+
 static void start_waiting(struct scene *s, uint64_t timeout_ns)
 {
     open_scene(s, timeout_ns, GANTRY_SUBMISSION_STREAMS);
     build(s);
     assert_ok(gantry_exchange_next(s->exchange, 1, 1));
     assert_ok(gantry_taskman_start(s->gpu.manager));
-    gantry_exchange_stats stats = {.struct_size = sizeof(stats)};
-    do { /* until the wait is enqueued */
-        usleep(1000);
-        assert_ok(gantry_exchange_get_stats(s->exchange, &stats));
-    } while (stats.acquire_ns == 0);
+    until_it_waits(s);
 }
 
 static void test_cancelling_ends_a_wait(void **state)
@@ -430,6 +436,70 @@ static void test_a_lost_device_ends_a_wait(void **state)
     assert_int_equal(gantry_taskman_stop(s.gpu.manager), GANTRY_ERR_DEVICE_LOST);
     assert_true(gantry_exchange_is_lost(s.exchange));
     assert_int_equal(gy_timeline_file_read(s.filtered), 0);
+    close_scene(&s);
+}
+
+/* The wait is no GPU time of the step's manager: a second of it, and a copy. */
+static void test_a_wait_is_not_charged_to_a_share(void **state)
+{
+    (void)state;
+    struct scene s;
+    gantry_share share = {.percent = 50};
+    gantry_share_usage usage = {.struct_size = sizeof(usage)};
+    gantry_taskman_options options = GANTRY_TASKMAN_OPTIONS_INIT;
+    open_scene(&s, 20000 * MS, GANTRY_SUBMISSION_STREAMS);
+    gantry_taskman_destroy(s.gpu.manager);
+    options.cpu_dispatcher = s.gpu.cpus;
+    options.gpu_dispatcher = gantry_context_dispatcher(s.gpu.context);
+    options.share = &share;
+    assert_ok(gantry_taskman_create(&options, &s.gpu.manager));
+    build(&s);
+    assert_ok(gantry_exchange_next(s.exchange, 1, 1));
+    assert_ok(gantry_taskman_start(s.gpu.manager));
+    until_it_waits(&s);
+    usleep(1000000);
+    draw(&s, 1);
+    assert_ok(gantry_taskman_stop(s.gpu.manager));
+    uint64_t until = gy_clock_ns() + 20000 * MS;
+    do { /* what was measured is charged a little later */
+        usleep(1000);
+        assert_ok(gantry_taskman_get_usage(s.gpu.manager, &usage));
+    } while (usage.groups == 0 && gy_clock_ns() < until);
+    assert_true(usage.groups > 0);
+    assert_in_range(usage.used_ns, 0, 500 * MS);
+    gantry_exchange_stats stats = {.struct_size = sizeof(stats)};
+    assert_ok(gantry_exchange_get_stats(s.exchange, &stats));
+    assert_true(stats.longest_ns > usage.used_ns);
+    close_scene(&s);
+}
+
+/* What a frame costs: a wait, its mark, a signal, and one making current of the context for both of the
+ * former. Nothing is asked while the renderer is in time. */
+static void test_a_frame_costs_three_calls(void **state)
+{
+    (void)state;
+    static const char *const calls[] = {"cuWaitExternalSemaphoresAsync", "cuStreamWriteValue32",
+                                        "cuSignalExternalSemaphoresAsync"};
+    struct scene s;
+    struct gantry_emu_control emu;
+    open_scene(&s, 20000 * MS, GANTRY_SUBMISSION_STREAMS);
+    assert_true(gpu_fixture_controls(&emu));
+    build(&s);
+    assert_ok(gantry_taskman_freeze(s.gpu.manager));
+    for (uint32_t frame = 1; frame <= FRAMES; frame++) {
+        if (frame == 3) { /* what is made once is there */
+            emu.reset_counters();
+        }
+        draw(&s, frame);
+        assert_ok(gantry_exchange_next(s.exchange, frame, frame));
+        assert_ok(gantry_taskman_start(s.gpu.manager));
+        assert_ok(gantry_taskman_stop(s.gpu.manager));
+    }
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(emu.calls(calls[i]), FRAMES - 2);
+    }
+    assert_int_equal(emu.calls("cuStreamWaitEvent"), 0);
+    assert_int_equal(emu.calls("cuCtxSetCurrent"), 0);
     close_scene(&s);
 }
 
@@ -577,6 +647,8 @@ int main(void)
         cmocka_unit_test(test_it_may_outlive_its_context),
         cmocka_unit_test(test_destroying_the_context_ends_a_wait),
         cmocka_unit_test(test_a_lost_device_ends_a_wait),
+        cmocka_unit_test(test_a_wait_is_not_charged_to_a_share),
+        cmocka_unit_test(test_a_frame_costs_three_calls),
         cmocka_unit_test(test_calls_that_fail_end_the_step),
         cmocka_unit_test(test_a_creation_that_fails_leaves_nothing),
         cmocka_unit_test(test_descriptors_are_taken_on_success_only),
