@@ -6,6 +6,7 @@
 #include "dispatcher/ways/launchers.h"
 #include "dispatcher/ways/replay_units.h"
 #include "driver/module.h"
+#include "driver/note_kernel.h"
 #include "profile/kernel_names.h"
 
 #include <limits.h>
@@ -152,13 +153,6 @@ static inline bool has_zero(gantry_dim3 size)
     return size.x == 0 || size.y == 0 || size.z == 0;
 }
 
-static GY_RARE void note_kernel(const gantry_launch *launch, const gantry_kernel *kernel, gantry_dim3 grid,
-                                gantry_dim3 block, size_t shared_bytes, void **args)
-{
-    const struct gy_launch_size size = {grid, block, shared_bytes};
-    gy_calls_note_kernel(launch->calls, launch->task, kernel, &size, NULL, args);
-}
-
 void gy_launch_took_kernel(gantry_launch *launch, const gantry_kernel *kernel,
                            const struct gy_launch_size *size, const struct gy_launch_extra *extra,
                            void *const *args)
@@ -181,6 +175,21 @@ static GY_COLD gantry_status kernel_failed(struct gy_context *context, const gan
     return gy_kernel_failed(context, kernel, &size, result);
 }
 
+static GY_RARE void compare_kernel(const gantry_launch *launch, const gantry_kernel *kernel, gantry_dim3 grid,
+                                   gantry_dim3 block, size_t shared_bytes, void **args)
+{
+    const struct gy_launch_size size = {grid, block, shared_bytes};
+    gy_calls_note_kernel(launch->calls, launch->task, kernel, &size, NULL, args);
+}
+
+/* Note a kernel that is not known to be like one before it. */
+static GY_RARE gantry_status note_other(gantry_launch *launch, gantry_kernel *kernel,
+                                        const struct gy_launch_size *size, void **args)
+{
+    return gy_launch_size_is_good(kernel, size) ? gy_lane_kernel(launch->lane, kernel, size, args, NULL)
+                                                : gy_launch_refuse_size("gantry_launch_kernel", kernel, size);
+}
+
 gantry_status gantry_launch_kernel(gantry_launch *launch, gantry_kernel *kernel, gantry_dim3 grid,
                                    gantry_dim3 block, size_t shared_bytes, void **args)
 {
@@ -190,27 +199,28 @@ gantry_status gantry_launch_kernel(gantry_launch *launch, gantry_kernel *kernel,
     if (status != GANTRY_OK) {
         return status;
     }
-    if (kernel == NULL || has_zero(grid) || has_zero(block) || shared_bytes > UINT32_MAX) {
-        return refuse_kernel(kernel, grid, block, shared_bytes);
-    }
     struct gantry_dispatcher *d = launch->dispatcher;
     if (launch->lane != NULL) {
         const struct gy_launch_size size = {grid, block, shared_bytes};
-        status = gy_lane_kernel(launch->lane, kernel, &size, args, NULL);
-        if (status != GANTRY_OK) {
-            return status;
+        if (kernel == NULL || !gy_lane_note_known(launch->lane, kernel, &size, args)) {
+            status = note_other(launch, kernel, &size, args);
         }
+    } else if (kernel == NULL || has_zero(grid) || has_zero(block) || shared_bytes > UINT32_MAX) {
+        status = refuse_kernel(kernel, grid, block, shared_bytes);
     } else {
         CUresult result = d->config.context->driver->cuLaunchKernel(
             kernel->function, grid.x, grid.y, grid.z, block.x, block.y, block.z, (unsigned)shared_bytes,
             launch->stream, args, NULL);
         if (__builtin_expect(result != CUDA_SUCCESS, 0)) {
-            return kernel_failed(d->config.context, kernel, grid, block, shared_bytes, result);
+            status = kernel_failed(d->config.context, kernel, grid, block, shared_bytes, result);
         }
+    }
+    if (__builtin_expect(status != GANTRY_OK, 0)) {
+        return status;
     }
     gy_launch_count(launch, &d->counters.kernels, 1);
     if (__builtin_expect(launch->calls != NULL, 0)) {
-        note_kernel(launch, kernel, grid, block, shared_bytes, args);
+        compare_kernel(launch, kernel, grid, block, shared_bytes, args);
     }
     if (__builtin_expect(d->shares.watcher != NULL, 0)) {
         gy_utilisation_take(d->shares.watcher->use, (uint64_t)grid.x * grid.y * grid.z);

@@ -443,6 +443,7 @@ gantry_status gy_kernel_find_layout(struct gantry_kernel *kernel)
         return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "out of memory for the parameters of kernel %s",
                        kernel->name);
     }
+    bool has_gaps = false;
     for (uint32_t i = 0; i < count; i++) {
         gantry_status status =
             GY_CALL(kernel->module->context, cuFuncGetParamInfo(kernel->function, i, &offset, &bytes));
@@ -450,11 +451,13 @@ gantry_status gy_kernel_find_layout(struct gantry_kernel *kernel)
             gy_free(layout);
             return status;
         }
+        has_gaps |= offset != layout->bytes;
         layout->of[i].offset = (uint32_t)offset;
         layout->of[i].bytes = (uint32_t)bytes;
         layout->bytes = (uint32_t)(offset + bytes);
     }
     layout->bytes = (layout->bytes + 15u) & ~15u;
+    layout->padded = has_gaps || layout->bytes == 0 ? layout->bytes : 16;
     layout->count = count;
     kernel->layout = layout;
     return GANTRY_OK;

@@ -20,6 +20,7 @@ struct gy_launch_size {
 struct gy_kernel_layout {
     uint32_t bytes; /* the bytes of all parameters, a multiple of 16 */
     uint32_t count;
+    uint32_t padded; /* all bytes that belong to no parameter are among so many at the end, 0 or 16 or all */
     struct {
         uint32_t offset, bytes;
     } of[];
@@ -115,8 +116,8 @@ static inline bool gy_kernel_is_taken(const struct gantry_kernel *kernel, const 
         const struct gy_kernel_taken *t = &kernel->taken[i];
         if (t->block.x == size->block.x && t->block.y == size->block.y && t->block.z == size->block.z &&
             t->shared_bytes == size->shared_bytes) {
-            return (size->grid.y | size->grid.z) <= UINT16_MAX &&
-                   size->grid.x <= INT32_MAX; /* every device takes this */
+            return size->block.x != 0 && size->grid.x - 1u < INT32_MAX && size->grid.y - 1u < UINT16_MAX &&
+                   size->grid.z - 1u < UINT16_MAX; /* every device takes this */
         }
     }
     return false;

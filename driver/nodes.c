@@ -1,6 +1,7 @@
 #include "driver/nodes.h"
 
 #include "base/alloc.h"
+#include "driver/note_kernel.h"
 
 #include <assert.h>
 #include <stddef.h>
@@ -63,6 +64,7 @@ void gy_nodes_fini(struct gy_nodes *n)
     gy_free(n->list);
     gy_free(n->before);
     gy_free(n->bytes);
+    gy_free(n->made);
     gy_free(n->handles);
     gy_free(n->pointers);
 }
@@ -114,17 +116,6 @@ static inline bool has_room(struct gy_nodes *n, uint32_t before)
 
 /* ---- notes ------------------------------------------------------------------------------------ */
 
-/* `stream` is the stream on which the node is captured; NULL: a call of its own makes it. */
-static inline void begin_node(struct gy_node *node, const struct gy_lane *lane, enum gy_node_kind kind,
-                              CUstream stream)
-{
-    node->kind = kind;
-    node->form = lane->kernel_stream == NULL ? 0 : GY_FORM_FIXED;
-    node->before = lane->last;
-    node->id = lane->nodes->next_id++;
-    node->stream = stream;
-}
-
 /* Open the next node, which comes after the work that the lane comes after; close_node() makes it the lane's
  * last. */
 static GY_INLINE struct gy_node *open_node(struct gy_lane *lane, enum gy_node_kind kind, CUstream stream)
@@ -134,16 +125,14 @@ static GY_INLINE struct gy_node *open_node(struct gy_lane *lane, enum gy_node_ki
         return NULL;
     }
     struct gy_node *node = &n->list[n->count];
-    begin_node(node, lane, kind, stream);
+    memset(node, 0, sizeof(*node));
+    gy_node_begin(node, lane, kind, stream);
     return node;
 }
 
 static GY_INLINE gantry_status close_node(struct gy_lane *lane)
 {
-    struct gy_nodes *n = lane->nodes;
-    lane->last = (struct gy_node_set){n->before_count, 1};
-    n->before[n->before_count++] = n->count++;
-    assert(gy_nodes_are_valid(n));
+    gy_lane_close_node(lane);
     return GANTRY_OK;
 }
 
@@ -200,43 +189,16 @@ static GY_COLD gantry_status try_kernel(struct gy_nodes *n, struct gantry_kernel
     return status;
 }
 
-/* Copy the parameters from the i-th on. */
-static GY_RARE gantry_status copy_parameters_from(unsigned char *to, const struct gy_kernel_layout *layout,
-                                                  void *const *args, uint32_t i)
+void gy_parameters_copy_from(unsigned char *to, const struct gy_kernel_layout *layout, void *const *args,
+                             uint32_t i)
 {
     for (; i < layout->count; i++) {
         memcpy(to + layout->of[i].offset, args[i], layout->of[i].bytes);
     }
-    return GANTRY_OK;
-}
-
-/* Copy the parameters; most are pointers or numbers. */
-static GY_INLINE gantry_status copy_parameters(unsigned char *to, const struct gy_kernel_layout *layout,
-                                               void *const *args)
-{
-    for (uint32_t i = 0; i < layout->count; i++) {
-        if (layout->of[i].bytes == 8) {
-            memcpy(to + layout->of[i].offset, args[i], 8);
-        } else if (layout->of[i].bytes == 4) {
-            memcpy(to + layout->of[i].offset, args[i], 4);
-        } else {
-            return copy_parameters_from(to, layout, args, i);
-        }
-    }
-    return GANTRY_OK;
 }
 
 /* Parameters take a multiple of 16 bytes, and so does what lies behind them. */
 #define EXTRA_BYTES ((sizeof(struct gy_launch_extra) + 15) & ~(size_t)15)
-
-/* A grid and a block lie side by side both in our arguments and in the driver's struct. */
-#define AT_DIMS offsetof(CUDA_KERNEL_NODE_PARAMS_v2, gridDimX)
-#define DIMS_BYTES (2 * sizeof(gantry_dim3))
-_Static_assert(offsetof(struct gy_launch_size, grid) == 0 &&
-                   offsetof(struct gy_launch_size, block) == sizeof(gantry_dim3) &&
-                   offsetof(CUDA_KERNEL_NODE_PARAMS_v2, blockDimX) == AT_DIMS + sizeof(gantry_dim3) &&
-                   offsetof(CUDA_KERNEL_NODE_PARAMS_v2, sharedMemBytes) == AT_DIMS + DIMS_BYTES,
-               "grid x, y, z, block x, y, z");
 
 /* The bytes that a kernel's parameters and its extra take. */
 static inline size_t bytes_of(const struct gy_kernel_layout *layout, const struct gy_launch_extra *extra)
@@ -263,35 +225,22 @@ static inline struct gy_launch_extra extra_of(const struct gy_nodes *n, const st
     return extra;
 }
 
-/* Note a kernel; there is room for the node, its parameters, and the set of nodes that it comes after. */
-static GY_INLINE gantry_status note_kernel(struct gy_lane *lane, const struct gantry_kernel *kernel,
-                                           const struct gy_launch_size *size, void *const *args,
-                                           const struct gy_launch_extra *extra)
+/* Note a kernel; there is room for the node, its parameters, its extra, and the set of nodes that it comes
+ * after. */
+static GY_COLD gantry_status note_kernel(struct gy_lane *lane, const struct gantry_kernel *kernel,
+                                         const struct gy_launch_size *size, void *const *args,
+                                         const struct gy_launch_extra *extra)
 {
     struct gy_nodes *n = lane->nodes;
-    const struct gy_kernel_layout *layout = kernel->layout;
     struct gy_node *node = &n->list[n->count];
-    begin_node(node, lane, GY_NODE_KERNEL, lane->kernel_stream);
-    struct gy_node_kernel *k = &node->kernel;
-    k->layout = layout;
-    k->at = n->bytes_used;
-    k->room = layout->bytes;
-    k->params.func = kernel->function;
-    memcpy((unsigned char *)&k->params + AT_DIMS, size, DIMS_BYTES);
-    k->params.sharedMemBytes = (unsigned)size->shared_bytes;
-    k->params.extra = NULL;
-    k->params.kern = NULL;
-    k->params.ctx = NULL;
-    k->has_extra = extra != NULL;
-    unsigned char *to = n->bytes + n->bytes_used;
-    n->bytes_used += layout->bytes;
-    if (__builtin_expect(extra != NULL, 0)) {
+    gy_lane_note_kernel(lane, kernel, size, args);
+    if (extra != NULL) {
+        node->kernel.has_extra = 1;
         node->stream = lane->stream;
         node->form = GY_FORM_FIXED;
         keep_extra(n, node, extra);
     }
-    (void)close_node(lane);
-    return copy_parameters(to, layout, args);
+    return GANTRY_OK;
 }
 
 static GY_COLD gantry_status grow_and_note_kernel(struct gy_lane *lane, const struct gantry_kernel *kernel,
@@ -323,17 +272,12 @@ gantry_status gy_lane_kernel(struct gy_lane *lane, struct gantry_kernel *kernel,
                              const struct gy_launch_size *size, void *const *args,
                              const struct gy_launch_extra *extra)
 {
-    const struct gy_nodes *n = lane->nodes;
+    if (extra == NULL && gy_lane_note_known(lane, kernel, size, args)) {
+        return GANTRY_OK;
+    }
     const bool is_known = gy_kernel_is_taken(kernel, size) && (args != NULL || kernel->layout->count == 0);
-    if (__builtin_expect(!is_known, 0)) {
-        return note_first_kernel(lane, kernel, size, args, extra);
-    }
-    if (__builtin_expect(n->count >= n->room || n->before_count >= n->before_room ||
-                             bytes_of(kernel->layout, extra) > n->bytes_room - n->bytes_used,
-                         0)) {
-        return grow_and_note_kernel(lane, kernel, size, args, extra);
-    }
-    return note_kernel(lane, kernel, size, args, extra);
+    return is_known ? grow_and_note_kernel(lane, kernel, size, args, extra)
+                    : note_first_kernel(lane, kernel, size, args, extra);
 }
 
 gantry_status gy_lane_copy(struct gy_lane *lane, CUdeviceptr to, CUdeviceptr from, size_t bytes,
@@ -466,10 +410,12 @@ uint64_t gy_nodes_hash(const struct gy_nodes *n, uint64_t seed)
 
 /* ---- the graph -------------------------------------------------------------------------------- */
 
-/* Set the pointers to the kernel's parameters, where they are now. */
-static GY_INLINE gantry_status point_at(struct gy_nodes *n, struct gy_node_kernel *k)
+/* Describe the kernel, with pointers to its parameters where they are now. */
+static GY_INLINE gantry_status describe(struct gy_nodes *n, const struct gy_node_kernel *k,
+                                        CUDA_KERNEL_NODE_PARAMS_v2 *out)
 {
     const struct gy_kernel_layout *layout = k->layout;
+    const struct gy_launch_size *size = &k->size;
     if (layout->count > n->pointers_room &&
         !gy_grow_array(&n->pointers, &n->pointers_room, layout->count, sizeof(*n->pointers))) {
         return out_of_memory();
@@ -479,42 +425,47 @@ static GY_INLINE gantry_status point_at(struct gy_nodes *n, struct gy_node_kerne
     for (uint32_t i = 0; i < layout->count; i++) {
         pointers[i] = bytes + layout->of[i].offset;
     }
-    k->params.kernelParams = pointers;
+    *out = (CUDA_KERNEL_NODE_PARAMS_v2){.func = k->function,
+                                        .gridDimX = size->grid.x,
+                                        .gridDimY = size->grid.y,
+                                        .gridDimZ = size->grid.z,
+                                        .blockDimX = size->block.x,
+                                        .blockDimY = size->block.y,
+                                        .blockDimZ = size->block.z,
+                                        .sharedMemBytes = (unsigned)size->shared_bytes,
+                                        .kernelParams = pointers};
     return GANTRY_OK;
 }
 
-static GY_INLINE gantry_status add_kernel(struct gy_nodes *n, CUgraph graph, struct gy_node *node,
-                                          const CUgraphNode *before)
+static GY_INLINE gantry_status add_kernel(struct gy_nodes *n, CUgraph graph, const struct gy_node *node,
+                                          const CUgraphNode *before, CUgraphNode *out)
 {
-    struct gy_node_kernel *k = &node->kernel;
-    gantry_status status = point_at(n, k);
-    return status != GANTRY_OK ? status
-                               : GY_CALL(n->context, cuGraphAddKernelNode(&node->made, graph, before,
-                                                                          node->before.count, &k->params));
+    CUDA_KERNEL_NODE_PARAMS_v2 params;
+    gantry_status status = describe(n, &node->kernel, &params);
+    return status != GANTRY_OK
+               ? status
+               : GY_CALL(n->context, cuGraphAddKernelNode(out, graph, before, node->before.count, &params));
 }
 
-static GY_COLD gantry_status launch_with_extra(struct gy_nodes *n, const struct gy_node *node)
+static GY_COLD gantry_status launch_with_extra(struct gy_nodes *n, const struct gy_node *node, void **args)
 {
-    const CUDA_KERNEL_NODE_PARAMS_v2 *p = &node->kernel.params;
-    const struct gy_launch_size size = {{p->gridDimX, p->gridDimY, p->gridDimZ},
-                                        {p->blockDimX, p->blockDimY, p->blockDimZ},
-                                        p->sharedMemBytes};
+    const struct gy_node_kernel *k = &node->kernel;
     const struct gy_launch_extra extra = extra_of(n, node);
     return gy_context_check(
-        n->context, gy_launch_with(n->context->driver, p->func, &size, &extra, node->stream, p->kernelParams),
+        n->context, gy_launch_with(n->context->driver, k->function, &k->size, &extra, node->stream, args),
         "cuLaunchKernelEx()", __FILE__, __LINE__);
 }
 
-static gantry_status launch_kernel(struct gy_nodes *n, struct gy_node *node)
+static gantry_status launch_kernel(struct gy_nodes *n, const struct gy_node *node)
 {
-    gantry_status status = point_at(n, &node->kernel);
+    CUDA_KERNEL_NODE_PARAMS_v2 p;
+    gantry_status status = describe(n, &node->kernel, &p);
     if (status != GANTRY_OK || node->kernel.has_extra) {
-        return status != GANTRY_OK ? status : launch_with_extra(n, node);
+        return status != GANTRY_OK ? status : launch_with_extra(n, node, p.kernelParams);
     }
-    const CUDA_KERNEL_NODE_PARAMS_v2 *p = &node->kernel.params;
     return GY_CALL(n->context,
-                   cuLaunchKernel(p->func, p->gridDimX, p->gridDimY, p->gridDimZ, p->blockDimX, p->blockDimY,
-                                  p->blockDimZ, p->sharedMemBytes, node->stream, p->kernelParams, NULL));
+                   cuLaunchKernel(p.func, p.gridDimX, p.gridDimY, p.gridDimZ, p.blockDimX, p.blockDimY,
+                                  p.blockDimZ, p.sharedMemBytes, node->stream, p.kernelParams, NULL));
 }
 
 static gantry_status enqueue_fill(struct gy_nodes *n, const struct gy_node *node)
@@ -533,7 +484,7 @@ static gantry_status enqueue_fill(struct gy_nodes *n, const struct gy_node *node
     }
 }
 
-gantry_status gy_node_enqueue(struct gy_nodes *n, struct gy_node *node)
+gantry_status gy_node_enqueue(struct gy_nodes *n, const struct gy_node *node)
 {
     switch (node->kind) {
     case GY_NODE_KERNEL:
@@ -551,7 +502,7 @@ gantry_status gy_node_enqueue(struct gy_nodes *n, struct gy_node *node)
 }
 
 /* Find the node that was captured last on the stream. */
-static gantry_status find_captured(struct gy_nodes *n, struct gy_node *node)
+static gantry_status find_captured(struct gy_nodes *n, const struct gy_node *node, CUgraphNode *out)
 {
     CUstreamCaptureStatus state = CU_STREAM_CAPTURE_STATUS_NONE;
     const CUgraphNode *last = NULL;
@@ -561,12 +512,12 @@ static gantry_status find_captured(struct gy_nodes *n, struct gy_node *node)
     if (status == GANTRY_OK && (state != CU_STREAM_CAPTURE_STATUS_ACTIVE || count != 1)) {
         status = GY_FAIL(GANTRY_ERR_DRIVER, "a call was captured as %zu nodes, not as one", count);
     }
-    node->made = status == GANTRY_OK ? last[0] : NULL;
+    *out = status == GANTRY_OK ? last[0] : NULL;
     return status;
 }
 
-static gantry_status capture(struct gy_nodes *n, CUgraph graph, struct gy_node *node,
-                             const CUgraphNode *before)
+static gantry_status capture(struct gy_nodes *n, CUgraph graph, const struct gy_node *node,
+                             const CUgraphNode *before, CUgraphNode *out)
 {
     gantry_status status =
         GY_CALL(n->context, cuStreamBeginCaptureToGraph(node->stream, graph, before, NULL, node->before.count,
@@ -576,7 +527,7 @@ static gantry_status capture(struct gy_nodes *n, CUgraph graph, struct gy_node *
     }
     status = gy_node_enqueue(n, node);
     if (status == GANTRY_OK) {
-        status = find_captured(n, node);
+        status = find_captured(n, node, out);
     }
     CUgraph same;
     const CUresult ended = gy_stream_end_capture(n->context->driver, node->stream, &same);
@@ -594,58 +545,64 @@ static GY_RARE bool gather(struct gy_nodes *n, const struct gy_node *node)
         return false;
     }
     for (uint32_t i = 0; i < count; i++) {
-        n->handles[i] = n->list[n->before[node->before.first + i]].made;
+        n->handles[i] = n->made[n->before[node->before.first + i]];
     }
     return true;
 }
 
-static GY_RARE gantry_status make_other(struct gy_nodes *n, CUgraph graph, struct gy_node *node,
-                                        const CUgraphNode *before)
+static GY_RARE gantry_status make_other(struct gy_nodes *n, CUgraph graph, const struct gy_node *node,
+                                        const CUgraphNode *before, CUgraphNode *out)
 {
     const uint32_t count = node->before.count;
     switch (node->kind) {
     case GY_NODE_GRAPH:
-        return GY_CALL(n->context, cuGraphAddChildGraphNode(&node->made, graph, before, count, node->graph));
+        return GY_CALL(n->context, cuGraphAddChildGraphNode(out, graph, before, count, node->graph));
     case GY_NODE_EVENT:
-        return GY_CALL(n->context, cuGraphAddEventRecordNode(&node->made, graph, before, count, node->event));
+        return GY_CALL(n->context, cuGraphAddEventRecordNode(out, graph, before, count, node->event));
     case GY_NODE_KERNEL:
     case GY_NODE_COPY:
     case GY_NODE_FILL:
         break;
     }
-    return capture(n, graph, node, before);
+    return capture(n, graph, node, before, out);
 }
 
-static GY_INLINE gantry_status make_node(struct gy_nodes *n, CUgraph graph, struct gy_node *node)
+static GY_INLINE gantry_status make_node(struct gy_nodes *n, CUgraph graph, uint32_t i)
 {
+    const struct gy_node *node = &n->list[i];
     const CUgraphNode *before = NULL;
     if (node->before.count == 1) { /* this is so for most nodes */
-        before = &n->list[n->before[node->before.first]].made;
+        before = &n->made[n->before[node->before.first]];
     } else if (node->before.count != 0) {
         if (!gather(n, node)) {
             return out_of_memory();
         }
         before = n->handles;
     }
-    return node->kind == GY_NODE_KERNEL && node->stream == NULL ? add_kernel(n, graph, node, before)
-                                                                : make_other(n, graph, node, before);
+    return node->kind == GY_NODE_KERNEL && node->stream == NULL
+               ? add_kernel(n, graph, node, before, &n->made[i])
+               : make_other(n, graph, node, before, &n->made[i]);
 }
 
-gantry_status gy_nodes_point_at(struct gy_nodes *n, struct gy_node *node)
+gantry_status gy_nodes_describe(struct gy_nodes *n, const struct gy_node *node,
+                                CUDA_KERNEL_NODE_PARAMS_v2 *out)
 {
-    return point_at(n, &node->kernel);
+    return describe(n, &node->kernel, out);
 }
 
 gantry_status gy_nodes_make(struct gy_nodes *n, CUgraph *out)
 {
     CUgraph graph = NULL;
+    if (!gy_grow_array(&n->made, &n->made_room, n->count, sizeof(*n->made))) {
+        return out_of_memory();
+    }
     gantry_status status = GY_CALL(n->context, cuGraphCreate(&graph, 0));
     if (status != GANTRY_OK) {
         return status;
     }
     n->is_stuck = false;
     for (uint32_t i = 0; i < n->count && status == GANTRY_OK; i++) {
-        status = make_node(n, graph, &n->list[i]);
+        status = make_node(n, graph, i);
     }
     if (status != GANTRY_OK) {
         (n->is_stuck ? keep_graph : destroy_graph)(n, graph);

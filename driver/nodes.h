@@ -32,19 +32,21 @@ struct gy_node_set {
 
 struct gy_node_kernel {
     const struct gy_kernel_layout *layout; /* the layout of its parameters */
-    size_t at;                             /* the place where they begin in nodes->bytes */
-    uint32_t room;                         /* the bytes that there are for them */
-    CUDA_KERNEL_NODE_PARAMS_v2 params;     /* as the driver wants them; pointers to parameters are set last */
-    bool has_extra; /* a struct gy_launch_extra lies in nodes->bytes right behind the parameters */
+    CUfunction function;
+    size_t at; /* the place where they begin in nodes->bytes */
+    struct gy_launch_size size;
+    uint32_t room; /* the bytes that there are for them */
+    uint32_t
+        has_extra; /* 1: a struct gy_launch_extra lies in nodes->bytes right behind the parameters; or 0 */
 };
 
+/* Every byte of a node is written: two batches that do the same have equal bytes. */
 struct gy_node {
     enum gy_node_kind kind;
     uint32_t form; /* what else must be equal in a graph that is kept: see GY_FORM_FIXED */
     struct gy_node_set before;
-    uint64_t id;      /* of the call that has noted it, and its number in that: see gy_nodes_name() */
-    CUstream stream;  /* the stream on which it is captured; NULL: a call of its own makes it */
-    CUgraphNode made; /* its node in the latest graph that was made */
+    uint64_t id;     /* of the call that has noted it, and its number in that: see gy_nodes_name() */
+    CUstream stream; /* the stream on which it is captured; NULL: a call of its own makes it */
     union {
         struct gy_node_kernel kernel;
         struct {
@@ -60,6 +62,7 @@ struct gy_node {
         CUgraph graph; /* it belongs to us */
     };
 };
+_Static_assert(sizeof(struct gy_node) == 32 + sizeof(struct gy_node_kernel), "no byte is left out");
 
 struct gy_nodes {
     struct gy_context *context; /* immutable */
@@ -68,10 +71,12 @@ struct gy_nodes {
     uint32_t *before;
     size_t before_room;
     uint32_t count, before_count;
-    uint32_t graphs;  /* the number of nodes of kind GY_NODE_GRAPH */
-    uint64_t next_id; /* of the next node */
-    unsigned char *bytes;
+    uint32_t graphs;      /* the number of nodes of kind GY_NODE_GRAPH */
+    uint64_t next_id;     /* of the next node */
+    unsigned char *bytes; /* the parameters of the kernels; what lies between them is 0 */
     size_t bytes_used, bytes_room;
+    CUgraphNode *made; /* per node: its node in the latest graph that was made */
+    size_t made_room;
     CUgraphNode *handles; /* room for the nodes that one node comes after */
     size_t handles_room;
     void **pointers; /* room for pointers to the parameters of one kernel */
@@ -87,8 +92,16 @@ struct gy_lane {
     struct gy_nodes *nodes;
     CUstream stream;
     CUstream kernel_stream; /* the same stream where it has a priority or a partition of its own; else NULL */
+    uint32_t form;          /* of its nodes: 0, or GY_FORM_FIXED where there is a kernel_stream */
     struct gy_node_set last;
 };
+
+static inline struct gy_lane gy_lane_of(CUstream stream, bool is_special)
+{
+    return (struct gy_lane){.stream = stream,
+                            .kernel_stream = is_special ? stream : NULL,
+                            .form = is_special ? GY_FORM_FIXED : 0};
+}
 
 /* Can kernels be noted, and single nodes be captured? */
 bool gy_nodes_are_possible(const struct gy_driver *driver);
@@ -142,10 +155,11 @@ CUresult gy_stream_end_capture(const struct gy_driver *driver, CUstream stream, 
 /* Make the graph of all nodes.  No stream of a lane is being captured. */
 GANTRY_MUST_CHECK gantry_status gy_nodes_make(struct gy_nodes *nodes, CUgraph *out);
 
-/* Set the pointers to the parameters of kernel node `node`, where they are now. */
-GANTRY_MUST_CHECK gantry_status gy_nodes_point_at(struct gy_nodes *nodes, struct gy_node *node);
+/* Describe kernel node `node` as the driver wants it, with pointers to the parameters where they are now. */
+GANTRY_MUST_CHECK gantry_status gy_nodes_describe(struct gy_nodes *nodes, const struct gy_node *node,
+                                                  CUDA_KERNEL_NODE_PARAMS_v2 *out);
 /* Enqueue the work of a kernel, a copy or a fill on the stream that it was noted for.  Others: nothing. */
-GANTRY_MUST_CHECK gantry_status gy_node_enqueue(struct gy_nodes *nodes, struct gy_node *node);
+GANTRY_MUST_CHECK gantry_status gy_node_enqueue(struct gy_nodes *nodes, const struct gy_node *node);
 /* Enqueue the work of all nodes on the one stream that all of it was noted for, which is not captured. */
 GANTRY_MUST_CHECK gantry_status gy_nodes_play(struct gy_nodes *nodes, CUstream stream);
 

@@ -37,54 +37,44 @@ uint64_t gy_nodes_names(const struct gy_nodes *n)
     return sum;
 }
 
-/* The number of entries that the sets of all nodes have. */
-static size_t count_before(const struct gy_nodes *n)
+/* The ends of what the nodes use: there may be sets and parameters of others behind that. */
+static void find_ends(const struct gy_nodes *n, uint32_t *before, size_t *bytes)
 {
-    size_t sum = 0;
+    *before = 0;
+    *bytes = 0;
     for (uint32_t i = 0; i < n->count; i++) {
-        sum += n->list[i].before.count;
-    }
-    return sum;
-}
-
-static size_t count_bytes(const struct gy_nodes *n)
-{
-    size_t sum = 0;
-    for (uint32_t i = 0; i < n->count; i++) {
-        sum += n->list[i].kind == GY_NODE_KERNEL ? n->list[i].kernel.layout->bytes : 0;
-    }
-    return sum;
-}
-
-/* Copy the node, its parameters and its set behind what is there; there is room. */
-static void copy_node(struct gy_nodes *to, const struct gy_nodes *from, const struct gy_node *node)
-{
-    struct gy_node *copy = &to->list[to->count++];
-    *copy = *node;
-    copy->before.first = to->before_count;
-    for (uint32_t b = 0; b < node->before.count; b++) {
-        to->before[to->before_count++] = from->before[node->before.first + b];
-    }
-    if (node->kind == GY_NODE_KERNEL) {
-        const uint32_t bytes = node->kernel.layout->bytes;
-        memcpy(to->bytes + to->bytes_used, from->bytes + node->kernel.at, bytes);
-        copy->kernel.at = to->bytes_used;
-        copy->kernel.room = bytes;
-        to->bytes_used += bytes;
+        const struct gy_node *node = &n->list[i];
+        const uint32_t end = node->before.first + node->before.count;
+        *before = end > *before ? end : *before;
+        if (node->kind == GY_NODE_KERNEL) { /* their parameters lie in their order */
+            *bytes = node->kernel.at + node->kernel.room;
+        }
     }
 }
 
 gantry_status gy_nodes_copy(struct gy_nodes *to, const struct gy_nodes *from)
 {
     *to = (struct gy_nodes){.context = from->context};
+    uint32_t before;
+    size_t bytes;
+    find_ends(from, &before, &bytes);
     if (!gy_grow_array(&to->list, &to->room, from->count, sizeof(*to->list)) ||
-        !gy_grow_array(&to->before, &to->before_room, count_before(from) + 1, sizeof(*to->before)) ||
-        !gy_grow_array(&to->bytes, &to->bytes_room, count_bytes(from) + 1, 1)) {
+        !gy_grow_array(&to->made, &to->made_room, from->count, sizeof(*to->made)) ||
+        !gy_grow_array(&to->before, &to->before_room, before + (size_t)1, sizeof(*to->before)) ||
+        !gy_grow_array(&to->bytes, &to->bytes_room, bytes + 1, 1)) {
         gy_nodes_fini(to);
         return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "out of memory for a graph that is kept");
     }
-    for (uint32_t i = 0; i < from->count; i++) {
-        copy_node(to, from, &from->list[i]);
+    to->count = from->count;
+    to->before_count = before;
+    to->bytes_used = bytes;
+    memcpy(to->list, from->list, to->count * sizeof(*to->list));
+    memcpy(to->made, from->made, to->count * sizeof(*to->made));
+    if (before != 0) {
+        memcpy(to->before, from->before, before * sizeof(*to->before));
+    }
+    if (bytes != 0) {
+        memcpy(to->bytes, from->bytes, bytes);
     }
     return GANTRY_OK;
 }
@@ -106,6 +96,13 @@ static GY_INLINE bool is_after_same(const struct gy_nodes *kept, const struct gy
         b++;
     }
     return b == y->before.count;
+}
+
+bool gy_nodes_are_equal(const struct gy_nodes *kept, const struct gy_nodes *n)
+{
+    return kept->count == n->count && kept->before_count <= n->before_count &&
+           memcmp(kept->list, n->list, n->count * sizeof(*n->list)) == 0 &&
+           memcmp(kept->before, n->before, kept->before_count * sizeof(*n->before)) == 0;
 }
 
 bool gy_nodes_are_alike(const struct gy_nodes *kept, const struct gy_nodes *n)
@@ -199,43 +196,13 @@ bool gy_nodes_pair(struct gy_pairing *p, const struct gy_nodes *kept, const stru
 
 /* ---- patches ----------------------------------------------------------------------------------- */
 
-#define AT_DIMS offsetof(CUDA_KERNEL_NODE_PARAMS_v2, gridDimX)
-#define DIMS_BYTES (offsetof(CUDA_KERNEL_NODE_PARAMS_v2, sharedMemBytes) + sizeof(unsigned) - AT_DIMS)
-
-/* The bytes between the parameters are not written, so each parameter is compared. */
-static GY_RARE bool are_equal(const unsigned char *x, const unsigned char *y,
-                              const struct gy_kernel_layout *layout, uint32_t i)
-{
-    for (; i < layout->count; i++) {
-        if (memcmp(x + layout->of[i].offset, y + layout->of[i].offset, layout->of[i].bytes) != 0) {
-            return false;
-        }
-    }
-    return true;
-}
-
-static GY_INLINE bool same_parameters(const unsigned char *x, const unsigned char *y,
-                                      const struct gy_kernel_layout *layout)
-{
-    for (uint32_t i = 0; i < layout->count; i++) {
-        if (layout->of[i].bytes != 8) {
-            return are_equal(x, y, layout, i);
-        }
-        if (memcmp(x + layout->of[i].offset, y + layout->of[i].offset, 8) != 0) {
-            return false;
-        }
-    }
-    return true;
-}
-
 /* Equal functions have one layout.  That of the kept kernel is not looked at: its module may be gone. */
 static GY_INLINE bool is_same_kernel(const struct gy_nodes *kept, const struct gy_node *x,
                                      const struct gy_nodes *n, const struct gy_node *y)
 {
-    const CUDA_KERNEL_NODE_PARAMS_v2 *p = &x->kernel.params, *q = &y->kernel.params;
-    return p->func == q->func &&
-           memcmp((const char *)p + AT_DIMS, (const char *)q + AT_DIMS, DIMS_BYTES) == 0 &&
-           same_parameters(kept->bytes + x->kernel.at, n->bytes + y->kernel.at, y->kernel.layout);
+    const struct gy_node_kernel *p = &x->kernel, *q = &y->kernel;
+    return p->function == q->function && memcmp(&p->size, &q->size, sizeof(p->size)) == 0 &&
+           memcmp(kept->bytes + p->at, n->bytes + q->at, q->layout->bytes) == 0;
 }
 
 /* Note the kernel in the kept node.  False: there is no memory for its parameters. */
@@ -243,7 +210,6 @@ static bool take_kernel(struct gy_nodes *kept, struct gy_node *x, const struct g
                         const struct gy_node *y)
 {
     const uint32_t bytes = y->kernel.layout->bytes;
-    const CUgraphNode made = x->made;
     struct gy_node_kernel *k = &x->kernel;
     size_t at = k->at;
     uint32_t room = k->room;
@@ -258,27 +224,34 @@ static bool take_kernel(struct gy_nodes *kept, struct gy_node *x, const struct g
     *k = y->kernel;
     k->at = at;
     k->room = room;
-    x->made = made;
     memcpy(kept->bytes + at, n->bytes + y->kernel.at, bytes);
     return true;
 }
 
-static CUresult patch_kernel(struct gy_nodes *kept, CUgraphExec exec, struct gy_node *x, struct gy_nodes *n,
-                             struct gy_node *y)
+static CUgraphNode made_of(const struct gy_nodes *kept, const struct gy_node *x)
 {
-    if (gy_nodes_point_at(n, y) != GANTRY_OK || !take_kernel(kept, x, n, y)) {
+    return kept->made[x - kept->list];
+}
+
+static CUresult patch_kernel(struct gy_nodes *kept, CUgraphExec exec, struct gy_node *x, struct gy_nodes *n,
+                             const struct gy_node *y)
+{
+    CUDA_KERNEL_NODE_PARAMS_v2 params;
+    if (gy_nodes_describe(n, y, &params) != GANTRY_OK || !take_kernel(kept, x, n, y)) {
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    return n->context->driver->cuGraphExecKernelNodeSetParams(exec, x->made, &y->kernel.params);
+    return n->context->driver->cuGraphExecKernelNodeSetParams(exec, made_of(kept, x), &params);
 }
 
 /* The driver's own description of the node is changed, so that whatever it says beside the operands stays. */
-static CUresult patch_copy(const struct gy_nodes *n, CUgraphExec exec, struct gy_node *x,
+static CUresult patch_copy(const struct gy_nodes *kept, CUgraphExec exec, struct gy_node *x,
                            const struct gy_node *y)
 {
-    const struct gy_driver *driver = n->context->driver;
+    const struct gy_context *context = kept->context;
+    const struct gy_driver *driver = context->driver;
+    const CUgraphNode made = made_of(kept, x);
     CUDA_MEMCPY3D copy;
-    const CUresult result = driver->cuGraphMemcpyNodeGetParams(x->made, &copy);
+    const CUresult result = driver->cuGraphMemcpyNodeGetParams(made, &copy);
     if (result != CUDA_SUCCESS) {
         return result;
     }
@@ -294,10 +267,10 @@ static CUresult patch_copy(const struct gy_nodes *n, CUgraphExec exec, struct gy
     }
     copy.WidthInBytes = y->copy.bytes;
     x->copy = y->copy;
-    return driver->cuGraphExecMemcpyNodeSetParams(exec, x->made, &copy, n->context->native);
+    return driver->cuGraphExecMemcpyNodeSetParams(exec, made, &copy, context->native);
 }
 
-static CUresult patch_fill(const struct gy_nodes *n, CUgraphExec exec, struct gy_node *x,
+static CUresult patch_fill(const struct gy_nodes *kept, CUgraphExec exec, struct gy_node *x,
                            const struct gy_node *y)
 {
     const CUDA_MEMSET_NODE_PARAMS fill = {.dst = y->fill.at,
@@ -306,7 +279,8 @@ static CUresult patch_fill(const struct gy_nodes *n, CUgraphExec exec, struct gy
                                           .width = y->fill.count,
                                           .height = 1};
     x->fill = y->fill;
-    return n->context->driver->cuGraphExecMemsetNodeSetParams(exec, x->made, &fill, n->context->native);
+    return kept->context->driver->cuGraphExecMemsetNodeSetParams(exec, made_of(kept, x), &fill,
+                                                                 kept->context->native);
 }
 
 static GY_RARE bool is_same_other(const struct gy_node *x, const struct gy_node *y)
@@ -318,16 +292,16 @@ static GY_RARE bool is_same_other(const struct gy_node *x, const struct gy_node 
 }
 
 static GY_RARE CUresult patch_node(struct gy_nodes *kept, CUgraphExec exec, struct gy_node *x,
-                                   struct gy_nodes *n, struct gy_node *y)
+                                   struct gy_nodes *n, const struct gy_node *y)
 {
     assert(x->kind == y->kind && x->form == y->form && y->form != GY_FORM_FIXED);
     switch (y->kind) {
     case GY_NODE_KERNEL:
         return patch_kernel(kept, exec, x, n, y);
     case GY_NODE_COPY:
-        return patch_copy(n, exec, x, y);
+        return patch_copy(kept, exec, x, y);
     case GY_NODE_FILL:
-        return patch_fill(n, exec, x, y);
+        return patch_fill(kept, exec, x, y);
     case GY_NODE_EVENT:
     case GY_NODE_GRAPH:
         break;
@@ -335,12 +309,34 @@ static GY_RARE CUresult patch_node(struct gy_nodes *kept, CUgraphExec exec, stru
     return CUDA_ERROR_INVALID_VALUE;
 }
 
+CUresult gy_nodes_patch_equal(struct gy_nodes *kept, CUgraphExec exec, struct gy_nodes *n, uint64_t *set)
+{
+    assert(kept->count == n->count && kept->bytes_used <= n->bytes_used);
+    if (kept->bytes_used == 0 || memcmp(kept->bytes, n->bytes, kept->bytes_used) == 0) {
+        return CUDA_SUCCESS;
+    }
+    for (uint32_t i = 0; i < n->count; i++) {
+        const struct gy_node *y = &n->list[i];
+        const size_t at = y->kernel.at;
+        if (y->kind != GY_NODE_KERNEL || memcmp(kept->bytes + at, n->bytes + at, y->kernel.room) == 0) {
+            continue;
+        }
+        const CUresult result = patch_kernel(kept, exec, &kept->list[i], n, y);
+        if (result != CUDA_SUCCESS) {
+            return result;
+        }
+        ++*set;
+    }
+    return CUDA_SUCCESS;
+}
+
 CUresult gy_nodes_patch(struct gy_nodes *kept, CUgraphExec exec, struct gy_nodes *n, const uint32_t *of,
                         uint64_t *set)
 {
     assert(kept->count == n->count);
     for (uint32_t i = 0; i < n->count; i++) {
-        struct gy_node *y = &n->list[i], *x = &kept->list[of != NULL ? of[i] : i];
+        const struct gy_node *y = &n->list[i];
+        struct gy_node *x = &kept->list[of != NULL ? of[i] : i];
         const bool is_same = y->kind == GY_NODE_KERNEL ? is_same_kernel(kept, x, n, y) : is_same_other(x, y);
         x->id = y->id;
         if (__builtin_expect(is_same, 1)) {
@@ -377,15 +373,47 @@ uint32_t gy_nodes_shapes(const struct gy_nodes *n, uint64_t *shapes)
     return count;
 }
 
+/* The number of entries that the sets of all nodes have. */
+static size_t count_before(const struct gy_nodes *n)
+{
+    size_t sum = 0;
+    for (uint32_t i = 0; i < n->count; i++) {
+        sum += n->list[i].before.count;
+    }
+    return sum;
+}
+
 bool gy_nodes_may_drop(struct gy_pairing *p, const struct gy_nodes *n)
 {
     return gy_grow_array(&p->of, &p->room, count_before(n) + 1, sizeof(*p->of));
+}
+
+/* Parameters of the first `count` nodes go, and those of the others begin at 0, as in a batch of their own.
+ */
+static void drop_parameters(struct gy_nodes *n, uint32_t count)
+{
+    size_t from = n->bytes_used;
+    for (uint32_t i = n->count; i-- > count;) {
+        if (n->list[i].kind == GY_NODE_KERNEL) {
+            from = n->list[i].kernel.at;
+        }
+    }
+    for (uint32_t i = count; i < n->count; i++) {
+        if (n->list[i].kind == GY_NODE_KERNEL) {
+            n->list[i].kernel.at -= from;
+        }
+    }
+    n->bytes_used -= from;
+    if (from != 0) {
+        memmove(n->bytes, n->bytes + from, n->bytes_used);
+    }
 }
 
 void gy_nodes_drop_first(struct gy_pairing *p, struct gy_nodes *n, uint32_t count)
 {
     assert(count <= n->count && n->graphs == 0);
     uint32_t used = 0;
+    drop_parameters(n, count);
     for (uint32_t i = count; i < n->count; i++) {
         struct gy_node *node = &n->list[i - count];
         *node = n->list[i];

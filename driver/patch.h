@@ -27,10 +27,13 @@ bool gy_nodes_are_patchable(const struct gy_nodes *nodes);
 /* The sum over the names: equal for two batches of the same calls, in whatever order. */
 uint64_t gy_nodes_names(const struct gy_nodes *nodes);
 
-/* Copy what is to be compared later: nodes, what they come after, parameters.
+/* Copy what is to be compared later: nodes as they were made, what they come after, parameters.
  * @retval GANTRY_ERR_OUT_OF_HOST_MEMORY */
 GANTRY_MUST_CHECK gantry_status gy_nodes_copy(struct gy_nodes *to, const struct gy_nodes *from);
 
+/* Are the nodes equal, paired in their order, beside the parameters of kernels?  Then they are alike.  This
+ * looks at bytes: false says nothing. */
+bool gy_nodes_are_equal(const struct gy_nodes *kept, const struct gy_nodes *nodes);
 /* Are they alike, paired in their order? */
 bool gy_nodes_are_alike(const struct gy_nodes *kept, const struct gy_nodes *nodes);
 /* Are they alike, paired by their names?  Then the pairs are in pairing->of.  False also without memory. */
@@ -41,6 +44,10 @@ bool gy_nodes_pair(struct gy_pairing *pairing, const struct gy_nodes *kept, cons
  * given, `exec` must not be launched any more. */
 GANTRY_MUST_CHECK CUresult gy_nodes_patch(struct gy_nodes *kept, CUgraphExec exec, struct gy_nodes *nodes,
                                           const uint32_t *of, uint64_t *set);
+
+/* The same where gy_nodes_are_equal(). */
+GANTRY_MUST_CHECK CUresult gy_nodes_patch_equal(struct gy_nodes *kept, CUgraphExec exec,
+                                                struct gy_nodes *nodes, uint64_t *set);
 
 /* A number for the edges, kinds and forms of the first 2^k nodes, for k from GY_FIRST_SIZE on as far as there
  * are nodes, and behind them one for all nodes; the number of numbers comes out. */

@@ -73,7 +73,7 @@ static gantry_status create_stream(struct gy_streams *streams, uint32_t kind, ui
     }
     const bool is_special = partition->green != NULL || partition->info.priority != 0;
     s->native = native;
-    s->lane = (struct gy_lane){.stream = native, .kernel_stream = is_special ? native : NULL};
+    s->lane = gy_lane_of(native, is_special);
     s->kind = kind;
     streams->kinds_missing -= (streams->kinds_made >> kind & 1u) == 0;
     streams->kinds_made |= UINT64_C(1) << kind;

@@ -103,14 +103,17 @@ static bool has_same_ends(const struct gy_kept *kept, const struct gy_nodes *nod
 }
 
 /* One that is alike in the order of the nodes and idle.  `same`: of the same calls, else of others.  *copies:
- * adds the number of those that are alike, until it is found. */
+ * adds the number of those that are alike, until it is found.  *is_equal: its nodes are equal, too. */
 static struct gy_kept *find_alike(struct gy_kept_set *set, const struct gy_nodes *nodes, bool same,
-                                  uint32_t *copies)
+                                  uint32_t *copies, bool *is_equal)
 {
     for (uint32_t i = 0; i < GY_KEPT_MOST; i++) {
         struct gy_kept *kept = &set->of[i];
-        if (kept->exec == NULL || kept->nodes.count != nodes->count || has_same_ends(kept, nodes) != same ||
-            !gy_nodes_are_alike(&kept->nodes, nodes)) {
+        if (kept->exec == NULL || kept->nodes.count != nodes->count || has_same_ends(kept, nodes) != same) {
+            continue;
+        }
+        *is_equal = gy_nodes_are_equal(&kept->nodes, nodes);
+        if (!*is_equal && !gy_nodes_are_alike(&kept->nodes, nodes)) {
             continue;
         }
         ++*copies;
@@ -155,6 +158,7 @@ static uint32_t count_latest(uint64_t *latest, uint32_t *next, uint64_t what)
 struct found {
     struct gy_kept *kept; /* NULL: none is idle */
     uint64_t names;       /* of the nodes; 0: they were not asked for */
+    bool is_equal;        /* its nodes are equal: see gy_nodes_are_equal() */
     bool is_paired;       /* by names */
     bool is_known;        /* there are some of the same calls */
     bool is_enough;       /* there are as many of its like as there may be */
@@ -163,7 +167,8 @@ struct found {
 static struct found find(struct gy_kept_set *set, const struct gy_nodes *nodes)
 {
     uint32_t copies = 0, alike = 0;
-    struct found found = {.kept = find_alike(set, nodes, true, &copies)};
+    struct found found = {0};
+    found.kept = find_alike(set, nodes, true, &copies, &found.is_equal);
     if (found.kept != NULL) {
         return found;
     }
@@ -171,12 +176,13 @@ static struct found find(struct gy_kept_set *set, const struct gy_nodes *nodes)
     if (copies == 0) {
         found.kept = find_paired(set, nodes, found.names, &copies);
         found.is_paired = found.kept != NULL;
+        found.is_equal = false;
     }
     if (found.kept != NULL) {
         return found;
     }
     /* One of other calls costs more patches.  A batch that comes again gets one of its own. */
-    found.kept = find_alike(set, nodes, false, &alike);
+    found.kept = find_alike(set, nodes, false, &alike, &found.is_equal);
     found.is_enough = copies >= GY_KEPT_COPIES || alike >= GY_KEPT_ALIKE;
     const bool comes_again = count_latest(set->latest_names, &set->next_names, found.names) >= OFTEN;
     if (found.kept != NULL && comes_again && !found.is_enough && set->patches_due == 0) {
@@ -288,8 +294,9 @@ static bool patch(struct gy_kept_set *set, const struct found *found, struct gy_
 {
     struct gy_kept *kept = found->kept;
     uint64_t changed = 0;
-    const CUresult result =
-        gy_nodes_patch(&kept->nodes, kept->exec, nodes, found->is_paired ? set->pairing.of : NULL, &changed);
+    const uint32_t *of = found->is_paired ? set->pairing.of : NULL;
+    const CUresult result = found->is_equal ? gy_nodes_patch_equal(&kept->nodes, kept->exec, nodes, &changed)
+                                            : gy_nodes_patch(&kept->nodes, kept->exec, nodes, of, &changed);
     if (result != CUDA_SUCCESS) {
         gy_log(GANTRY_LOG_DEBUG, "an executable graph of %u nodes takes no more changes (%d): it is dropped",
                kept->nodes.count, (int)result);
