@@ -40,8 +40,8 @@ static inline bool gy_key_admits(const struct gantry_dispatcher *d, struct gy_ro
  * one that waits has a greater priority. */
 static inline bool gy_key_is_over(const struct gantry_dispatcher *d, const struct gy_round *round)
 {
-    return round->key.is_set && (gy_graphs_is_large(&d->graphs) || round->key.is_hurried) &&
-           !gy_bins_are_empty(&round->key.later);
+    return round->key.is_set && !gy_bins_are_empty(&round->key.later) &&
+           (gy_graphs_is_large(&d->graphs) || round->key.is_hurried);
 }
 
 #endif

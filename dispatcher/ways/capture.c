@@ -123,7 +123,7 @@ static GY_RARE gantry_status choose_anew(struct gantry_launch *launch, bool is_l
     return status;
 }
 
-gantry_status gy_capture_choose(struct gantry_launch *launch)
+gantry_status gy_capture_choose_any(struct gantry_launch *launch)
 {
     struct gantry_dispatcher *d = launch->dispatcher;
     struct gy_graphs *g = &d->graphs;
@@ -150,23 +150,13 @@ gantry_status gy_capture_choose(struct gantry_launch *launch)
 gantry_status gy_capture_before(struct gantry_launch *launch)
 {
     assert(gy_launch_is_valid(launch));
-    struct gantry_dispatcher *d = launch->dispatcher;
-    struct gy_graphs *g = &d->graphs;
-    launch->lane = gy_capture_lane(launch);
+    struct gy_graphs *g = &launch->dispatcher->graphs;
     if (launch->mode == GY_MODE_AHEAD) {
         gy_graphs_begin_ahead(g, launch->stream);
+        gy_capture_note_state(launch, &g->ahead_lane);
     } else {
-        gy_graphs_note_manager(g, gy_task_manager(launch->task));
-        g->calls++; /* counted before the call, which may end the batch itself */
-        const uint64_t index =
-            gy_task_calls(launch->task); /* launch->index is set when everything is ready */
-        gy_nodes_name(&g->batch, gy_task_name(launch->task) + ((index & UINT16_MAX) << 16));
+        gy_capture_note_call(launch);
     }
-    launch->nodes = launch->lane->nodes->count;
-    launch->last = launch->lane->last;
-    launch->refusals = *d->refusals;
-    launch->flushed = g->flushed;
-    launch->frees.begin = launch->frees.end = gy_deferred_next(&d->deferred, launch->stream_index);
     const bool is_aside = launch->trust == GY_TRUST_RAW || !g->notes;
     gantry_status status = is_aside ? gy_aside_open(launch) : GANTRY_OK;
     if (status == GANTRY_OK) {

@@ -3,11 +3,48 @@
 #ifndef DISPATCHER_WAYS_CAPTURE_H
 #define DISPATCHER_WAYS_CAPTURE_H
 
+#include "copykernel/queue.h"
 #include "dispatcher/round.h"
 
 /* Before a call in a round that is to be a graph: decide whether its batch goes on, begins or is cut, and
  * choose the call's mode. */
-GANTRY_MUST_CHECK GY_RARE gantry_status gy_capture_choose(struct gantry_launch *launch);
+GANTRY_MUST_CHECK GY_RARE gantry_status gy_capture_choose_any(struct gantry_launch *launch);
+GANTRY_MUST_CHECK static GY_INLINE gantry_status gy_capture_choose(struct gantry_launch *launch)
+{
+    const struct gantry_dispatcher *d = launch->dispatcher;
+    const bool goes_on = d->streams.batch.is_open && launch->round->recording == NULL &&
+                         gy_graphs_takes(&d->graphs, gy_task_launch_fn(launch->task));
+    if (__builtin_expect(!goes_on, 0)) {
+        return gy_capture_choose_any(launch);
+    }
+    launch->trust = GY_TRUST_OURS;
+    gy_mode_set(launch, GY_MODE_BATCH); /* most calls are like the one before */
+    return GANTRY_OK;
+}
+/* Note what there is to go back to, should the call have to be made again. */
+static inline void gy_capture_note_state(struct gantry_launch *launch, struct gy_lane *lane)
+{
+    struct gantry_dispatcher *d = launch->dispatcher;
+    launch->lane = lane;
+    launch->nodes = lane->nodes->count;
+    launch->last = lane->last;
+    launch->refusals = *d->refusals;
+    launch->flushed = d->graphs.flushed;
+    launch->frees.begin = launch->frees.end = gy_deferred_next(&d->deferred, launch->stream_index);
+}
+
+/* The same of a call in the batch, which is counted before it is made: it may end the batch itself. */
+static inline void gy_capture_note_call(struct gantry_launch *launch)
+{
+    struct gy_graphs *g = &launch->dispatcher->graphs;
+    const gantry_task *task = launch->task;
+    const uint64_t index = gy_task_calls(task); /* launch->index is set when everything is ready */
+    gy_graphs_note_manager(g, gy_task_manager(task));
+    g->calls++;
+    gy_nodes_name(&g->batch, gy_task_name(task) + ((index & UINT16_MAX) << 16));
+    gy_capture_note_state(launch, &launch->dispatcher->streams.streams[launch->stream_index].lane);
+}
+
 /* Before a call that is noted, when everything else is ready. */
 GANTRY_MUST_CHECK gantry_status gy_capture_before(struct gantry_launch *launch);
 /* After the call: nothing was refused, and there is nothing to look at or to learn.  Else the function below

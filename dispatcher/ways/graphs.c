@@ -176,6 +176,7 @@ gantry_status gy_graphs_begin(struct gy_graphs *g)
         return status;
     }
     g->calls = 0;
+    g->large_calls = (uint64_t)g->first_calls << g->part;
     gy_nodes_clear(&g->batch);
     gy_copier_begin_capture(g->copier);
     gy_batch_begin(streams, &g->batch);
@@ -186,7 +187,8 @@ gantry_status gy_graphs_begin(struct gy_graphs *g)
 void gy_graphs_begin_ahead(struct gy_graphs *g, CUstream stream)
 {
     gy_nodes_clear(&g->ahead);
-    g->ahead_lane = (struct gy_lane){.nodes = &g->ahead, .stream = stream, .kernel_stream = stream};
+    g->ahead_lane = gy_lane_of(stream, true);
+    g->ahead_lane.nodes = &g->ahead;
 }
 
 /* End the batch, whatever became of it.  From here on, what is known of the order of streams must hold. */
@@ -439,19 +441,26 @@ static uint32_t place_of(const struct gy_graphs *g, gantry_launch_fn function)
     return i;
 }
 
+static void set_latest(struct gy_graphs *g, gantry_launch_fn function, enum gy_trust trust)
+{
+    g->latest = (struct gy_graph_function){.function = function, .trust = trust};
+    g->latest_ours = trust == GY_TRUST_OURS ? function : NULL;
+}
+
 enum gy_trust gy_graphs_find_trust(struct gy_graphs *g, gantry_launch_fn function)
 {
     const uint32_t i = place_of(g, function);
     if (g->functions[i].function == NULL && g->function_count == GY_GRAPHS_FUNCTIONS - 1) {
         return GY_TRUST_NO; /* there is no room to remember it */
     }
-    g->latest = (struct gy_graph_function){.function = function, .trust = g->functions[i].trust};
-    return g->functions[i].trust;
+    set_latest(g, function, g->functions[i].trust);
+    return g->latest.trust;
 }
 
 void gy_graphs_set_trust(struct gy_graphs *g, gantry_launch_fn function, enum gy_trust trust)
 {
     assert(gy_graphs_are_valid(g));
+    trust = trust == GY_TRUST_OURS && !g->notes ? GY_TRUST_RAW : trust;
     uint32_t i = place_of(g, function);
     if (g->functions[i].function == NULL) {
         if (g->function_count == GY_GRAPHS_FUNCTIONS - 1) {
@@ -461,7 +470,7 @@ void gy_graphs_set_trust(struct gy_graphs *g, gantry_launch_fn function, enum gy
         g->function_count++;
     }
     g->functions[i].trust = trust;
-    g->latest = g->functions[i];
+    set_latest(g, function, trust);
     assert(gy_graphs_are_valid(g));
 }
 

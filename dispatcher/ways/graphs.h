@@ -82,13 +82,15 @@ struct gy_graphs {
     struct gy_nodes ahead;     /* GD only; of a call that goes ahead of the batch: see dispatcher/ahead.h */
     struct gy_lane ahead_lane; /* GD only; where it notes them */
     struct gy_kept_set kept;   /* GD only, atomics apart */
-    bool notes;                /* immutable; kernels can be noted; else each call is captured aside */
-    CUgraphNode *nodes;        /* GD only; room for nodes_room nodes, to look at the nodes of a graph */
-    size_t nodes_room;         /* GD only */
-    uint32_t calls;            /* GD only; launch calls in this capture */
-    uint64_t flushed;          /* GD only; copies that callbacks have taken out of copy queues */
-    CUgraph spent[GY_GRAPHS_SPENT];         /* GD only; graphs that were launched and are not destroyed yet */
-    uint32_t spent_count;                   /* GD only */
+    bool notes; /* immutable; kernels can be noted; else each call is captured aside, and no function is OURS
+                 */
+    CUgraphNode *nodes;             /* GD only; room for nodes_room nodes, to look at the nodes of a graph */
+    size_t nodes_room;              /* GD only */
+    uint32_t calls;                 /* GD only; launch calls in this capture */
+    uint64_t large_calls;           /* GD only; so many of them make it large */
+    uint64_t flushed;               /* GD only; copies that callbacks have taken out of copy queues */
+    CUgraph spent[GY_GRAPHS_SPENT]; /* GD only; graphs that were launched and are not destroyed yet */
+    uint32_t spent_count;           /* GD only */
     CUgraphExec refused[GY_GRAPHS_REFUSED]; /* GD only; graphs that the driver refused to destroy: it is asked
                                                again */
     uint32_t refused_count;                 /* GD only */
@@ -99,6 +101,7 @@ struct gy_graphs {
     struct gy_graph_function functions[GY_GRAPHS_FUNCTIONS]; /* GD only; open addressing */
     uint32_t function_count;                                 /* GD only */
     struct gy_graph_function latest;                /* GD only; the function that was asked for last */
+    gantry_launch_fn latest_ours;                   /* GD only; the same if it is OURS; else NULL */
     struct gy_graph_shape shapes[GY_GRAPHS_SHAPES]; /* GD only */
     gy_mutex lock;                                  /* rank LEAF */
     gy_cond launched;                               /* somebody waits for `open` to become false */
@@ -145,7 +148,7 @@ void gy_graphs_sweep(struct gy_graphs *graphs);
 /* Is the capture large enough to be launched while the rest of the batch is captured? */
 static inline bool gy_graphs_is_large(const struct gy_graphs *graphs)
 {
-    return graphs->calls >= (uint64_t)graphs->first_calls << graphs->part && graphs->streams->batch.is_open;
+    return graphs->calls >= graphs->large_calls && graphs->streams->batch.is_open;
 }
 /* Has a callback made a call that its thread's captures forbid? */
 bool gy_graphs_is_guard_broken(const struct gy_graphs *graphs);
@@ -153,6 +156,13 @@ bool gy_graphs_is_guard_broken(const struct gy_graphs *graphs);
 void gy_graphs_spend(struct gy_graphs *graphs, CUgraph graph);
 
 GY_RARE enum gy_trust gy_graphs_find_trust(struct gy_graphs *graphs, gantry_launch_fn function);
+/* Does the batch take a call of the function that was asked for last, of which we know that its work can be
+ * noted? */
+static inline bool gy_graphs_takes(const struct gy_graphs *graphs, gantry_launch_fn function)
+{
+    return graphs->latest_ours == function && graphs->calls < graphs->large_calls &&
+           atomic_load_explicit(&graphs->waiting, memory_order_relaxed) == 0;
+}
 static inline enum gy_trust gy_graphs_trust(struct gy_graphs *graphs, gantry_launch_fn function)
 {
     return graphs->latest.function == function ? graphs->latest.trust

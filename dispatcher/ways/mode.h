@@ -52,8 +52,15 @@ GY_RARE gantry_launch_result gy_mode_after_any(struct gantry_launch *launch, gan
 /* To be called right before the callback is called; its stream is in order. */
 GANTRY_MUST_CHECK static GY_INLINE gantry_status gy_mode_begin(struct gantry_launch *launch)
 {
-    const bool is_plain = launch->mode == GY_MODE_PLAIN && launch->meter == NULL;
-    return __builtin_expect(is_plain, 1) ? GANTRY_OK : gy_mode_begin_any(launch);
+    if (__builtin_expect(launch->meter != NULL, 0)) {
+        return gy_mode_begin_any(launch);
+    }
+    if (launch->mode == GY_MODE_BATCH && launch->trust == GY_TRUST_OURS) {
+        gy_capture_note_call(launch);
+        gy_copy_call_begin();
+        return GANTRY_OK;
+    }
+    return __builtin_expect(launch->mode == GY_MODE_PLAIN, 1) ? GANTRY_OK : gy_mode_begin_any(launch);
 }
 
 /* To be called right after the callback has returned `result`; returns what becomes of the call. */
