@@ -73,7 +73,8 @@ struct gy_cta {
     bool has_copies; /* batched copies were launched in a recording: later recordings want buffers from their
                         begin */
     bool refused;
-    uint32_t gpu; /* its number in the recording */
+    bool told_too_large; /* a launch that no buffer of this recording has room for has been logged */
+    uint32_t gpu;        /* its number in the recording */
     uint32_t ctas_per_buffer;
     bool sm_clock;    /* blocks read their SM's clock, and the buffers have anchors */
     uint32_t open;    /* index + 1 of the buffer to reserve from; 0: none */
@@ -226,6 +227,7 @@ static void prepare(struct gy_cta *cta, uint64_t generation)
     struct gy_cta_limits limits = gy_profile_cta_limits(generation);
     cta->prepared = generation;
     cta->refused = true;
+    cta->told_too_large = false;
     if (limits.ctas == GANTRY_PROFILE_CTAS_OFF || gy_context_is_lost(context)) {
         return;
     }
@@ -288,6 +290,28 @@ static bool open_buffer(struct gy_cta *cta, uint64_t generation)
     return true;
 }
 
+/* Name the first launch of a recording for which the buffers are too small, as no other number of them helps.
+ */
+static void tell_too_large(struct gy_cta *cta, const struct gy_cta_request *request, uint64_t records)
+{
+    if (cta->told_too_large || cta->refused || cta->ctas_per_buffer == 0) {
+        return;
+    }
+    cta->told_too_large = true;
+    if (request->ranges > GANTRY_RANGES_MOST) {
+        gy_log(GANTRY_LOG_WARNING,
+               "profile: kernel \"%s\": room for %u ranges per block is wanted, at most %u are possible",
+               gy_kernel_name(request->kernel), request->ranges, GANTRY_RANGES_MOST);
+        return;
+    }
+    gy_log(GANTRY_LOG_WARNING,
+           "profile: kernel \"%s\": %llu blocks with room for %u ranges each take %llu places of a buffer, "
+           "which "
+           "has %u (ctas_per_buffer)",
+           gy_kernel_name(request->kernel), (unsigned long long)request->ctas, request->ranges,
+           (unsigned long long)records, cta->ctas_per_buffer);
+}
+
 void *gy_cta_reserve(struct gy_cta *cta, const struct gy_cta_request *request)
 {
     uint64_t generation = gy_profile_generation();
@@ -314,6 +338,10 @@ void *gy_cta_reserve(struct gy_cta *cta, const struct gy_cta_request *request)
         possible = fits || open_buffer(cta, generation);
     }
     if (!possible) {
+        if (cta->prepared == generation &&
+            (records > cta->ctas_per_buffer || request->ranges > GANTRY_RANGES_MOST)) {
+            tell_too_large(cta, request, records);
+        }
         if (cta->prepared != generation ||
             gy_profile_cta_limits(generation).ctas != GANTRY_PROFILE_CTAS_OFF) {
             gy_profile_count_lost_ctas(generation, request->ctas);

@@ -6,7 +6,7 @@
 
 #include "cta_ranges.kernels.h"
 
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { LOAD, COMPUTE, INNER, STORE, STAGES };
@@ -161,11 +161,22 @@ static void test_a_whole_block_is_one_group(void **state)
     assert_int_equal(ranges_called("range 0"), 30 * 16); /* names are of a kernel */
 }
 
+static char warnings[4][400];
+static uint32_t warning_count;
+
+static void keep_warning(void *user, gantry_log_level level, const char *line)
+{
+    (void)user;
+    if (level == GANTRY_LOG_WARNING && warning_count < 4) {
+        snprintf(warnings[warning_count++], sizeof(warnings[0]), "%s", line);
+    }
+}
+
 static void test_launches_without_room_record_no_ranges(void **state)
 {
     (void)state;
-    uint32_t *host = calloc(20, sizeof(*host));
-    assert_non_null(host);
+    warning_count = 0;
+    gantry_set_log(keep_warning, NULL, GANTRY_LOG_WARNING);
     gantry_profile *profile = start(GANTRY_PROFILE_CTAS_BLOCKS, 0, 0);
     struct stage_work plain = {tile_stages, first_number, 20, 96, 4, 0, false};
     run(&plain);
@@ -183,7 +194,11 @@ static void test_launches_without_room_record_no_ranges(void **state)
     struct stage_work off = {tile_stages, first_number, 20, 96, 4, 24, true};
     run(&off); /* nothing is recorded */
     assert_false(off.had_records);
-    free(host);
+    gantry_set_log(NULL, NULL, GANTRY_LOG_INFO);
+    assert_true(warning_count > 0);
+    assert_non_null(
+        strstr(warnings[0], "\"tile_stages\": 20 blocks with room for 2032 ranges each take 40660 places"));
+    assert_non_null(strstr(warnings[0], "which has 4096 (ctas_per_buffer)"));
 }
 
 static void test_ranges_of_an_sms_own_clock_are_placed(void **state)
