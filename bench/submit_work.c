@@ -96,8 +96,8 @@ static bool hand_launch(struct submit_work *work, uint32_t step, uint32_t pipeli
 
 bool bench_submit_by_hand(struct submit_work *work)
 {
-    for (uint32_t step = 0; step < work->kernels / PIPELINES; step++) {
-        for (uint32_t p = 0; p < PIPELINES; p++) {
+    for (uint32_t step = 0; step * PIPELINES < work->kernels; step++) {
+        for (uint32_t p = 0; p < PIPELINES && step * PIPELINES + p < work->kernels; p++) {
             if (!hand_launch(work, step, p)) {
                 return false;
             }
@@ -127,7 +127,8 @@ bool bench_submit_check(struct submit_work *work)
     }
     bool right = true;
     for (uint32_t p = 0; p < PIPELINES; p++) {
-        right = right && host[p * words] + host[(p + PIPELINES) * words] == work->kernels / PIPELINES;
+        const uint32_t launches = work->kernels / PIPELINES + (p < work->kernels % PIPELINES);
+        right = right && host[p * words] + host[(p + PIPELINES) * words] == launches;
     }
     memset(host, 0, sizeof(host));
     return RAW(cuda, cuMemcpyHtoD(cells, host, sizeof(host))) && RAW(cuda, cuStreamSynchronize(NULL)) &&

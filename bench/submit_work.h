@@ -13,7 +13,7 @@
 #define CELL_BYTES 256u
 #define CROSS_EVERY 10u
 #define MOST_KERNELS 10000u
-#define MOST_KEPT 1000u
+#define MOST_KEPT MOST_KERNELS
 
 struct submit_work {
     gantry_context *context;
