@@ -39,7 +39,7 @@ static GY_INLINE void gy_parameters_copy(unsigned char *to, const struct gy_kern
 {
     if (__builtin_expect(layout->padded == 16, 1)) {
         memset(to + layout->bytes - 16, 0, 16);
-    } else {
+    } else if (layout->padded != 0) {
         memset(to, 0, layout->padded);
     }
     for (uint32_t i = 0; i < layout->count; i++) {
