@@ -43,9 +43,16 @@ static inline gantry_task *take_task(struct gy_worker *self, gantry_taskman *man
     return take_new(place, manager);
 }
 
+/* What a light task has. */
+struct light {
+    gantry_task_fn run;
+    void *arg;
+    const char *label;
+};
+
 /* Describe a task of the worker's place.  `flags` beside those of every light task.  False: the continuation
  * was dispatched already. */
-static inline bool make_here(struct gy_worker *self, gantry_task *task, const gantry_task_desc *desc,
+static inline bool make_here(struct gy_worker *self, gantry_task *task, const struct light *light,
                              gantry_taskman *manager, gantry_task *continuation, gantry_task_state state,
                              unsigned flags)
 {
@@ -54,9 +61,9 @@ static inline bool make_here(struct gy_worker *self, gantry_task *task, const ga
     if (continuation != NULL && !gy_task_hold(continuation)) {
         return false;
     }
-    task->body.run = desc->run;
-    task->arg = desc->arg;
-    task->label = desc->label;
+    task->body.run = light->run;
+    task->arg = light->arg;
+    task->label = light->label;
     bool is_odd = (atomic_load_explicit(&manager->as_owner.epoch, memory_order_relaxed) & 1) != 0;
     atomic_init(&task->flags,
                 (uint8_t)(GY_TASK_LIGHT | GY_TASK_FILLED | flags | (is_odd ? GY_TASK_ODD : 0u)));
@@ -78,14 +85,14 @@ static inline gantry_status refuse_memory(void)
     return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "no memory for a task");
 }
 
-static inline gantry_status spawn_here(struct gy_worker *self, const gantry_task_desc *desc,
+static inline gantry_status spawn_here(struct gy_worker *self, const struct light *light,
                                        gantry_taskman *manager, gantry_task *continuation)
 {
     gantry_task *task = take_task(self, manager);
     if (task == NULL) {
         return refuse_memory();
     }
-    if (!make_here(self, task, desc, manager, continuation, GANTRY_TASK_STATE_READY, GY_TASK_SPAWNED)) {
+    if (!make_here(self, task, light, manager, continuation, GANTRY_TASK_STATE_READY, GY_TASK_SPAWNED)) {
         gy_worker_take_back(self, task);
         return gy_task_refuse_hold(continuation, "light task: continuation");
     }
@@ -94,14 +101,14 @@ static inline gantry_status spawn_here(struct gy_worker *self, const gantry_task
 }
 
 /* The caller has the task's one reference. */
-static gantry_status create_here(struct gy_worker *self, const gantry_task_desc *desc,
-                                 gantry_taskman *manager, gantry_task *continuation, gantry_task **out)
+static gantry_status create_here(struct gy_worker *self, const struct light *light, gantry_taskman *manager,
+                                 gantry_task *continuation, gantry_task **out)
 {
     gantry_task *task = take_new(gy_worker_place(self, manager), manager);
     if (task == NULL) {
         return refuse_memory();
     }
-    if (!make_here(self, task, desc, manager, continuation, GANTRY_TASK_STATE_HELD, 0)) {
+    if (!make_here(self, task, light, manager, continuation, GANTRY_TASK_STATE_HELD, 0)) {
         gy_worker_take_back(self, task);
         return gy_task_refuse_hold(continuation, "light task: continuation");
     }
@@ -119,20 +126,23 @@ static inline bool may_make_here(const struct gy_worker *self, const gantry_task
             (gy_task_manager(continuation) == manager && !gy_task_has(continuation, GY_TASK_FROZEN)));
 }
 
-static gantry_status create_light(gantry_taskman *manager, const gantry_task_desc *desc,
+static gantry_status create_light(gantry_taskman *manager, const struct light *light,
                                   gantry_task *continuation, gantry_task **out)
 {
     struct gy_worker *self = gy_worker_current;
-    if (manager == NULL || desc->run == NULL || out == NULL) {
+    if (manager == NULL || light->run == NULL || out == NULL) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "light task: manager, run or out is NULL");
     }
     if (continuation != NULL && gy_task_manager(continuation) != manager) {
         return GY_FAIL(GANTRY_ERR_FOREIGN_HANDLE, "light task: continuation '%s' is of another task manager",
                        gantry_task_label(continuation));
     }
-    return may_make_here(self, manager, continuation)
-               ? create_here(self, desc, manager, continuation, out)
-               : gy_taskman_add_light(manager, desc, continuation, out);
+    if (may_make_here(self, manager, continuation)) {
+        return create_here(self, light, manager, continuation, out);
+    }
+    gantry_task_desc desc = {
+        .kind = GANTRY_TASK_CPU, .label = light->label, .run = light->run, .arg = light->arg};
+    return gy_taskman_add_light(manager, &desc, continuation, out);
 }
 
 gantry_status gantry_taskman_create_light(gantry_taskman *manager, gantry_task_fn run, void *arg,
@@ -140,8 +150,8 @@ gantry_status gantry_taskman_create_light(gantry_taskman *manager, gantry_task_f
 {
     GY_ACCEPT(TASKMAN, manager);
     GY_ACCEPT(TASK, continuation);
-    gantry_task_desc desc = {.kind = GANTRY_TASK_CPU, .label = label, .run = run, .arg = arg};
-    return create_light(manager, &desc, continuation, out);
+    struct light light = {run, arg, label};
+    return create_light(manager, &light, continuation, out);
 }
 
 gantry_status gantry_taskman_spawn(gantry_taskman *manager, gantry_task_fn run, void *arg, const char *label,
@@ -150,11 +160,11 @@ gantry_status gantry_taskman_spawn(gantry_taskman *manager, gantry_task_fn run, 
     GY_ACCEPT(TASKMAN, manager);
     GY_ACCEPT(TASK, continuation);
     struct gy_worker *self = gy_worker_current;
-    gantry_task_desc desc = {.kind = GANTRY_TASK_CPU, .label = label, .run = run, .arg = arg};
+    struct light light = {run, arg, label};
     if (manager != NULL && run != NULL && may_make_here(self, manager, continuation)) {
-        return spawn_here(self, &desc, manager, continuation);
+        return spawn_here(self, &light, manager, continuation);
     }
     gantry_task *task = NULL;
-    gantry_status status = create_light(manager, &desc, continuation, &task);
+    gantry_status status = create_light(manager, &light, continuation, &task);
     return status != GANTRY_OK ? status : gantry_task_remove_reference(task);
 }
