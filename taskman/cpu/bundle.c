@@ -13,6 +13,8 @@
  * non-empty wakes a worker as a task in the deque would.  So a body that has made tasks and then computes for
  * long does not keep them (tests/models/bundle.pml).  It leaves nothing there when it ends.
  *
+ * A long list of tasks that the end of one task has made ready is cut into bundles, too.
+ *
  * A bundle is closed early when the body is slow: a bundle shall take no longer than FILL_NS, else it is
  * halved the next time. */
 #include "taskman/cpu/bundle.h"
@@ -95,6 +97,40 @@ void gy_worker_end_bundles(struct gy_worker *self)
     }
     self->made_here = self->bundled = 0;
     assert(gy_worker_is_valid(self));
+}
+
+/* Cut `size` tasks off the list, which has as many at least. */
+static gantry_task *cut(gantry_task **list, size_t size)
+{
+    gantry_task *first = *list, *last = first;
+    for (size_t i = 1; i < size; i++) {
+        last = last->next;
+    }
+    *list = last->next;
+    last->next = NULL;
+    return item_of(first);
+}
+
+/* Bundles are small compared with the list, so that all workers end at about the same time. */
+bool gy_worker_push_list(struct gy_worker *self, gantry_task *first, size_t count)
+{
+    size_t share = count / (2 * (size_t)self->pool->worker_count);
+    size_t size = share < GY_BUNDLE_MOST ? share : GY_BUNDLE_MOST;
+    gantry_task *items[GY_LIST_MOST / 2];
+    assert(count != 0 && count <= GY_LIST_MOST);
+    if (size < 2 || self->pool->worker_count == 1) {
+        return gy_deque_push_list(&self->deque, first, count);
+    }
+    size_t number = (count - 1) / size + 1;
+    for (size_t i = number; i != 0; i--) {
+        items[i - 1] = cut(&first, i == 1 ? count - (number - 1) * size : size);
+    }
+    if (!gy_deque_push_array(&self->deque, items, number)) {
+        for (size_t i = number; i != 0; i--) {
+            (void)gy_pool_inject_item(self->pool, items[i - 1]);
+        }
+    }
+    return true;
 }
 
 /* How many tasks the list has.  Their lines are in other caches or in none, and each says where the next one

@@ -9,6 +9,7 @@
 
 enum {
     GY_BUNDLE_MOST = 32,   /* tasks in a bundle */
+    GY_LIST_MOST = 1024,   /* tasks of a list that goes into a deque */
     GY_BUNDLE_BEHIND = 32, /* so many tasks a body makes before it fills bundles */
 };
 
@@ -33,6 +34,11 @@ static inline gantry_task *gy_item_first(gantry_task *item)
 /* The running body has made one more READY plain task, behind the first GY_BUNDLE_BEHIND: into the worker's
  * bundle, and when that is full, into the worker's deque. */
 void gy_worker_bundle(struct gy_worker *self, gantry_task *task);
+
+/* Push a list of `count` READY plain tasks, at most GY_LIST_MOST, onto the worker's deque, in bundles if it
+ * is long: take() gives them back in the list's order.  False, and nothing was pushed, when there is no
+ * memory. */
+bool gy_worker_push_list(struct gy_worker *self, gantry_task *first, size_t count);
 
 /* The running body ends: what is left in the worker's bundle goes into its deque. */
 void gy_worker_end_bundles(struct gy_worker *self);

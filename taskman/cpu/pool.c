@@ -30,7 +30,6 @@ enum {
     INJECTION_BATCH = 32, /* most tasks taken from it at once */
     STEAL_MOST = 31,      /* most items taken from another worker beside the one that is run at once */
     DRY_MOST = 32, /* every so many looks in which a worker finds nothing it takes what bodies are bundling */
-    PUSH_LIST_MOST = 1024, /* longer lists go to the injection list, in one step */
 };
 
 _Thread_local struct gy_worker *gy_worker_current __attribute__((tls_model("initial-exec")));
@@ -320,9 +319,9 @@ void gy_pool_submit(gantry_cpu_dispatcher *pool, gantry_task *first, gantry_task
         return;
     }
     struct gy_worker *self = gy_worker_is_of(pool) ? gy_worker_current : NULL;
-    bool pushed = self != NULL && self->has_deque && count <= PUSH_LIST_MOST &&
+    bool pushed = self != NULL && self->has_deque && count <= GY_LIST_MOST &&
                   (self->only_owner == NULL || self->only_owner == first->owner) &&
-                  gy_deque_push_list(&self->deque, first, count);
+                  gy_worker_push_list(self, first, count);
     if (pushed) {
         gy_worker_notify_work(self, count);
     } else {

@@ -13,6 +13,8 @@ struct fan {
     int count;
     int cancels_at;       /* so many have run: then one cancels; 0: none does */
     atomic_int ran, gate; /* the first leaf waits for `gate` to be 0 */
+    atomic_int ends;      /* tasks before and behind the leaves that have run */
+    atomic_int awaited;   /* the one before waits for this to be 0 */
     struct leaf {
         struct fan *fan;
         atomic_int runs;
@@ -204,6 +206,90 @@ static void test_a_closed_bundle_wakes_who_has_not_seen_it(void **state)
     tear_down(&f);
 }
 
+/* ---- successors ------------------------------------------------------------------------------ */
+
+static gantry_status end_body(gantry_task *task, void *arg)
+{
+    struct fan *of = arg;
+    (void)task;
+    while (atomic_load(&of->awaited) != 0) {
+        sched_yield();
+    }
+    atomic_fetch_add(&of->ends, 1);
+    return GANTRY_OK;
+}
+
+/* One task of a frozen graph before many others, and one behind them. */
+static void freeze_fan(struct fixture *f, int count, gantry_task **leaves)
+{
+    memset(&fan, 0, sizeof(fan));
+    fan.count = count;
+    gantry_task *first = add_cpu(f->manager, NULL, end_body, &fan);
+    gantry_task *last = add_cpu(f->manager, NULL, end_body, &fan);
+    for (int i = 0; i < count; i++) {
+        fan.leaves[i].fan = &fan;
+        leaves[i] = add_cpu(f->manager, NULL, leaf_body, &fan.leaves[i]);
+        assert_ok(gantry_task_start_after(leaves[i], first));
+        assert_ok(gantry_task_start_after(last, leaves[i]));
+    }
+    assert_ok(gantry_taskman_freeze(f->manager));
+}
+
+static void test_successors_run_once(void **state)
+{
+    (void)state;
+    static gantry_task *leaves[MOST];
+    static const int widths[] = {2, 7, 8, 9, 63, 64, 65, 255, 1000, 1024, 1025, 1026, 3000};
+    for (uint32_t workers = 1; workers <= 4; workers++) {
+        for (size_t w = 0; w < sizeof(widths) / sizeof(widths[0]); w++) {
+            struct fixture f = workers % 2 != 0 ? set_up(workers) : set_up_workers_only(workers);
+            freeze_fan(&f, widths[w], leaves);
+            assert_ok(gantry_taskman_run(f.manager, 5));
+            for (int i = 0; i < fan.count; i++) {
+                assert_int_equal(fan.leaves[i].runs, 5);
+            }
+            assert_int_equal(fan.ends, 10);
+            atomic_store(&fan.ran, 0);
+            fan.cancels_at = widths[w] / 2;
+            assert_error(gantry_taskman_run(f.manager, 1), GANTRY_ERR_CANCELLED);
+            assert_int_equal(fan.ends, 11);
+            for (int i = 0; i < fan.count; i++) {
+                bool has_run = gantry_task_get_state(leaves[i]) == GANTRY_TASK_STATE_DONE;
+                assert_int_equal(fan.leaves[i].runs, has_run ? 6 : 5);
+                assert_true(has_run || gantry_task_result(leaves[i]) == GANTRY_ERR_CANCELLED);
+            }
+            tear_down(&f);
+        }
+    }
+}
+
+static gantry_status stay_body(gantry_task *task, void *arg)
+{
+    (void)task;
+    struct fan *of = arg;
+    atomic_store(&of->awaited, 0);
+    while (atomic_load(&of->ran) < of->count) {
+        sched_yield();
+    }
+    return GANTRY_OK;
+}
+
+/* Of two workers one is busy: the other runs the successors in the order in which they were declared. */
+static void test_a_worker_keeps_the_order_of_successors(void **state)
+{
+    (void)state;
+    static gantry_task *leaves[MOST];
+    struct fixture f = set_up_workers_only(2);
+    add_cpu(f.manager, NULL, stay_body, &fan);
+    freeze_fan(&f, 60, leaves);
+    atomic_store(&fan.awaited, 1);
+    assert_ok(gantry_taskman_run(f.manager, 1));
+    for (int i = 0; i < fan.count; i++) {
+        assert_int_equal(fan.leaves[i].turn, i);
+    }
+    tear_down(&f);
+}
+
 /* Makes as many as go to the deque one by one, and one more when all others sleep. */
 static gantry_status fan_when_all_sleep(gantry_task *task, void *arg)
 {
@@ -252,6 +338,8 @@ int main(void)
         cmocka_unit_test(test_a_cancelled_one_has_not_run),
         cmocka_unit_test(test_a_closed_bundle_wakes_who_has_not_seen_it),
         cmocka_unit_test(test_the_first_of_a_bundle_wakes_a_worker),
+        cmocka_unit_test(test_successors_run_once),
+        cmocka_unit_test(test_a_worker_keeps_the_order_of_successors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
