@@ -2,6 +2,7 @@
  * the timelines of two memory files, or another process. */
 #include "tests/partition/plan_support.h"
 #include "tests/support/cmocka_c11.h"
+#include "tests/support/deadline.h"
 #include "tests/support/file_has.h"
 #include "tests/support/gpu_fixture.h"
 #include "tests/support/timeline_shell.h"
@@ -328,10 +329,12 @@ static void test_a_renderer_that_is_killed_fails_the_step(void **state)
 static void until_it_waits(struct scene *s)
 {
     gantry_exchange_stats stats = {.struct_size = sizeof(stats)};
+    deadline_begin("the wait to be enqueued");
     do {
         usleep(1000);
         assert_ok(gantry_exchange_get_stats(s->exchange, &stats));
     } while (stats.acquire_ns == 0);
+    deadline_end();
 }
 
 static void start_waiting(struct scene *s, uint64_t timeout_ns)

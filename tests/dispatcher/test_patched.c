@@ -326,6 +326,7 @@ static void release_part(gantry_task *const *tasks, const uint32_t *order, uint3
     gantry_dispatcher *d = gantry_context_dispatcher(s.gpu.context);
     const uint64_t before = now().nodes;
     gantry_dispatcher_start_group(d);
+    deadline_await(gy_inbox_is_free(&d->inbox), "the end of the batch before"); /* which takes what comes */
     for (uint32_t i = 0; i < count; i++) {
         assert_ok(gantry_task_remove_reference(tasks[order[i]]));
     }
