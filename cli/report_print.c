@@ -173,6 +173,13 @@ void cli_report_text(const char *path, const struct trace *trace, const struct r
     for (int p = 0; p < 3; p++) {
         printf(" %s %.3f ms%s", phase_names[p], ms(r->phase_ns[p]), p < 2 ? "," : "\n");
     }
+    if (r->copies != 0) {
+        printf("batched copies %10" PRIu64 " in %" PRIu64
+               " launches: %.3f MB to the device, %.3f MB to the host, "
+               "%.3f MB on the device\n",
+               r->copies, r->copy_launches, (double)r->copy_bytes[0] / 1e6, (double)r->copy_bytes[1] / 1e6,
+               (double)r->copy_bytes[2] / 1e6);
+    }
     printf("launches       %10.3f ms in %" PRIu64 " calls\n", ms(r->launch_ns), r->launches);
     print_quality(trace, r);
 }
@@ -264,6 +271,9 @@ void cli_report_json(const char *path, const struct trace *trace, const struct r
     printf("\"ctas\":{\"recorded\":%" PRIu64 ",\"lost\":%" PRIu64 ",\"alignment_ns\":%" PRIu64
            ",\"sm_alignment_ns\":%" PRIu64 ",\"tick_ns\":%" PRIu64 ",\"largest_shift_ns\":%" PRIu64 "},",
            r->ctas, r->ctas_lost, r->cta_alignment_ns, r->sm_alignment_ns, r->tick_ns, r->shift_ns);
+    printf("\"copies\":{\"launches\":%" PRIu64 ",\"count\":%" PRIu64 ",\"bytes_to_device\":%" PRIu64
+           ",\"bytes_to_host\":%" PRIu64 ",\"bytes_on_device\":%" PRIu64 "},",
+           r->copy_launches, r->copies, r->copy_bytes[0], r->copy_bytes[1], r->copy_bytes[2]);
     cli_report_ranges_json(trace, r);
     print_kernels_json(trace, r);
     printf("}");

@@ -15,6 +15,17 @@ static int by_total(const void *a, const void *b)
     return x->total_ns > y->total_ns ? -1 : x->total_ns < y->total_ns;
 }
 
+static void count_copies(const struct trace *trace, const struct trace_slice *s, struct report *report)
+{
+    uint64_t copies = cli_trace_argument(trace, s, TRACE_COPIES, 0);
+    report->copy_launches += copies != 0;
+    report->copies += copies;
+    for (int way = 0; way < 3; way++) {
+        enum trace_argument bytes = (enum trace_argument)(TRACE_BYTES_TO_DEVICE + way);
+        report->copy_bytes[way] += cli_trace_argument(trace, s, bytes, 0);
+    }
+}
+
 static bool compute_kernels(const struct trace *trace, struct report *report)
 {
     struct report_kernel *all = calloc(trace->name_count, sizeof(*all));
@@ -39,6 +50,7 @@ static bool compute_kernels(const struct trace *trace, struct report *report)
         k->total_ns += ns;
         k->count++;
         k->ctas += cli_trace_argument(trace, s, TRACE_CTAS, 0);
+        count_copies(trace, s, report);
     }
     qsort(all, trace->name_count, sizeof(*all), by_total);
     while (report->kernel_count < REPORT_KERNELS && report->kernel_count < trace->name_count &&

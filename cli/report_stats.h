@@ -104,6 +104,8 @@ struct report {
     uint64_t sm_least_ns, sm_most_ns, sm_sum_ns; /* busy time of an SM */
     struct report_range *ranges; /* by kernel and total time, the lost ones last; see gap_list */
     size_t range_count;
+    uint64_t copy_launches, copies,
+        copy_bytes[3]; /* batched ones; to the device, to the host, on the device */
     uint64_t slices_lost, ctas, ctas_lost, ranges_lost;
     uint64_t gpu_alignment_ns, cta_alignment_ns, sm_alignment_ns, tick_ns, shift_ns;
 };

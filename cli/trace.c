@@ -263,18 +263,11 @@ static void read_track(struct trace_reader *r, struct span span)
 
 static enum trace_argument argument_called(const char *name)
 {
-    static const char *const names[TRACE_ARGUMENTS] = {[TRACE_ID] = "id",
-                                                       [TRACE_STREAM] = "stream",
-                                                       [TRACE_CTAS] = "ctas",
-                                                       [TRACE_LOST] = "lost",
-                                                       [TRACE_ALIGNMENT] = "alignment_ns",
-                                                       [TRACE_SM_ALIGNMENT] = "sm_alignment_ns",
-                                                       [TRACE_TICK] = "tick_ns",
-                                                       [TRACE_SHIFT] = "shift_ns",
-                                                       [TRACE_BLOCK] = "block",
-                                                       [TRACE_BATCH] = "batch",
-                                                       [TRACE_CTAS_LOST] = "ctas_lost",
-                                                       [TRACE_RANGES_LOST] = "ranges_lost"};
+    static const char *const names[TRACE_ARGUMENTS] = {
+        /* in the order of enum trace_argument */
+        "id",      "stream",          "ctas",          "lost",           "alignment_ns", "sm_alignment_ns",
+        "tick_ns", "shift_ns",        "block",         "batch",          "ctas_lost",    "ranges_lost",
+        "copies",  "bytes_to_device", "bytes_to_host", "bytes_on_device"};
     enum trace_argument a = TRACE_ID;
     while (a < TRACE_ARGUMENTS && strcmp(names[a], name) != 0) {
         a++;

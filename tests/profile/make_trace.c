@@ -134,6 +134,7 @@ static void blocks(uint64_t t)
                                              .stream = l,
                                              .id = l,
                                              .flow = 1000 + l,
+                                             .copies = {l, {l * 1000000, 0, l == 3 ? 500000 : 0}},
                                              .launched_ns = base,
                                              .ended_ns = t + 10000000};
         for (uint32_t b = 0; b < BLOCKS; b++) {

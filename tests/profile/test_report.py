@@ -87,6 +87,13 @@ class Report(unittest.TestCase):
         self.assertEqual([(p["name"], p["gpu"], p["busy_ns"], p["streams"], p["tasks"]) for p in report["partitions"]],
                          [("", "GPU 0: example", union(times("gpu")), 3, 54)])
 
+    def test_batched_copies_are_added_up(self):
+        self.assertEqual(json.loads(gantry("trace", TRACE, "--json"))["copies"],
+                         {"launches": 3, "count": 6, "bytes_to_device": 6000000, "bytes_to_host": 0,
+                          "bytes_on_device": 500000})
+        self.assertRegex(gantry("trace", TRACE), r"(?m)^batched copies +6 in 3 launches: 6\.000 MB to the device, "
+                         r"0\.000 MB to the host, 0\.500 MB on the device$")
+
     def test_ranges_inside_blocks_are_added_up(self):
         report = json.loads(gantry("trace", TRACE, "--json"))
         expected = collections.defaultdict(list)
