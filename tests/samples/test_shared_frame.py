@@ -90,7 +90,8 @@ class SharedFrame(unittest.TestCase):
         if shutil.which("Xvfb") is None or "without GLFW" in run("--window", DISPLAY=None, WAYLAND_DISPLAY=None).stderr:
             self.skipTest("no Xvfb, or built without GLFW")
         with tempfile.TemporaryDirectory() as folder:
-            server = subprocess.Popen(["Xvfb", "-displayfd", "1", "-screen", "0", "800x600x24", "-fbdir", folder, "-nolisten", "tcp"],
+            server = subprocess.Popen(["Xvfb", "-displayfd", "1", "-screen", "0", "800x600x24", "-fbdir", folder, "-nolisten", "tcp",
+                                       "-noreset"],  # else it begins anew when the first program has gone
                                       stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
             try:
                 display = ":" + server.stdout.readline().strip()
