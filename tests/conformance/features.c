@@ -36,7 +36,8 @@ static const struct gantry_host_kernel kernels[] = {{"nothing", run_nothing, 0, 
 static const struct gantry_host_module host = {
     .magic = GANTRY_HOST_MODULE_MAGIC, .name = "features", .kernel_count = 1, .kernels = kernels};
 static const char *const names[] = {"nothing", NULL};
-static const gantry_module_image image = {sizeof(image), "features", NULL, 0, NULL, &host, names, NULL};
+static const gantry_module_image image = {
+    .struct_size = sizeof(image), .name = "features", .host = &host, .kernel_names = names};
 
 static void open_scene(gantry_submission submission)
 {
