@@ -34,6 +34,7 @@ enum gy_rank {
     GY_RANK_CPU_POOL,         /* taskman/: sleeping and waking of workers */
     GY_RANK_LAUNCHERS,        /* dispatcher/: what launch callbacks share that run at the same time */
     GY_RANK_COLLECT,          /* dispatcher/: who reads GPU times and charges shares */
+    GY_RANK_STALLS,           /* dispatcher/: devices on which tasks wait for memory */
     GY_RANK_DISPATCHER_INBOX, /* dispatcher/: inbox and its waiter */
     GY_RANK_COMPLETION,       /* dispatcher/: completion ring */
     GY_RANK_WAIT_SETS,        /* dispatcher/: timeline points carried along edges */

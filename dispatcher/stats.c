@@ -88,7 +88,7 @@ gantry_status gantry_dispatcher_get_stats(const gantry_dispatcher *dispatcher, g
     now.memory_waited = read_counter(&a->waited);
     now.memory_forced = read_counter(&a->forced);
     now.memory_wait_ns = read_counter(&a->wait_ns);
-    now.memory_tasks_waiting = read_counter(&a->tasks_waiting);
+    now.memory_tasks_waiting = read_counter(&a->stall.waiting);
     for (int kind = 0; kind < GANTRY_MEMORY_KIND_COUNT; kind++) {
         now.memory_held_bytes[kind] = read_counter(&a->held_bytes[kind]);
     }

@@ -85,7 +85,7 @@ static GY_INLINE void finish(struct gantry_dispatcher *d, struct gy_round *round
         gy_step_order_note(gy_gd_order(d, task), gy_task_run(task), stream);
     }
     atomic_store_explicit(&task->wait_set, point, memory_order_release);
-    struct gy_gpu_memory *memory = gy_task_memory(task);
+    struct gy_gpu_memory *memory = gy_admission_memory(task);
     if (memory != NULL) {
         gy_admission_launched(memory, stream, d->streams.streams[stream].tail);
     }

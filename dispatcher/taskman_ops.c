@@ -151,14 +151,16 @@ static void memory_close(gantry_dispatcher *d, struct gy_gpu_memory *memory)
     gy_admission_close(&d->admission, memory);
 }
 
-static void memory_begin(gantry_dispatcher *d, struct gy_gpu_memory *memory)
+static void memory_begin(gantry_dispatcher *d, struct gy_gpu_memory *memory, const gantry_task *task)
 {
     (void)d;
+    (void)task;
     gy_admission_begin(memory);
 }
 
-static void memory_end(gantry_dispatcher *d, struct gy_gpu_memory *memory)
+static void memory_end(gantry_dispatcher *d, struct gy_gpu_memory *memory, const gantry_task *task)
 {
+    (void)task;
     gy_admission_end(&d->admission, memory);
 }
 

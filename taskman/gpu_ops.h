@@ -56,9 +56,9 @@ struct gy_gpu_memory_ops {
     struct gy_gpu_memory *(*open)(gantry_dispatcher *self, gantry_taskman *manager, const uint64_t *bytes);
     /* No task names it any more. */
     void (*close)(gantry_dispatcher *self, struct gy_gpu_memory *memory);
-    /* One more task that names it will be released / was released.  Any thread. */
-    void (*begin)(gantry_dispatcher *self, struct gy_gpu_memory *memory);
-    void (*end)(gantry_dispatcher *self, struct gy_gpu_memory *memory);
+    /* `task`, which names it, will be released / was released.  Any thread. */
+    void (*begin)(gantry_dispatcher *self, struct gy_gpu_memory *memory, const gantry_task *task);
+    void (*end)(gantry_dispatcher *self, struct gy_gpu_memory *memory, const gantry_task *task);
     /* A manager of which tasks are held back for memory has nothing running, as it seems:
      * gy_taskman_waits_for_memory() knows.  Any thread, under the pool's lock. */
     void (*quiet)(gantry_dispatcher *self);

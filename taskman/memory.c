@@ -46,10 +46,6 @@ gantry_status gantry_taskman_declare_memory(gantry_taskman *manager,
     if (manager->gpu == NULL) {
         return GY_FAIL(GANTRY_ERR_UNSUPPORTED, "task memory: the task manager has no GPU dispatcher");
     }
-    if (manager->gpu_ops->memory.open == NULL) {
-        return GY_FAIL(GANTRY_ERR_UNSUPPORTED,
-                       "task memory: the task manager has a fleet of several devices");
-    }
     struct gy_gpu_memory *memory = manager->gpu_ops->memory.open(manager->gpu, manager, bytes);
     if (memory == NULL) {
         return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "task memory: no host memory to declare it");
@@ -83,7 +79,7 @@ void gy_taskman_name_memory(gantry_taskman *manager, gantry_task *task, uint32_t
 void gy_taskman_begin_memory(gantry_taskman *manager, gantry_task *task)
 {
     if ((task->traits & GY_TRAIT_MEMORY) != 0) {
-        manager->gpu_ops->memory.begin(manager->gpu, manager->memories[task->memory - 1]);
+        manager->gpu_ops->memory.begin(manager->gpu, manager->memories[task->memory - 1], task);
     }
 }
 
@@ -127,7 +123,7 @@ struct gy_gpu_memory *gy_task_find_memory(const gantry_task *task)
 void gy_taskman_end_memory(gantry_task *task)
 {
     gantry_taskman *manager = gy_task_manager(task);
-    manager->gpu_ops->memory.end(manager->gpu, gy_task_find_memory(task));
+    manager->gpu_ops->memory.end(manager->gpu, gy_task_find_memory(task), task);
 }
 
 /* The task is counted before the step may become quiet: the thread that makes it quiet looks there. */

@@ -4,6 +4,11 @@
 #include "dispatcher/fleet/fleet.h"
 #include "dispatcher/internal.h"
 
+static const struct gy_fleet *fleet_of(const gantry_dispatcher *self)
+{
+    return (const struct gy_fleet *)(const void *)self;
+}
+
 /* ---- bounds on GPU time --------------------------------------------------------------------- */
 
 /* A bound on each device. */
@@ -31,7 +36,7 @@ void gy_fleet_share_close(struct gy_gpu_share *share)
 gantry_status gy_fleet_share_open(gantry_dispatcher *self, const gantry_share *share,
                                   struct gy_gpu_share **out)
 {
-    const struct gy_fleet *fleet = (const struct gy_fleet *)(const void *)self;
+    const struct gy_fleet *fleet = fleet_of(self);
     struct fleet_share *all = gy_zalloc(sizeof(*all));
     if (all == NULL) {
         return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "no memory for a share of GPU time");
@@ -74,4 +79,73 @@ void gy_fleet_share_usage(struct gy_gpu_share *share, gantry_share_usage *out)
     }
     double time = (double)out->since_ns * all->count;
     out->measured = time > 0 ? (double)out->used_ns / time : 0;
+}
+
+/* ---- declared memory ------------------------------------------------------------------------ */
+
+/* A device holds what is declared for its own tasks, and for CPU tasks, which belong to no device. */
+struct fleet_memory {
+    struct gy_gpu_memory head;              /* first */
+    struct gy_gpu_memory *of[GY_FLEET_MAX]; /* immutable; by number of the device */
+};
+
+static bool concerns(const gantry_task *task, uint32_t device)
+{
+    return !gy_task_is_gpu(task) || task->device == device;
+}
+
+struct gy_gpu_memory *gy_fleet_memory_open(gantry_dispatcher *self, gantry_taskman *manager,
+                                           const uint64_t *bytes)
+{
+    const struct gy_fleet *fleet = fleet_of(self);
+    struct fleet_memory *all = gy_zalloc(sizeof(*all));
+    if (all == NULL) {
+        return NULL;
+    }
+    all->head.members = all->of;
+    for (uint32_t e = 0; e < fleet->count; e++) {
+        all->of[e] = fleet->members[e]->base.ops->memory.open(fleet->members[e], manager, bytes);
+        if (all->of[e] == NULL) {
+            gy_fleet_memory_close(self, &all->head);
+            return NULL;
+        }
+    }
+    return &all->head;
+}
+
+void gy_fleet_memory_close(gantry_dispatcher *self, struct gy_gpu_memory *memory)
+{
+    const struct gy_fleet *fleet = fleet_of(self);
+    for (uint32_t e = 0; e < fleet->count && memory->members[e] != NULL; e++) {
+        fleet->members[e]->base.ops->memory.close(fleet->members[e], memory->members[e]);
+    }
+    gy_free(memory);
+}
+
+void gy_fleet_memory_begin(gantry_dispatcher *self, struct gy_gpu_memory *memory, const gantry_task *task)
+{
+    const struct gy_fleet *fleet = fleet_of(self);
+    for (uint32_t e = 0; e < fleet->count; e++) {
+        if (concerns(task, e)) {
+            fleet->members[e]->base.ops->memory.begin(fleet->members[e], memory->members[e], task);
+        }
+    }
+}
+
+void gy_fleet_memory_end(gantry_dispatcher *self, struct gy_gpu_memory *memory, const gantry_task *task)
+{
+    const struct gy_fleet *fleet = fleet_of(self);
+    for (uint32_t e = 0; e < fleet->count; e++) {
+        if (concerns(task, e)) {
+            fleet->members[e]->base.ops->memory.end(fleet->members[e], memory->members[e], task);
+        }
+    }
+}
+
+void gy_fleet_memory_quiet(gantry_dispatcher *self)
+{
+    const struct gy_fleet *fleet = fleet_of(self);
+    for (uint32_t e = 0; e < fleet->count; e++) {
+        fleet->members[e]->base.ops->memory.quiet(fleet->members[e]);
+    }
 }

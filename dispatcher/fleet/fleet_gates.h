@@ -11,4 +11,11 @@ GANTRY_MUST_CHECK gantry_status gy_fleet_share_open(gantry_dispatcher *self, con
 void gy_fleet_share_close(struct gy_gpu_share *share);
 void gy_fleet_share_usage(struct gy_gpu_share *share, gantry_share_usage *out);
 
+struct gy_gpu_memory *gy_fleet_memory_open(gantry_dispatcher *self, gantry_taskman *manager,
+                                           const uint64_t *bytes);
+void gy_fleet_memory_close(gantry_dispatcher *self, struct gy_gpu_memory *memory);
+void gy_fleet_memory_begin(gantry_dispatcher *self, struct gy_gpu_memory *memory, const gantry_task *task);
+void gy_fleet_memory_end(gantry_dispatcher *self, struct gy_gpu_memory *memory, const gantry_task *task);
+void gy_fleet_memory_quiet(gantry_dispatcher *self);
+
 #endif

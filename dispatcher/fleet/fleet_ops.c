@@ -1,5 +1,5 @@
-/* A fleet as taskman/ sees it: the table of a GPU dispatcher.  What it does not have stays NULL: guests and
- * declared memory, which belong to one device. */
+/* A fleet as taskman/ sees it: the table of a GPU dispatcher.  What it does not have stays NULL: guests, who
+ * work for one device. */
 #include "base/alloc.h"
 #include "dispatcher/current.h"
 #include "dispatcher/fleet/export.h"
@@ -15,6 +15,8 @@ static struct gy_fleet *fleet_of(gantry_dispatcher *self)
 {
     return (struct gy_fleet *)(void *)self;
 }
+
+_Static_assert(GY_STALL_MEMBERS_MAX >= GY_FLEET_MAX, "a fleet's devices are one group");
 
 /* ---- life ----------------------------------------------------------------------------------- */
 
@@ -271,6 +273,11 @@ static const struct gy_gpu_ops fleet_ops = {
     .adopt_failure = adopt_failure,
     .plan = make_plan,
     .order = {.open = order_open, .close = order_close, .when_done = when_done, .is_unawaited = is_unawaited},
+    .memory = {.open = gy_fleet_memory_open,
+               .close = gy_fleet_memory_close,
+               .begin = gy_fleet_memory_begin,
+               .end = gy_fleet_memory_end,
+               .quiet = gy_fleet_memory_quiet},
     .share = {.open = gy_fleet_share_open,
               .close = gy_fleet_share_close,
               .usage = gy_fleet_share_usage,
@@ -288,10 +295,15 @@ gantry_status gy_fleet_create(gantry_dispatcher *const *members, uint32_t count,
         return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "no memory for a fleet");
     }
     struct gy_context *contexts[GY_FLEET_MAX];
+    struct gy_stall_member *stalls[GY_FLEET_MAX];
     for (uint32_t e = 0; e < count; e++) {
         contexts[e] = members[e]->config.context;
+        stalls[e] = &members[e]->admission.stall;
     }
     gantry_status status = gy_contexts_join(contexts, count);
+    if (status == GANTRY_OK) {
+        status = gy_stall_group_make(stalls, count);
+    }
     if (status != GANTRY_OK) {
         gy_free(fleet);
         return status;

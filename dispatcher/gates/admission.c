@@ -19,7 +19,7 @@ void gy_admission_init(struct gy_admission *a, struct gy_context *context, gantr
     a->context = context;
     a->heap = heap;
     a->streams = streams;
-    a->inbox = inbox;
+    a->stall.inbox = inbox;
     gy_mutex_init(&a->lock, GY_RANK_LEAF);
 }
 
@@ -59,7 +59,7 @@ static void tell(struct gy_admission *a, struct gy_gpu_memory *memory, bool ende
     }
     atomic_store(&a->has_events, true);
     gy_mutex_unlock(&a->lock);
-    gy_inbox_signal(a->inbox);
+    gy_inbox_signal(a->stall.inbox);
 }
 
 void gy_admission_close(struct gy_admission *a, struct gy_gpu_memory *memory)
@@ -81,14 +81,13 @@ void gy_admission_end(struct gy_admission *a, struct gy_gpu_memory *memory)
 
 void gy_admission_quiet(struct gy_admission *a)
 {
-    atomic_store(&a->quiet, true);
-    gy_inbox_signal(a->inbox);
+    gy_stall_ask(&a->stall);
 }
 
 void gy_admission_passed(struct gy_admission *a)
 {
     if (atomic_load(&a->ending) != 0) {
-        gy_inbox_signal(a->inbox);
+        gy_inbox_signal(a->stall.inbox);
     }
 }
 
@@ -102,10 +101,10 @@ static void count(_Atomic(uint64_t) *counter, uint64_t more)
 
 static void count_waiting(struct gy_admission *a, uint64_t more)
 {
-    count(&a->tasks_waiting, more);
+    atomic_fetch_add(&a->stall.waiting, more); /* before its manager may become quiet */
     if (gy_span_on()) {
         gy_profile_count(gy_profile_generation(), "Tasks waiting for memory",
-                         atomic_load_explicit(&a->tasks_waiting, memory_order_relaxed));
+                         atomic_load_explicit(&a->stall.waiting, memory_order_relaxed));
     }
 }
 
@@ -158,6 +157,7 @@ static void append_waiting(struct gy_admission *a, struct gy_gpu_memory *memory)
 /* The tasks that `memory` holds back go to `list`. */
 static void let_go(struct gy_admission *a, struct gy_gpu_memory *memory, struct gy_gpu_list *list)
 {
+    gy_stall_begin_move(&a->stall);
     for (gantry_task *task = memory->held_back.first, *next; task != NULL; task = next) {
         next = task->next;
         gy_task_let_go(task);
@@ -166,6 +166,7 @@ static void let_go(struct gy_admission *a, struct gy_gpu_memory *memory, struct 
     count_waiting(a, UINT64_C(0) - memory->held_back_count);
     memory->held_back = (struct gy_gpu_list){NULL, NULL};
     memory->held_back_count = 0;
+    gy_stall_end_move(&a->stall);
     assert(gy_gpu_list_is_valid(list));
 }
 
@@ -352,7 +353,7 @@ void gy_admission_poll(struct gy_admission *a)
         a->changed = false;
         admit_what_fits(a);
         if (a->first != NULL) {
-            atomic_store(&a->quiet, true); /* what it waits for may wait for it */
+            atomic_store(&a->stall.asked, true); /* what it waits for may wait for it */
         }
     }
     assert(gy_admission_is_valid(a));
@@ -464,11 +465,12 @@ void gy_admission_idle(struct gy_admission *a)
     assert(gy_admission_is_valid(a));
     a->changed = true; /* others may have given memory back */
     gy_admission_poll(a);
+    const uint64_t moves = gy_stall_moves(&a->stall);
     if (a->first == NULL || atomic_load(&a->ending) != 0) {
         return;
     }
-    atomic_store(&a->quiet, false); /* a manager that becomes quiet from here on says so anew */
-    if (!all_holders_wait(a)) {
+    atomic_store(&a->stall.asked, false); /* a manager that becomes quiet from here on says so anew */
+    if (!all_holders_wait(a) || !gy_stall_is_ours(&a->stall, moves)) {
         return;
     }
     gy_log(GANTRY_LOG_WARNING,
@@ -555,7 +557,7 @@ bool gy_admission_is_valid(const struct gy_admission *a)
     }
     return seen.left == 0 ||
            (memcmp(seen.held, a->held, sizeof(seen.held)) == 0 && seen.ending == atomic_load(&a->ending) &&
-            seen.waiting == atomic_load_explicit(&a->tasks_waiting, memory_order_relaxed));
+            seen.waiting == atomic_load_explicit(&a->stall.waiting, memory_order_relaxed));
 }
 
 /* ---- the end ---- */
@@ -565,5 +567,6 @@ void gy_admission_fini(struct gy_admission *a)
     take_events(a);
     end_passed(a, true);
     assert(a->first == NULL && a->active == NULL);
+    gy_stall_leave(&a->stall);
     gy_mutex_fini(&a->lock);
 }

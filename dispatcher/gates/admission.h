@@ -15,18 +15,20 @@
  *
  * There is no deadlock: a holder of memory waits for no memory, so its tasks end, unless they depend on tasks
  * that wait for memory themselves.  When nothing else can happen, the first in the queue is let in although
- * it does not fit.   GD is the dispatcher's thread. */
+ * it does not fit; with a fleet, on any of its devices (stall_group.h).  GD is the dispatcher's thread. */
 #ifndef DISPATCHER_GATES_ADMISSION_H
 #define DISPATCHER_GATES_ADMISSION_H
 
-#include "dispatcher/inbox.h"
+#include "dispatcher/gates/stall_group.h"
 #include "dispatcher/order/streams.h"
 #include "heap/heap.h"
 
 enum gy_memory_state { GY_MEMORY_IDLE, GY_MEMORY_WAITING, GY_MEMORY_HELD, GY_MEMORY_ENDING };
 
 struct gy_gpu_memory {
-    gantry_taskman *manager;                     /* immutable */
+    struct gy_gpu_memory *const
+        *members;            /* immutable; of a fleet: that of each device, and no more; else NULL */
+    gantry_taskman *manager; /* immutable */
     uint64_t declared[GANTRY_MEMORY_KIND_COUNT]; /* immutable */
     uint64_t bytes[GANTRY_MEMORY_KIND_COUNT]; /* immutable; the bytes in whole granules, which are counted */
     _Atomic(uint64_t) tasks;                  /* atomic; that name it and will be released */
@@ -49,12 +51,11 @@ struct gy_admission {
     struct gy_context *context;                 /* immutable */
     gantry_heap *heap;                          /* immutable */
     struct gy_streams *streams;                 /* immutable */
-    struct gy_inbox *inbox;                     /* immutable; of GD, to wake it */
+    struct gy_stall_member stall;               /* its own guards; of GD, to wake it */
     gy_mutex lock;                              /* rank LEAF */
     struct gy_gpu_memory *events;               /* guarded by lock; have ended or are closed */
     _Atomic(bool) was_declared;                 /* atomic; never goes back: memory was declared, ever */
     _Atomic(bool) has_events;                   /* atomic; written under lock */
-    _Atomic(bool) quiet;                        /* atomic; nothing may be able to go on: look at it */
     _Atomic(uint32_t) ending;                   /* atomic; written by GD: memories that are ENDING */
     struct gy_gpu_memory *first, *last;         /* GD only: WAITING, in order of arrival */
     struct gy_gpu_memory *active;               /* GD only: HELD or ENDING */
@@ -64,7 +65,7 @@ struct gy_admission {
     struct gy_gpu_list ready;                   /* GD only: let go, to be binned */
     struct gy_gpu_list refused;                 /* GD only: to be failed, their memory never fits */
     _Atomic(uint64_t) admitted, waited, forced; /* atomic; written by GD */
-    _Atomic(uint64_t) wait_ns, tasks_waiting;   /* atomic; written by GD */
+    _Atomic(uint64_t) wait_ns;                  /* atomic; written by GD */
     _Atomic(uint64_t) held_bytes[GANTRY_MEMORY_KIND_COUNT]; /* atomic; written by GD: copies of `held` */
 };
 
@@ -72,6 +73,13 @@ void gy_admission_init(struct gy_admission *admission, struct gy_context *contex
                        struct gy_streams *streams, struct gy_inbox *inbox);
 /* GD and the completion thread have ended, the GPU is done. */
 void gy_admission_fini(struct gy_admission *admission);
+
+/* The memory that the task declares to need on its device; NULL: none. */
+static inline struct gy_gpu_memory *gy_admission_memory(gantry_task *task)
+{
+    struct gy_gpu_memory *memory = gy_task_memory(task);
+    return memory != NULL && memory->members != NULL ? memory->members[task->device] : memory;
+}
 
 /* What taskman/gpu_ops.h says; any thread. */
 struct gy_gpu_memory *gy_admission_open(struct gy_admission *admission, gantry_taskman *manager,
@@ -118,7 +126,7 @@ static inline bool gy_admission_is_busy(const struct gy_admission *admission)
 /* GD: perhaps nothing can go on while a task waits for memory: see gy_admission_idle(). */
 static inline bool gy_admission_is_asked(const struct gy_admission *admission)
 {
-    return admission->first != NULL && atomic_load_explicit(&admission->quiet, memory_order_relaxed);
+    return admission->first != NULL && atomic_load_explicit(&admission->stall.asked, memory_order_relaxed);
 }
 
 #endif

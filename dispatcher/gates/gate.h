@@ -53,7 +53,7 @@ extern const struct gy_gate gy_gate_units, gy_gate_memory, gy_gate_throttle, gy_
 static inline bool gy_gates_admit_behind_units(struct gantry_dispatcher *d, struct gy_round *round,
                                                gantry_task *task)
 {
-    return gy_task_memory(task) == NULL || gy_gate_memory.admits(d, round, task);
+    return gy_admission_memory(task) == NULL || gy_gate_memory.admits(d, round, task);
 }
 static inline bool gy_gates_admit(struct gantry_dispatcher *d, struct gy_round *round, gantry_task *task)
 {

@@ -14,7 +14,7 @@ static bool admits(struct gantry_dispatcher *d, struct gy_round *round, gantry_t
 {
     (void)round;
     bool passes = gy_context_is_lost(d->config.context) || !gy_task_may_begin(task) ||
-                  gy_admission_enter(&d->admission, task, gy_task_memory(task));
+                  gy_admission_enter(&d->admission, task, gy_admission_memory(task));
     assert(is_valid(d));
     return passes;
 }
@@ -26,7 +26,7 @@ static void poll(struct gantry_dispatcher *d, struct gy_round *round, bool all)
     (void)all;
     gy_admission_poll(&d->admission);
     for (gantry_task *task; (task = gy_gpu_list_pop(&d->admission.refused)) != NULL;) {
-        gy_gd_release_failed(d, task, gy_admission_fail(&d->admission, gy_task_memory(task)));
+        gy_gd_release_failed(d, task, gy_admission_fail(&d->admission, gy_admission_memory(task)));
     }
 }
 

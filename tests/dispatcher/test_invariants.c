@@ -153,14 +153,14 @@ static void test_the_gate_of_memory(void **state)
     struct gy_admission *a = &s.d->admission;
     a->first = a->last = &memory;
     atomic_store(&a->was_declared, true);
-    atomic_store(&a->tasks_waiting, 1);
+    atomic_store(&a->stall.waiting, 1);
     PLANT(gy_gate_memory.is_valid(s.d), a->was_declared, false);
     PLANT(gy_gate_memory.is_valid(s.d), a->last, NULL);
     PLANT(gy_gate_memory.is_valid(s.d), a->held[0], 4096);
     PLANT(gy_gates_are_valid(s.d), memory.state, GY_MEMORY_IDLE);
-    atomic_store(&a->tasks_waiting, 2);
+    atomic_store(&a->stall.waiting, 2);
     assert_false(gy_gate_memory.is_valid(s.d));
-    atomic_store(&a->tasks_waiting, 0);
+    atomic_store(&a->stall.waiting, 0);
     a->first = a->last = NULL;
     atomic_store(&a->was_declared, false);
     assert_true(gy_gate_memory.is_valid(s.d));

@@ -272,7 +272,7 @@ static void test_memory_that_ends_before_the_dispatcher_sleeps_comes_back(void *
         stops_await(0);
         atomic_store(&may_end, true);
         deadline_await(atomic_load(&dispatcher->admission.has_events), "the first job to end");
-        deadline_await(atomic_load(&dispatcher->admission.quiet), "the manager to say that it waits");
+        deadline_await(atomic_load(&dispatcher->admission.stall.asked), "the manager to say that it waits");
         stops_go(0);
         deadline_begin("the second job to have the memory of the first");
         assert_int_equal(pthread_join(thread, &wrong), 0);

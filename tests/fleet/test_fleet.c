@@ -146,9 +146,6 @@ static void test_what_is_refused(void **state)
     options.share = &share;
     assert_int_equal(gantry_taskman_create(&options, &none), GANTRY_ERR_INVALID_ARGUMENT);
     assert_null(none);
-    uint64_t bytes[GANTRY_MEMORY_KIND_COUNT] = {4096};
-    uint32_t memory;
-    assert_int_equal(gantry_taskman_declare_memory(manager, bytes, &memory), GANTRY_ERR_UNSUPPORTED);
     gantry_task_desc desc = GANTRY_TASK_DESC_INIT;
     desc.run = run_nothing;
     desc.context = gantry_fleet_context(fleet, 1);

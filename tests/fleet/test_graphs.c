@@ -18,6 +18,9 @@
 #include <string.h>
 #include <time.h>
 
+#define ROOM ((uint64_t)64 << 20) /* of device memory, where tasks declare some */
+#define BURST 500000u             /* ns */
+
 enum { MOST_NODES = 32, RUNS = 3, MOST_DEVICES = 4, CELLS = 1 + 2 * RUNS * MOST_NODES };
 
 static uint32_t graphs_wanted = 60;
@@ -48,11 +51,18 @@ struct scene {
     uint32_t count, run;
     uint32_t fails_one_in; /* 0: no node fails */
     bool may_be_lost;      /* a driver call fails */
+    uint32_t memories[4];  /* declared for this graph, by nobody or by some of its nodes */
     _Atomic(uint32_t) early;
     struct node nodes[MOST_NODES];
 };
 
 static struct scene scene;
+
+/* What the scenes that are opened from now on have besides. */
+static struct {
+    bool memory; /* tasks declare some, of which there is not enough for all at once */
+    bool share;  /* the manager is bound to a part of the GPU time */
+} extra;
 
 static uint32_t draw(struct scene *s, uint32_t below)
 {
@@ -86,6 +96,9 @@ static void open_scene(uint32_t wanted, gantry_submission submission, gantry_wai
     context.mode = GANTRY_CONTEXT_OWN;
     context.submission = submission;
     context.completion_wait = wait;
+    gantry_heap_options heap = GANTRY_HEAP_OPTIONS_INIT;
+    heap.limit_bytes[GANTRY_MEMORY_DEVICE] = extra.memory ? ROOM : 0;
+    context.heap = &heap;
     gantry_fleet_options options = GANTRY_FLEET_OPTIONS_INIT;
     options.devices = devices == there ? "all" : lists[devices];
     options.context = &context;
@@ -98,6 +111,8 @@ static void open_scene(uint32_t wanted, gantry_submission submission, gantry_wai
     gantry_taskman_options manager = GANTRY_TASKMAN_OPTIONS_INIT;
     manager.cpu_dispatcher = scene.cpus;
     manager.fleet = scene.fleet;
+    const gantry_share share = {.percent = 60, .burst_ns = BURST, .group_us = 100};
+    manager.share = extra.share ? &share : NULL;
     assert_ok(gantry_taskman_create(&manager, &scene.manager));
     for (uint32_t e = 0; e < devices; e++) {
         gantry_module *module;
@@ -106,10 +121,11 @@ static void open_scene(uint32_t wanted, gantry_submission submission, gantry_wai
         assert_ok(gantry_module_get_kernel(module, "stamp", &scene.kernels[e]));
     }
     void *cells, *on_device;
-    gantry_heap *heap = gantry_context_heap(gantry_fleet_context(scene.fleet, 0));
-    assert_ok(gantry_heap_alloc(heap, GANTRY_MEMORY_PINNED, CELLS * sizeof(uint32_t), 0,
+    assert_ok(gantry_heap_alloc(gantry_context_heap(gantry_fleet_context(scene.fleet, 0)),
+                                GANTRY_MEMORY_PINNED, CELLS * sizeof(uint32_t), 0,
                                 GANTRY_ALLOC_SITE("stamps"), &cells));
-    assert_ok(gantry_heap_device_address(heap, cells, &on_device));
+    assert_ok(gantry_heap_device_address(gantry_context_heap(gantry_fleet_context(scene.fleet, 0)), cells,
+                                         &on_device));
     scene.cells = cells;
     scene.on_device = on_device;
 }
@@ -184,6 +200,15 @@ static gantry_launch_result launch_node(gantry_launch *launch, void *arg)
     return GANTRY_LAUNCH_DONE;
 }
 
+static void declare_memories(struct scene *s)
+{
+    for (uint32_t i = 0; i < 4 && extra.memory; i++) {
+        uint64_t bytes[GANTRY_MEMORY_KIND_COUNT] = {0};
+        bytes[GANTRY_MEMORY_DEVICE] = ROOM / 8 * (1 + draw(s, 5));
+        assert_ok(gantry_taskman_declare_memory(s->manager, bytes, &s->memories[i]));
+    }
+}
+
 static void make_node(struct scene *s, uint32_t index)
 {
     static const gantry_task_kind kinds[] = {GANTRY_TASK_CPU,    GANTRY_TASK_SYNC_POINT, GANTRY_TASK_HTOD,
@@ -205,6 +230,8 @@ static void make_node(struct scene *s, uint32_t index)
     desc.run = node->kind == GANTRY_TASK_CPU ? run_node : NULL;
     desc.launch = is_gpu(node) ? launch_node : NULL;
     desc.context = is_gpu(node) ? gantry_fleet_context(s->fleet, node->device) : NULL;
+    desc.memory =
+        extra.memory && node->kind != GANTRY_TASK_SYNC_POINT && draw(s, 2) == 0 ? s->memories[draw(s, 4)] : 0;
     assert_ok(gantry_taskman_submit(s->manager, &desc, &node->task));
     for (uint32_t edges = index == 0 ? 0 : draw(s, 4); edges > 0; edges--) {
         struct node *from = &s->nodes[draw(s, index)];
@@ -292,6 +319,7 @@ static gantry_status build(struct scene *s, uint32_t graph, bool *is_frozen)
     s->count = 2 + draw(s, MOST_NODES - 1);
     memset(s->cells, 0, CELLS * sizeof(*s->cells));
     s->cells[0] = 1;
+    declare_memories(s);
     for (uint32_t i = 0; i < s->count; i++) {
         make_node(s, i);
     }
@@ -321,8 +349,9 @@ static void run_graph(struct scene *s, uint32_t graph)
 
 static void run_graphs(uint32_t devices, gantry_submission submission, gantry_wait_mode wait)
 {
+    const uint32_t wanted = extra.memory || extra.share ? graphs_wanted / 2 : graphs_wanted;
     open_scene(devices, submission, wait);
-    for (uint32_t n = 0; n < graphs_wanted; n++) {
+    for (uint32_t n = 0; n < wanted; n++) {
         run_graph(&scene, n);
     }
     close_scene();
@@ -370,6 +399,26 @@ static void test_failing_tasks(void **state)
         }
         close_scene();
     }
+}
+
+/* What one task holds others wait for, on their device and through edges on the others. */
+static void test_declared_memory(void **state)
+{
+    (void)state;
+    extra.memory = true;
+    run_graphs(2, GANTRY_SUBMISSION_STREAMS, GANTRY_WAIT_BLOCK);
+    run_graphs(3, GANTRY_SUBMISSION_GRAPHS, GANTRY_WAIT_HYBRID);
+    extra.memory = false;
+}
+
+static void test_shares(void **state)
+{
+    (void)state;
+    extra.share = true;
+    run_graphs(2, GANTRY_SUBMISSION_GRAPHS, GANTRY_WAIT_HYBRID);
+    extra.memory = true;
+    run_graphs(3, GANTRY_SUBMISSION_STREAMS, GANTRY_WAIT_BLOCK);
+    extra.share = extra.memory = false;
 }
 
 /* ---- faults --------------------------------------------------------------------------------- */
@@ -472,8 +521,10 @@ static void test_faults_anywhere(void **state)
                                             "cuGraphLaunch"};
     for (uint32_t n = 0; n < graphs_wanted; n++) {
         struct fault fault = {functions[n % 7], n % 5 == 0 ? 2 : 700, n % 11 == 0};
+        extra.memory = n % 2 == 0;
         run_faulty_graph(n, &fault);
     }
+    extra.memory = false;
 }
 
 /* An illegal address ends all GPU work of the process, but the other devices notice later. */
@@ -486,8 +537,10 @@ static void test_kernels_fault_anywhere(void **state)
     }
     for (uint32_t n = 0; n < graphs_wanted; n++) {
         struct fault fault = {NULL, 700, n % 2 == 0};
+        extra.memory = n % 3 == 0;
         run_faulty_graph(n, &fault);
     }
+    extra.memory = false;
 }
 
 int main(int argc, char **argv)
@@ -509,6 +562,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_three_devices_in_graphs),
         cmocka_unit_test(test_all_devices),
         cmocka_unit_test(test_failing_tasks),
+        cmocka_unit_test(test_declared_memory),
+        cmocka_unit_test(test_shares),
         cmocka_unit_test(test_faults_anywhere),
         cmocka_unit_test(test_kernels_fault_anywhere),
     };
