@@ -47,7 +47,8 @@ static bool is_trusted(struct gantry_dispatcher *d, struct gy_unit *unit)
 }
 
 /* The unit's work comes after the step before, unless none of it has to. */
-static gantry_status enter_step(const struct gy_unit *unit, uint32_t stream)
+static gantry_status enter_step(const struct gantry_dispatcher *d, const struct gy_unit *unit,
+                                uint32_t stream)
 {
     bool all_independent = true;
     for (uint32_t i = 0; i < unit->members && all_independent; i++) {
@@ -55,7 +56,7 @@ static gantry_status enter_step(const struct gy_unit *unit, uint32_t stream)
     }
     const gantry_task *first = gy_unit_first_task(unit);
     return all_independent ? GANTRY_OK
-                           : gy_step_order_enter(gy_task_order(first), gy_task_run(first), stream);
+                           : gy_step_order_enter(gy_gd_order(d, first), gy_task_run(first), stream);
 }
 
 /* ---- shares ---------------------------------------------------------------------------------- */
@@ -118,8 +119,8 @@ static gantry_status enter_shares_first(struct gantry_dispatcher *d, const struc
                                      atomic_load_explicit(&task->wait_set, memory_order_acquire));
         }
     }
-    if (status == GANTRY_OK && gy_task_order(gy_unit_first_task(unit)) != NULL) {
-        status = enter_step(unit, home);
+    if (status == GANTRY_OK && gy_gd_order(d, gy_unit_first_task(unit)) != NULL) {
+        status = enter_step(d, unit, home);
     }
     return status == GANTRY_OK ? enter_shares(d, unit, home) : status;
 }
@@ -153,14 +154,42 @@ static void call(struct gantry_dispatcher *d, struct gy_round *round, struct gy_
 
 /* ---- launched -------------------------------------------------------------------------------- */
 
+/* Work of this device that a root comes after.  What it comes after on others is waited for by itself. */
+static void merge_wait_set(struct gantry_dispatcher *d, struct gy_unit *unit, uint64_t wait_set)
+{
+    if (!gy_wait_set_is_clock(wait_set) || gy_clock_of(wait_set)->crossing == NULL) {
+        gy_wait_set_merge(&d->wait_sets, &unit->wait_set, wait_set);
+        return;
+    }
+    const struct gy_clock *clock = gy_clock_of(wait_set);
+    for (uint64_t left = clock->streams; left != 0; left &= left - 1) {
+        uint32_t i = (uint32_t)__builtin_ctzll(left);
+        gy_wait_set_merge(&d->wait_sets, &unit->wait_set,
+                          gy_timeline_point_on(d->streams.device, i, clock->seq[i]));
+    }
+}
+
 /* Everything the unit comes after. */
 static uint64_t merge_wait_sets(struct gantry_dispatcher *d, struct gy_unit *unit)
 {
     for (gantry_task *task = unit->held.first; task != NULL; task = task->next) {
-        gy_wait_set_merge(&d->wait_sets, &unit->wait_set,
-                          atomic_load_explicit(&task->wait_set, memory_order_acquire));
+        merge_wait_set(d, unit, atomic_load_explicit(&task->wait_set, memory_order_acquire));
     }
     return atomic_exchange(&unit->wait_set, GY_WAIT_SET_NONE);
+}
+
+/* What its roots come after on other devices of the fleet. */
+static gantry_status wait_for_others(struct gantry_dispatcher *d, const struct gy_unit *unit, uint32_t stream)
+{
+    gantry_status status = GANTRY_OK;
+    for (gantry_task *task = unit->held.first; task != NULL && status == GANTRY_OK && d->fleet != NULL;
+         task = task->next) {
+        uint64_t wait_set = atomic_load_explicit(&task->wait_set, memory_order_acquire);
+        if (gy_wait_set_is_clock(wait_set) && gy_clock_of(wait_set)->crossing != NULL) {
+            status = gy_streams_wait(&d->streams, stream, wait_set);
+        }
+    }
+    return status;
 }
 
 /* Enqueue the graph; its timeline point comes out. */
@@ -171,7 +200,7 @@ static gantry_status enqueue(struct gantry_dispatcher *d, struct gy_unit *unit)
     uint32_t stream;
     gantry_status status =
         gy_streams_assign(&d->streams, wait_set, gy_gd_partition(d, gy_unit_first_task(unit))->info.index,
-                          gy_task_order(gy_unit_first_task(unit)), &stream);
+                          gy_gd_order(d, gy_unit_first_task(unit)), &stream);
     if (status != GANTRY_OK) {
         gy_wait_set_drop(&d->wait_sets, wait_set);
         return status;
@@ -180,9 +209,12 @@ static gantry_status enqueue(struct gantry_dispatcher *d, struct gy_unit *unit)
     if (status == GANTRY_OK) {
         status = gy_streams_wait(&d->streams, stream, wait_set);
     }
+    if (status == GANTRY_OK) {
+        status = wait_for_others(d, unit, stream);
+    }
     gy_wait_set_drop(&d->wait_sets, wait_set);
-    if (status == GANTRY_OK && gy_task_order(gy_unit_first_task(unit)) != NULL) {
-        status = enter_step(unit, stream);
+    if (status == GANTRY_OK && gy_gd_order(d, gy_unit_first_task(unit)) != NULL) {
+        status = enter_step(d, unit, stream);
     }
     if (status == GANTRY_OK) {
         status = enter_shares(d, unit, stream);
@@ -200,9 +232,9 @@ static gantry_status enqueue(struct gantry_dispatcher *d, struct gy_unit *unit)
     leave_shares(d, unit);
     unit->stream = stream;
     unit->result = gy_streams_finish(&d->streams, stream, unit->leaving, &unit->point);
-    d->streams.streams[stream].owner = gy_task_order(gy_unit_first_task(unit));
-    if (gy_task_order(gy_unit_first_task(unit)) != NULL) {
-        gy_step_order_note(gy_task_order(gy_unit_first_task(unit)), gy_task_run(gy_unit_first_task(unit)),
+    d->streams.streams[stream].owner = gy_gd_order(d, gy_unit_first_task(unit));
+    if (gy_gd_order(d, gy_unit_first_task(unit)) != NULL) {
+        gy_step_order_note(gy_gd_order(d, gy_unit_first_task(unit)), gy_task_run(gy_unit_first_task(unit)),
                            stream);
     }
     return GANTRY_OK;

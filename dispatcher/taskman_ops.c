@@ -195,7 +195,7 @@ static void share_usage(struct gy_gpu_share *share, gantry_share_usage *out)
 
 static gantry_status make_plan(gantry_dispatcher *d, gantry_taskman *manager, struct gy_gpu_plan **out)
 {
-    return gy_plan_make(&d->plans, manager, out);
+    return gy_plan_make(&d->plans, manager, GY_PLAN_ALL_DEVICES, out);
 }
 
 static void attach(gantry_dispatcher *d)

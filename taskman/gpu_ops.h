@@ -28,7 +28,9 @@ struct gy_gpu_plan {
     void (*drop)(struct gy_gpu_plan *self);
     /* Between runs: this stable task would launch something else from now on. */
     void (*changed)(struct gy_gpu_plan *self, const gantry_task *task);
-    uint64_t run; /* of all tasks, counted by taskman/; immutable while running */
+    uint64_t run;                       /* of all tasks, counted by taskman/; immutable while running */
+    struct gy_gpu_plan *const *members; /* immutable; of a fleet: that of each device, NULL where there is no
+                                         * stable task; else NULL */
 };
 
 /* The order of steps on the GPU, and of CPU tasks behind it. */

@@ -163,13 +163,23 @@ static void drop_deps(gantry_dispatcher *self, gantry_task *task)
     }
 }
 
-/* Nothing is replayed: in each run the callbacks are called. */
+/* A plan for each device, to which the stable tasks of the others are like any other task. */
 static gantry_status make_plan(gantry_dispatcher *self, gantry_taskman *manager, struct gy_gpu_plan **out)
 {
-    (void)self;
-    (void)manager;
-    *out = NULL;
-    return GANTRY_OK;
+    struct gy_fleet *fleet = fleet_of(self);
+    struct gy_gpu_plan *plans[GY_FLEET_MAX] = {NULL};
+    for (uint32_t e = 0; e < fleet->count; e++) {
+        gantry_status status = gy_plan_make(&fleet->members[e]->plans, manager, e, &plans[e]);
+        while (status != GANTRY_OK && e-- > 0) {
+            if (plans[e] != NULL) {
+                plans[e]->drop(plans[e]);
+            }
+        }
+        if (status != GANTRY_OK) {
+            return status;
+        }
+    }
+    return gy_plan_join(plans, fleet->count, out);
 }
 
 /* The predecessor is a GPU task, or a sync point that has settled on this thread's device. */

@@ -5,6 +5,7 @@
 #include "dispatcher/fleet/fleet.h"
 #include "dispatcher/internal.h"
 #include "dispatcher/release.h"
+#include "dispatcher/ways/plan.h"
 
 #include <assert.h>
 
@@ -27,16 +28,19 @@ static bool has_passed(const gantry_dispatcher *d, const struct gy_clock *clock)
     return true;
 }
 
-/* The devices with work that the task comes after, and may have to wait for. */
+/* The devices with work that the task comes after, and may have to wait for.  A task of a replay unit that
+ * comes after another one of it is covered by that one's waits, and may be part of a recording, which nothing
+ * leaves. */
 static uint32_t find_visits(const struct gy_fleet *fleet, const gantry_task *task,
                             struct gy_crossing *crossing, uint32_t home)
 {
     uint32_t visits = 0;
+    const bool is_inside = gy_task_is_gpu(task) && gy_plan_is_inside(task);
     for (uint32_t e = 0; e < fleet->count; e++) {
         if (e == home) {
             continue;
         }
-        if (crossing->of[e].streams != 0 && !has_passed(fleet->members[e], &crossing->of[e])) {
+        if (!is_inside && crossing->of[e].streams != 0 && !has_passed(fleet->members[e], &crossing->of[e])) {
             visits |= 1u << e;
         }
         if (crossing->begins && !gy_step_order_is_clear(gy_task_order(task)->members[e], gy_task_run(task))) {

@@ -22,6 +22,7 @@ struct edge {
 
 struct making {
     struct gy_plan *plan;
+    uint32_t device; /* whose tasks are divided, or GY_PLAN_ALL_DEVICES */
     uint32_t tasks;
     gantry_task **task;
     uint32_t *left;  /* predecessors that are not seen yet */
@@ -31,7 +32,6 @@ struct making {
     uint32_t outer; /* the number of outer tasks */
     size_t words;   /* words in a set */
     uint64_t *sets;
-    bool *inside;    /* the task comes after a task of its own unit */
     uint32_t *stamp; /* the last member it was reached from */
     uint32_t *stack;
     struct edge *edges; /* edges between units */
@@ -40,9 +40,9 @@ struct making {
     bool out_of_memory;
 };
 
-static bool is_member(const gantry_task *task)
+static bool is_member(const struct making *m, const gantry_task *task)
 {
-    return gy_task_is_stable(task);
+    return gy_task_is_stable(task) && (m->device == GY_PLAN_ALL_DEVICES || task->device == m->device);
 }
 
 static bool is_sync_point(const gantry_task *task)
@@ -72,7 +72,7 @@ static void note_task(void *user, gantry_task *task)
 {
     struct making *m = user;
     uint32_t index = gy_task_index(task);
-    bool is_outer = (!is_member(task) && !is_sync_point(task)) || gy_task_is_held_by_others(task);
+    bool is_outer = (!is_member(m, task) && !is_sync_point(task)) || gy_task_is_held_by_others(task);
     m->task[index] = task;
     m->bit[index] = is_outer ? m->outer++ : NONE;
     gy_task_each_dependent(task, count_edge, m);
@@ -112,7 +112,7 @@ static void fill_sets(struct making *m)
     }
     for (uint32_t at = 0; at < m->ordered; at++) {
         m->from = m->order[at];
-        if (m->bit[m->from] != NONE && is_member(m->task[m->from])) {
+        if (m->bit[m->from] != NONE && is_member(m, m->task[m->from])) {
             set_bit(set_of(m, m->from),
                     m->bit[m->from]); /* what holds this member back comes before the member itself, too */
         }
@@ -140,7 +140,7 @@ static void number_units(struct making *m, uint32_t *table, uint32_t mask)
     struct gy_plan *plan = m->plan;
     for (uint32_t at = 0; at < m->ordered; at++) {
         uint32_t index = m->order[at];
-        if (!is_member(m->task[index])) {
+        if (!is_member(m, m->task[index])) {
             continue;
         }
         const uint64_t *set = set_of(m, index);
@@ -233,7 +233,7 @@ static void follow(void *user, gantry_task *dependent)
     }
     m->stamp[index] = m->from;
     if (to != 0 && to == from) {
-        m->inside[index] = true;
+        m->plan->inside[index] = true;
         return;
     }
     if (is_sync_point(dependent)) {
@@ -261,7 +261,7 @@ static void find_edges(struct making *m)
         }
     }
     for (uint32_t i = 0; i < m->tasks; i++) {
-        if (m->plan->unit_of[i] != 0 && !m->inside[i]) {
+        if (m->plan->unit_of[i] != 0 && !m->plan->inside[i]) {
             m->plan->units[m->plan->unit_of[i] - 1].roots++;
         }
     }
@@ -317,6 +317,7 @@ static void plan_free(struct gy_plan *plan)
     gy_free(plan->units);
     gy_free(plan->needed_by);
     gy_free(plan->members);
+    gy_free(plan->inside);
     gy_free(plan->unit_of);
     gy_free(plan);
 }
@@ -328,7 +329,6 @@ static void making_fini(struct making *m)
     gy_free(m->order);
     gy_free(m->bit);
     gy_free(m->sets);
-    gy_free(m->inside);
     gy_free(m->stamp);
     gy_free(m->stack);
     gy_free(m->edges);
@@ -343,16 +343,16 @@ static gantry_status making_init(struct making *m, gantry_taskman *manager)
     m->left = gy_zalloc_array(n, sizeof(*m->left));
     m->order = gy_zalloc_array(n, sizeof(*m->order));
     m->bit = gy_zalloc_array(n, sizeof(*m->bit));
-    m->inside = gy_zalloc_array(n, sizeof(*m->inside));
     m->stamp = gy_zalloc_array(n, sizeof(*m->stamp));
     m->stack = gy_zalloc_array(n, sizeof(*m->stack));
     plan->unit_of = gy_zalloc_array(n, sizeof(*plan->unit_of));
+    plan->inside = gy_zalloc_array(n, sizeof(*plan->inside));
     plan->members = gy_zalloc_array(n, sizeof(gantry_task *));
     plan->tasks = m->tasks;
     const bool is_compared = gy_check_is_on(GY_CHECK_STABLE);
     plan->calls = is_compared ? gy_zalloc_array(n, sizeof(*plan->calls)) : NULL;
     if ((is_compared && plan->calls == NULL) || m->task == NULL || m->left == NULL || m->order == NULL ||
-        m->bit == NULL || m->inside == NULL || m->stamp == NULL || m->stack == NULL ||
+        m->bit == NULL || plan->inside == NULL || m->stamp == NULL || m->stack == NULL ||
         plan->unit_of == NULL || plan->members == NULL) {
         return GANTRY_ERR_OUT_OF_HOST_MEMORY;
     }
@@ -455,13 +455,14 @@ static void drop(struct gy_gpu_plan *self)
     plan_free(plan);
 }
 
-gantry_status gy_plan_make(struct gy_plan_list *list, gantry_taskman *manager, struct gy_gpu_plan **out)
+gantry_status gy_plan_make(struct gy_plan_list *list, gantry_taskman *manager, uint32_t device,
+                           struct gy_gpu_plan **out)
 {
     struct gy_plan *plan = gy_zalloc(sizeof(*plan));
     if (plan == NULL) {
         return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "freeze: no memory for the plan of stable tasks");
     }
-    struct making m = {.plan = plan};
+    struct making m = {.plan = plan, .device = device};
     gantry_status status = making_init(&m, manager);
     bool too_large = m.words > MOST_SET_BYTES / sizeof(uint64_t) / (m.tasks != 0 ? m.tasks : 1);
     if (status == GANTRY_OK && !too_large) {
@@ -483,10 +484,62 @@ gantry_status gy_plan_make(struct gy_plan_list *list, gantry_taskman *manager, s
     }
     plan->head.drop = drop;
     plan->head.changed = changed;
+    plan->run = &plan->head.run;
     enlist(list, plan);
     *out = &plan->head;
     return GANTRY_OK;
 }
+
+/* ---- of a fleet ------------------------------------------------------------------------------ */
+
+struct joined_plan {
+    struct gy_gpu_plan head;  /* first */
+    uint32_t count;           /* immutable */
+    struct gy_gpu_plan *of[]; /* immutable; by number of the device */
+};
+
+static void drop_joined(struct gy_gpu_plan *self)
+{
+    struct joined_plan *all = (struct joined_plan *)self;
+    for (uint32_t e = 0; e < all->count; e++) {
+        if (all->of[e] != NULL) {
+            all->of[e]->drop(all->of[e]);
+        }
+    }
+    gy_free(all);
+}
+
+static void changed_joined(struct gy_gpu_plan *self, const gantry_task *task)
+{
+    struct gy_gpu_plan *plan = self->members[task->device];
+    if (plan != NULL) {
+        plan->changed(plan, task);
+    }
+}
+
+gantry_status gy_plan_join(struct gy_gpu_plan *const *members, uint32_t count, struct gy_gpu_plan **out)
+{
+    struct joined_plan *all = gy_zalloc(sizeof(*all) + count * sizeof(struct gy_gpu_plan *));
+    for (uint32_t e = 0; e < count; e++) {
+        if (members[e] != NULL && all == NULL) {
+            members[e]->drop(members[e]);
+        } else if (members[e] != NULL) {
+            all->of[e] = members[e];
+            ((struct gy_plan *)members[e])->run = &all->head.run;
+        }
+    }
+    if (all == NULL) {
+        return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "freeze: no memory for the plan of stable tasks");
+    }
+    all->count = count;
+    all->head.drop = drop_joined;
+    all->head.changed = changed_joined;
+    all->head.members = all->of;
+    *out = &all->head;
+    return GANTRY_OK;
+}
+
+/* ---- of a dispatcher ------------------------------------------------------------------------- */
 
 void gy_plan_list_init(struct gy_plan_list *list, struct gy_context *context, struct gy_copier *copier)
 {
@@ -517,7 +570,7 @@ void gy_plan_list_fini(struct gy_plan_list *list)
 
 void gy_unit_renew(struct gy_unit *unit)
 {
-    uint64_t run = unit->plan->head.run;
+    uint64_t run = *unit->plan->run;
     if (unit->run == run) {
         return;
     }
@@ -531,16 +584,32 @@ void gy_unit_renew(struct gy_unit *unit)
     atomic_store_explicit(&unit->wait_set, GY_WAIT_SET_NONE, memory_order_relaxed);
 }
 
+/* The plan of the task's device; NULL: none, or the task is of no device. */
+static struct gy_plan *plan_of(const gantry_task *task)
+{
+    struct gy_gpu_plan *plan = gy_task_gpu_plan(task);
+    if (plan != NULL && plan->members != NULL) {
+        plan = gy_task_is_gpu(task) ? plan->members[task->device] : NULL;
+    }
+    return (struct gy_plan *)plan;
+}
+
+bool gy_plan_is_inside(const gantry_task *task)
+{
+    const struct gy_plan *plan = plan_of(task);
+    return plan != NULL && plan->inside[gy_task_index(task)];
+}
+
 struct gy_calls *gy_plan_calls(const gantry_task *task)
 {
-    const struct gy_plan *plan = (struct gy_plan *)gy_task_gpu_plan(task);
+    const struct gy_plan *plan = plan_of(task);
     const uint32_t index = gy_task_index(task);
     return plan != NULL && plan->calls != NULL && plan->unit_of[index] != 0 ? &plan->calls[index] : NULL;
 }
 
 struct gy_unit *gy_plan_unit(const gantry_task *task)
 {
-    struct gy_plan *plan = (struct gy_plan *)gy_task_gpu_plan(task);
+    struct gy_plan *plan = plan_of(task);
     uint32_t number = plan != NULL ? plan->unit_of[gy_task_index(task)] : 0;
     if (number == 0) {
         return NULL;

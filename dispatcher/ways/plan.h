@@ -67,7 +67,9 @@ struct gy_plan {
     struct gy_plan *next, **place; /* guarded by the list's lock */
     uint32_t tasks;                /* immutable */
     uint32_t unit_count;           /* immutable */
+    const uint64_t *run;           /* immutable; the number of the run: ours, or that of a fleet's plan */
     uint32_t *unit_of;             /* immutable; by index of the task: unit + 1, or 0 */
+    bool *inside;                  /* immutable; by index of the task: it comes after one of its own unit */
     gantry_task **members;         /* immutable */
     uint32_t *needed_by;           /* immutable */
     struct gy_unit *units;         /* see struct gy_unit */
@@ -88,13 +90,23 @@ void gy_plan_list_init(struct gy_plan_list *list, struct gy_context *context, st
 /* The context is current, and the GPU is done or the context is lost; managers may live on. */
 void gy_plan_list_fini(struct gy_plan_list *list);
 
-/* Make a plan, as `plan` of struct gy_gpu_ops says. */
+/* Make a plan, as `plan` of struct gy_gpu_ops says; for the stable tasks of one device of a fleet, to which
+ * those of the others are outer tasks, or of all, where there is one device. */
+#define GY_PLAN_ALL_DEVICES UINT32_MAX
 GANTRY_MUST_CHECK gantry_status gy_plan_make(struct gy_plan_list *list, gantry_taskman *manager,
+                                             uint32_t device, struct gy_gpu_plan **out);
+/* A plan for the devices of a fleet, whose own plans (NULL: none) become its.
+ * @retval GANTRY_ERR_OUT_OF_HOST_MEMORY  they are dropped */
+GANTRY_MUST_CHECK gantry_status gy_plan_join(struct gy_gpu_plan *const *members, uint32_t count,
                                              struct gy_gpu_plan **out);
 
 /* GD: the unit of a ready task, in the state that the task's run has brought it to; NULL: the task has none.
  */
 struct gy_unit *gy_plan_unit(const gantry_task *task);
+
+/* Any thread: the task is of a unit and comes after another task of it.  Whatever it comes after on other
+ * devices that one came after, too. */
+bool gy_plan_is_inside(const gantry_task *task);
 
 /* The calls with which those of the task's callback are compared; NULL: the task is not stable, or nothing is
  * compared. */

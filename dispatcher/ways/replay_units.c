@@ -110,7 +110,7 @@ void gy_units_note_completion(const struct gantry_launch *launch, gantry_task *t
         return;
     }
     struct gy_unit *unit = launch->round->recording->unit;
-    if (gy_task_gpu_plan(target) != &unit->plan->head) {
+    if (gy_task_gpu_plan(target) != gy_task_gpu_plan(launch->task)) {
         gy_units_forbid(launch, "it completes a task that is not part of the frozen graph");
     } else if (!gy_grow_array(&unit->completions, &unit->completes_room, unit->completes + (size_t)1,
                               sizeof(*unit->completions))) {

@@ -29,3 +29,22 @@ GANTRY_KERNEL(stamp, (uint32_t * clock, uint32_t *begin, uint32_t *end, uint32_t
     ADD(clock, 1u, tick);
     POKE(end, tick);
 }
+
+/* The same in a task that is launched again without a call: the run is read from memory. */
+GANTRY_KERNEL(stamp_in_run, (uint32_t * clock, uint32_t *begin, const uint32_t *run, uint32_t stride,
+                             uint32_t spins))
+{
+    if (threadIdx.x != 0) {
+        return;
+    }
+    uint32_t tick;
+    begin += *(const volatile uint32_t *)run * stride;
+    ADD(clock, 1u, tick);
+    POKE(begin, tick);
+    for (uint32_t i = 0; i < spins; i++) {
+        SPIN(tick);
+    }
+    __threadfence();
+    ADD(clock, 1u, tick);
+    POKE(begin + 1, tick);
+}

@@ -21,7 +21,7 @@
 #define ROOM ((uint64_t)64 << 20) /* of device memory, where tasks declare some */
 #define BURST 500000u             /* ns */
 
-enum { MOST_NODES = 32, RUNS = 3, MOST_DEVICES = 4, CELLS = 1 + 2 * RUNS * MOST_NODES };
+enum { MOST_NODES = 32, RUNS = 5, MOST_DEVICES = 4, CELLS = 2 + 2 * RUNS * MOST_NODES };
 
 static uint32_t graphs_wanted = 60;
 static uint64_t first_seed = 1;
@@ -31,6 +31,7 @@ struct node {
     gantry_task_kind kind;
     uint32_t device, spins, index;
     bool fails;             /* its callback says so */
+    bool is_stable;         /* it is launched again, and not called in each run */
     gantry_status result;   /* of the latest run */
     uint32_t before;        /* bit i: node i precedes this one, directly or not */
     uint32_t ended;         /* bit i: the GPU has done node i before this one starts */
@@ -44,8 +45,9 @@ struct scene {
     gantry_cpu_dispatcher *cpus;
     gantry_taskman *manager;
     gantry_kernel *kernels[MOST_DEVICES];
+    gantry_kernel *of_run[MOST_DEVICES];
     uint32_t devices;
-    uint32_t *cells; /* [0] is the clock */
+    uint32_t *cells; /* [0] is the clock, the last one the run */
     uint32_t *on_device;
     uint64_t random;
     uint32_t count, run;
@@ -62,6 +64,7 @@ static struct scene scene;
 static struct {
     bool memory; /* tasks declare some, of which there is not enough for all at once */
     bool share;  /* the manager is bound to a part of the GPU time */
+    bool stable; /* most GPU tasks are stable, and graphs are frozen */
 } extra;
 
 static uint32_t draw(struct scene *s, uint32_t below)
@@ -70,6 +73,12 @@ static uint32_t draw(struct scene *s, uint32_t below)
     s->random ^= s->random >> 7;
     s->random ^= s->random << 17;
     return (uint32_t)((s->random >> 32) % below);
+}
+
+/* Kernels of a context that broke may still run on the emulated driver. */
+static uint32_t read_cell(const struct scene *s, uint32_t index)
+{
+    return __atomic_load_n(&s->cells[index], __ATOMIC_ACQUIRE);
 }
 
 static bool is_gpu(const struct node *node)
@@ -119,6 +128,7 @@ static void open_scene(uint32_t wanted, gantry_submission submission, gantry_wai
         assert_ok(
             gantry_module_load(gantry_fleet_context(scene.fleet, e), &gantry_image_fleet_kernels, &module));
         assert_ok(gantry_module_get_kernel(module, "stamp", &scene.kernels[e]));
+        assert_ok(gantry_module_get_kernel(module, "stamp_in_run", &scene.of_run[e]));
     }
     void *cells, *on_device;
     assert_ok(gantry_heap_alloc(gantry_context_heap(gantry_fleet_context(scene.fleet, 0)),
@@ -145,15 +155,14 @@ static void check_host_order(struct node *node)
     struct scene *s = node->scene;
     for (uint32_t left = node->before; left != 0; left &= left - 1) {
         const struct node *p = &s->nodes[__builtin_ctz(left)];
-        bool has_body = p->kind != GANTRY_TASK_SYNC_POINT;
+        bool has_body = p->kind != GANTRY_TASK_SYNC_POINT && !p->is_stable;
         if (has_body && atomic_load(&p->released) != s->run + 1) {
             atomic_fetch_add(&s->early, 1);
         }
     }
-    const volatile uint32_t *cells = s->cells;
     for (uint32_t left = node->ended; left != 0; left &= left - 1) {
         uint32_t p = (uint32_t)__builtin_ctz(left);
-        if (is_gpu(&s->nodes[p]) && cells[cell_of(s->run, p) + 1] == 0) {
+        if (is_gpu(&s->nodes[p]) && read_cell(s, cell_of(s->run, p) + 1) == 0) {
             atomic_fetch_add(&s->early, 1);
         }
     }
@@ -186,11 +195,14 @@ static gantry_launch_result launch_node(gantry_launch *launch, void *arg)
         return GANTRY_LAUNCH_FAILED;
     }
     uint32_t *clock = s->on_device;
-    uint32_t *begin = &s->on_device[cell_of(s->run, node->index)];
-    uint32_t *end = begin + 1;
+    uint32_t *begin = &s->on_device[cell_of(node->is_stable ? 0 : s->run, node->index)];
+    uint32_t *end = begin + 1, *run = &s->on_device[CELLS - 1], stride = cell_of(1, 0) - cell_of(0, 0);
     void *args[] = {&clock, &begin, &end, &node->spins};
+    void *args_in_run[] = {&clock, &begin, &run, &stride, &node->spins};
     gantry_dim3 one = {1, 1, 1};
-    if (gantry_launch_kernel(launch, s->kernels[node->device], one, one, 0, args) != GANTRY_OK) {
+    gantry_kernel *kernel = node->is_stable ? s->of_run[node->device] : s->kernels[node->device];
+    if (gantry_launch_kernel(launch, kernel, one, one, 0, node->is_stable ? args_in_run : args) !=
+        GANTRY_OK) {
         return GANTRY_LAUNCH_FAILED;
     }
     if (node->completes != NULL && gantry_launch_add_completion(launch, node->completes) != GANTRY_OK) {
@@ -222,8 +234,10 @@ static void make_node(struct scene *s, uint32_t index)
     node->spins = draw(s, 3) == 0 ? 20000 + draw(s, 200000) : draw(s, 60); /* long enough to be overtaken */
     node->fails =
         node->kind != GANTRY_TASK_SYNC_POINT && s->fails_one_in != 0 && draw(s, s->fails_one_in) == 0;
+    node->is_stable = extra.stable && is_gpu(node) && draw(s, 4) != 0;
     gantry_task_desc desc = GANTRY_TASK_DESC_INIT;
     desc.kind = node->kind;
+    desc.is_stable = node->is_stable;
     desc.release = note_result;
     desc.label = "node";
     desc.arg = node;
@@ -288,10 +302,10 @@ static void check_runs(const struct scene *s, uint32_t graph, uint32_t runs)
     for (uint32_t run = 0; run < runs; run++) {
         uint32_t end_of_run = latest;
         for (uint32_t i = 0; i < s->count; i++) {
-            if (!is_gpu(&s->nodes[i]) || (s->cells[cell_of(run, i)] == 0 && !is_due(s, i))) {
+            if (!is_gpu(&s->nodes[i]) || (read_cell(s, cell_of(run, i)) == 0 && !is_due(s, i))) {
                 continue;
             }
-            uint32_t begin = s->cells[cell_of(run, i)], end = s->cells[cell_of(run, i) + 1];
+            uint32_t begin = read_cell(s, cell_of(run, i)), end = read_cell(s, cell_of(run, i) + 1);
             if ((end == 0 && is_due(s, i)) || (run > 0 && begin <= latest)) {
                 fail_msg("graph %u, run %u: node %u began at %u, ended at %u, the run before at %u", graph,
                          run, i, begin, end, latest);
@@ -299,7 +313,7 @@ static void check_runs(const struct scene *s, uint32_t graph, uint32_t runs)
             end_of_run = end > end_of_run ? end : end_of_run;
             for (uint32_t left = s->nodes[i].before; left != 0; left &= left - 1) {
                 uint32_t p = (uint32_t)__builtin_ctz(left);
-                uint32_t before = s->cells[cell_of(run, p) + 1];
+                uint32_t before = read_cell(s, cell_of(run, p) + 1);
                 if (is_gpu(&s->nodes[p]) && (before == 0 || before >= begin)) {
                     fail_msg("graph %u, run %u: node %u of device %u did not wait for %u of device %u", graph,
                              run, i, s->nodes[i].device, p, s->nodes[p].device);
@@ -323,7 +337,7 @@ static gantry_status build(struct scene *s, uint32_t graph, bool *is_frozen)
     for (uint32_t i = 0; i < s->count; i++) {
         make_node(s, i);
     }
-    *is_frozen = draw(s, 2) == 0;
+    *is_frozen = draw(s, 2) == 0 || extra.stable;
     return *is_frozen ? gantry_taskman_freeze(s->manager) : GANTRY_OK;
 }
 
@@ -334,13 +348,14 @@ static void run_graph(struct scene *s, uint32_t graph)
     uint32_t runs = is_frozen ? RUNS : 1;
     deadline_begin("the end of a graph over several devices");
     for (s->run = 0; s->run < runs; s->run++) {
+        s->cells[CELLS - 1] = s->run;
         assert_ok(gantry_taskman_start(s->manager));
         gantry_status status = gantry_taskman_stop(s->manager);
         assert_true(status == GANTRY_OK || s->fails_one_in != 0);
         check_results(s, graph);
-    }
-    for (uint32_t e = 0; e < s->devices; e++) {
-        assert_ok(gantry_context_synchronize(gantry_fleet_context(s->fleet, e)));
+        for (uint32_t e = 0; e < s->devices && (extra.stable || s->run + 1 == runs); e++) {
+            assert_ok(gantry_context_synchronize(gantry_fleet_context(s->fleet, e)));
+        }
     }
     deadline_end();
     assert_ok(gantry_taskman_reset(s->manager));
@@ -353,6 +368,12 @@ static void run_graphs(uint32_t devices, gantry_submission submission, gantry_wa
     open_scene(devices, submission, wait);
     for (uint32_t n = 0; n < wanted; n++) {
         run_graph(&scene, n);
+    }
+    for (uint32_t e = 0; e < scene.devices && extra.stable; e++) {
+        gantry_dispatcher_stats stats = {.struct_size = sizeof(stats)};
+        gantry_context *context = gantry_fleet_context(scene.fleet, e);
+        assert_ok(gantry_dispatcher_get_stats(gantry_context_dispatcher(context), &stats));
+        assert_true(stats.graph_replays > 0);
     }
     close_scene();
 }
@@ -409,6 +430,16 @@ static void test_declared_memory(void **state)
     run_graphs(2, GANTRY_SUBMISSION_STREAMS, GANTRY_WAIT_BLOCK);
     run_graphs(3, GANTRY_SUBMISSION_GRAPHS, GANTRY_WAIT_HYBRID);
     extra.memory = false;
+}
+
+/* Stable tasks of each device are launched again, in the order of the graph, also across devices. */
+static void test_stable_tasks(void **state)
+{
+    (void)state;
+    extra.stable = true;
+    run_graphs(2, GANTRY_SUBMISSION_GRAPHS, GANTRY_WAIT_HYBRID);
+    run_graphs(3, GANTRY_SUBMISSION_GRAPHS, GANTRY_WAIT_BLOCK);
+    extra.stable = false;
 }
 
 static void test_shares(void **state)
@@ -563,6 +594,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_all_devices),
         cmocka_unit_test(test_failing_tasks),
         cmocka_unit_test(test_declared_memory),
+        cmocka_unit_test(test_stable_tasks),
         cmocka_unit_test(test_shares),
         cmocka_unit_test(test_faults_anywhere),
         cmocka_unit_test(test_kernels_fault_anywhere),
