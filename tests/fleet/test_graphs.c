@@ -6,6 +6,7 @@
  *
  * `--graphs N` sets how many graphs each test takes, `--seed N` which, `--test PATTERN` which tests. */
 #include "base/handle.h"
+#include "base/sanitizers.h"
 #include "tests/support/cmocka_c11.h"
 #include "tests/support/deadline.h"
 #include "tests/support/gpu_fixture.h"
@@ -23,7 +24,7 @@
 
 enum { MOST_NODES = 32, RUNS = 5, MOST_DEVICES = 4, CELLS = 2 + 2 * RUNS * MOST_NODES };
 
-static uint32_t graphs_wanted = 60;
+static uint32_t graphs_wanted = GY_WITH_TSAN ? 20 : 60; /* of each kind */
 static uint64_t first_seed = 1;
 
 struct node {
