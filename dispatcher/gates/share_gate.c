@@ -20,30 +20,10 @@ static bool share_admits(struct gantry_dispatcher *d, struct gy_round *round, ga
     return false;
 }
 
-/* Which quotas have come to rest?  None while units are due, whose quotas are not in the bins. */
-static GY_RARE void look_for_idle(struct gantry_dispatcher *d, const struct gy_round *round)
-{
-    for (int phase = 0; phase < GD_PHASES; phase++) {
-        for (gantry_task *task = round->bins.of[phase].first; task != NULL; task = task->next) {
-            struct gy_meter *meter = gy_gd_meter(d, task);
-            if (meter != NULL) {
-                gy_meter_want(meter);
-            }
-        }
-    }
-    gy_shares_note_idle(&d->shares);
-}
-
 static void poll_share(struct gantry_dispatcher *d, struct gy_round *round, bool all)
 {
-    if (!gy_shares_any(&d->shares)) {
-        return;
-    }
-    if (gy_shares_unhold(&d->shares, &round->bins, all)) {
+    if (gy_shares_any(&d->shares) && gy_shares_unhold(&d->shares, &round->bins, all)) {
         gy_units_try_again(d);
-    }
-    if (d->units.due == NULL && d->local.first == NULL && gy_shares_may_be_idle(&d->shares)) {
-        look_for_idle(d, round);
     }
 }
 

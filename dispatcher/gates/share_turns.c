@@ -29,6 +29,7 @@ static void pay(struct gy_quota *quota, const struct gy_share_interval *interval
         quota->promised -= interval->predicted;
     }
     quota->working--;
+    gy_quota_set_idle(quota, quota->working == 0 && quota->holding == 0);
 }
 
 /* Charge what the completion thread has measured since. */

@@ -81,41 +81,6 @@ void gy_quota_set_idle(struct gy_quota *quota, bool idle)
     quota->is_idle = idle;
 }
 
-/* All its work has ended, and it holds nothing: it is idle, unless tasks of it stand in the bins. */
-static bool may_be_idle(const struct gy_quota *quota)
-{
-    return !quota->is_idle && quota->working == 0 && quota->holding == 0;
-}
-
-bool gy_shares_may_be_idle(const struct gy_shares *shares)
-{
-    bool any = false;
-    uint32_t count = atomic_load_explicit(&shares->count, memory_order_acquire);
-    for (uint32_t i = 0; i < count; i++) {
-        shares->quotas[i]->is_wanted = false;
-        any = any || may_be_idle(shares->quotas[i]);
-    }
-    return any;
-}
-
-void gy_meter_want(struct gy_meter *meter)
-{
-    for (int a = 0; a < 2 && meter->quotas[a] != NULL; a++) {
-        meter->quotas[a]->is_wanted = true;
-    }
-}
-
-void gy_shares_note_idle(struct gy_shares *shares)
-{
-    uint32_t count = atomic_load_explicit(&shares->count, memory_order_acquire);
-    for (uint32_t i = 0; i < count; i++) {
-        struct gy_quota *quota = shares->quotas[i];
-        if (may_be_idle(quota) && !quota->is_wanted) {
-            gy_quota_set_idle(quota, true);
-        }
-    }
-}
-
 static void free_quota(const struct gy_driver *driver, struct gy_quota *quota)
 {
     for (uint32_t i = 0; i < GANTRY_PARTITIONS_MAX; i++) {

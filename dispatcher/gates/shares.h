@@ -68,7 +68,6 @@ struct gy_quota {
     struct gy_budget *budget;       /* immutable; the process's limit, asked and charged, too; NULL: none */
     double promised;                /* GD only; what the budget has in flight of it, ns */
     bool is_idle;                   /* GD only while open; nothing was wanted since the last refill */
-    bool is_wanted;                 /* GD only; in one look for idle ones: it has tasks in the bins */
     uint32_t working;               /* GD only; intervals opened and not settled, of all its meters */
     uint32_t holding;               /* GD only; of its meters, those that hold tasks */
     _Atomic(bool) is_open;          /* atomic; false: free to be taken */
@@ -188,13 +187,6 @@ bool gy_shares_want_cut(const struct gy_shares *shares, const struct gy_meter *m
 void gy_meter_hold(struct gy_meter *meter, uint32_t phase, gantry_task *task);
 void gy_meter_hold_unit(struct gy_meter *meter);
 bool gy_shares_unhold(struct gy_shares *shares, struct gy_bins *bins, bool all);
-/* Whose saved time is capped, since nobody wants any: a quota without work in flight, and without tasks,
- * whether held or in the bins.  A task that waits for its call in a round of another manager's, or while the
- * dispatcher's thread has no CPU, wants GPU time although nothing of it is in flight.  In this order: may any
- * be idle? then gy_meter_want() for each task in the bins, then gy_shares_note_idle(). */
-bool gy_shares_may_be_idle(const struct gy_shares *shares);
-void gy_meter_want(struct gy_meter *meter);
-void gy_shares_note_idle(struct gy_shares *shares);
 /* Give back tasks whose runs were cancelled; those that have begun once there is room for them. */
 void gy_shares_cancel(struct gy_shares *shares, struct gy_bins *bins);
 bool gy_shares_hold_any(struct gy_shares *shares);

@@ -21,7 +21,8 @@ uint64_t share_scene_now(void)
     return share_emu.clock_ns();
 }
 
-bool share_scene_is_working(void)
+/* On GD, whose quotas these are. */
+static bool is_working(void)
 {
     const struct gy_shares *shares = &gy_gd_current->shares;
     bool any = false;
@@ -34,7 +35,7 @@ bool share_scene_is_working(void)
 static void pass_time(uint64_t until)
 {
     uint64_t now = share_emu.clock_ns();
-    if (atomic_load(&frozen) || share_scene_is_working()) {
+    if (atomic_load(&frozen) || is_working()) {
         sched_yield();
     } else if (until > now) {
         share_emu.clock_advance(until - now);
