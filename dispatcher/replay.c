@@ -79,7 +79,7 @@ static bool hold_back(struct gantry_dispatcher *d, struct gy_unit *unit)
 {
     for (uint64_t left = gy_shares_any(&d->shares) ? unit->partitions : 0; left != 0; left &= left - 1) {
         struct gy_meter *meter = meter_in(d, unit, (uint32_t)__builtin_ctzll(left));
-        if (meter != NULL && !gy_meter_admits(&d->shares, meter)) {
+        if (meter != NULL && !gy_meter_admits(&d->shares, meter, false)) {
             gy_meter_hold_unit(meter);
             unit->next_due = d->units.throttled;
             d->units.throttled = unit;

@@ -13,7 +13,8 @@ static bool share_admits(struct gantry_dispatcher *d, struct gy_round *round, ga
     bool ends = !gy_task_may_begin(task);
     struct gy_meter *meter = gy_gd_meter(d, task);
     if (meter == NULL || round->recording != NULL || (ends && task->launch_index == 0) ||
-        (ends ? gy_meter_has_room : gy_meter_admits)(&d->shares, meter)) {
+        (ends ? gy_meter_has_room(&d->shares, meter)
+              : gy_meter_admits(&d->shares, meter, task->launch_index != 0))) {
         return true;
     }
     gy_meter_hold(meter, round->phase, task);

@@ -55,10 +55,11 @@ static void settle(struct gy_meter *meter)
     atomic_store_explicit(&meter->settled, settled, memory_order_release);
 }
 
-/* Tokens are there, now, of its own and of the process's limit. */
-static bool has_tokens(struct gy_quota *quota)
+/* Tokens are there, now, of its own and of the process's limit.  `waits`: somebody has wanted them all the
+ * time. */
+static bool has_tokens(struct gy_quota *quota, bool waits)
 {
-    bool was_idle = quota->is_idle;
+    bool was_idle = quota->is_idle && !waits;
     bool admits = !was_idle && gy_bucket_admits(&quota->bucket);
     /* Once tokens are gone, wait for those of a group: else each kernel would be one, and pay for its events.
      */
@@ -76,7 +77,7 @@ static bool has_tokens(struct gy_quota *quota)
 }
 
 /* Do the bounds of the meter allow one more call, whichever meter has the turn? */
-static bool is_within(struct gy_meter *meter, bool *tokens)
+static bool is_within(struct gy_meter *meter, bool waits, bool *tokens)
 {
     bool room = true;
     *tokens = true;
@@ -84,7 +85,7 @@ static bool is_within(struct gy_meter *meter, bool *tokens)
     for (int a = 0; a < 2 && meter->quotas[a] != NULL; a++) {
         struct gy_quota *quota = meter->quotas[a];
         room = room && (is_open(meter) || quota->working < quota->in_flight);
-        *tokens = *tokens && has_tokens(quota);
+        *tokens = *tokens && has_tokens(quota, waits);
     }
     return room && *tokens;
 }
@@ -116,7 +117,7 @@ static bool is_others_turn(struct gy_shares *shares, const struct gy_meter *mete
         struct gy_meter *other = shares->quotas[i]->meters[meter->partition];
         bool tokens;
         if (other != NULL && other != meter && atomic_load_explicit(&other->has_held, memory_order_relaxed) &&
-            lag(other) > lag(meter) && is_within(other, &tokens)) {
+            lag(other) > lag(meter) && is_within(other, false, &tokens)) {
             return true;
         }
     }
@@ -142,11 +143,11 @@ static void note_tokens(struct gy_meter *meter, bool tokens)
     meter->throttled_since = now;
 }
 
-bool gy_meter_admits(struct gy_shares *shares, struct gy_meter *meter)
+bool gy_meter_admits(struct gy_shares *shares, struct gy_meter *meter, bool waits)
 {
     assert(gy_meter_is_valid(meter));
     bool tokens;
-    bool within = is_within(meter, &tokens);
+    bool within = is_within(meter, waits, &tokens);
     note_tokens(meter, tokens);
     return within && !is_others_turn(shares, meter);
 }
@@ -537,7 +538,7 @@ struct unhold {
 static bool unhold_one(struct gy_shares *shares, struct gy_meter *meter, void *arg)
 {
     struct unhold *un = arg;
-    if (un->all || gy_meter_admits(shares, meter) ||
+    if (un->all || gy_meter_admits(shares, meter, false) ||
         (meter->holds_ending && gy_meter_has_room(shares, meter))) {
         un->units = un->units || meter->held_units != 0;
         promise_turn(shares, meter);

@@ -159,8 +159,9 @@ static inline bool gy_shares_any(const struct gy_shares *shares)
  * (shares.c). */
 void gy_quota_set_idle(struct gy_quota *quota, bool idle);
 
-/* May one more call be launched now? */
-bool gy_meter_admits(struct gy_shares *shares, struct gy_meter *meter);
+/* May one more call be launched now?  `waits`: for a task that has been called before and wants more.  It
+ * wants GPU time although nothing of it may be in flight, so what its quota has saved is not capped. */
+bool gy_meter_admits(struct gy_shares *shares, struct gy_meter *meter, bool waits);
 /* gy_meter_admits() on credit, whatever the quotas owe: for tasks that were cancelled and have begun. */
 bool gy_meter_has_room(struct gy_shares *shares, struct gy_meter *meter);
 /* Before a launch call on `stream` (an index of the pool), which stands for `calls`. */

@@ -21,8 +21,7 @@ uint64_t share_scene_now(void)
     return share_emu.clock_ns();
 }
 
-/* On GD, whose quotas these are. */
-static bool is_working(void)
+bool share_scene_is_working(void)
 {
     const struct gy_shares *shares = &gy_gd_current->shares;
     bool any = false;
@@ -35,7 +34,7 @@ static bool is_working(void)
 static void pass_time(uint64_t until)
 {
     uint64_t now = share_emu.clock_ns();
-    if (atomic_load(&frozen) || is_working()) {
+    if (atomic_load(&frozen) || share_scene_is_working()) {
         sched_yield();
     } else if (until > now) {
         share_emu.clock_advance(until - now);

@@ -28,6 +28,9 @@ void share_scene_start_clock(uint64_t kernel_ns);
 void share_scene_stop_clock(void);
 uint64_t share_scene_now(void);
 
+/* On GD, whose quotas these are: has any of them work in flight? */
+bool share_scene_is_working(void);
+
 /* `options` NULL: one partition, and nothing special; the driver is chosen here. */
 void share_scene_open(struct share_scene *scene, gantry_context_options *options);
 void share_scene_close(struct share_scene *scene);
