@@ -45,7 +45,7 @@ static inline struct gy_cta_request gy_launch_cta_request(const gantry_launch *l
     return (struct gy_cta_request){.native = launch->stream,
                                    .in_graph = gy_mode_is_noted(launch) && launch->mode != GY_MODE_AHEAD,
                                    .stream = launch->stream_index,
-                                   .id = gantry_task_context_id(launch->task),
+                                   .id = gy_task_context_id(launch->task),
                                    .flow = launch->flow};
 }
 

@@ -78,6 +78,20 @@ static GY_COLD void put_back(struct gy_gpu_list *bin, gantry_task *task)
     *bin = rest;
 }
 
+/* The round is of one key: call what goes ahead of its graph.  False: the task goes with a later part, or in
+ * a later round. */
+static GY_INLINE bool is_next_of_key(struct gantry_dispatcher *d, struct gy_round *round, gantry_task *task)
+{
+    if (__builtin_expect(round->key.ahead.first != NULL, 0)) {
+        gy_ahead_call(d, round);
+    }
+    if (gy_key_is_over(d, round)) {
+        gy_gpu_list_append(&round->bins.of[round->phase], task, task);
+        return false;
+    }
+    return gy_key_admits(d, round, task);
+}
+
 /* Run one pass over `task` and those behind it, with one call each.  Tasks that have more to launch go back
  * to the bin.  Tasks that join meanwhile are there, too, and get their first call in the next pass. */
 static void run_pass(struct gantry_dispatcher *d, struct gy_round *round, gantry_task *task)
@@ -95,15 +109,7 @@ static void run_pass(struct gantry_dispatcher *d, struct gy_round *round, gantry
             continue;
         }
         gantry_task *next = task->next;
-        if (__builtin_expect(round->key.ahead.first != NULL, 0)) {
-            gy_ahead_call(d, round);
-        }
-        if (gy_key_is_over(d, round)) {
-            gy_gpu_list_append(bin, task, task);
-            task = next;
-            continue;
-        }
-        if (!gy_key_admits(d, round, task)) {
+        if (round->key.is_set && !is_next_of_key(d, round, task)) {
             task = next;
             continue;
         }

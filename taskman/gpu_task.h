@@ -16,6 +16,12 @@ static inline void *gy_task_launch_arg(const gantry_task *task)
     return task->arg;
 }
 
+/* What the application's record of the task is called, see gantry_task_context_id(). */
+static inline uint64_t gy_task_context_id(const gantry_task *task)
+{
+    return task->context_id;
+}
+
 /* The number of the task's partition, as partition_number() gives it; 0: the task names none. */
 static inline uint32_t gy_task_partition(const gantry_task *task)
 {

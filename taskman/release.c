@@ -485,11 +485,11 @@ static inline gantry_status run_body(struct gy_worker *self, gantry_task *task)
     const struct gy_span_ranges *ranges =
         __builtin_expect(begin != 0, 0) ? gy_span_push(begin, gantry_task_label(task)) : NULL;
     gantry_status result = task->body.run(task, task->arg);
-    gy_span_pop(ranges);
     if (is_critical) {
         (void)gantry_bandwidth_gate_lower();
     }
     if (__builtin_expect(begin != 0, 0)) { /* see emit_body() */
+        gy_span_pop(ranges);
         self->span_begin_ns = begin;
         self->span_end_ns = gy_clock_ns();
         self->span_flow = 0;

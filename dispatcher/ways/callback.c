@@ -49,7 +49,7 @@ gantry_launch_result gy_callback_call_watched(struct gantry_launch *launch, uint
     gy_span_pop(ranges);
     if (span != 0) {
         gy_span_add_flow(launch->flow);
-        gy_span_end(GY_SPAN_LAUNCH, gy_task_label(task), span, gantry_task_context_id(task));
+        gy_span_end(GY_SPAN_LAUNCH, gy_task_label(task), span, gy_task_context_id(task));
     }
     return result;
 }

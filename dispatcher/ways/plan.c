@@ -585,10 +585,10 @@ void gy_unit_renew(struct gy_unit *unit)
 }
 
 /* The plan of the task's device; NULL: none, or the task is of no device. */
-static struct gy_plan *plan_of(const gantry_task *task)
+static GY_INLINE struct gy_plan *plan_of(const gantry_task *task)
 {
     struct gy_gpu_plan *plan = gy_task_gpu_plan(task);
-    if (plan != NULL && plan->members != NULL) {
+    if (__builtin_expect(plan != NULL && plan->members != NULL, 0)) {
         plan = gy_task_is_gpu(task) ? plan->members[task->device] : NULL;
     }
     return (struct gy_plan *)plan;
@@ -615,6 +615,8 @@ struct gy_unit *gy_plan_unit(const gantry_task *task)
         return NULL;
     }
     struct gy_unit *unit = &plan->units[number - 1];
-    gy_unit_renew(unit);
+    if (unit->run != *plan->run) { /* the first of its tasks in this run */
+        gy_unit_renew(unit);
+    }
     return unit;
 }
