@@ -122,7 +122,10 @@ GANTRY_API void *gantry_shared_image_native(const gantry_shared_image *image);
 
 /** A part of an image, in texels. */
 typedef struct gantry_image_box {
-    uint32_t x, y, width, height;
+    uint32_t x;      /* the first column */
+    uint32_t y;      /* the first row */
+    uint32_t width;  /* columns; not 0 */
+    uint32_t height; /* rows; not 0 */
 } gantry_image_box;
 
 /** Inside a launch callback: copy a part of an image to linear memory, on the task's stream.
