@@ -71,14 +71,14 @@ GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_shared_memory_map(gantry_share
 
 /** What a channel of an image's texels is. */
 typedef enum gantry_image_format {
-    GANTRY_IMAGE_U8 = 0, /* 8 bits, also of UNORM and SRGB formats: bits are read and written as they are */
-    GANTRY_IMAGE_U16 = 1,
-    GANTRY_IMAGE_U32 = 2,
-    GANTRY_IMAGE_S8 = 3,
-    GANTRY_IMAGE_S16 = 4,
-    GANTRY_IMAGE_S32 = 5,
-    GANTRY_IMAGE_F16 = 6,
-    GANTRY_IMAGE_F32 = 7,
+    GANTRY_IMAGE_U8 = 0,  /* 8 bits, also of UNORM and SRGB formats: bits are read and written as they are */
+    GANTRY_IMAGE_U16 = 1, /* unsigned, 16 bits */
+    GANTRY_IMAGE_U32 = 2, /* unsigned, 32 bits */
+    GANTRY_IMAGE_S8 = 3,  /* signed, 8 bits */
+    GANTRY_IMAGE_S16 = 4, /* signed, 16 bits */
+    GANTRY_IMAGE_S32 = 5, /* signed, 32 bits */
+    GANTRY_IMAGE_F16 = 6, /* floating point, 16 bits */
+    GANTRY_IMAGE_F32 = 7, /* floating point, 32 bits */
 } gantry_image_format;
 
 /** An image in shared memory: gantry_shared_memory_map_image(). */
