@@ -5,13 +5,15 @@
  *      ^                                           |   (recording over)
  *      +-------------------------------------------+
  *
- * A buffer is device memory and page-locked memory of the same size.  A batch takes as many as it needs, one
- * after the other; a launch lies within one buffer.  At the end of the batch a stream of our own waits for
- * the streams that launched into it, copies the used part home, clears it on the device, and records an
- * event.  The collecting thread sees the event and passes the page-locked memory to the writer as it is.  So
- * nothing is copied; and when the writer cannot keep up, no buffer is idle, and blocks are known to be lost
- * before their launch.  Slots are given out by the host, so the device needs no counters.  A buffer is
- * cleared after use, so a block that wrote nothing is noticed.
+ * A buffer is device memory and page-locked memory of the same size.  There are large ones, whose number and
+ * size the recording says, and small ones beside them, since every batch in flight holds a buffer, however
+ * few its blocks are.  A batch takes as many as it needs, one after the other, first a small one; a launch
+ * lies within one buffer.  At the end of the batch a stream of our own waits for the streams that launched
+ * into it, copies the used part home, clears it on the device, and records an event.  The collecting thread
+ * sees the event and passes the page-locked memory to the writer as it is.  So nothing is copied; and when
+ * the writer cannot keep up, no buffer is idle, and blocks are known to be lost before their launch.  Slots
+ * are given out by the host, so the device needs no counters.  A buffer is cleared after use, so a block that
+ * wrote nothing is noticed.
  *
  * Clocks (device_clock.h) are compared when a recording is met, and by the collector when the latest
  * comparison is old.  With GANTRY_PROFILE_CLOCK_SM two sets of anchors lie behind a buffer's records: one is
@@ -26,12 +28,17 @@
 #include "base/thread.h"
 #include "profile/device_clock.h"
 #include "profile/kernel_names.h"
+#include "profile/passes.h"
 
 #include <stdio.h>
 
-#define STREAMS 64u
+#define STREAMS GY_PASSES_STREAMS
 #define LAUNCHES 4096u /* the most launches of one buffer */
-#define PASSES 8u      /* the passes that are kept of a stream */
+#define SMALL_LAUNCHES 64u
+#define SMALL_PART 32u   /* a small buffer has this part of a large one's places */
+#define SMALL_LEAST 512u /* with fewer places there are no small buffers */
+#define SMALL_EACH 15u   /* small buffers for each large one */
+#define SMALL_MOST 120u
 #define HOST_PATIENCE_NS 2000000u
 #define HOST_PATIENCE_FIRST_NS 20000000u /* in a recording, before there is any work */
 
@@ -45,15 +52,13 @@ struct buffer {
     enum buffer_state state;   /* guarded by owner->lock; set_state() is the only writer */
     uint64_t generation;       /* the recording it belongs to; the thread that moves the buffer writes it */
     uint64_t order;            /* the number of its end_batch(); the thread that moves the buffer writes it */
-    CUdeviceptr device;        /* immutable while not idle, like all fields below */
+    uint32_t next_open;        /* index + 1 of the one that the batch opened next; the dispatcher thread's */
+    uint32_t places;           /* immutable while not idle, like all fields below: room for records */
+    uint32_t launch_room;
+    CUdeviceptr device;
     void *host;
     CUevent returned;
     struct gy_cta_launch *launches;
-};
-
-/* At `seen_ns` the GPU had passed the work that a stream held at `recorded_ns`. */
-struct pass {
-    uint64_t recorded_ns, seen_ns;
 };
 
 struct gy_cta {
@@ -64,21 +69,27 @@ struct gy_cta {
     bool collecting;        /* guarded by lock: a thread is in collect() */
     struct buffer *buffers; /* guarded by lock; the dispatcher thread changes it while all are idle */
     uint32_t buffer_count;  /* guarded by lock; likewise */
-    struct gy_device_clock clock;        /* its own guards */
-    struct pass passes[STREAMS][PASSES]; /* guarded by lock: the latest passes of each stream */
-    uint32_t next_pass[STREAMS];         /* guarded by lock */
+    uint32_t returning;     /* guarded by lock: buffers in that state; set_state() writes it */
+    struct gy_device_clock clock; /* its own guards */
+    struct gy_passes passes;      /* guarded by lock */
 
     /* The dispatcher thread alone: */
     uint64_t prepared; /* the recording that prepare() was done for */
     bool has_copies; /* batched copies were launched in a recording: later recordings want buffers from their
                         begin */
     bool refused;
-    bool told_too_large; /* a launch that no buffer of this recording has room for has been logged */
-    uint32_t gpu;        /* its number in the recording */
-    uint32_t ctas_per_buffer;
-    bool sm_clock;    /* blocks read their SM's clock, and the buffers have anchors */
-    uint32_t open;    /* index + 1 of the buffer to reserve from; 0: none */
-    uint64_t streams; /* bit s: natives[s] has launched into the batch's buffers */
+    bool told_too_large;      /* a launch that no buffer of this recording has room for has been logged */
+    uint32_t gpu;             /* its number in the recording */
+    uint32_t large;           /* the first so many buffers are large, the others small */
+    uint32_t ctas_per_buffer; /* places of a large buffer */
+    uint32_t small_places;    /* of a small one; 0: there is none */
+    CUdeviceptr device;       /* all buffers' memory */
+    void *host;               /* likewise */
+    struct gy_cta_launch *launches; /* likewise */
+    bool sm_clock;                  /* blocks read their SM's clock, and the buffers have anchors */
+    uint32_t open;                  /* index + 1 of the buffer to reserve from; 0: none */
+    uint32_t first_open;            /* index + 1 of the one that the batch opened first */
+    uint64_t streams;               /* bit s: natives[s] has launched into the batch's buffers */
     uint64_t orders, batches;
     CUstream natives[STREAMS];
     CUevent forks[STREAMS]; /* made when first used */
@@ -89,17 +100,11 @@ struct gy_cta {
 static void set_state(struct buffer *buffer, enum buffer_state state)
 {
     gy_mutex_lock(&buffer->owner->lock);
+    buffer->owner->returning -= buffer->state == BUFFER_RETURNING;
+    buffer->owner->returning += state == BUFFER_RETURNING;
     buffer->state = state;
     gy_cond_broadcast(&buffer->owner->moved);
     gy_mutex_unlock(&buffer->owner->lock);
-}
-
-static enum buffer_state state_of(struct buffer *buffer)
-{
-    gy_mutex_lock(&buffer->owner->lock);
-    enum buffer_state state = buffer->state;
-    gy_mutex_unlock(&buffer->owner->lock);
-    return state;
 }
 
 void gy_cta_serve(const struct gy_cta *cta)
@@ -128,18 +133,21 @@ static void free_buffers(struct gy_cta *cta)
 {
     struct gy_context *context = cta->context;
     for (uint32_t i = 0; i < cta->buffer_count; i++) {
-        struct buffer *b = &cta->buffers[i];
-        if (b->returned != NULL) {
-            (void)GY_CALL(context, cuEventDestroy(b->returned));
+        if (cta->buffers[i].returned != NULL) {
+            (void)GY_CALL(context, cuEventDestroy(cta->buffers[i].returned));
         }
-        if (b->host != NULL) {
-            (void)GY_CALL(context, cuMemFreeHost(b->host));
-        }
-        if (b->device != 0) {
-            (void)GY_CALL(context, cuMemFree(b->device));
-        }
-        gy_free(b->launches);
     }
+    if (cta->host != NULL) {
+        (void)GY_CALL(context, cuMemFreeHost(cta->host));
+    }
+    if (cta->device != 0) {
+        (void)GY_CALL(context, cuMemFree(cta->device));
+    }
+    gy_free(cta->launches);
+    cta->host = NULL;
+    cta->device = 0;
+    cta->launches = NULL;
+    cta->large = cta->small_places = 0;
     gy_mutex_lock(&cta->lock);
     struct buffer *buffers = cta->buffers;
     cta->buffers = NULL;
@@ -148,57 +156,86 @@ static void free_buffers(struct gy_cta *cta)
     gy_free(buffers);
 }
 
-static gantry_status make_buffer(struct gy_cta *cta, struct buffer *b, size_t bytes)
+/* The offset in a buffer of its anchors' set 0 or 1. */
+static size_t anchors_at(const struct gy_cta *cta, uint32_t places, uint32_t set)
+{
+    return (size_t)places * sizeof(gantry_cta_record) + set * gy_device_clock_anchor_bytes(&cta->clock);
+}
+
+/* The bytes from a buffer to the next. */
+static size_t stride_of(const struct gy_cta *cta, uint32_t places)
+{
+    return (anchors_at(cta, places, cta->sm_clock ? 2 : 0) + 255) & ~(size_t)255;
+}
+
+/* The memory of all buffers at once, which takes fewer calls of the driver than one by one. */
+static gantry_status make_memory(struct gy_cta *cta, size_t bytes, size_t launches)
 {
     struct gy_context *context = cta->context;
-    b->owner = cta;
-    b->batch.done = batch_done;
-    b->launches = gy_zalloc_array(LAUNCHES, sizeof(*b->launches));
-    gantry_status status = b->launches != NULL ? GANTRY_OK : GANTRY_ERR_OUT_OF_HOST_MEMORY;
+    cta->launches = gy_zalloc_array(launches, sizeof(*cta->launches));
+    gantry_status status = cta->launches != NULL ? GANTRY_OK : GANTRY_ERR_OUT_OF_HOST_MEMORY;
     if (status == GANTRY_OK) {
-        status = GY_CALL(context, cuMemAlloc(&b->device, bytes));
+        status = GY_CALL(context, cuMemAlloc(&cta->device, bytes));
     }
     if (status == GANTRY_OK) {
-        status = GY_CALL(context, cuMemHostAlloc(&b->host, bytes, 0));
+        status = GY_CALL(context, cuMemHostAlloc(&cta->host, bytes, 0));
     }
     if (status == GANTRY_OK) {
-        status = GY_CALL(context, cuEventCreate(&b->returned, CU_EVENT_DISABLE_TIMING));
-    }
-    if (status == GANTRY_OK) {
-        status = GY_CALL(context, cuMemsetD8Async(b->device, 0, bytes, cta->stream));
+        status = GY_CALL(context, cuMemsetD8Async(cta->device, 0, bytes, cta->stream));
     }
     return status;
 }
 
-/* The offset in a buffer of its anchors' set 0 or 1. */
-static size_t anchors_at(const struct gy_cta *cta, uint32_t set)
+/* Divide the memory among the buffers. */
+static gantry_status make_each(struct gy_cta *cta)
 {
-    return (size_t)cta->ctas_per_buffer * sizeof(gantry_cta_record) +
-           set * gy_device_clock_anchor_bytes(&cta->clock);
+    gantry_status status = GANTRY_OK;
+    size_t at = 0, launches = 0;
+    for (uint32_t i = 0; i < cta->buffer_count && status == GANTRY_OK; i++) {
+        struct buffer *b = &cta->buffers[i];
+        b->owner = cta;
+        b->batch.done = batch_done;
+        b->places = i < cta->large ? cta->ctas_per_buffer : cta->small_places;
+        b->launch_room = i < cta->large ? LAUNCHES : SMALL_LAUNCHES;
+        b->device = cta->device + at;
+        b->host = (char *)cta->host + at;
+        b->launches = cta->launches + launches;
+        at += stride_of(cta, b->places);
+        launches += b->launch_room;
+        status = GY_CALL(cta->context, cuEventCreate(&b->returned, CU_EVENT_DISABLE_TIMING));
+    }
+    return status;
 }
 
 /* Make the buffers that the recording wants.  All buffers are idle. */
 static gantry_status make_buffers(struct gy_cta *cta, const struct gy_cta_limits *limits)
 {
     bool sm_clock = limits->clock == GANTRY_PROFILE_CLOCK_SM;
-    if (cta->buffer_count == limits->buffers && cta->ctas_per_buffer == limits->ctas_per_buffer &&
-        cta->sm_clock == sm_clock) {
+    if (cta->buffer_count != 0 && cta->large == limits->buffers &&
+        cta->ctas_per_buffer == limits->ctas_per_buffer && cta->sm_clock == sm_clock) {
         return GANTRY_OK;
     }
     free_buffers(cta);
-    struct buffer *buffers = gy_zalloc_array(limits->buffers, sizeof(*buffers));
+    uint32_t places = limits->ctas_per_buffer / SMALL_PART;
+    uint32_t small = places < SMALL_LEAST ? 0 : limits->buffers * SMALL_EACH;
+    small = small < SMALL_MOST ? small : SMALL_MOST;
+    struct buffer *buffers = gy_zalloc_array(limits->buffers + small, sizeof(*buffers));
     if (buffers == NULL) {
         return GANTRY_ERR_OUT_OF_HOST_MEMORY;
     }
     gy_mutex_lock(&cta->lock);
     cta->buffers = buffers;
-    cta->buffer_count = limits->buffers;
+    cta->buffer_count = limits->buffers + small;
     gy_mutex_unlock(&cta->lock);
+    cta->large = limits->buffers;
     cta->ctas_per_buffer = limits->ctas_per_buffer;
+    cta->small_places = small != 0 ? places : 0;
     cta->sm_clock = sm_clock;
-    gantry_status status = GANTRY_OK;
-    for (uint32_t i = 0; i < limits->buffers && status == GANTRY_OK; i++) {
-        status = make_buffer(cta, &buffers[i], anchors_at(cta, sm_clock ? 2 : 0));
+    gantry_status status =
+        make_memory(cta, cta->large * stride_of(cta, cta->ctas_per_buffer) + small * stride_of(cta, places),
+                    (size_t)cta->large * LAUNCHES + (size_t)small * SMALL_LAUNCHES);
+    if (status == GANTRY_OK) {
+        status = make_each(cta);
     }
     if (status == GANTRY_OK) { /* they are cleared before anybody writes into them */
         status = GY_CALL(cta->context, cuStreamSynchronize(cta->stream));
@@ -257,20 +294,35 @@ void gy_cta_begin_batch(struct gy_cta *cta)
     }
 }
 
-/* Open an idle buffer; false when there is none. */
-static bool open_buffer(struct gy_cta *cta, uint64_t generation)
+/* The first idle buffer of [first, end); NULL: there is none. */
+static struct buffer *find_idle(struct gy_cta *cta, uint32_t first, uint32_t end)
 {
-    uint32_t i = 0;
+    struct buffer *found = NULL;
     gy_mutex_lock(&cta->lock);
-    while (i < cta->buffer_count && cta->buffers[i].state != BUFFER_IDLE) {
-        i++;
+    for (uint32_t i = first; i < end && found == NULL; i++) {
+        found = cta->buffers[i].state == BUFFER_IDLE ? &cta->buffers[i] : NULL;
     }
-    bool found = i < cta->buffer_count;
     gy_mutex_unlock(&cta->lock);
-    if (!found) {
+    return found;
+}
+
+/* A batch's first buffer is a small one, the others are large; where there is none, the other kind if the
+ * launch fits. */
+static struct buffer *choose_buffer(struct gy_cta *cta, uint64_t records)
+{
+    bool fits_small = records <= cta->small_places;
+    struct buffer *b = fits_small && cta->open == 0 ? find_idle(cta, cta->large, cta->buffer_count) : NULL;
+    b = b != NULL ? b : find_idle(cta, 0, cta->large);
+    return b != NULL || !fits_small ? b : find_idle(cta, cta->large, cta->buffer_count);
+}
+
+/* Open an idle buffer with room for so many records; false when there is none. */
+static bool open_buffer(struct gy_cta *cta, uint64_t generation, uint64_t records)
+{
+    struct buffer *b = choose_buffer(cta, records);
+    if (b == NULL) {
         return false;
     }
-    struct buffer *b = &cta->buffers[i];
     b->generation = generation;
     b->batch.used = 0;
     b->batch.blocks = 0;
@@ -279,14 +331,17 @@ static bool open_buffer(struct gy_cta *cta, uint64_t generation)
     b->batch.number = cta->batches;
     b->batch.anchor_count = 0;
     if (cta->sm_clock) {
-        if (gy_device_clock_saturate(&cta->clock, cta->stream, b->device + anchors_at(cta, 0)) != GANTRY_OK) {
+        if (gy_device_clock_saturate(&cta->clock, cta->stream, b->device + anchors_at(cta, b->places, 0)) !=
+            GANTRY_OK) {
             cta->refused = true;
             return false;
         }
         b->batch.anchor_count = cta->clock.room;
     }
     set_state(b, BUFFER_OPEN);
-    cta->open = i + 1;
+    uint32_t *before = cta->open != 0 ? &cta->buffers[cta->open - 1].next_open : &cta->first_open;
+    *before = cta->open = (uint32_t)(b - cta->buffers) + 1;
+    b->next_open = 0;
     return true;
 }
 
@@ -306,8 +361,7 @@ static void tell_too_large(struct gy_cta *cta, const struct gy_cta_request *requ
     }
     gy_log(GANTRY_LOG_WARNING,
            "profile: kernel \"%s\": %llu blocks with room for %u ranges each take %llu places of a buffer, "
-           "which "
-           "has %u (ctas_per_buffer)",
+           "which has %u (ctas_per_buffer)",
            gy_kernel_name(request->kernel), (unsigned long long)request->ctas, request->ranges,
            (unsigned long long)records, cta->ctas_per_buffer);
 }
@@ -333,9 +387,9 @@ void *gy_cta_reserve(struct gy_cta *cta, const struct gy_cta_request *request)
                     records <= cta->ctas_per_buffer;
     if (possible) {
         struct buffer *b = cta->open != 0 ? &cta->buffers[cta->open - 1] : NULL;
-        bool fits = b != NULL && b->generation == generation && b->batch.launch_count < LAUNCHES &&
-                    records <= cta->ctas_per_buffer - b->batch.used;
-        possible = fits || open_buffer(cta, generation);
+        bool fits = b != NULL && b->generation == generation && b->batch.launch_count < b->launch_room &&
+                    records <= b->places - b->batch.used;
+        possible = fits || open_buffer(cta, generation, records);
     }
     if (!possible) {
         if (cta->prepared == generation &&
@@ -405,13 +459,15 @@ static gantry_status return_buffer(struct gy_cta *cta, struct buffer *b)
 {
     gantry_status status = GANTRY_OK;
     if (cta->sm_clock) {
-        status = gy_device_clock_saturate(&cta->clock, cta->stream, b->device + anchors_at(cta, 1));
+        status =
+            gy_device_clock_saturate(&cta->clock, cta->stream, b->device + anchors_at(cta, b->places, 1));
     }
     if (status == GANTRY_OK) {
         status = fetch(cta, b, 0, b->batch.used * sizeof(gantry_cta_record));
     }
     if (status == GANTRY_OK && cta->sm_clock) {
-        status = fetch(cta, b, anchors_at(cta, 0), anchors_at(cta, 2) - anchors_at(cta, 0));
+        size_t anchors = anchors_at(cta, b->places, 0);
+        status = fetch(cta, b, anchors, anchors_at(cta, b->places, 2) - anchors);
     }
     if (status == GANTRY_OK) {
         status = GY_CALL(cta->context, cuEventRecord(b->returned, cta->stream));
@@ -435,11 +491,9 @@ void gy_cta_end_batch(struct gy_cta *cta)
         return;
     }
     gantry_status status = gy_context_is_lost(cta->context) ? GANTRY_ERR_DEVICE_LOST : join_streams(cta);
-    for (uint32_t i = 0; i < cta->buffer_count; i++) {
-        struct buffer *b = &cta->buffers[i];
-        if (state_of(b) != BUFFER_OPEN) {
-            continue;
-        }
+    for (uint32_t next = cta->first_open; next != 0;) {
+        struct buffer *b = &cta->buffers[next - 1];
+        next = b->next_open; /* once it is on its way, it may be opened again */
         status = status == GANTRY_OK ? return_buffer(cta, b) : status;
         if (status != GANTRY_OK) {
             /* Blocks may still write into the buffer, so it is not given out again in this recording. */
@@ -452,6 +506,7 @@ void gy_cta_end_batch(struct gy_cta *cta)
         }
     }
     cta->open = 0;
+    cta->first_open = 0;
     cta->streams = 0;
     cta->batches++;
 }
@@ -463,7 +518,7 @@ static struct buffer *oldest_returning(struct gy_cta *cta)
 {
     struct buffer *oldest = NULL;
     gy_mutex_lock(&cta->lock);
-    for (uint32_t i = 0; i < cta->buffer_count; i++) {
+    for (uint32_t i = 0; i < cta->buffer_count && cta->returning != 0; i++) {
         struct buffer *b = &cta->buffers[i];
         if (b->state == BUFFER_RETURNING && (oldest == NULL || b->order < oldest->order)) {
             oldest = b;
@@ -479,25 +534,8 @@ void gy_cta_passed(struct gy_cta *cta, uint32_t stream, uint64_t recorded_ns)
         return;
     }
     gy_mutex_lock(&cta->lock);
-    struct pass *latest = &cta->passes[stream][(cta->next_pass[stream] + PASSES - 1) % PASSES];
-    if (latest->recorded_ns != recorded_ns) { /* else it belongs to the same flush */
-        cta->passes[stream][cta->next_pass[stream]] = (struct pass){recorded_ns, gy_clock_ns()};
-        cta->next_pass[stream] = (cta->next_pass[stream] + 1) % PASSES;
-    }
+    gy_passes_note(&cta->passes, stream, recorded_ns, gy_clock_ns());
     gy_mutex_unlock(&cta->lock);
-}
-
-/* When the launch was first known to have ended: the return of its records is later than a completion. */
-static uint64_t end_of(const struct gy_cta *cta, const struct gy_cta_launch *launch, uint64_t seen_ns)
-    GY_REQUIRES(cta->lock)
-{
-    const struct pass *passes = cta->passes[launch->stream % STREAMS];
-    for (uint32_t i = 0; i < PASSES; i++) {
-        if (passes[i].recorded_ns > launch->launched_ns && passes[i].seen_ns < seen_ns) {
-            seen_ns = passes[i].seen_ns;
-        }
-    }
-    return seen_ns;
 }
 
 static void hand_over(struct gy_cta *cta, struct buffer *b)
@@ -505,7 +543,9 @@ static void hand_over(struct gy_cta *cta, struct buffer *b)
     b->batch.seen_ns = gy_clock_ns();
     gy_mutex_lock(&cta->lock);
     for (uint32_t l = 0; l < b->batch.launch_count; l++) {
-        b->launches[l].ended_ns = end_of(cta, &b->launches[l], b->batch.seen_ns);
+        const struct gy_cta_launch *launch = &b->launches[l]; /* its records return later than it ends */
+        b->launches[l].ended_ns =
+            gy_passes_end(&cta->passes, launch->stream % STREAMS, launch->launched_ns, b->batch.seen_ns);
     }
     gy_mutex_unlock(&cta->lock);
     b->batch.records = b->host;
@@ -513,7 +553,7 @@ static void hand_over(struct gy_cta *cta, struct buffer *b)
     b->batch.offsets = cta->clock.offsets;
     b->batch.offset_count = cta->clock.offset_count;
     for (uint32_t set = 0; set < 2 && b->batch.anchor_count != 0; set++) {
-        b->batch.anchors[set] = (const void *)((const char *)b->host + anchors_at(cta, set));
+        b->batch.anchors[set] = (const void *)((const char *)b->host + anchors_at(cta, b->places, set));
     }
     if (gy_profile_session() == b->generation) {
         gy_device_clock_compare(&cta->clock, b->generation, HOST_PATIENCE_NS);
@@ -576,13 +616,13 @@ void gy_cta_collect(struct gy_cta *cta)
     }
 }
 
-/* Launches of the recording may belong to a batch that has not ended, since tasks are released when launched.
- * Threads that the batch needs for its end must not wait for it. */
-static void wait_for_batch(struct gy_cta *cta, uint64_t generation)
+/* Wait until no buffer of the recording, of any when it is 0, is in this state. */
+static void wait_while(struct gy_cta *cta, enum buffer_state state, uint64_t generation)
 {
     gy_mutex_lock(&cta->lock);
-    for (uint32_t i = 0; served != cta && i < cta->buffer_count;) {
-        if (cta->buffers[i].state == BUFFER_OPEN && cta->buffers[i].generation == generation) {
+    for (uint32_t i = 0; i < cta->buffer_count;) {
+        const struct buffer *b = &cta->buffers[i];
+        if (b->state == state && (generation == 0 || b->generation == generation)) {
             gy_cond_wait(&cta->moved, &cta->lock);
         } else {
             i++;
@@ -595,7 +635,11 @@ static void drain(struct gy_profile_recorder *self, uint64_t generation)
 {
     struct gy_cta *cta = (struct gy_cta *)self; /* its first member */
     (void)enter_collect(cta, true);
-    wait_for_batch(cta, generation);
+    if (served != cta) {
+        /* Its launches may belong to a batch that has not ended, since tasks are released when launched.
+         * Threads that the batch needs for its end must not wait for it. */
+        wait_while(cta, BUFFER_OPEN, generation);
+    }
     if (oldest_returning(cta) != NULL && gy_context_push(cta->context) == GANTRY_OK) {
         collect(cta, true);
         (void)gy_context_pop(cta->context);
@@ -646,15 +690,7 @@ void gy_cta_destroy(struct gy_cta *cta)
     }
     collect(cta, true);
     gy_profile_remove_recorder(&cta->recorder);
-    gy_mutex_lock(&cta->lock); /* the writer may still use some of them */
-    for (uint32_t i = 0; i < cta->buffer_count;) {
-        if (cta->buffers[i].state == BUFFER_WRITING) {
-            gy_cond_wait(&cta->moved, &cta->lock);
-        } else {
-            i++;
-        }
-    }
-    gy_mutex_unlock(&cta->lock);
+    wait_while(cta, BUFFER_WRITING, 0); /* the writer may still use some of them */
     free_buffers(cta);
     destroy_objects(cta);
     gy_cond_fini(&cta->moved);

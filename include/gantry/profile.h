@@ -45,14 +45,16 @@ typedef enum gantry_profile_clock {
 /** What is recorded, and where to. */
 typedef struct gantry_profile_options {
     size_t struct_size;
-    const char *path;           /* the .pftrace file to write; required; copied */
-    uint32_t spans_per_thread;  /* ring size per thread, rounded up to a power of two; 0: 65536 */
-    gantry_profile_ctas ctas;   /* what of the blocks */
-    uint32_t ctas_per_buffer;   /* blocks that one buffer has room for, 16 bytes each; at least those of the
-                                 * largest launch; 0: 131072 */
-    uint32_t buffers;           /* buffers of a context, on the device and page-locked; 0: 8 */
-    uint64_t first_step;        /* with step_count: the first step recorded, 0 the first since the start */
-    uint64_t step_count;        /* steps recorded, counted over all managers with a GPU dispatcher; 0: all */
+    const char *path;          /* the .pftrace file to write; required; copied */
+    uint32_t spans_per_thread; /* ring size per thread, rounded up to a power of two; 0: 65536 */
+    gantry_profile_ctas ctas;  /* what of the blocks */
+    uint32_t ctas_per_buffer;  /* blocks that one buffer has room for, 16 bytes each; at least those of the
+                                * largest launch; 0: 131072 */
+    uint32_t buffers;    /* buffers of a context, on the device and page-locked; 0: 8.  Where a buffer has
+                          * room for 16384 blocks or more, 15 small ones with a 32nd of its room come
+                          * with each, at most 120 in all, for batches of few blocks */
+    uint64_t first_step; /* with step_count: the first step recorded, 0 the first since the start */
+    uint64_t step_count; /* steps recorded, counted over all managers with a GPU dispatcher; 0: all */
     gantry_profile_clock clock; /* which clock blocks read */
     bool compress;              /* deflate the file; ignored by a library that was built without zlib */
     uint8_t encoders; /* threads that encode the slices of blocks, the writer among them, at most 64; 0: half

@@ -358,6 +358,54 @@ static void test_records_and_losses_add_up_when_buffers_run_out(void **state)
     assert_int_equal(blocks_called("count_up"), stats.ctas);
 }
 
+/* With the sizes that a recording has by default; the first step keeps the GPU from the others. */
+static void test_a_hundred_small_batches_in_flight_lose_nothing(void **state)
+{
+    (void)state;
+    gantry_profile_options options = GANTRY_PROFILE_OPTIONS_INIT;
+    options.path = path;
+    gantry_profile *profile = NULL;
+    assert_ok(gantry_profile_start(&options, &profile));
+    struct work first = {.grid = {1, 1, 1}, .threads = 32, .spins = 2000000, .launches = 1};
+    struct work work = {.grid = {256, 1, 1}, .threads = 32, .spins = 1, .launches = 1};
+    (void)gpu_fixture_gpu(&fixture, GANTRY_TASK_KERNEL, "first", launch_work, &first);
+    assert_ok(gpu_fixture_step(&fixture));
+    for (int step = 1; step < 100; step++) {
+        (void)gpu_fixture_gpu(&fixture, GANTRY_TASK_KERNEL, "work", launch_work, &work);
+        assert_ok(gpu_fixture_step(&fixture));
+    }
+    stop_and_load(profile);
+    assert_int_equal(stats.ctas_lost, 0);
+    assert_int_equal(stats.ctas, 1 + 99 * 256);
+    assert_int_equal(blocks_called("count_up"), stats.ctas);
+}
+
+/* A batch begins in a small buffer; what is larger goes into a large one, up to its whole size. */
+static void test_launches_of_all_sizes_share_a_batch(void **state)
+{
+    (void)state;
+    gantry_profile *profile = start(GANTRY_PROFILE_CTAS_EACH, 16384, 2); /* 30 small ones of 512 */
+    struct work works[] = {
+        {.grid = {500, 1, 1}, .threads = 1, .spins = 1, .launches = 1},
+        {.grid = {13, 1, 1}, .threads = 1, .spins = 1, .launches = 1},    /* not beside the 500 */
+        {.grid = {16384, 1, 1}, .threads = 1, .spins = 1, .launches = 1}, /* a large one of its own */
+        {.grid = {400, 1, 1}, .threads = 1, .spins = 1, .launches = 3},   /* for want of large ones, small */
+    };
+    gantry_task *before = NULL;
+    for (size_t i = 0; i < 4; i++) {
+        gantry_task *task = gpu_fixture_gpu(&fixture, GANTRY_TASK_KERNEL, "work", launch_work, &works[i]);
+        if (before != NULL) {
+            gpu_fixture_after(task, before);
+        }
+        before = task;
+    }
+    assert_ok(gpu_fixture_step(&fixture));
+    stop_and_load(profile);
+    assert_int_equal(stats.ctas_lost, 0);
+    assert_int_equal(stats.ctas, 500 + 13 + 16384 + 1200);
+    assert_int_equal(blocks_called("count_up"), stats.ctas);
+}
+
 static void test_block_without_a_record_is_lost(void **state)
 {
     (void)state;
@@ -568,6 +616,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_every_arrow_joins_two, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_launch_larger_than_a_buffer_is_counted_before_it_runs, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(test_a_hundred_small_batches_in_flight_lose_nothing, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(test_launches_of_all_sizes_share_a_batch, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_records_and_losses_add_up_when_buffers_run_out, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(test_block_without_a_record_is_lost, set_up, tear_down),
