@@ -51,12 +51,13 @@ static gantry_status show(gantry_task *task, void *arg)
 
 int main(void)
 {
-    CUcontext mine;
+    CUcontext mine; /* here the device's primary context; any other can be adopted, too */
     gantry_context *context;
     gantry_taskman *graph;
     gantry_task *tasks[2];
     must_cuda(cuInit(0));
-    must_cuda(cuCtxCreate(&mine, 0, 0));
+    must_cuda(cuDevicePrimaryCtxRetain(&mine, 0));
+    must_cuda(cuCtxSetCurrent(mine));
     must_cuda(cuStreamCreate(&my_stream, CU_STREAM_NON_BLOCKING));
     must_cuda(cuEventCreate(&filled, CU_EVENT_DISABLE_TIMING));
 
@@ -86,6 +87,6 @@ int main(void)
     gantry_context_destroy(context); /* before what it adopted */
     must_cuda(cuEventDestroy(filled));
     must_cuda(cuStreamDestroy(my_stream));
-    must_cuda(cuCtxDestroy(mine));
+    must_cuda(cuDevicePrimaryCtxRelease(0));
     return 0;
 }

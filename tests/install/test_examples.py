@@ -35,9 +35,10 @@ class Examples(unittest.TestCase):
         cls.installed = folder / "prefix/share/doc/gantry"
         emulator = next((folder / "prefix").rglob("libgantry-emu.so"))
         compiler = ["-DGANTRY_KERNEL_COMPILER=none"] if DRIVER == "emulated" else []
-        run("cmake", "-G", "Ninja", "-S", cls.installed / "examples", "-B", folder / "build", f"-DCMAKE_PREFIX_PATH={folder / 'prefix'}",
-            f"-DCMAKE_C_COMPILER={CC}", f"-DCMAKE_CXX_COMPILER={CXX}", f"-DCMAKE_C_FLAGS={WARNINGS}", f"-DCMAKE_CXX_FLAGS={WARNINGS}",
-            f"-DCUDA_INCLUDE_DIR={SOURCE / 'tests/docs/include'};{SOURCE}", f"-DCUDA_LIBRARY={emulator}", *compiler)
+        cls.configure = ["cmake", "-G", "Ninja", "-S", cls.installed / "examples", f"-DCMAKE_PREFIX_PATH={folder / 'prefix'}",
+                         f"-DCMAKE_C_COMPILER={CC}", f"-DCMAKE_CXX_COMPILER={CXX}", f"-DCMAKE_C_FLAGS={WARNINGS}",
+                         f"-DCMAKE_CXX_FLAGS={WARNINGS}", f"-DCUDA_LIBRARY={emulator}", *compiler]
+        run(*cls.configure, "-B", folder / "build", f"-DCUDA_INCLUDE_DIR={SOURCE / 'tests/docs/include'};{SOURCE}")
         run("cmake", "--build", folder / "build", "--parallel", "2")
         cls.programs, cls.folder = folder / "build", folder
         cls.gallery = (cls.installed / "examples/README.md").read_text()
@@ -59,6 +60,17 @@ class Examples(unittest.TestCase):
                 # It is linked with the emulated driver: there is nothing else to link with here.
                 driver = "emulated" if name == "existing_cuda_code" else DRIVER
                 self.assertEqual(run(self.programs / name, cwd=self.folder, env={**os.environ, "GANTRY_DRIVER": driver}), expected)
+
+    def test_one_that_does_not_build_with_this_cuda_header_is_left_out(self):
+        header = self.folder / "old cuda/cuda.h"
+        header.parent.mkdir()
+        header.write_text("#error this header is of another world\n")
+        said = run(*self.configure, "-B", self.folder / "without", f"-DCUDA_INCLUDE_DIR={header.parent}")
+        self.assertIn("existing_cuda_code is left out: it does not build with the cuda.h in", said)
+        self.assertIn("this header is of another world", said)
+        targets = run("cmake", "--build", self.folder / "without", "--target", "help")
+        self.assertNotIn("existing_cuda_code", targets)
+        self.assertIn("cpu_after_gpu", targets)
 
     def test_each_is_a_small_project_of_its_own(self):
         for name in self.sections:

@@ -4,16 +4,16 @@
 
 #include "driver/cuda_abi.h"
 
-#define cuCtxCreate cuCtxCreate_v2
-#define cuCtxDestroy cuCtxDestroy_v2
 #define cuCtxPopCurrent cuCtxPopCurrent_v2
 #define cuCtxPushCurrent cuCtxPushCurrent_v2
+#define cuDevicePrimaryCtxRelease cuDevicePrimaryCtxRelease_v2
 #define cuEventDestroy cuEventDestroy_v2
 #define cuStreamDestroy cuStreamDestroy_v2
 
 CUresult cuInit(unsigned int flags);
-CUresult cuCtxCreate(CUcontext *context, unsigned int flags, CUdevice device);
-CUresult cuCtxDestroy(CUcontext context);
+CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device);
+CUresult cuDevicePrimaryCtxRelease(CUdevice device);
+CUresult cuCtxSetCurrent(CUcontext context);
 CUresult cuCtxPopCurrent(CUcontext *context);
 CUresult cuCtxPushCurrent(CUcontext context);
 CUresult cuStreamCreate(CUstream *stream, unsigned int flags);
