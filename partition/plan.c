@@ -81,6 +81,11 @@ static gantry_status check_one(const gantry_partition_request *r)
     if (r->overlaps != NULL && is_sized && r->overlap_sms > r->sm_count) {
         return bad(r, "the overlap is larger than the partition");
     }
+    if (r->priority > 0) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT,
+                       "partition '%s': priority %d; 0 is normal, and negative numbers are more urgent",
+                       r->name, r->priority);
+    }
     return check_share(r);
 }
 

@@ -37,7 +37,7 @@ int main(void)
          .name = "urgent",
          .size = GANTRY_PARTITION_EXACT,
          .sm_count = 16,
-         .priority = 1},
+         .priority = -1}, /* lower numbers come first; the others have 0 */
         {.struct_size = sizeof(*requests), .name = "others", .size = GANTRY_PARTITION_REST, .is_default = 1}};
     gantry_partition_options plan = {.struct_size = sizeof(plan), .requests = requests, .count = 2};
     gantry_context_options options = GANTRY_CONTEXT_OPTIONS_INIT;

@@ -87,7 +87,9 @@ typedef struct gantry_partition_request {
     uint32_t overlap_sms; /* of sm_count */
     uint32_t is_default;  /* 1: takes everything that names no partition */
     const char *borrows;  /* may use that partition's SMs while nothing runs there; NULL: none */
-    int priority;         /* of its streams: 0 or, greater, a lower number (cuCtxGetStreamPriorityRange) */
+    int priority;         /* of its streams.  0: normal; negative: more urgent, the lower the more; positive
+                           * ones are refused.  The driver takes its lowest (cuCtxGetStreamPriorityRange, -5
+                           * on an H200) for what is below that */
     uint32_t workqueue_limit;               /* streams expected to run at once; 0: no wish */
     gantry_workqueue_scope workqueue_scope; /* with whom queues are shared */
     gantry_share share;                     /* bound on its GPU time */

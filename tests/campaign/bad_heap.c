@@ -375,6 +375,9 @@ void bad_partition(void)
     request.name = "";
     BAD("a request without a name", gantry_partition_plan(&topology, &options, &layout));
     request.name = "a";
+    request.priority = 1;
+    BAD("a positive priority", gantry_partition_plan(&topology, &options, &layout));
+    request.priority = 0;
     request.sm_count = 5;
     BAD("SMs that cannot be made", gantry_partition_plan(&topology, &options, &layout));
     request.sm_count = 1000;
