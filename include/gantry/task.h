@@ -66,7 +66,8 @@ typedef enum gantry_task_priority {
 
 /** A CPU body.  Runs once, on a worker or, in the place of one that sleeps, in a thread that waits for the
  *  task's manager (gantry_taskman_options.workers_only); may submit tasks and wait for nothing.  What it
- *  changes of its thread it puts back.  Any status other than GANTRY_OK fails the task.  It must return, as
+ *  changes of its thread it puts back.  Any status other than GANTRY_OK fails the task; a body that finds its
+ *  result wrong, with no call of the library to blame, returns GANTRY_ERR_TASK_FAILED.  It must return, as
  *  all callbacks: no C++ exception, longjmp() or pthread_exit() may leave it.  exit() may be called.  (After
  *  pthread_exit() in a body, or in a part of a loop, the task fails with GANTRY_ERR_STATE, and the step goes
  *  on: a worker stays, a thread of the application that was running the body ends.) */
