@@ -210,11 +210,13 @@ bool gy_handle_is_refused(const void *handle, enum gy_handle_kind kind, const ch
     if (is_known && !found.is_dead && found.kind == kind) {
         return false;
     }
+    const char *ended = found.kind == GY_HANDLE_TASK ? "was destroyed, or forgotten by gantry_taskman_reset()"
+                                                     : "was destroyed";
     if (!is_known) {
         (void)GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "%s: %p is no %s", function, handle, names[kind]);
     } else {
         (void)GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "%s: the %s %p %s%s", function, names[found.kind], handle,
-                      found.is_dead ? "was destroyed" : "is no ", found.is_dead ? "" : names[kind]);
+                      found.is_dead ? ended : "is no ", found.is_dead ? "" : names[kind]);
     }
     return true;
 }
