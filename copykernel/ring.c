@@ -32,8 +32,8 @@ gantry_status gy_copy_ring_init(struct gy_copy_ring *ring, struct gy_context *co
     if (zeros == NULL) {
         return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "out of memory for the counters of batched copies");
     }
-    gantry_status status = gantry_heap_alloc(heap, GANTRY_MEMORY_DEVICE, bytes, 0,
-                                             GANTRY_ALLOC_SITE("copy counters"), &counters);
+    gantry_status status =
+        gy_heap_alloc_own(heap, GANTRY_MEMORY_DEVICE, bytes, GANTRY_ALLOC_SITE("copy counters"), &counters);
     if (status != GANTRY_OK) {
         goto free_zeros;
     }
@@ -45,7 +45,7 @@ gantry_status gy_copy_ring_init(struct gy_copy_ring *ring, struct gy_context *co
         status = GY_CALL(context, cuStreamSynchronize(NULL));
     }
     if (status != GANTRY_OK) {
-        (void)gantry_heap_free(heap, counters);
+        gy_heap_free_own(heap, GANTRY_MEMORY_DEVICE, bytes, counters);
     }
 free_zeros:
     gy_free(zeros);
@@ -57,7 +57,7 @@ static void destroy_chunk(struct gy_copy_ring *ring, struct gy_copy_chunk *chunk
     if (chunk->event != NULL) {
         (void)GY_CALL(ring->context, cuEventDestroy(chunk->event));
     }
-    (void)gantry_heap_free(ring->heap, chunk->host);
+    gy_heap_free_own(ring->heap, ring->kind, (size_t)SMALLEST_CHUNK << chunk->size_class, chunk->host);
     gy_free(chunk);
 }
 
@@ -78,7 +78,8 @@ void gy_copy_ring_fini(struct gy_copy_ring *ring)
     }
     destroy_chunks(ring, ring->stuck);
     destroy_chunks(ring, ring->captured);
-    (void)gantry_heap_free(ring->heap, (void *)(uintptr_t)ring->counters);
+    gy_heap_free_own(ring->heap, GANTRY_MEMORY_DEVICE, GY_COPY_RING_COUNTERS * ring->counter_bytes,
+                     (void *)(uintptr_t)ring->counters);
 }
 
 static gantry_status new_chunk(struct gy_copy_ring *ring, unsigned size_class, struct gy_copy_chunk **out)
@@ -88,7 +89,7 @@ static gantry_status new_chunk(struct gy_copy_ring *ring, unsigned size_class, s
         return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "out of memory for a batch of copies");
     }
     void *host = NULL, *device = NULL;
-    gantry_status status = gantry_heap_alloc(ring->heap, ring->kind, (size_t)SMALLEST_CHUNK << size_class, 0,
+    gantry_status status = gy_heap_alloc_own(ring->heap, ring->kind, (size_t)SMALLEST_CHUNK << size_class,
                                              GANTRY_ALLOC_SITE("copy descriptors"), &host);
     if (status != GANTRY_OK) {
         goto free_chunk;

@@ -255,6 +255,30 @@ void gy_heap_destroy(gantry_heap *heap)
 
 /* ---- running out ---- */
 
+/* Larger blocks take whole pages. */
+static uint64_t whole_pages(size_t bytes)
+{
+    return ((uint64_t)bytes + GY_PAGE_BYTES - 1) & ~(uint64_t)(GY_PAGE_BYTES - 1);
+}
+
+gantry_status gy_heap_alloc_own(gantry_heap *heap, gantry_memory_kind kind, size_t bytes,
+                                gantry_alloc_site site, void **out)
+{
+    gantry_status status = gantry_heap_alloc(heap, kind, bytes, 0, site, out);
+    if (status == GANTRY_OK) {
+        atomic_fetch_add_explicit(&heap->own_bytes[kind], whole_pages(bytes), memory_order_relaxed);
+    }
+    return status;
+}
+
+void gy_heap_free_own(gantry_heap *heap, gantry_memory_kind kind, size_t bytes, void *pointer)
+{
+    if (pointer != NULL) {
+        atomic_fetch_sub_explicit(&heap->own_bytes[kind], whole_pages(bytes), memory_order_relaxed);
+        (void)gantry_heap_free(heap, pointer);
+    }
+}
+
 void gy_heap_set_pending(gantry_heap *heap, bool (*free_pending)(void *user, gantry_memory_kind kind),
                          void *user)
 {

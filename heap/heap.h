@@ -62,6 +62,13 @@ uint64_t gy_heap_budget(gantry_heap *heap, gantry_memory_kind kind);
  * their stream: these are whole units of slabs. */
 uint64_t gy_heap_occupied(gantry_heap *heap, gantry_memory_kind kind);
 
+/* Blocks that the library itself needs for as long as its objects live: their bytes, in whole pages, are
+ * counted by kind, since no declared memory can have them.  `bytes` is the same for both calls. */
+GANTRY_MUST_CHECK gantry_status gy_heap_alloc_own(gantry_heap *heap, gantry_memory_kind kind, size_t bytes,
+                                                  gantry_alloc_site site, void **out);
+void gy_heap_free_own(gantry_heap *heap, gantry_memory_kind kind, size_t bytes, void *pointer);
+uint64_t gy_heap_own(gantry_heap *heap, gantry_memory_kind kind);
+
 /* "device", "pinned", …; static. */
 const char *gy_kind_name(gantry_memory_kind kind);
 

@@ -26,7 +26,8 @@ struct gantry_heap {
                     gantry_memory_kind kind); /* guarded by pending_lock, see gy_heap_set_pending() */
     void *pending_user;                       /* guarded by pending_lock */
     unsigned pending_calls;                   /* guarded by pending_lock; calls that are running now */
-    atomic_bool has_snapshot;                 /* atomic; gy_heap_note_exhausted() has written one */
+    _Atomic(uint64_t) own_bytes[GANTRY_MEMORY_KIND_COUNT]; /* atomic; see gy_heap_alloc_own() */
+    atomic_bool has_snapshot; /* atomic; gy_heap_note_exhausted() has written one */
 };
 
 /* Checked arguments of an allocation. */

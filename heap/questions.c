@@ -21,6 +21,11 @@ uint64_t gy_heap_occupied(gantry_heap *heap, gantry_memory_kind kind)
     return gy_kind_occupied(&heap->kinds[kind]);
 }
 
+uint64_t gy_heap_own(gantry_heap *heap, gantry_memory_kind kind)
+{
+    return atomic_load_explicit(&heap->own_bytes[kind], memory_order_relaxed);
+}
+
 gantry_status gantry_heap_get_stats(gantry_heap *heap, gantry_memory_kind kind, gantry_heap_stats *stats)
 {
     GY_ACCEPT(HEAP, heap);

@@ -234,17 +234,36 @@ static void look_at_others(struct gy_admission *a)
     }
 }
 
-enum fit { FITS, MUST_WAIT, NEVER_FITS };
+/* The most bytes of which a declaration of the kind can be: the library's own blocks stay. */
+static uint64_t most_declared(const struct gy_admission *a, int kind)
+{
+    uint64_t budget = gy_heap_budget(a->heap, (gantry_memory_kind)kind);
+    uint64_t own = gy_heap_own(a->heap, (gantry_memory_kind)kind);
+    return budget == UINT64_MAX ? budget : budget > own ? budget - own : 0;
+}
 
-/* Alone, everything that the limit allows may try. */
+/* The most of them that large blocks can have: not those of granules in which the library has a block. */
+static uint64_t most_in_large_blocks(const struct gy_admission *a, int kind)
+{
+    uint64_t budget = gy_heap_budget(a->heap, (gantry_memory_kind)kind) & ~(uint64_t)(GY_GRANULE_BYTES - 1);
+    uint64_t own = whole_granules(gy_heap_own(a->heap, (gantry_memory_kind)kind));
+    return budget > own ? budget - own : 0;
+}
+
+enum fit { FITS, MAY_TRY, MUST_WAIT, NEVER_FITS };
+
+/* Alone, everything that the limit and the library leave may try. */
 static enum fit fit(struct gy_admission *a, const struct gy_gpu_memory *memory)
 {
-    enum fit result = FITS;
+    enum fit result = FITS, alone = FITS;
     for (int kind = 0; kind < GANTRY_MEMORY_KIND_COUNT; kind++) {
         uint64_t budget = gy_heap_budget(a->heap, (gantry_memory_kind)kind);
         uint64_t bytes = memory->bytes[kind];
-        if (memory->declared[kind] > budget) {
+        if (bytes != 0 && memory->declared[kind] > most_declared(a, kind)) {
             return NEVER_FITS;
+        }
+        if (bytes != 0 && bytes > most_in_large_blocks(a, kind)) {
+            alone = MAY_TRY;
         }
         uint64_t taken = a->held[kind] + a->others[kind];
         budget &= ~(uint64_t)(GY_GRANULE_BYTES - 1);
@@ -252,7 +271,23 @@ static enum fit fit(struct gy_admission *a, const struct gy_gpu_memory *memory)
             result = MUST_WAIT;
         }
     }
-    return a->active == NULL ? FITS : result;
+    return a->active == NULL ? alone : result;
+}
+
+/* The first fits beside the library's own blocks only if its blocks are small. */
+static void warn_tight(const struct gy_admission *a)
+{
+    const struct gy_gpu_memory *memory = a->first;
+    int kind = 0;
+    while (kind < GANTRY_MEMORY_KIND_COUNT - 1 && memory->bytes[kind] <= most_in_large_blocks(a, kind)) {
+        kind++;
+    }
+    gy_log(GANTRY_LOG_WARNING,
+           "task memory: task '%s' is let in although it declares %" PRIu64 " bytes of %s memory: of %" PRIu64
+           " the library itself needs %" PRIu64 ", which leaves %" PRIu64 " to large blocks",
+           gantry_task_label(memory->held_back.first), memory->declared[kind],
+           gy_kind_name((gantry_memory_kind)kind), gy_heap_budget(a->heap, (gantry_memory_kind)kind),
+           gy_heap_own(a->heap, (gantry_memory_kind)kind), most_in_large_blocks(a, kind));
 }
 
 static void admit_what_fits(struct gy_admission *a)
@@ -261,6 +296,11 @@ static void admit_what_fits(struct gy_admission *a)
         look_at_others(a);
         switch (fit(a, a->first)) {
         case FITS:
+            admit_first(a);
+            break;
+        case MAY_TRY:
+            warn_tight(a);
+            count(&a->forced, 1);
             admit_first(a);
             break;
         case NEVER_FITS:
@@ -433,15 +473,23 @@ uint64_t gy_admission_streams(struct gy_admission *a)
 gantry_status gy_admission_fail(struct gy_admission *a, const struct gy_gpu_memory *memory)
 {
     int kind = 0;
-    while (kind < GANTRY_MEMORY_KIND_COUNT - 1 &&
-           memory->declared[kind] <= gy_heap_budget(a->heap, (gantry_memory_kind)kind)) {
+    while (kind < GANTRY_MEMORY_KIND_COUNT - 1 && memory->declared[kind] <= most_declared(a, kind)) {
         kind++;
     }
+    uint64_t budget = gy_heap_budget(a->heap, (gantry_memory_kind)kind);
+    uint64_t own = gy_heap_own(a->heap, (gantry_memory_kind)kind);
+    if (memory->declared[kind] > budget || own == 0) {
+        return GY_FAIL(GANTRY_ERR_OUT_OF_DEVICE_MEMORY,
+                       "task memory: %" PRIu64 " bytes of %s memory were declared, more than the %" PRIu64
+                       " there can be",
+                       memory->declared[kind], gy_kind_name((gantry_memory_kind)kind), budget);
+    }
     return GY_FAIL(GANTRY_ERR_OUT_OF_DEVICE_MEMORY,
-                   "task memory: %" PRIu64 " bytes of %s memory were declared, more than the %" PRIu64
-                   " there can be",
-                   memory->declared[kind], gy_kind_name((gantry_memory_kind)kind),
-                   gy_heap_budget(a->heap, (gantry_memory_kind)kind));
+                   "task memory: %" PRIu64 " bytes of %s memory were declared, but of the %" PRIu64
+                   " there can be the library itself needs %" PRIu64 ", which leaves %" PRIu64
+                   " to large blocks",
+                   memory->declared[kind], gy_kind_name((gantry_memory_kind)kind), budget, own,
+                   most_in_large_blocks(a, kind));
 }
 
 /* ---- the dispatcher's thread: stalls ---- */

@@ -261,7 +261,7 @@ typedef struct gantry_dispatcher_stats {
     uint64_t graph_cuts;           /* captures that ended before their batch: large enough, or they had to */
     uint64_t memory_admitted; /* times that declared memory was held, see gantry_taskman_declare_memory() */
     uint64_t memory_waited;   /* of these (or still waiting), times that it had to wait first */
-    uint64_t memory_forced;   /* of these, let in beyond what there is, as nothing else could go on */
+    uint64_t memory_forced;   /* of these, let in beyond what there is: see docs/guides/heap.md */
     uint64_t memory_wait_ns;  /* time waited, in all */
     uint64_t memory_tasks_waiting;                        /* tasks that wait now */
     uint64_t memory_held_bytes[GANTRY_MEMORY_KIND_COUNT]; /* declared bytes held now, each

@@ -214,8 +214,9 @@ GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_taskman_submit(gantry_taskman 
  * may name them, too: they are not held back, but hold.  Nothing is allocated.  The bytes of each kind are
  * rounded up to units of 2 MiB, so tasks that share memory are better served by one declaration than by many
  * small ones.  With a fleet each device holds them by itself, for its own tasks and CPU tasks.
- * docs/guides/heap.md says how to use it, and why it cannot deadlock.  `out`, never 0, is good until the
- * reset.
+ * What is larger than the limit less what the library itself needs never fits: its tasks fail with
+ * GANTRY_ERR_OUT_OF_DEVICE_MEMORY.  docs/guides/heap.md says how to use it, and why it cannot deadlock.
+ * `out`, never 0, is good until the reset.
  *  @retval GANTRY_OK
  *  @retval GANTRY_ERR_INVALID_ARGUMENT    NULL
  *  @retval GANTRY_ERR_UNSUPPORTED         the manager has no GPU dispatcher

@@ -9,6 +9,7 @@
 #include <semaphore.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define MIB ((uint64_t)1 << 20)
 #define ROOM (64 * MIB)
@@ -201,7 +202,7 @@ static void test_another_manager_falls_quiet_later(void **state)
     void *result;
     uint32_t memory = declare(other, LITTLE);
     gantry_task *first = submit_gpu(other, NULL, memory, NULL);
-    gantry_task *between = submit_gpu(other, first, declare(other, ROOM), NULL);
+    gantry_task *between = submit_gpu(other, first, declare(other, ROOM - 2 * MIB), NULL);
     (void)submit_gpu(other, between, memory, NULL);
     submit_gate(other, first, 0);
     assert_ok(gantry_taskman_start(other));
@@ -257,6 +258,66 @@ static void test_a_name_may_still_come(void **state)
     gantry_taskman_destroy(manager);
 }
 
+/* ---- what the library itself needs of the limit ---- */
+
+static gantry_launch_result take_all(gantry_launch *launch, void *arg)
+{
+    void *block;
+    gantry_status status = gantry_launch_alloc(launch, GANTRY_MEMORY_DEVICE, *(const uint64_t *)arg, 0,
+                                               GANTRY_ALLOC_SITE("all"), &block);
+    return status == GANTRY_OK && gantry_free_after(block, launch) == GANTRY_OK ? GANTRY_LAUNCH_DONE
+                                                                                : GANTRY_LAUNCH_FAILED;
+}
+
+/* Some tasks, each with a declaration of its own, of `bytes`; the status of the step comes out. */
+static gantry_status declare_and_take(uint64_t bytes)
+{
+    enum { TASKS = 12 };
+    gantry_taskman *manager = manager_on(scene.cpus);
+    for (int i = 0; i < TASKS; i++) {
+        gantry_task_desc desc = GANTRY_TASK_DESC_INIT;
+        desc.kind = GANTRY_TASK_KERNEL;
+        desc.launch = take_all;
+        desc.arg = &bytes;
+        desc.memory = declare(manager, bytes);
+        assert_ok(gantry_taskman_submit(manager, &desc, NULL));
+    }
+    assert_ok(gantry_taskman_start(manager));
+    deadline_begin("tasks that declare as much as the limit");
+    gantry_status status = gantry_taskman_stop(manager);
+    deadline_end();
+    gantry_taskman_destroy(manager);
+    return status;
+}
+
+static void test_what_the_library_needs_can_not_be_declared(void **state)
+{
+    (void)state;
+    assert_int_equal(declare_and_take(ROOM), GANTRY_ERR_OUT_OF_DEVICE_MEMORY);
+    assert_non_null(
+        strstr(gantry_last_error(), "task memory: 67108864 bytes of device memory were declared"));
+    assert_non_null(strstr(gantry_last_error(), "of the 67108864 there can be the library itself needs "));
+    assert_non_null(strstr(gantry_last_error(), "which leaves 65011712 to large blocks"));
+    assert_int_equal(gpu_fixture_stats(&scene).memory_admitted, 0);
+    assert_int_equal(forced(), 0);
+    assert_ok(declare_and_take(ROOM - 2 * MIB)); /* what the message says */
+    assert_int_equal(gpu_fixture_stats(&scene).memory_admitted, 12);
+    assert_int_equal(forced(), 0);
+}
+
+/* Small blocks find room beside the library's, in the same 2 MiB: such tasks may try, and it is said. */
+static void test_what_fits_in_small_blocks_alone_is_forced(void **state)
+{
+    (void)state;
+    gantry_taskman *manager = manager_on(scene.cpus);
+    (void)submit_gpu(manager, NULL, declare(manager, ROOM - MIB), NULL);
+    assert_ok(gantry_taskman_start(manager));
+    assert_ok(gantry_taskman_stop(manager));
+    assert_int_equal(gpu_fixture_stats(&scene).memory_admitted, 1);
+    assert_int_equal(forced(), 1);
+    gantry_taskman_destroy(manager);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -264,6 +325,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_another_manager_ends_later, open_scene, close_scene),
         cmocka_unit_test_setup_teardown(test_another_manager_falls_quiet_later, open_scene, close_scene),
         cmocka_unit_test_setup_teardown(test_a_name_may_still_come, open_scene, close_scene),
+        cmocka_unit_test_setup_teardown(test_what_the_library_needs_can_not_be_declared, open_scene,
+                                        close_scene),
+        cmocka_unit_test_setup_teardown(test_what_fits_in_small_blocks_alone_is_forced, open_scene,
+                                        close_scene),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
