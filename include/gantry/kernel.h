@@ -22,13 +22,17 @@
  * __restrict__ threadIdx blockIdx blockDim gridDim warpSize
  *   __syncthreads __syncwarp __threadfence __threadfence_block __threadfence_system
  *   atomicAdd atomicSub atomicMax atomicMin atomicExch atomicCAS atomicAnd atomicOr atomicXor
- *       on int, unsigned, unsigned long long; Add and Exch also on float
+ *       on int, unsigned, unsigned long long; Add and Exch also on float,
+ *       Add also on double
  *   __shfl_sync __shfl_up_sync __shfl_down_sync __shfl_xor_sync on arithmetic types of 4 and 8 bytes
  *   __ballot_sync __any_sync __all_sync __activemask
  *   min max abs sqrtf rsqrtf fabsf floorf ceilf rintf fminf fmaxf fmaf, __fadd_rn __fmul_rn __fmaf_rn
  *   __float2int_rn __float2int_rz __popc __clz __ffs __funnelshift_r
+ *   __float_as_int __int_as_float __float_as_uint __uint_as_float __double_as_longlong __longlong_as_double
  *   __ldg __ldcs __stcs, uint2 uint4 int2 int4 float2 float4 and their make_…
- * and of Gantry's own, in all three forms:
+ * Of <math.h> the functions above work in all three forms.  The emulated form has all others, too (expf,
+ * powf, sin ...), and so has nvcc; clang without the toolkit's headers has none of these.
+ * And of Gantry's own, in all three forms:
  *   GANTRY_KERNEL(name, (parameters)) { body }   a kernel; at global scope, names unique in the file
  *   GANTRY_KERNEL_BOUNDS(name, threads, (…))     the same with the largest block size stated
  *   GANTRY_GRID_CONSTANT                         before a large const struct parameter that is indexed: it

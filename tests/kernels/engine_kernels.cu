@@ -148,6 +148,7 @@ GANTRY_KERNEL(atomics, (struct atomics_seen *a))
     atomicAdd(&a->sum_unsigned, i);
     atomicAdd(&a->sum_wide, 0x100000001ull);
     atomicAdd(&a->sum_float, 0.25f);
+    atomicAdd(&a->sum_double, 1.0 / 4294967296.0);
     atomicSub(&a->sub_int, 2);
     atomicMax(&a->max_int, (int)i - 100);
     atomicMin(&a->min_int, 100 - (int)i);
@@ -223,5 +224,11 @@ GANTRY_KERNEL(arithmetic, (struct arithmetic_seen *out, float x, int i))
     out->shifted = __funnelshift_r(0x89abcdefu, 0x01234567u, 8);
     uint4 v = make_uint4(1, 2, 3, 4);
     out->vector = v.x + 10 * v.y + 100 * v.z + 1000 * v.w;
+    out->float_int = __float_as_int(-x);
+    out->float_uint = __float_as_uint(-x);
+    out->int_float = __int_as_float(0x3fc00000);
+    out->uint_float = __uint_as_float(0xbfc00000u);
+    out->double_wide = __double_as_longlong(-(double)x);
+    out->wide_double = __longlong_as_double(0x3ff8000000000000ll);
     out->timer_runs = gantry_global_timer() != 0;
 }

@@ -34,12 +34,18 @@ struct atomics_seen {
     unsigned bits_or, bits_and, bits_xor, cas, exchange;
     unsigned long long sum_wide, max_wide, min_wide, exchanged;
     float sum_float;
+    double sum_double;
 };
 
 struct arithmetic_seen {
     float root, inverse_root, absolute, floor, ceiling, nearest, fused, sum;
     int rounded, truncated, least, ones, leading, first;
     unsigned most, shifted, vector, timer_runs;
+    int float_int;
+    unsigned float_uint;
+    float int_float, uint_float;
+    long long double_wide;
+    double wide_double;
 };
 
 #endif

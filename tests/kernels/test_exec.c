@@ -274,6 +274,7 @@ static void test_atomics_hold_across_os_threads(void **state)
     assert_int_equal(a.sum_unsigned, e.sum_unsigned);
     assert_true(a.sum_wide == 0x100000001ull * TOTAL);
     assert_true(a.sum_float == 0.25f * TOTAL);
+    assert_true(a.sum_double == TOTAL / 4294967296.0);
     assert_int_equal(a.sub_int, -2 * TOTAL);
     assert_int_equal(a.max_int, TOTAL - 1 - 100);
     assert_int_equal(a.min_int, 100 - (TOTAL - 1));
@@ -403,6 +404,9 @@ static void test_arithmetic_matches_cuda(void **state)
     assert_int_equal(s.shifted, 0x6789abcd);
     assert_int_equal(s.vector, 4321);
     assert_int_equal(s.timer_runs, 1);
+    assert_true((unsigned)s.float_int == 0xc0800000u && s.float_uint == 0xc0800000u);
+    assert_true(s.int_float == 1.5f && s.uint_float == -1.5f);
+    assert_true((unsigned long long)s.double_wide == 0xc010000000000000ull && s.wide_double == 1.5);
 }
 
 static int end_thread(void **state)

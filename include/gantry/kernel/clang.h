@@ -75,6 +75,7 @@ GANTRY_KERNEL_ATOMIC(atomicAdd, int, "add.s32", "r")
 GANTRY_KERNEL_ATOMIC(atomicAdd, unsigned, "add.u32", "r")
 GANTRY_KERNEL_ATOMIC(atomicAdd, unsigned long long, "add.u64", "l")
 GANTRY_KERNEL_ATOMIC(atomicAdd, float, "add.f32", "f")
+GANTRY_KERNEL_ATOMIC(atomicAdd, double, "add.f64", "d")
 GANTRY_KERNEL_ATOMIC(atomicExch, float, "exch.b32", "f")
 #undef GANTRY_KERNEL_ATOMICS
 #undef GANTRY_KERNEL_ATOMIC

@@ -113,6 +113,23 @@ GANTRY_KERNEL_FUNCTION float __fmaf_rn(float a, float b, float c)
     return __builtin_fmaf(a, b, c);
 }
 
+/* The same bits as another type. */
+#define GANTRY_KERNEL_SAME_BITS(name, from, to)           \
+    GANTRY_KERNEL_FUNCTION to name(from x)                \
+    {                                                     \
+        static_assert(sizeof(from) == sizeof(to), #name); \
+        to bits;                                          \
+        __builtin_memcpy(&bits, &x, sizeof(bits));        \
+        return bits;                                      \
+    }
+GANTRY_KERNEL_SAME_BITS(__float_as_int, float, int)
+GANTRY_KERNEL_SAME_BITS(__int_as_float, int, float)
+GANTRY_KERNEL_SAME_BITS(__float_as_uint, float, unsigned)
+GANTRY_KERNEL_SAME_BITS(__uint_as_float, unsigned, float)
+GANTRY_KERNEL_SAME_BITS(__double_as_longlong, double, long long)
+GANTRY_KERNEL_SAME_BITS(__longlong_as_double, long long, double)
+#undef GANTRY_KERNEL_SAME_BITS
+
 template <typename T> GANTRY_KERNEL_FUNCTION T __ldg(const T *address)
 {
     return *address;

@@ -235,15 +235,19 @@ GANTRY_KERNEL_FUNCTION float atomicExch(float *address, float value)
     return old;
 }
 
-GANTRY_KERNEL_FUNCTION float atomicAdd(float *address, float value)
-{
-    float old, sum;
-    __atomic_load(address, &old, __ATOMIC_RELAXED);
-    do {
-        sum = old + value;
-    } while (!__atomic_compare_exchange(address, &old, &sum, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
-    return old;
-}
+#define GANTRY_KERNEL_ATOMIC_ADD(type)                                                                       \
+    GANTRY_KERNEL_FUNCTION type atomicAdd(type *address, type value)                                         \
+    {                                                                                                        \
+        type old, sum;                                                                                       \
+        __atomic_load(address, &old, __ATOMIC_RELAXED);                                                      \
+        do {                                                                                                 \
+            sum = old + value;                                                                               \
+        } while (!__atomic_compare_exchange(address, &old, &sum, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)); \
+        return old;                                                                                          \
+    }
+GANTRY_KERNEL_ATOMIC_ADD(float)
+GANTRY_KERNEL_ATOMIC_ADD(double)
+#undef GANTRY_KERNEL_ATOMIC_ADD
 
 /* ---- warp ---- */
 
