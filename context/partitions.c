@@ -5,6 +5,8 @@
 #include "base/options.h"
 #include "dispatcher/internal.h"
 
+#include <stdio.h>
+
 uint32_t gantry_partition_count(const gantry_context *context)
 {
     GY_ACCEPT_OR(0, CONTEXT, context);
@@ -23,6 +25,23 @@ gantry_partition *gantry_partition_default(gantry_context *context)
     return &context->partitions->partitions[context->partitions->default_index];
 }
 
+/* Fails with the names of those that there are. */
+static gantry_status fail_not_found(const struct gy_partitions *partitions, const char *name)
+{
+    char names[GANTRY_PARTITIONS_MAX * (GANTRY_PARTITION_NAME_BYTES + sizeof("'', "))] = "";
+    size_t used = 0;
+    if (!partitions->is_planned) {
+        return GY_FAIL(GANTRY_ERR_NOT_FOUND,
+                       "there is no partition '%s': the context was created without a plan", name);
+    }
+    for (uint32_t i = 0; i < partitions->count; i++) {
+        int more = snprintf(names + used, sizeof(names) - used, "%s'%s'", i > 0 ? ", " : "",
+                            partitions->partitions[i].info.name);
+        used += more > 0 ? (size_t)more : 0;
+    }
+    return GY_FAIL(GANTRY_ERR_NOT_FOUND, "there is no partition '%s'; there are: %s", name, names);
+}
+
 gantry_status gantry_partition_find(gantry_context *context, const char *name, gantry_partition **out)
 {
     GY_ACCEPT(CONTEXT, context);
@@ -35,7 +54,7 @@ gantry_status gantry_partition_find(gantry_context *context, const char *name, g
             return GANTRY_OK;
         }
     }
-    return GY_FAIL(GANTRY_ERR_NOT_FOUND, "there is no partition '%s'", name);
+    return fail_not_found(context->partitions, name);
 }
 
 gantry_status gantry_partition_get_layout(const gantry_context *context, gantry_partition_layout *out)

@@ -92,6 +92,8 @@ static void test_three_partitions_are_granted_and_disjoint(void **state)
     assert_ptr_equal(gantry_partition_default(context), gantry_partition_at(context, 2));
     assert_null(gantry_partition_at(context, 3));
     assert_int_equal(gantry_partition_find(context, "nobody", &p), GANTRY_ERR_NOT_FOUND);
+    assert_non_null(strstr(gantry_last_error(),
+                           "there is no partition 'nobody'; there are: 'critical', 'bulk', 'other'"));
     gantry_partition_layout layout = {.struct_size = sizeof(layout)};
     assert_ok(gantry_partition_get_layout(context, &layout));
     assert_int_equal(layout.count, 3);
