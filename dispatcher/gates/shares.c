@@ -191,6 +191,19 @@ static gantry_status open_watcher(struct gy_shares *shares, const struct gy_limi
     return status;
 }
 
+/* A partition that is busy all the time uses as much of the device's time as it has of its SMs. */
+static void warn_loose(const struct gantry_partition *p)
+{
+    const double part = 100.0 * (double)p->info.granted_sms / (double)p->info.total_sms;
+    if (p->share.percent > 0 && p->share.percent < 100 && p->share.percent >= part) {
+        gy_log(GANTRY_LOG_WARNING,
+               "partition '%s': its share of %g percent of the device's time never bounds it, since its %u "
+               "of %u "
+               "SMs are %.1f percent of the device: ask for less than that",
+               p->info.name, p->share.percent, p->info.granted_sms, p->info.total_sms, part);
+    }
+}
+
 gantry_status gy_shares_init(struct gy_shares *shares, struct gy_context *context,
                              const struct gy_partitions *partitions, struct gy_streams *streams,
                              struct gy_inbox *inbox, const char *controller)
@@ -210,6 +223,7 @@ gantry_status gy_shares_init(struct gy_shares *shares, struct gy_context *contex
         const struct gantry_partition *p = &partitions->partitions[i];
         double percent = percent_of(p, &limit);
         if (percent > 0 && percent < 100) {
+            warn_loose(p);
             status = open_partition(shares, i, percent / 100, p->share.percent > 0 ? 0 : limit.percent);
         }
     }

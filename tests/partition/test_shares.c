@@ -303,6 +303,42 @@ static void test_a_lost_context_leaves_the_budget(void **state)
     assert_int_equal(gy_budget_count(), 0);
 }
 
+struct heard {
+    uint32_t count;
+    char line[512];
+};
+
+static void hear(void *user, gantry_log_level level, const char *line)
+{
+    struct heard *heard = user;
+    if (level == GANTRY_LOG_WARNING && strstr(line, "never bounds it") != NULL) {
+        heard->count++;
+        snprintf(heard->line, sizeof(heard->line), "%s", line);
+    }
+}
+
+/* The limited partition has 64 of 132 SMs, which are 48.5 percent. */
+static void test_a_share_that_never_bounds_is_told(void **state)
+{
+    (void)state;
+    static const struct {
+        double percent;
+        uint32_t warnings;
+    } cases[] = {{48, 0}, {50, 1}, {99, 1}, {100, 0}, {0, 0}};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct heard heard = {.count = 0};
+        struct share_scene s;
+        gantry_set_log(hear, &heard, GANTRY_LOG_WARNING);
+        open_scene(&s, cases[i].percent, GANTRY_SUBMISSION_STREAMS);
+        gantry_set_log(NULL, NULL, GANTRY_LOG_INFO);
+        share_scene_close(&s);
+        assert_int_equal(heard.count, cases[i].warnings);
+        assert_true(cases[i].percent != 50 ||
+                    strstr(heard.line, "partition 'limited': its share of 50 percent") != NULL);
+        assert_true(cases[i].percent != 50 || strstr(heard.line, "64 of 132 SMs are 48.5 percent") != NULL);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -314,6 +350,7 @@ int main(void)
         cmocka_unit_test(test_a_failure_releases_what_is_held),
         cmocka_unit_test(test_contexts_share_the_limit),
         cmocka_unit_test(test_a_lost_context_leaves_the_budget),
+        cmocka_unit_test(test_a_share_that_never_bounds_is_told),
     };
     return share_scene_begin() ? cmocka_run_group_tests(tests, NULL, NULL) : 1;
 }
