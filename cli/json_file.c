@@ -74,10 +74,24 @@ static bool refuse_text(const char *path, const char *text, const char *at, cons
     return false;
 }
 
+/* A recording begins with the tag of a packet, and soon has bytes that no text has. */
+static bool is_recording(const char *text, size_t bytes)
+{
+    bool strange = false;
+    for (size_t i = 1; i < bytes && i < 64; i++) {
+        strange = strange || (unsigned char)text[i] < '\t';
+    }
+    return bytes != 0 && text[0] == '\n' && strange;
+}
+
 /* The text must be one object, with nothing behind it. */
 static bool check_text(const char *path, const char *text, size_t bytes, const char *end,
                        const cJSON *document)
 {
+    if (document == NULL && is_recording(text, bytes)) {
+        cli_error("%s: no JSON object; this looks like a recording: gantry report trace %s", path, path);
+        return false;
+    }
     if (document == NULL) {
         return refuse_text(path, text, end, "no JSON object: a mistake before");
     }

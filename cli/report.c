@@ -18,7 +18,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum format { FORMAT_TEXT, FORMAT_CHROME, FORMAT_HTML };
+enum format { FORMAT_UNSET = -1, FORMAT_TEXT, FORMAT_CHROME, FORMAT_HTML };
 static const char *const format_names[] = {
     [FORMAT_TEXT] = "text", [FORMAT_CHROME] = "json", [FORMAT_HTML] = "html", NULL};
 
@@ -174,6 +174,23 @@ static int report_on(const struct arguments *arguments)
     return status;
 }
 
+static bool ends_with(const char *text, const char *end)
+{
+    size_t length = text != NULL ? strlen(text) : 0, of_end = strlen(end);
+    return length > of_end && strcmp(text + length - of_end, end) == 0;
+}
+
+/* Without --format the ending of -o says the format.  The report is asked for by the other options; --json
+ * with -o x.json is the report, as a heap is JSON already. */
+static enum format format_of(const struct arguments *arguments, bool is_heap)
+{
+    bool is_report = arguments->json || arguments->waterfall || arguments->other != NULL;
+    if (!is_report && ends_with(arguments->output, ".html")) {
+        return FORMAT_HTML;
+    }
+    return !is_report && !is_heap && ends_with(arguments->output, ".json") ? FORMAT_CHROME : FORMAT_TEXT;
+}
+
 /* "heap FILE" and its options: -1 when they are in order, else the exit status. */
 static int check_heap(int count, char *const *words, struct arguments *arguments)
 {
@@ -205,7 +222,11 @@ static int parse(int argc, char **argv, struct arguments *arguments)
     if (status >= 0) {
         return status;
     }
-    if (optind < argc && strcmp(argv[optind], "heap") == 0) {
+    bool is_heap = optind < argc && strcmp(argv[optind], "heap") == 0;
+    if (arguments->format == FORMAT_UNSET) {
+        arguments->format = format_of(arguments, is_heap);
+    }
+    if (is_heap) {
         return check_heap(argc - optind, argv + optind, arguments);
     }
     if (optind < argc && strcmp(argv[optind], "trace") != 0) {
@@ -242,7 +263,7 @@ static bool is_same_file(const char *one, const char *other)
 
 static int report_main(int argc, char **argv)
 {
-    struct arguments arguments = {.format = FORMAT_TEXT};
+    struct arguments arguments = {.format = FORMAT_UNSET};
     int status = parse(argc, argv, &arguments);
     if (status >= 0) {
         return status;
@@ -281,7 +302,10 @@ const struct cli_command cli_report = {
         "  --format json     write the recording in Chrome's JSON format\n"
         "  --format html     write it as a page that needs nothing but a browser; with SECOND both, side by "
         "side\n"
-        "  -o, --output F    where to; standard output without it\n"
+        "  -o, --output F    where to; standard output without it. Without --format the ending of F, .html "
+        "or "
+        ".json,\n"
+        "                    says the format\n"
         "\n"
         "report heap reads what gantry_heap_write_json() wrote, or the library when memory ran out\n"
         "(GANTRY_HEAP_SNAPSHOT=FILE): sums, a line of letters per slab, and who asked for what; --format "

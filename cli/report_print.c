@@ -135,6 +135,11 @@ bool cli_report_is_emulated(const struct trace *trace, const struct report *r)
 /* The most important results, as sentences. */
 static void print_headline(const struct trace *trace, const struct report *r)
 {
+    if (r->ctas_lost != 0) {
+        printf("%" PRIu64 " of %" PRIu64 " blocks are missing: give the recording more buffers "
+               "(GANTRY_PROFILE_OPTIONS=buffers=..., options.buffers).\n",
+               r->ctas_lost, r->ctas + r->ctas_lost);
+    }
     if (r->gpu_tasks == 0) {
         printf("No GPU task was recorded.\n");
         return;

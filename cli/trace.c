@@ -649,7 +649,8 @@ bool cli_trace_load(const char *path, trace_block_fn block, void *user, struct t
     out->unread_bytes = rest.unread_bytes;
     wrong = r->wrong != NULL ? r->wrong : wrong;
     if (wrong != NULL) {
-        cli_error("%s: %s", path, wrong);
+        bool strange = wrong == r->wrong && out->track_count == 1; /* nothing of it was a recording */
+        cli_error("%s: %s%s", path, strange ? "no Gantry recording: " : "", wrong);
         cli_trace_free(out);
         return false;
     }

@@ -82,6 +82,18 @@ bool cli_next_field(struct span *span, struct field *field)
     return false;
 }
 
+/* What a file is that does not begin as a recording: with a packet that lies within it, or is cut off by its
+ * end.  NULL: it does. */
+static const char *no_recording(struct span span)
+{
+    static const char heap[] = "{\"gantry_heap\"";
+    size_t bytes = (size_t)(span.end - span.at);
+    if (bytes >= sizeof(heap) - 1 && memcmp(span.at, heap, sizeof(heap) - 1) == 0) {
+        return "no Gantry recording; this looks like a heap: gantry report heap FILE";
+    }
+    return *span.at != (PACKET << 3 | 2) ? "no Gantry recording" : NULL;
+}
+
 /* ---- packets ----------------------------------------------------------------------------------- */
 
 struct file {
@@ -158,7 +170,7 @@ static void read_packets(struct file *file, struct span span, bool is_inner)
         struct span inner;
         last = span.at;
         if (field.number != PACKET || field.bytes.at == NULL) {
-            file->wrong = "not a Perfetto trace";
+            file->wrong = "no Gantry recording: not a Perfetto trace";
         } else if (!is_inner && is_compressed(field.bytes, &inner)) {
             read_deflated(file, inner);
         } else {
@@ -203,6 +215,7 @@ const char *cli_trace_file_read(const char *path, bool (*packet)(void *user, str
         return bytes == 0 ? "empty, nothing was recorded" : strerrordesc_np(why);
     }
     (void)madvise(data, bytes, MADV_SEQUENTIAL);
+    file.wrong = no_recording((struct span){data, data + bytes});
     read_packets(&file, (struct span){data, data + bytes}, false);
     cli_progress_end();
     munmap(data, bytes);

@@ -5,6 +5,7 @@
 #include "base/thread.h"
 #include "profile/environment_options.h"
 #include "profile/nvtx.h"
+#include "profile/session.h"
 
 #include <gantry/profile.h>
 
@@ -58,7 +59,7 @@ void gy_profile_environment_enter(void)
     options.path = numbered;
     gantry_profile *started;
     if (gy_profile_parse_options(gy_environment("GANTRY_PROFILE_OPTIONS"), &options) != GANTRY_OK ||
-        gantry_profile_start(&options, &started) != GANTRY_OK) {
+        gy_profile_start(&options, true, &started) != GANTRY_OK) {
         return; /* it was logged, and the program runs all the same */
     }
     gy_mutex_lock(&lock);

@@ -27,19 +27,15 @@
 #include "profile/nvtx.h"
 #include "profile/pftrace.h"
 #include "profile/ring.h"
+#include "profile/session_options.h"
 #include "profile/tracks.h"
 
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
 
-#define DEFAULT_SPANS 65536
-#define DEFAULT_CTAS 131072
-#define MAX_CTAS (1u << 24)
-#define DEFAULT_BUFFERS 8
 #define FLUSH_NS 1000000000u /* recorded spans are in the file after this time */
-#define MAX_BUFFERS 64
-#define MAX_RINGS 1024 /* threads of one recording; those that end keep their ring */
+#define MAX_RINGS 1024       /* threads of one recording; those that end keep their ring */
 
 enum session_state { SESSION_IDLE, SESSION_STARTING, SESSION_RUNNING, SESSION_STOPPING };
 
@@ -86,6 +82,8 @@ static atomic_uint_fast64_t generations;    /* atomic: the number of generations
 static atomic_uint inside;                  /* atomic: threads between enter() and leave() */
 static atomic_bool windowed; /* atomic: the recording waits for steps; changed under window_lock */
 static gy_mutex window_lock = {PTHREAD_MUTEX_INITIALIZER, GY_RANK_PROFILE_SESSION};
+static char running_path[512];    /* guarded by window_lock: the latest recording's file */
+static bool begun_by_environment; /* guarded by window_lock: by $GANTRY_PROFILE */
 
 /* The calling thread's ring in the recording `generation`; NULL: none could be made. */
 static _Thread_local struct {
@@ -474,46 +472,6 @@ static void writer_main(void *arg)
     gy_pftrace_flush(profile->trace);
 }
 
-static gantry_status import(struct gantry_profile_options *ours, const gantry_profile_options *theirs,
-                            gantry_profile **out)
-{
-    if (theirs == NULL || out == NULL) {
-        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "profile: %s is NULL",
-                       theirs == NULL ? "options" : "out");
-    }
-    size_t least = offsetof(gantry_profile_options, path) + sizeof(theirs->path);
-    gantry_status status =
-        gy_options_import(ours, offsetof(gantry_profile_options, reserved), theirs, least, "profile options");
-    if (status != GANTRY_OK) {
-        return status;
-    }
-    if (ours->path == NULL) {
-        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "profile: no path");
-    }
-    if (ours->spans_per_thread > GY_RING_MAX_SPANS) {
-        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "profile: %u spans per thread, at most %u",
-                       ours->spans_per_thread, GY_RING_MAX_SPANS);
-    }
-    if ((unsigned)ours->clock > GANTRY_PROFILE_CLOCK_SM) {
-        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "profile: there is no clock %d", (int)ours->clock);
-    }
-    if (ours->encoders > GY_ENCODERS_MOST) {
-        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "profile: %u encoders, at most %u", ours->encoders,
-                       GY_ENCODERS_MOST);
-    }
-    if ((unsigned)ours->ctas > GANTRY_PROFILE_CTAS_OFF || ours->ctas_per_buffer > MAX_CTAS ||
-        ours->buffers > MAX_BUFFERS) {
-        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT,
-                       "profile: ctas %d, %u CTAs per buffer (at most %u), %u buffers (at most %u)",
-                       (int)ours->ctas, ours->ctas_per_buffer, MAX_CTAS, ours->buffers, MAX_BUFFERS);
-    }
-    ours->spans_per_thread = ours->spans_per_thread != 0 ? ours->spans_per_thread : DEFAULT_SPANS;
-    ours->ctas_per_buffer = ours->ctas_per_buffer != 0 ? ours->ctas_per_buffer : DEFAULT_CTAS;
-    ours->buffers = ours->buffers != 0 ? ours->buffers : DEFAULT_BUFFERS;
-    ours->encoders = ours->encoders != 0 ? ours->encoders : (uint8_t)gy_encoders_default();
-    return GANTRY_OK;
-}
-
 static gantry_status session_create(const gantry_profile_options *options, gantry_profile **out)
 {
     gantry_profile *profile = gy_zalloc(sizeof(*profile));
@@ -568,17 +526,43 @@ free_profile:
     return status;
 }
 
+static void note_running(const char *path, bool by_environment)
+{
+    gy_mutex_lock(&window_lock);
+    snprintf(running_path, sizeof(running_path), "%s", path);
+    begun_by_environment = by_environment;
+    gy_mutex_unlock(&window_lock);
+}
+
+static gantry_status refuse_second(void)
+{
+    char path[sizeof(running_path)];
+    gy_mutex_lock(&window_lock);
+    memcpy(path, running_path, sizeof(path));
+    bool by_environment = begun_by_environment;
+    gy_mutex_unlock(&window_lock);
+    return GY_FAIL(GANTRY_ERR_STATE, "profile: a recording is running already, into %s%s", path,
+                   by_environment ? ": $GANTRY_PROFILE began it, and it ends with the last context" : "");
+}
+
 gantry_status gantry_profile_start(const gantry_profile_options *options, gantry_profile **out)
 {
+    return gy_profile_start(options, false, out);
+}
+
+gantry_status gy_profile_start(const gantry_profile_options *options, bool by_environment,
+                               gantry_profile **out)
+{
     gantry_profile_options ours = {0};
-    gantry_status status = import(&ours, options, out);
+    gantry_status status = gy_session_import_options(&ours, options, out);
     if (status != GANTRY_OK) {
         return status;
     }
     int idle = SESSION_IDLE;
     if (!atomic_compare_exchange_strong(&state, &idle, SESSION_STARTING)) {
-        return GY_FAIL(GANTRY_ERR_STATE, "profile: a recording is running already");
+        return refuse_second();
     }
+    note_running(ours.path, by_environment);
     gantry_profile *profile = NULL;
     status = session_create(&ours, &profile);
     if (status != GANTRY_OK) {
@@ -682,7 +666,14 @@ gantry_status gantry_profile_stop(gantry_profile *profile, gantry_profile_stats 
         gy_log(GANTRY_LOG_WARNING, "profile: %llu slices were lost", (unsigned long long)ours.lost);
     }
     if (status == GANTRY_OK && ours.ctas_lost != 0) {
-        gy_log(GANTRY_LOG_WARNING, "profile: %llu blocks were lost", (unsigned long long)ours.ctas_lost);
+        gy_log(GANTRY_LOG_WARNING,
+               "profile: %llu of %llu blocks are missing (ctas_lost): give the recording "
+               "more buffers (GANTRY_PROFILE_OPTIONS=buffers=..., options.buffers)",
+               (unsigned long long)ours.ctas_lost, (unsigned long long)(ours.ctas_lost + ours.ctas));
+    }
+    if (status == GANTRY_OK && ours.ranges_lost != 0) {
+        gy_log(GANTRY_LOG_WARNING, "profile: %llu ranges inside blocks are missing (ranges_lost)",
+               (unsigned long long)ours.ranges_lost);
     }
     if (status == GANTRY_OK && stats != NULL) {
         status = gy_stats_export(stats, &ours, sizeof(ours), "profile statistics");

@@ -8,6 +8,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* gantry_profile_start(); `by_environment`: $GANTRY_PROFILE asks for it. */
+GANTRY_MUST_CHECK gantry_status gy_profile_start(const gantry_profile_options *options, bool by_environment,
+                                                 gantry_profile **out);
+
 /* Any thread.  The number of the recording; 0: nothing is recorded now.  It costs one relaxed load while
  * recording is off. */
 uint64_t gy_profile_generation(void);

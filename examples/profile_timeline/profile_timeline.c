@@ -54,7 +54,9 @@ int main(int argc, char **argv)
     must(gantry_context_synchronize(context));
     gantry_profile_stats stats = {.struct_size = sizeof(stats)};
     must(gantry_profile_stop(recording, &stats));
-    printf("a recording was written; slices lost: %llu\n", (unsigned long long)stats.lost);
+    printf("a recording was written; lost: %llu slices, %llu blocks, %llu ranges in blocks\n",
+           (unsigned long long)stats.lost, (unsigned long long)stats.ctas_lost,
+           (unsigned long long)stats.ranges_lost);
 
     gantry_taskman_destroy(graph);
     gantry_heap_free(gantry_context_heap(context), device);

@@ -76,7 +76,8 @@ typedef struct gantry_profile_options {
  *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL, no path, more than 16777216 spans per thread or CTAs per
  *                                       buffer, more than 64 buffers or encoders, an unknown value of `ctas`
  *                                       or `clock`
- *  @retval GANTRY_ERR_STATE             a recording is running already
+ *  @retval GANTRY_ERR_STATE             a recording is running already, perhaps $GANTRY_PROFILE's: the
+ * message names its file
  *  @retval GANTRY_ERR_IO                the file cannot be created
  *  @retval GANTRY_ERR_OUT_OF_HOST_MEMORY */
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_profile_start(const gantry_profile_options *options,

@@ -104,6 +104,9 @@ class Heap(unittest.TestCase):
             html = file.read()
         inside = re.search(r'<script type="application/json" id="heap">(.*?)</script>', html, re.S).group(1)
         self.assertEqual(json.loads(inside), read(HEAP))
+        report(HEAP, "-o", page)  # the ending says it too
+        with open(page, encoding="utf-8") as file:
+            self.assertEqual(file.read(), html)
         self.assertNotIn("<b>", inside)
 
     def test_what_is_wrong_is_named(self):

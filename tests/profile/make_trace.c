@@ -2,7 +2,7 @@
  * reader must find, one slice per line: track, category, name, begin, end, id; separated by tabs.  The id of
  * a block, which has no category, is its number.  With $MAKE_TRACE_COMPRESS the file is deflated.  MILLIONS
  * of blocks instead, encoded by $MAKE_TRACE_ENCODERS threads: for measuring.  With $MAKE_TRACE_HANG it never
- * ends its recording. */
+ * ends its recording, and with $MAKE_TRACE_LOSE it loses 16 blocks. */
 #include "base/span.h"
 #include "base/thread.h"
 #include "profile/cta_batch.h"
@@ -278,6 +278,9 @@ int main(int argc, char **argv)
     }
     gpu(t);
     blocks(t);
+    if (getenv("MAKE_TRACE_LOSE") != NULL) {
+        gy_profile_count_lost_ctas(gy_profile_generation(), 16);
+    }
     while (getenv("MAKE_TRACE_HANG") != NULL) {
         (void)fflush(stdout);
         pause();

@@ -483,6 +483,12 @@ static void test_environment_records_any_program(void **state)
     struct work work = {.grid = {33, 1, 1}, .threads = 32, .spins = 1, .launches = 1};
     (void)gpu_fixture_gpu(&fixture, GANTRY_TASK_KERNEL, "work", launch_work, &work);
     assert_ok(gpu_fixture_step(&fixture));
+    gantry_profile_options options = GANTRY_PROFILE_OPTIONS_INIT;
+    gantry_profile *second = NULL;
+    options.path = "/tmp/gantry-profile-must-not-appear.pftrace";
+    assert_int_equal(gantry_profile_start(&options, &second), GANTRY_ERR_STATE);
+    assert_non_null(strstr(gantry_last_error(), path));
+    assert_non_null(strstr(gantry_last_error(), "$GANTRY_PROFILE began it"));
     assert_int_equal(unsetenv("GANTRY_PROFILE"), 0);
     gpu_fixture_close(&fixture);
     const char *wrong = reader_load(path, &trace);

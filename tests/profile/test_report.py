@@ -174,6 +174,13 @@ class Report(unittest.TestCase):
         self.assertRegex(text, r"even +2 ")
         self.assertIn("5 seen", text)
 
+    def test_missing_blocks_come_first(self):
+        self.assertNotIn("are missing", gantry("trace", TRACE))
+        path = os.path.join(FOLDER, "lost.pftrace")
+        subprocess.run([MAKE_TRACE, path], check=True, capture_output=True, env={**os.environ, "MAKE_TRACE_LOSE": "1"})
+        self.assertRegex(gantry("trace", path), r"^[^\n]+ ms\n\n16 of 1616 blocks are missing: give the recording more buffers "
+                         r"\(GANTRY_PROFILE_OPTIONS=buffers=\.\.\., options\.buffers\)\.\nThe GPU was busy ")
+
     def test_difference_with_itself_is_none(self):
         rows = gantry("trace", TRACE, "--diff", TRACE).splitlines()[1:]
         self.assertGreater(len(rows), 10)
@@ -279,7 +286,14 @@ class Report(unittest.TestCase):
         path = os.path.join(FOLDER, "other")
         with open(path, "wb") as file:
             file.write(b"\x7fELF, or whatever")
-        self.assertRegex(gantry("trace", path, status=1), "not a Perfetto trace|ends within a packet")
+        self.assertRegex(gantry("trace", path, status=1), ": no Gantry recording$")
+        for text, why in (("int main(void) { return 0; }\n" * 9, "no Gantry recording$"),
+                          ("\n/* begins like a packet */\n" * 9, "no Gantry recording: "),
+                          ('{"gantry_heap": 1, "kinds": []}', "this looks like a heap: gantry report heap FILE")):
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text)
+            self.assertRegex(gantry("trace", path, status=1), why)
+        self.assertIn(f"this looks like a recording: gantry report trace {TRACE}", gantry("heap", TRACE, status=1))
         with open(TRACE, "rb") as file:
             whole = file.read()
         for cut in (3, 12345, len(whole) // 2 + 1, len(whole) - 20000):
@@ -302,6 +316,20 @@ class Report(unittest.TestCase):
         self.assertIn("say", gantry("trace", status=2))
         for options in (["--json"], ["--waterfall"], ["--diff", TRACE]):
             self.assertIn("--format goes with", gantry("trace", TRACE, "--format", "html", *options, status=2))
+
+    def test_the_ending_of_the_output_says_the_format(self):
+        for ending, format in ((".html", "html"), (".json", "json"), (".txt", "text"), ("json", "text")):
+            path = os.path.join(FOLDER, "ended" + ending)
+            gantry("trace", TRACE, "-o", path)
+            with open(path, encoding="utf-8") as file:
+                self.assertEqual(file.read(), gantry("trace", TRACE, "--format", format), ending)
+            gantry("trace", TRACE, "-o", path, "--format", "text")
+            with open(path, encoding="utf-8") as file:
+                self.assertEqual(file.read(), gantry("trace", TRACE))
+        path = os.path.join(FOLDER, "ended.json")
+        gantry("trace", TRACE, "--json", "-o", path)  # what is asked for otherwise stays the report
+        with open(path, encoding="utf-8") as file:
+            self.assertEqual(json.load(file)["batches"], 300)
 
     def test_everything_goes_where_it_is_told(self):
         path = os.path.join(FOLDER, "told")

@@ -99,6 +99,8 @@ static void test_second_start_is_refused(void **state)
     options.path = "/tmp/gantry-profile-must-not-appear.pftrace";
     gantry_profile *second = (gantry_profile *)&options;
     assert_int_equal(gantry_profile_start(&options, &second), GANTRY_ERR_STATE);
+    assert_non_null(strstr(gantry_last_error(), path)); /* the one that is running */
+    assert_null(strstr(gantry_last_error(), "GANTRY_PROFILE"));
     assert_ptr_equal(second, &options);
     assert_int_not_equal(access(options.path, F_OK), 0);
     gy_span_end(GY_SPAN_TASK, "work", gy_span_begin(), 0);
