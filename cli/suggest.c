@@ -31,6 +31,17 @@ static int count_mistakes(const char *a, int a_bytes, const char *b, int b_bytes
     return table[a_bytes][b_bytes];
 }
 
+/* The word is the name with an ending: "runs", "running"; "copies" of "copy". */
+static bool has_ending(const char *word, size_t word_bytes, const char *name, size_t name_bytes)
+{
+    if (name_bytes < 3 || word_bytes <= name_bytes || word_bytes > name_bytes + 4) {
+        return false;
+    }
+    size_t stem = name_bytes - 1;
+    return strncmp(word, name, stem) == 0 &&
+           (word[stem] == name[stem] || (name[stem] == 'y' && strcmp(word + stem, "ies") == 0));
+}
+
 void cli_suggest(struct cli_suggestion *suggestion, const char *name)
 {
     size_t word = strlen(suggestion->word), bytes = strlen(name);
@@ -43,7 +54,11 @@ void cli_suggest(struct cli_suggestion *suggestion, const char *name)
     if (is_beginning) { /* a word that is the begin of a name is near, whatever is missing behind it */
         mistakes = 1;
     }
-    bool is_near = is_beginning || (mistakes > 0 && 3 * (size_t)mistakes <= longer);
+    bool is_longer = has_ending(suggestion->word, word, name, bytes);
+    if (is_longer) {
+        mistakes = least(mistakes, 2);
+    }
+    bool is_near = is_beginning || is_longer || (mistakes > 0 && 3 * (size_t)mistakes <= longer);
     if (is_near && (suggestion->name == NULL || mistakes < suggestion->mistakes)) {
         suggestion->name = name;
         suggestion->mistakes = mistakes;
