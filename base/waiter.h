@@ -36,7 +36,7 @@
  *
  * A learned budget: gy_waiter_learn() makes it about twice as long as what is waited for lately took to come,
  * since waking up takes tens of microseconds, but never longer than the mode may waste.
- * docs/guides/waiting.md says who waits how, and who is woken before it is needed. */
+ * docs/design/waiting.md says who waits how, and who is woken before it is needed. */
 #ifndef BASE_WAITER_H
 #define BASE_WAITER_H
 

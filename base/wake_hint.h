@@ -19,7 +19,7 @@
  * - A forecast is how a thread that cannot know when it will be needed learns that from the past: the thread
  *   that measures sets how long something took lately, and the thread that could give a hint asks once.
  *
- * docs/guides/waiting.md says which hints there are: who gives each, when, and to whom. */
+ * docs/design/waiting.md says which hints there are: who gives each, when, and to whom. */
 #ifndef BASE_WAKE_HINT_H
 #define BASE_WAKE_HINT_H
 
