@@ -59,6 +59,14 @@ class Documents(unittest.TestCase):
         run = subprocess.run([sys.executable, SOURCE / "tools/file_table.py", "--check", SOURCE], capture_output=True, text=True)
         self.assertEqual(run.returncode, 0, run.stdout + run.stderr)
 
+    def test_the_list_of_functions_is_what_the_headers_say(self):
+        run = subprocess.run([sys.executable, SOURCE / "tools/function_table.py", "--check", SOURCE], capture_output=True, text=True)
+        self.assertEqual(run.returncode, 0, run.stdout + run.stderr)
+        listed = set(re.findall(r"(?m)^\| `(gantry_\w+)\(\)` \| \S", text("docs/reference/functions.md")))
+        exported = set(text("tests/abi/exports.txt").split())
+        self.assertGreater(len(exported), 150)
+        self.assertEqual(exported - listed, {"gantry_bandwidth_raised"})  # a variable
+
     def test_the_path_of_a_task_is_marked_in_the_code(self):
         """Each step names a function, in a file, above which the mark of that step stands."""
         document = text("docs/design/path-of-a-task.md")
