@@ -103,16 +103,29 @@ static void print_quality(const struct trace *trace, const struct report *r)
     }
 }
 
-static void print_kernels(const struct trace *trace, const struct report *r)
+static void print_rows(const struct trace *trace, const struct report_kernel *rows, size_t count, bool tasks)
 {
-    printf("\n%-28s %8s %12s %12s %12s %12s %8s\n", r->kernels_are_tasks ? "GPU task" : "kernel", "count",
-           "total ms", "mean us", "least us", "most us", "blocks");
-    for (size_t i = 0; i < r->kernel_count; i++) {
-        const struct report_kernel *k = &r->kernels[i];
+    printf("\n%-28s %8s %12s %12s %12s %12s%s\n", tasks ? "GPU task" : "kernel", "count", "total ms",
+           "mean us", "least us", "most us", "   blocks");
+    for (size_t i = 0; i < count; i++) {
+        const struct report_kernel *k = &rows[i];
         cli_print_text(stdout, trace->names[k->name], 28, 28);
         printf(" %8" PRIu64 " %12.3f %12.3f %12.3f %12.3f %8" PRIu64 "\n", k->count, ms(k->total_ns),
                (double)k->total_ns / 1e3 / (double)k->count, (double)k->least_ns / 1e3,
                (double)k->most_ns / 1e3, k->ctas);
+    }
+}
+
+/* Where kernels have records of blocks, the tasks follow, since other kernels may have none. */
+static void print_kernels(const struct trace *trace, const struct report *r)
+{
+    print_rows(trace, r->kernels, r->kernel_count, r->kernels_are_tasks);
+    if (r->gpu_label_count != 0) {
+        printf("\nAll GPU tasks by label, also those whose kernels leave no records of blocks:\n");
+        print_rows(trace, r->gpu_labels, r->gpu_label_count, true);
+    }
+    if (r->gpu_labels_left != 0) {
+        printf("and %zu labels more\n", r->gpu_labels_left);
     }
 }
 
@@ -191,18 +204,30 @@ void cli_report_text(const char *path, const struct trace *trace, const struct r
 
 /* ---- JSON -------------------------------------------------------------------------------------- */
 
+static void print_rows_json(const struct trace *trace, const struct report_kernel *rows, size_t count,
+                            bool has_blocks)
+{
+    for (size_t i = 0; i < count; i++) {
+        const struct report_kernel *k = &rows[i];
+        printf("%s{\"name\":", i == 0 ? "" : ",");
+        cli_json_string(stdout, trace->names[k->name]);
+        printf(",\"count\":%" PRIu64 ",\"total_ns\":%" PRIu64 ",\"least_ns\":%" PRIu64
+               ",\"most_ns\":%" PRIu64,
+               k->count, k->total_ns, k->least_ns, k->most_ns);
+        if (has_blocks) {
+            printf(",\"ctas\":%" PRIu64, k->ctas);
+        }
+        printf("}");
+    }
+}
+
 static void print_kernels_json(const struct trace *trace, const struct report *r)
 {
     printf("\"kernels_are_tasks\":%s,\"kernels\":[", r->kernels_are_tasks ? "true" : "false");
-    for (size_t i = 0; i < r->kernel_count; i++) {
-        const struct report_kernel *k = &r->kernels[i];
-        printf("%s{\"name\":", i == 0 ? "" : ",");
-        cli_json_string(stdout, trace->names[k->name]);
-        printf(",\"count\":%" PRIu64 ",\"total_ns\":%" PRIu64 ",\"least_ns\":%" PRIu64 ",\"most_ns\":%" PRIu64
-               ",\"ctas\":%" PRIu64 "}",
-               k->count, k->total_ns, k->least_ns, k->most_ns, k->ctas);
-    }
-    printf("]");
+    print_rows_json(trace, r->kernels, r->kernel_count, true);
+    printf("],\"gpu_labels\":[");
+    print_rows_json(trace, r->gpu_labels, r->gpu_label_count, false);
+    printf("],\"gpu_labels_left\":%zu", r->gpu_labels_left);
 }
 
 static void print_sms_json(const struct report *r)

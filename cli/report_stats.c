@@ -9,10 +9,15 @@
 
 /* ---- kernels ----------------------------------------------------------------------------------- */
 
-static int by_total(const void *a, const void *b)
+/* Names that are not there, whose count is 0, come last. */
+static int by_total_and_name(const void *a, const void *b)
 {
     const struct report_kernel *x = a, *y = b;
-    return x->total_ns > y->total_ns ? -1 : x->total_ns < y->total_ns;
+    if ((x->count == 0) != (y->count == 0)) {
+        return x->count == 0 ? 1 : -1;
+    }
+    return x->total_ns != y->total_ns ? (x->total_ns > y->total_ns ? -1 : 1)
+                                      : (x->name > y->name) - (x->name < y->name);
 }
 
 static void count_copies(const struct trace *trace, const struct trace_slice *s, struct report *report)
@@ -26,40 +31,53 @@ static void count_copies(const struct trace *trace, const struct trace_slice *s,
     }
 }
 
-static bool compute_kernels(const struct trace *trace, struct report *report)
+/* Sum the slices of a category by name, and take those that took longest; `*left`: the other names.  False:
+ * out of memory. */
+static bool sum_by_name(const struct trace *trace, const char *category, struct report_kernel *out,
+                        size_t *count, size_t *left)
 {
     struct report_kernel *all = calloc(trace->name_count, sizeof(*all));
     if (all == NULL) {
         return false;
     }
-    bool any = false;
-    for (size_t i = 0; i < trace->slice_count && !any; i++) {
-        any = cli_trace_is(trace, &trace->slices[i], "kernel");
-    }
-    report->kernels_are_tasks = !any;
+    *left = 0;
     for (size_t i = 0; i < trace->slice_count; i++) {
         const struct trace_slice *s = &trace->slices[i];
-        if (!cli_trace_is(trace, s, any ? "kernel" : "gpu")) {
+        if (!cli_trace_is(trace, s, category)) {
             continue;
         }
         struct report_kernel *k = &all[s->name];
         uint64_t ns = s->end_ns - s->begin_ns;
+        *left += k->count == 0;
         k->name = s->name;
         k->least_ns = k->count == 0 || ns < k->least_ns ? ns : k->least_ns;
         k->most_ns = ns > k->most_ns ? ns : k->most_ns;
         k->total_ns += ns;
         k->count++;
         k->ctas += cli_trace_argument(trace, s, TRACE_CTAS, 0);
-        count_copies(trace, s, report);
     }
-    qsort(all, trace->name_count, sizeof(*all), by_total);
-    while (report->kernel_count < REPORT_KERNELS && report->kernel_count < trace->name_count &&
-           all[report->kernel_count].count > 0) {
-        report->kernels[report->kernel_count] = all[report->kernel_count];
-        report->kernel_count++;
-    }
+    *count = *left < REPORT_KERNELS ? *left : REPORT_KERNELS;
+    *left -= *count;
+    qsort(all, trace->name_count, sizeof(*all), by_total_and_name);
+    memcpy(out, all, *count * sizeof(*all));
     free(all);
     return true;
+}
+
+static bool compute_kernels(const struct trace *trace, struct report *report)
+{
+    bool any = false;
+    for (size_t i = 0; i < trace->slice_count; i++) {
+        if (cli_trace_is(trace, &trace->slices[i], "kernel")) {
+            any = true;
+            count_copies(trace, &trace->slices[i], report);
+        }
+    }
+    size_t left;
+    report->kernels_are_tasks = !any;
+    return sum_by_name(trace, any ? "kernel" : "gpu", report->kernels, &report->kernel_count, &left) &&
+           (!any || sum_by_name(trace, "gpu", report->gpu_labels, &report->gpu_label_count,
+                                &report->gpu_labels_left));
 }
 
 /* ---- streams and partitions -------------------------------------------------------------------- */

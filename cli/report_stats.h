@@ -99,7 +99,11 @@ struct report {
     struct report_kernel kernels[REPORT_KERNELS]; /* by total time; blocks' launches, else GPU tasks */
     size_t kernel_count;
     bool kernels_are_tasks;
-    struct report_sm *sms; /* see gap_list */
+    struct report_kernel
+        gpu_labels[REPORT_KERNELS];          /* GPU tasks by label, those with and those without blocks'
+                                              * records; by total time; none when kernels_are_tasks */
+    size_t gpu_label_count, gpu_labels_left; /* left: those that have no room in it */
+    struct report_sm *sms;                   /* see gap_list */
     size_t sm_count;
     uint64_t sm_least_ns, sm_most_ns, sm_sum_ns; /* busy time of an SM */
     struct report_range *ranges; /* by kernel and total time, the lost ones last; see gap_list */

@@ -119,6 +119,17 @@ class Report(unittest.TestCase):
             durations = [e - b for _, c, n, b, e, _ in EXPECTED if c == "kernel" and n == name]
             self.assertEqual(found[name], (2, sum(durations), 800))
 
+    def test_tasks_without_recorded_blocks_are_listed_too(self):
+        report = json.loads(gantry("trace", TRACE, "--json"))
+        expected = collections.defaultdict(list)
+        for _, category, name, begin, end, _ in EXPECTED:
+            if category == "gpu":
+                expected[name].append(end - begin)
+        self.assertEqual({label["name"]: (label["count"], label["total_ns"]) for label in report["gpu_labels"]},
+                         {name: (len(ns), sum(ns)) for name, ns in expected.items()})
+        self.assertEqual(report["gpu_labels_left"], 0)
+        self.assertRegex(gantry("trace", TRACE), r"(?m)^All GPU tasks by label, [^\n]+:\n\nGPU task +count [^\n]+\nkernel +50 [^\n]+\nlate +4 ")
+
     def test_gaps_add_up(self):
         report = json.loads(gantry("trace", TRACE, "--json"))
         gaps = report["gaps"]
