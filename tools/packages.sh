@@ -17,6 +17,8 @@ have() {
         libcjson-dev) has_header cjson/cJSON.h ;;
         libvulkan-dev) has_header vulkan/vulkan.h ;;
         mesa-vulkan-drivers) ls /usr/share/vulkan/icd.d/*.json >/dev/null 2>&1 ;;
+        libglfw3-dev) has_header GLFW/glfw3.h ;;
+        xvfb) command -v Xvfb >/dev/null ;;
         protobuf-compiler) command -v protoc >/dev/null ;;
         spin) command -v spin >/dev/null ;;
         abigail-tools) command -v abidiff >/dev/null ;;

@@ -55,6 +55,16 @@ class Documents(unittest.TestCase):
         listed = set(re.findall(r"^\| \[?`([\w./-]+?)/`", text("README.md"), re.M))
         self.assertEqual({name.split("/")[0] for name in listed}, rooms)
 
+    def test_scripts_know_when_a_package_is_there(self):
+        """Else each run would install it, and say that it is missing."""
+        named = set()
+        for script in ("check.sh", "quickstart.sh"):
+            for packages in re.findall(r"(?:require|want) ((?:[a-z0-9+.-]+ ?)+)", text(script)):
+                named |= set(packages.split())
+        self.assertIn("xvfb", named)
+        known = set(re.findall(r"[a-z0-9+.-]+", " ".join(re.findall(r"(?m)^        ([a-z0-9+.| -]+)\)", text("tools/packages.sh")))))
+        self.assertEqual(named - known, set())
+
     def test_architecture_has_the_tables_that_the_files_make(self):
         run = subprocess.run([sys.executable, SOURCE / "tools/file_table.py", "--check", SOURCE], capture_output=True, text=True)
         self.assertEqual(run.returncode, 0, run.stdout + run.stderr)
