@@ -15,6 +15,7 @@
 #define ROOM (64 * MIB)
 #define MOST (ROOM / 2 + 8 * MIB) /* two of these do not fit beside each other, one and LITTLE do */
 #define LITTLE (16 * MIB)
+#define GUARDS ((uint64_t)64 << 10) /* room for what GANTRY_CHECK=guards adds to a block */
 
 static struct gpu_fixture scene;
 static _Atomic(bool) gate;
@@ -263,8 +264,9 @@ static void test_a_name_may_still_come(void **state)
 static gantry_launch_result take_all(gantry_launch *launch, void *arg)
 {
     void *block;
-    gantry_status status = gantry_launch_alloc(launch, GANTRY_MEMORY_DEVICE, *(const uint64_t *)arg, 0,
-                                               GANTRY_ALLOC_SITE("all"), &block);
+    const uint64_t bytes = *(const uint64_t *)arg - GUARDS;
+    gantry_status status =
+        gantry_launch_alloc(launch, GANTRY_MEMORY_DEVICE, bytes, 0, GANTRY_ALLOC_SITE("all"), &block);
     return status == GANTRY_OK && gantry_free_after(block, launch) == GANTRY_OK ? GANTRY_LAUNCH_DONE
                                                                                 : GANTRY_LAUNCH_FAILED;
 }
