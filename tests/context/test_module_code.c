@@ -1,6 +1,7 @@
 /* Modules made of code that was compiled elsewhere: from memory and from files, and what is wrong with them.
  */
 #include "order_kernels.kernels.h"
+#include "tests/context/counting.h"
 #include "tests/support/cmocka_c11.h"
 #include "tests/support/gpu_fixture.h"
 
@@ -35,43 +36,6 @@ static const void *code_of(const gantry_module_image *image)
 
 static const char *const names[] = {"count_up", "stamp", NULL};
 
-struct job {
-    gantry_kernel *kernel;
-    uint32_t *device, *host;
-};
-
-static gantry_launch_result launch(gantry_launch *launch, void *arg)
-{
-    struct job *job = arg;
-    uint32_t by = 5;
-    void *args[] = {&job->device, &by};
-    const gantry_dim3 one = {1, 1, 1}, threads = {8, 1, 1};
-    if (gantry_launch_fill(launch, job->device, 0, 4, 1) != GANTRY_OK ||
-        gantry_launch_kernel(launch, job->kernel, one, threads, 0, args) != GANTRY_OK ||
-        gantry_launch_copy_dtoh(launch, job->host, job->device, 4) != GANTRY_OK) {
-        return GANTRY_LAUNCH_FAILED;
-    }
-    return GANTRY_LAUNCH_DONE;
-}
-
-static void check_that_it_runs(gantry_module *module)
-{
-    gantry_heap *heap = gantry_context_heap(gpu.context);
-    struct job job = {.kernel = NULL};
-    void *block;
-    assert_ok(gantry_module_get_kernel(module, "count_up", &job.kernel));
-    assert_ok(gantry_heap_alloc(heap, GANTRY_MEMORY_DEVICE, 64, 0, GANTRY_ALLOC_SITE("count"), &block));
-    job.device = block;
-    assert_ok(gantry_heap_alloc(heap, GANTRY_MEMORY_PINNED, 64, 0, GANTRY_ALLOC_SITE("count"), &block));
-    job.host = block;
-    (void)gpu_fixture_gpu(&gpu, GANTRY_TASK_KERNEL, "count", launch, &job);
-    assert_ok(gpu_fixture_step(&gpu));
-    assert_ok(gantry_context_synchronize(gpu.context));
-    assert_int_equal(job.host[0], 40);
-    assert_ok(gantry_heap_free(heap, job.device));
-    assert_ok(gantry_heap_free(heap, job.host));
-}
-
 static void test_code_in_memory_is_loaded(void **state)
 {
     (void)state;
@@ -87,9 +51,9 @@ static void test_code_in_memory_is_loaded(void **state)
     assert_ok(gantry_module_load_code(gpu.context, &code, &first));
     assert_ok(gantry_module_load_code(gpu.context, &code, &second));
     assert_ptr_not_equal(first, second);
-    check_that_it_runs(first);
+    counting_check(&gpu, first, "count_up");
     gantry_module_unload(first);
-    check_that_it_runs(second); /* unloaded with the context */
+    counting_check(&gpu, second, "count_up"); /* unloaded with the context */
 }
 
 static void write_file(const char *path, const void *bytes, size_t count)
@@ -119,7 +83,7 @@ static void test_a_file_is_loaded_or_says_why_not(void **state)
     if (!is_emulated && image->fatbin != NULL) {
         write_file(path, image->fatbin, image->fatbin_bytes);
         assert_ok(gantry_module_load_code(gpu.context, &code, &module));
-        check_that_it_runs(module);
+        counting_check(&gpu, module, "count_up");
     }
     assert_int_equal(remove(path), 0);
 }

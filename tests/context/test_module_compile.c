@@ -1,6 +1,7 @@
 /* Modules that are compiled at run time: with a fake compiler on the emulated driver, with the real one on a
  * device. */
 #include "order_kernels.kernels.h"
+#include "tests/context/counting.h"
 #include "tests/context/fake_nvrtc.h"
 #include "tests/support/cmocka_c11.h"
 #include "tests/support/gpu_fixture.h"
@@ -77,46 +78,6 @@ static void test_without_a_compiler_the_message_says_where_it_was_looked_for(voi
     expect_refused(&source, GANTRY_ERR_UNSUPPORTED, "lacks nvrtcVersion");
 }
 
-/* ---- the kernel runs --------------------------------------------------------------------------- */
-
-struct job {
-    gantry_kernel *kernel;
-    uint32_t *device, *host;
-};
-
-static gantry_launch_result launch(gantry_launch *launch, void *arg)
-{
-    struct job *job = arg;
-    uint32_t by = 5;
-    void *args[] = {&job->device, &by};
-    const gantry_dim3 one = {1, 1, 1}, threads = {8, 1, 1};
-    if (gantry_launch_fill(launch, job->device, 0, 4, 1) != GANTRY_OK ||
-        gantry_launch_kernel(launch, job->kernel, one, threads, 0, args) != GANTRY_OK ||
-        gantry_launch_copy_dtoh(launch, job->host, job->device, 4) != GANTRY_OK) {
-        return GANTRY_LAUNCH_FAILED;
-    }
-    return GANTRY_LAUNCH_DONE;
-}
-
-static void check_that_it_runs(gantry_module *module)
-{
-    gantry_heap *heap = gantry_context_heap(gpu.context);
-    struct job job = {.kernel = NULL};
-    void *block;
-    assert_ok(gantry_module_get_kernel(module, names[0], &job.kernel));
-    assert_string_equal(gantry_kernel_name(job.kernel), names[0]);
-    assert_ok(gantry_heap_alloc(heap, GANTRY_MEMORY_DEVICE, 64, 0, GANTRY_ALLOC_SITE("count"), &block));
-    job.device = block;
-    assert_ok(gantry_heap_alloc(heap, GANTRY_MEMORY_PINNED, 64, 0, GANTRY_ALLOC_SITE("count"), &block));
-    job.host = block;
-    (void)gpu_fixture_gpu(&gpu, GANTRY_TASK_KERNEL, "count", launch, &job);
-    assert_ok(gpu_fixture_step(&gpu));
-    assert_ok(gantry_context_synchronize(gpu.context));
-    assert_int_equal(job.host[0], 40);
-    assert_ok(gantry_heap_free(heap, job.device));
-    assert_ok(gantry_heap_free(heap, job.host));
-}
-
 /* A machine with a device need not have the compiler. */
 static void compile_or_skip(const gantry_module_source *source, gantry_module **out)
 {
@@ -136,7 +97,7 @@ static void test_a_compiled_kernel_runs_under_its_name_in_the_source(void **stat
     gantry_module *module;
     source.options = options;
     compile_or_skip(&source, &module);
-    check_that_it_runs(module);
+    counting_check(&gpu, module, names[0]);
     if (is_emulated) {
         assert_string_equal(fake->options, "-DN=4 -lineinfo --gpu-architecture=sm_90");
         assert_string_equal(fake->name, "blur.cu");
@@ -157,7 +118,7 @@ static void test_a_compiler_that_does_not_know_the_device_gives_ptx(void **state
     assert_ok(gantry_module_compile(gpu.context, &source, &module));
     assert_string_equal(fake->options, "--gpu-architecture=compute_80");
     assert_int_equal(fake->took_ptx, 1);
-    check_that_it_runs(module);
+    counting_check(&gpu, module, names[0]);
     memcpy(fake->architectures, (int[4]){100, 120}, sizeof(fake->architectures));
     expect_refused(&source, GANTRY_ERR_UNSUPPORTED, "NVRTC 13.0 makes no code for compute capability 9.0");
 }
@@ -173,7 +134,7 @@ static void test_an_architecture_of_the_programs_own_is_left_alone(void **state)
     if (is_emulated) {
         assert_string_equal(fake->options, "-arch=compute_80");
     }
-    check_that_it_runs(module);
+    counting_check(&gpu, module, names[0]);
 }
 
 /* ---- what is wrong with the source ---------------------------------------------------------------- */
