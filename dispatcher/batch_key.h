@@ -17,6 +17,8 @@
 #include "dispatcher/internal.h"
 #include "dispatcher/round.h"
 
+#include <assert.h>
+
 /* The round begins, as a graph: its key is that of a task in the bins, which are not empty. */
 void gy_key_begin(const struct gantry_dispatcher *d, struct gy_round *round);
 /* The key's round ends: the tasks that were kept are in the bins again. */
@@ -28,12 +30,13 @@ static inline bool gy_key_is_of(const struct gantry_dispatcher *d, const struct 
     return key->manager == gy_task_manager(task) && key->partition == gy_gd_partition_index(d, task);
 }
 
-/* May the task be called in this round?  Else it is kept. */
+/* May the task be called in this round, which has a key?  Else it is kept. */
 GY_RARE bool gy_key_admits_other(const struct gantry_dispatcher *d, struct gy_round *round,
                                  gantry_task *task);
 static inline bool gy_key_admits(const struct gantry_dispatcher *d, struct gy_round *round, gantry_task *task)
 {
-    return !round->key.is_set || gy_key_is_of(d, &round->key, task) || gy_key_admits_other(d, round, task);
+    assert(round->key.is_set);
+    return gy_key_is_of(d, &round->key, task) || gy_key_admits_other(d, round, task);
 }
 
 /* The part of the batch that was noted is large enough to be launched, and others have waited for that; or
