@@ -365,6 +365,12 @@ static int await_children(struct cross_shared *shared, int file, pid_t *children
             }
             failed = WIFEXITED(status) && WEXITSTATUS(status) == CROSS_SKIPPED ? CROSS_SKIPPED : 1;
             bool enough = failed == CROSS_SKIPPED || ++failures >= s->failures;
+            if (failed != CROSS_SKIPPED) {
+                printf("a failure after %llu programs, %.0f s\n",
+                       (unsigned long long)atomic_load(&shared->matrix.programs),
+                       cross_seconds() - shared->begin);
+                fflush(stdout);
+            }
             if (enough) {
                 kill_children(children);
             }
