@@ -3,7 +3,9 @@
  * two-managers: each submits a step of kernels in 8 pipelines, 8 blocks each, which leaves room for both on
  * the device; the time of both at once, against that of one alone.  critical: a short task in a partition of
  * its own, from start until a CPU task knows its end, while another manager submits steps of 1000 kernels
- * without a pause, of a new shape every 100 steps; in graphs mode, against the same on streams. */
+ * without a pause, of a new shape every 100 steps; in graphs mode, against the same on streams.  urgent: two
+ * kernels that are submitted together, one that fills the device 72 times and a short one with the greatest
+ * priority, from the long one's begin to the short one's end, against the same without the priority. */
 #include "base/clock.h"
 #include "bench/harness.h"
 #include "bench/raw_cuda.h"
@@ -19,6 +21,8 @@
 
 enum { PIPELINES = 8, BLOCKS = 8, WIDE_KERNELS = 200, MANY_KERNELS = 1000, SHAPE_STEPS = 100, MOST = 2000 };
 
+enum { WAVES = 72, WAVE_NS = 138000, URGENT_NS = 20000, THREADS = 1024, PATIENCE_S = 5 };
+
 struct overlap {
     gantry_context *context;
     gantry_cpu_dispatcher *cpus;
@@ -26,7 +30,7 @@ struct overlap {
     gantry_partition *critical;  /* NULL: no plan */
     gantry_kernel *kernel;
     struct raw_cuda cuda;
-    uint32_t *counter; /* on the device: blocks that have run */
+    uint32_t *counter; /* on the device: blocks that have run; the second one: of urgent kernels */
     uint64_t launched; /* blocks; both managers' callbacks are called by one thread */
     uint64_t ns;       /* of a kernel */
     uint32_t kernels, blocks;
@@ -34,6 +38,10 @@ struct overlap {
     atomic_bool closing, failed; /* atomic */
     uint64_t ended_ns;           /* the critical task's */
     gantry_task *then;
+    bool has_priority; /* the urgent kernel */
+    int priority;
+    atomic_uint *words; /* in page-locked memory: the long kernel has begun, the urgent one has ended */
+    void *words_device;
 };
 
 static bool ok(gantry_status status)
@@ -137,7 +145,7 @@ static bool open_managers(struct overlap *o, const struct bench_options *options
 static bool open_overlap(struct overlap *o, const struct bench_options *options, gantry_submission submission,
                          bool is_planned)
 {
-    const uint32_t zero = 0;
+    const uint32_t zero[2] = {0, 0};
     gantry_module *module;
     void *counter;
     memset(o, 0, sizeof(*o));
@@ -146,12 +154,12 @@ static bool open_overlap(struct overlap *o, const struct bench_options *options,
         !ok(gantry_context_acquire(o->context)) ||
         !ok(gantry_module_load(o->context, &gantry_image_critical_kernels, &module)) ||
         !ok(gantry_module_get_kernel(module, "occupy", &o->kernel)) ||
-        !ok(gantry_heap_alloc(gantry_context_heap(o->context), GANTRY_MEMORY_DEVICE, sizeof(uint32_t), 0,
+        !ok(gantry_heap_alloc(gantry_context_heap(o->context), GANTRY_MEMORY_DEVICE, 2 * sizeof(uint32_t), 0,
                               GANTRY_ALLOC_SITE("counter"), &counter))) {
         return false;
     }
     o->counter = counter;
-    return RAW(&o->cuda, cuMemcpyHtoD((CUdeviceptr)(uintptr_t)counter, &zero, sizeof(zero)));
+    return RAW(&o->cuda, cuMemcpyHtoD((CUdeviceptr)(uintptr_t)counter, zero, sizeof(zero)));
 }
 
 static void close_overlap(struct overlap *o)
@@ -319,11 +327,157 @@ static bool bench_critical(const struct bench_options *options)
     return good;
 }
 
+/* ---- urgent ------------------------------------------------------------------------------------ */
+
+static gantry_launch_result launch_long(gantry_launch *launch, void *arg)
+{
+    struct overlap *o = arg;
+    void *begun = o->words_device, *none = NULL, *done = o->counter;
+    uint64_t ns = o->ns;
+    void *args[] = {&begun, &none, &done, &ns};
+    const gantry_dim3 grid = {o->blocks, 1, 1}, block = {THREADS, 1, 1};
+    o->launched += o->blocks;
+    return gantry_launch_kernel(launch, o->kernel, grid, block, 0, args) == GANTRY_OK ? GANTRY_LAUNCH_DONE
+                                                                                      : GANTRY_LAUNCH_FAILED;
+}
+
+static gantry_launch_result launch_urgent(gantry_launch *launch, void *arg)
+{
+    struct overlap *o = arg;
+    /* Blocks of one grid only tell the host of its last one, so this grid has a counter of its own. */
+    void *none = NULL, *ended = (uint32_t *)o->words_device + 1, *done = o->counter + 1;
+    uint64_t ns = o->emulated ? 1000 : URGENT_NS;
+    void *args[] = {&none, &ended, &done, &ns};
+    const gantry_dim3 one = {1, 1, 1};
+    gantry_launch_options options = GANTRY_LAUNCH_OPTIONS_INIT;
+    options.has_priority = 1;
+    options.priority = o->priority;
+    return gantry_launch_kernel_with(launch, o->kernel, one, one, 0, args,
+                                     o->has_priority ? &options : NULL) == GANTRY_OK
+               ? GANTRY_LAUNCH_DONE
+               : GANTRY_LAUNCH_FAILED;
+}
+
+static bool await_word(struct overlap *o, uint32_t word, uint64_t *ns)
+{
+    uint64_t begin = gy_clock_ns(), now = begin;
+    while (atomic_load_explicit(&o->words[word], memory_order_acquire) == 0 &&
+           now - begin < PATIENCE_S * UINT64_C(1000000000)) {
+        now = gy_clock_ns();
+    }
+    *ns = now;
+    return atomic_load(&o->words[word]) != 0 && gantry_context_is_valid(o->context);
+}
+
+static bool submit_urgent(struct overlap *o, bool is_stable)
+{
+    gantry_launch_fn functions[2] = {launch_long, launch_urgent};
+    bool good = true;
+    for (int i = 0; i < 2 && good; i++) {
+        gantry_task_desc desc = GANTRY_TASK_DESC_INIT;
+        gantry_task *task;
+        desc.kind = GANTRY_TASK_KERNEL;
+        desc.launch = functions[i];
+        desc.arg = o;
+        desc.is_stable = is_stable;
+        good = ok(gantry_taskman_submit(o->managers[0], &desc, &task));
+    }
+    return good && (!is_stable || ok(gantry_taskman_freeze(o->managers[0])));
+}
+
+static bool time_urgent(struct overlap *o, double *ns)
+{
+    gantry_dispatcher *dispatcher = gantry_context_dispatcher(o->context);
+    uint64_t begun = 0, ended = 0;
+    atomic_store(&o->words[0], 0);
+    atomic_store(&o->words[1], 0);
+    gantry_dispatcher_start_group(dispatcher); /* both are there when the first one is looked at */
+    bool good = ok(gantry_taskman_start(o->managers[0]));
+    gantry_dispatcher_finish_group(dispatcher);
+    good = good && await_word(o, 0, &begun) && await_word(o, 1, &ended);
+    good = ok(gantry_taskman_stop(o->managers[0])) && good;
+    *ns = ended > begun ? (double)(ended - begun) : 0;
+    return ok(gantry_context_synchronize(o->context)) && good;
+}
+
+static bool open_urgent(struct overlap *o, const struct bench_options *options, gantry_submission submission)
+{
+    void *memory = NULL;
+    int least = 0;
+    gantry_device_info info = {.struct_size = sizeof(info)};
+    if (!open_overlap(o, options, submission, false) ||
+        !ok(gantry_heap_alloc(gantry_context_heap(o->context), GANTRY_MEMORY_PINNED, 2 * sizeof(uint32_t), 0,
+                              GANTRY_ALLOC_SITE("words"), &memory)) ||
+        !ok(gantry_heap_device_address(gantry_context_heap(o->context), memory, &o->words_device)) ||
+        !RAW(&o->cuda, cuCtxGetStreamPriorityRange(&least, &o->priority)) ||
+        !ok(gantry_context_device_info(o->context, &info))) {
+        return false;
+    }
+    o->words = memory;
+    o->blocks = options->emulated ? 4 : info.multiprocessors * (2048 / THREADS) * WAVES;
+    o->ns = options->emulated ? 1000 : WAVE_NS;
+    return true;
+}
+
+/* The median of some steps; the same tasks each time, so that they may be launched again, or new ones. */
+static bool measure_urgent(const struct bench_options *options, gantry_submission submission, bool is_stable,
+                           bool has_priority, double *out)
+{
+    enum { STEPS = 12, FIRST = 5 }; /* the first ones do not count */
+    struct overlap *o = calloc(1, sizeof(*o));
+    double all[STEPS] = {0};
+    bool good = o != NULL && open_urgent(o, options, submission);
+    if (good) {
+        o->has_priority = has_priority;
+        good = !is_stable || submit_urgent(o, true);
+        for (uint32_t i = 0; i < STEPS && good; i++) {
+            good = (is_stable || submit_urgent(o, false)) && time_urgent(o, &all[i]) &&
+                   (is_stable || ok(gantry_taskman_reset(o->managers[0])));
+        }
+    }
+    gantry_dispatcher_stats stats = {.struct_size = sizeof(stats)};
+    if (good && submission == GANTRY_SUBMISSION_GRAPHS) { /* what is measured were graphs */
+        good = ok(gantry_dispatcher_get_stats(gantry_context_dispatcher(o->context), &stats)) &&
+               stats.graph_launches + stats.graph_replays >= STEPS - FIRST;
+    }
+    bench_sort(all + FIRST, STEPS - FIRST);
+    *out = all[(FIRST + STEPS) / 2];
+    if (o != NULL) {
+        (void)gantry_heap_free(o->context != NULL ? gantry_context_heap(o->context) : NULL, o->words);
+        close_overlap(o);
+    }
+    free(o);
+    return good;
+}
+
+static bool bench_urgent(const struct bench_options *options)
+{
+    static const struct {
+        const char *name;
+        gantry_submission submission;
+        bool is_stable;
+    } rows[] = {{"overlap/urgent-streams", GANTRY_SUBMISSION_STREAMS, false},
+                {"overlap/urgent-graphs", GANTRY_SUBMISSION_GRAPHS, false},
+                {"overlap/urgent-replayed", GANTRY_SUBMISSION_GRAPHS, true}};
+    bool good = true;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]) && good; i++) {
+        double with = 0, without = 0;
+        good = measure_urgent(options, rows[i].submission, rows[i].is_stable, false, &without) &&
+               measure_urgent(options, rows[i].submission, rows[i].is_stable, true, &with);
+        const struct bench_case one = {
+            .name = rows[i].name, .item = "task", .items = 1, .yardstick = {.name = "no priority"}};
+        const struct bench_result result = {with, with, without, without, 0, 0, good};
+        bench_report(options, &one, &result);
+    }
+    return good;
+}
+
 static bool bench_overlap(const struct bench_options *options)
 {
     bool good = bench_managers(options, GANTRY_SUBMISSION_STREAMS, "overlap/two-managers-streams");
     good = bench_managers(options, GANTRY_SUBMISSION_GRAPHS, "overlap/two-managers-graphs") && good;
-    return bench_critical(options) && good;
+    good = bench_critical(options) && good;
+    return bench_urgent(options) && good;
 }
 
 const struct gantry_bench gantry_bench_overlap = {
@@ -333,6 +487,10 @@ const struct gantry_bench gantry_bench_overlap = {
         "  two-managers   steps of two managers at once, for which the device has room, against one alone\n"
         "  critical       a short task in a partition of its own beside steps of 1000 kernels of another "
         "manager:\n"
-        "                 in graphs mode, against the same on streams; the median, and 99 of 100\n",
+        "                 in graphs mode, against the same on streams; the median, and 99 of 100\n"
+        "  urgent         a kernel of 20 us of the greatest priority beside one that fills the device 72 "
+        "times\n"
+        "                 for 138 us: from the long one's begin to its end, against the same without\n"
+        "                 priority; on streams, in graphs, in graphs that are launched again\n",
     .main = bench_overlap,
 };

@@ -173,6 +173,50 @@ static void test_a_capture_takes_another_one_as_a_child(void **state)
     cu_ok(cuGraphDestroy(other));
 }
 
+/* Behind one node come a kernel that fills the device many times, and one of an urgent stream: the graph is
+ * told to keep priorities, so that one goes before most blocks of the other. */
+static void test_nodes_keep_the_priority_of_their_stream(void **state)
+{
+    (void)state;
+    enum { WAVES = 20, THREADS = 1024 };
+    int least = 0, greatest = 0, multiprocessors = 0;
+    uint64_t ns = 20000;
+    CUstream origin = cf_stream(), wide = cf_stream(), urgent = NULL;
+    CUevent event = cf_event();
+    CUdeviceptr count = cf_device(4), seen = cf_device(4);
+    void *crowd[] = {&count, &ns}, *look[] = {&count, &seen};
+    uint32_t got = 0;
+    cu_ok(cuCtxGetStreamPriorityRange(&least, &greatest));
+    cu_ok(
+        cuDeviceGetAttribute(&multiprocessors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, cf_context->device));
+    cu_ok(cuStreamCreateWithPriority(&urgent, CU_STREAM_NON_BLOCKING, greatest));
+    const uint32_t blocks = (uint32_t)multiprocessors * (2048 / THREADS) * WAVES;
+    begin(origin);
+    cu_ok(cuMemsetD32Async(count, 0, 1, origin));
+    cu_ok(cuEventRecord(event, origin));
+    cu_ok(cuStreamWaitEvent(wide, event, 0));
+    cu_ok(cuStreamWaitEvent(urgent, event, 0));
+    cu_ok(cuLaunchKernel(cf_crowd, blocks, 1, 1, THREADS, 1, 1, 0, wide, crowd, NULL));
+    cu_ok(cuLaunchKernel(cf_look, 1, 1, 1, 1, 1, 1, 0, urgent, look, NULL));
+    cu_ok(cuEventRecord(event, wide));
+    cu_ok(cuStreamWaitEvent(origin, event, 0));
+    cu_ok(cuEventRecord(event, urgent));
+    cu_ok(cuStreamWaitEvent(origin, event, 0));
+    CUgraph graph = end(origin);
+    CUgraphExec exec = NULL;
+    cu_ok(cuGraphInstantiateWithFlags(&exec, graph, CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY));
+    for (int i = 0; i < 3; i++) {
+        cu_ok(cuGraphLaunch(exec, origin));
+        cu_ok(cuStreamSynchronize(origin));
+        cu_ok(cuMemcpyDtoH(&got, seen, sizeof(got)));
+        assert_true(got < blocks / 2);
+        cf_expect_words(origin, count, 1, blocks);
+    }
+    cu_ok(cuGraphExecDestroy(exec));
+    cu_ok(cuGraphDestroy(graph));
+    cu_ok(cuStreamDestroy(urgent));
+}
+
 /* ---- nodes captured one by one into a graph ---------------------------------------------------- */
 
 /* What `call` enqueues on the stream becomes a node of `graph` behind `before`, and comes out. */
@@ -427,6 +471,7 @@ static const struct CMUnitTest captures[] = {
     CF_TEST(test_synchronous_copies_go_on_beside_a_capture),
     CF_TEST(test_streams_work_again_after_an_unjoined_capture),
     CF_TEST(test_a_capture_takes_another_one_as_a_child),
+    CF_TEST(test_nodes_keep_the_priority_of_their_stream),
     CF_TEST(test_single_calls_are_captured_into_a_graph),
     CF_TEST(test_a_forbidden_call_breaks_the_captures_that_forbid_it),
     CF_TEST(test_an_executable_graph_is_made_beside_a_capture),

@@ -20,7 +20,7 @@ extern const struct gy_driver *cu; /* cf_context's */
 
 /* The kernels of conformance_kernels.cu. */
 extern CUfunction cf_add, cf_geometry, cf_reverse, cf_parameters, cf_place, cf_shared, cf_hold, cf_cluster,
-    cf_meet, cf_early, cf_mirror;
+    cf_meet, cf_early, cf_mirror, cf_crowd, cf_look;
 
 /* The call has this result; its text and the driver's name of the other result are shown. */
 #define cu_is(expected, call) cf_expect((expected), cu->call, #call, __FILE__, __LINE__)

@@ -83,6 +83,23 @@ GANTRY_KERNEL(cf_hold, (uint32_t * begun, const uint32_t *open, uint32_t *ended)
 #endif
 }
 
+/* Every block keeps its place for `ns` and then counts itself. */
+GANTRY_KERNEL(cf_crowd, (uint32_t * count, uint64_t ns))
+{
+    if (threadIdx.x == 0) {
+        const uint64_t until = gantry_global_timer() + ns;
+        while (gantry_global_timer() < until) {
+        }
+        atomicAdd(count, 1u);
+    }
+    __syncthreads();
+}
+
+GANTRY_KERNEL(cf_look, (uint32_t * count, uint32_t *seen))
+{
+    *seen = atomicAdd(count, 0u);
+}
+
 /* Each block leaves its number in its shared memory and takes that of the next block of its cluster. */
 GANTRY_KERNEL(cf_cluster, (uint32_t * out))
 {

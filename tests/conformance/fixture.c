@@ -11,7 +11,7 @@
 struct gy_context *cf_context;
 const struct gy_driver *cu;
 CUfunction cf_add, cf_geometry, cf_reverse, cf_parameters, cf_place, cf_shared, cf_hold, cf_cluster, cf_meet,
-    cf_early, cf_mirror;
+    cf_crowd, cf_look, cf_early, cf_mirror;
 
 static struct gantry_module *module;
 
@@ -67,6 +67,7 @@ static void launch_each_once(void)
     void *add[] = {&data, &count, &value};
     void *shared[] = {&data, &count};
     void *hold[] = {&data, &data, &data};
+    void *crowd[] = {&data, words}, *look[] = {&data, &data};
     void *parameters[] = {&data, words, words, words, words, words, &triple};
     cu_ok(cuMemAlloc(&data, 4096));
     cu_ok(cuMemsetD8Async(data, 0, 4096, NULL));
@@ -76,6 +77,8 @@ static void launch_each_once(void)
     cu_ok(cuLaunchKernel(cf_place, 1, 1, 1, 1, 1, 1, 0, NULL, add, NULL));
     cu_ok(cuLaunchKernel(cf_shared, 1, 1, 1, 1, 1, 1, 64, NULL, shared, NULL));
     cu_ok(cuLaunchKernel(cf_parameters, 1, 1, 1, 1, 1, 1, 0, NULL, parameters, NULL));
+    cu_ok(cuLaunchKernel(cf_crowd, 1, 1, 1, 1, 1, 1, 0, NULL, crowd, NULL));
+    cu_ok(cuLaunchKernel(cf_look, 1, 1, 1, 1, 1, 1, 0, NULL, look, NULL));
     cu_ok(cuMemsetD8Async(data, 1, 64, NULL)); /* its gate is open */
     cu_ok(cuLaunchKernel(cf_hold, 1, 1, 1, 1, 1, 1, 0, NULL, hold, NULL));
     cu_ok(cuCtxSynchronize());
@@ -112,6 +115,8 @@ int cf_group_setup(void **state)
     cf_place = kernel("cf_place");
     cf_shared = kernel("cf_shared");
     cf_hold = kernel("cf_hold");
+    cf_crowd = kernel("cf_crowd");
+    cf_look = kernel("cf_look");
     cf_cluster = kernel("cf_cluster");
     cf_meet = kernel("cf_meet");
     cf_early = kernel("cf_early");
