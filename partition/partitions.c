@@ -243,10 +243,16 @@ static void destroy_greens(struct gy_partitions *all)
     }
 }
 
-/* Adopt the parts of the requests that are not about SMs. */
-static void adopt_requests(struct build *b)
+/* Adopt the parts of the requests that are not about SMs.  The driver gives streams its most urgent priority
+ * where more was asked for, without a word. */
+static gantry_status adopt_requests(struct build *b)
 {
     struct gy_partitions *all = b->partitions;
+    int least = 0, greatest = 0; /* the most urgent priority is the lowest number */
+    gantry_status status = GY_CALL(all->context, cuCtxGetStreamPriorityRange(&least, &greatest));
+    if (status != GANTRY_OK) {
+        return status;
+    }
     all->count = all->layout.count;
     all->default_index = all->layout.default_partition;
     for (uint32_t i = 0; i < all->count; i++) {
@@ -258,12 +264,13 @@ static void adopt_requests(struct build *b)
         p->info.is_default = i == all->default_index;
         if (slot->request < b->planner.count) {
             const gantry_partition_request *r = &b->planner.requests[slot->request];
-            p->info.priority = r->priority;
+            p->info.priority = r->priority < greatest ? greatest : r->priority;
             p->share = r->share;
             p->lender =
                 r->borrows != NULL ? &all->partitions[gy_planner_find(&b->planner, r->borrows)] : NULL;
         }
     }
+    return GANTRY_OK;
 }
 
 static gantry_status carry_out(struct build *b)
@@ -277,7 +284,7 @@ static gantry_status carry_out(struct build *b)
     if (status != GANTRY_OK) {
         return status;
     }
-    adopt_requests(b);
+    status = adopt_requests(b);
     for (uint32_t i = 0; i < all->count && status == GANTRY_OK; i++) {
         status = create_partition(b, i);
     }
@@ -301,7 +308,10 @@ static gantry_status fall_back(struct build *b)
     if (status != GANTRY_OK) {
         return status;
     }
-    adopt_requests(b);
+    status = adopt_requests(b);
+    if (status != GANTRY_OK) {
+        return status;
+    }
     for (uint32_t i = 0; i < all->count; i++) {
         all->partitions[i].info.granted_sms = sms;
         all->partitions[i].lender = NULL;

@@ -218,7 +218,7 @@ typedef struct gantry_partition_info {
     uint32_t cluster_size;                  /* promised; 0: none */
     uint32_t workqueue_limit;               /* granted; 0: not divided */
     gantry_workqueue_scope workqueue_scope; /* with whom queues are shared */
-    int priority;                           /* of its streams */
+    int priority;                           /* that its streams have, after the driver's limit */
     bool is_default;                        /* takes everything that names none */
     bool is_exclusive;                      /* its SMs are its own: a green context, and no overlap */
     uint8_t reserved[6];

@@ -403,6 +403,26 @@ static void test_an_adopted_green_context_tells_its_own_sms(void **state)
     gantry_context_destroy(owner);
 }
 
+static void test_a_priority_beyond_the_drivers_is_told_as_it_is(void **state)
+{
+    (void)state;
+    gantry_context *context = NULL;
+    gantry_partition_request r[] = {request("a", AT_LEAST, 8), request("b", REST, 0)};
+    r[0].priority = -100;
+    assert_ok(open_with(r, 2, NULL, &context));
+    void *stream;
+    int priority = 0;
+    assert_ok(gantry_partition_create_stream(gantry_partition_at(context, 0), &stream));
+    assert_ok(gantry_context_acquire(context));
+    assert_int_equal(context->cuda->driver->cuStreamGetPriority(stream, &priority), CUDA_SUCCESS);
+    assert_true(priority > -100 && priority < 0);
+    assert_int_equal(info_of(gantry_partition_at(context, 0)).priority, priority);
+    assert_int_equal(info_of(gantry_partition_at(context, 1)).priority, 0);
+    assert_int_equal(context->cuda->driver->cuStreamDestroy(stream), CUDA_SUCCESS);
+    assert_ok(gantry_context_release(context));
+    gantry_context_destroy(context);
+}
+
 static void test_an_old_driver_is_refused_or_falls_back(void **state)
 {
     (void)state;
@@ -567,6 +587,7 @@ int main(void)
         cmocka_unit_test(test_whole_partition_calls_with_borrowed_sms),
         cmocka_unit_test(test_green_contexts_need_the_primary_context),
         cmocka_unit_test(test_an_adopted_green_context_tells_its_own_sms),
+        cmocka_unit_test(test_a_priority_beyond_the_drivers_is_told_as_it_is),
         cmocka_unit_test_teardown(test_an_old_driver_is_refused_or_falls_back, restore_emulator),
         cmocka_unit_test_teardown(test_a_structured_split_and_work_queues, restore_emulator),
         cmocka_unit_test_teardown(test_a_short_grant_is_an_error_or_a_warning, restore_emulator),
