@@ -22,6 +22,7 @@ static pthread_mutex_t log_lock = PTHREAD_MUTEX_INITIALIZER;
 static gantry_log_fn log_fn;               /* guarded by log_lock */
 static void *log_user;                     /* guarded by log_lock */
 static atomic_int log_max = LOG_NOT_ASKED; /* atomic; the level, or one of the above */
+static bool is_log_chosen;                 /* guarded by log_lock; by gantry_set_log() or $GANTRY_LOG */
 
 const char *gantry_status_name(gantry_status status)
 {
@@ -110,20 +111,27 @@ void gantry_set_log(gantry_log_fn log, void *user, gantry_log_level max_level)
     pthread_mutex_lock(&log_lock);
     log_fn = log;
     log_user = user;
+    is_log_chosen = true;
     atomic_store(&log_max, log != NULL ? (int)max_level : LOG_OFF);
     pthread_mutex_unlock(&log_lock);
 }
 
 static const char *const level_names[] = {"error", "warning", "info", "debug"};
 
-/* The receiver that $GANTRY_LOG asks for: one write per line, without stdio. */
+/* One write per line, without stdio. */
+static void write_to_stderr(const char *kind, const char *line)
+{
+    char text[GY_ERROR_TEXT_BYTES + 96];
+    int bytes = snprintf(text, sizeof(text), "gantry: %s: %s\n", kind, line);
+    ssize_t written = write(STDERR_FILENO, text, (size_t)bytes);
+    (void)written; /* there is nobody to tell */
+}
+
+/* The receiver that $GANTRY_LOG asks for. */
 static void log_to_stderr(void *user, gantry_log_level level, const char *line)
 {
     (void)user;
-    char text[GY_ERROR_TEXT_BYTES + 96];
-    int bytes = snprintf(text, sizeof(text), "gantry: %s: %s\n", level_names[level], line);
-    ssize_t written = write(STDERR_FILENO, text, (size_t)bytes);
-    (void)written; /* there is nobody to tell */
+    write_to_stderr(level_names[level], line);
 }
 
 /* Returns what log_max is now. */
@@ -141,6 +149,7 @@ static int ask_environment(void)
             unknown = level < 0;
             level = unknown ? GANTRY_LOG_INFO : level;
             log_fn = log_to_stderr;
+            is_log_chosen = true;
         }
         atomic_store(&log_max, level);
     }
@@ -195,4 +204,20 @@ void gy_log(gantry_log_level level, const char *format, ...)
         enter_callback(false);
     }
     pthread_mutex_unlock(&log_lock);
+}
+
+void gy_note(const char *format, ...)
+{
+    char line[GY_ERROR_TEXT_BYTES + 64];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(line, sizeof(line), format, args);
+    va_end(args);
+    gy_log(GANTRY_LOG_INFO, "%s", line); /* $GANTRY_LOG has been read after it */
+    pthread_mutex_lock(&log_lock);
+    bool is_chosen = is_log_chosen;
+    pthread_mutex_unlock(&log_lock);
+    if (!is_chosen) {
+        write_to_stderr("note", line);
+    }
 }

@@ -43,6 +43,10 @@ gantry_status gy_error_adopt(const struct gy_error *error);
 bool gy_log_enabled(gantry_log_level level);
 void gy_log(gantry_log_level level, const char *format, ...) GANTRY_PRINTF(2, 3);
 
+/* Log at GANTRY_LOG_INFO what every user should know.  The line goes to stderr when nobody has chosen what is
+ * logged: the program has set no receiver, and $GANTRY_LOG is not set. */
+void gy_note(const char *format, ...) GANTRY_PRINTF(1, 2);
+
 #ifdef GANTRY_TESTING
 /* An assertion has failed in the log callback, which will not return: give the log's lock back.  Does
  * nothing anywhere else. */

@@ -305,8 +305,9 @@ static gantry_status open_found(const struct gy_driver **out)
     }
     static atomic_bool is_told; /* atomic: it is reported once per process */
     bool is_new = !atomic_exchange_explicit(&is_told, true, memory_order_relaxed);
-    gy_log(is_new ? GANTRY_LOG_INFO : GANTRY_LOG_DEBUG, "running on the emulated driver, without a GPU (%s)",
-           cuda.text);
+    if (is_new) {
+        gy_note("running on the emulated driver, without a GPU (%s)", cuda.text);
+    }
     return GANTRY_OK;
 }
 
