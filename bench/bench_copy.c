@@ -1,17 +1,17 @@
 /* `gantry bench copy`: batches of copies in one call, against the other ways to perform them.
  *
- * Values are times on the host's clock from the call until the stream is seen to be done, medians,
- * microseconds.  Lines ".../device" have the time between two events around it.  There ways that make a few
- * driver calls are measured with the stream held until all calls are made, so that it is the GPU's part
- * alone; ways that make one call per copy cannot be held (the driver's queue would fill), and theirs is
- * mostly the host's.  What such calls cost the host is on lines ".../host".  After its last run each way's
- * result is compared byte for byte, the gaps between the copies too.
+ * Values are medians in microseconds, on the host's clock, from the call until the host sees that the stream
+ * is done.  Lines ".../device" have the time between two events around the batch.  There a way that makes
+ * few driver calls is measured with the stream held until all calls are made, so that only the GPU's part is
+ * timed.  A way that makes one call per copy cannot be held (the driver's queue would fill), and its time
+ * is mostly the host's.  What these calls cost the host is on lines ".../host".  After its last run each
+ * way's result is compared byte for byte, the gaps between the copies too.
  *
- * The copies of a batch lie apart and their sources are shuffled, so that nothing can be merged, except in
- * "contiguous".  ".../step-captured" are steps of a task manager, on the host's clock, whose dispatcher
- * submits graphs, against steps whose dispatcher submits to streams.  $GANTRY_BENCH_COPY_ONLY chooses rows
- * and $GANTRY_BENCH_COPY_AGAINST yardsticks (parts of names, separated by commas); $GANTRY_BENCH_COPY_BLOCKS
- * and $GANTRY_BENCH_COPY_THREADS set the blocks for host memory. */
+ * Except in "contiguous", the copies of a batch lie apart and their sources are shuffled, so that no two of
+ * them can be merged.  Lines ".../step-captured" have the time of a task manager's step, on the host's
+ * clock, when the dispatcher submits graphs, against a step when it submits to streams.
+ * $GANTRY_BENCH_COPY_ONLY chooses rows and $GANTRY_BENCH_COPY_AGAINST yardsticks (parts of names, separated
+ * by commas); $GANTRY_BENCH_COPY_BLOCKS and $GANTRY_BENCH_COPY_THREADS set the blocks for host memory. */
 #include "bench/copy_sides.h"
 #include "bench/harness.h"
 
@@ -25,8 +25,8 @@
 #define ONLY "GANTRY_BENCH_COPY_ONLY"
 #define AGAINST "GANTRY_BENCH_COPY_AGAINST"
 #define MOST_RUNS 100u
-#define CAPTURED 2   /* so many of the recipes, from the first on */
-#define SLOW_RUNS 3u /* of ways that take a call per copy */
+#define CAPTURED 2   /* how many of the recipes are used, from the first on */
+#define SLOW_RUNS 3u /* for ways that make one call per copy */
 
 struct copy_bench {
     const struct bench_options *options;
@@ -40,7 +40,7 @@ struct copy_bench {
     uint32_t *gate; /* pinned; 0 holds the stream */
     CUdeviceptr gate_address;
     CUevent begin, end;
-    bool good; /* everything so far was verified */
+    bool good; /* all results so far were right */
 };
 
 /* The medians of some runs. */
@@ -129,7 +129,7 @@ static const struct copy_recipe recipes[] = {
     {.name = "fill-10kx1KiB", .type = GANTRY_COPY_FILL, .count = 10000, .bytes = 1024},
 };
 
-/* What the emulated driver can do in reasonable time. */
+/* Batches that the emulated driver can do in reasonable time. */
 static const struct copy_recipe small_recipes[] = {
     {.name = "d2d-16x256B", .type = GANTRY_COPY_DTOD, .count = 16, .bytes = 256},
     {.name = "d2d-100x4KiB", .type = GANTRY_COPY_DTOD, .count = 100, .bytes = 4096},
@@ -179,7 +179,7 @@ static bool ok(gantry_status status)
 
 /* ---- measuring ----------------------------------------------------------------------------- */
 
-/* One run from the call until the stream is seen to be done. */
+/* Time one run from the call until the host sees that the stream is done. */
 static bool run_until_done(struct copy_bench *b, const struct copy_side *side, const struct copy_work *work,
                            double *us)
 {
@@ -189,7 +189,7 @@ static bool run_until_done(struct copy_bench *b, const struct copy_side *side, c
     return good;
 }
 
-/* One run: GPU and host time in us. */
+/* Time one run: GPU time and host time in us. */
 static bool run_once(struct copy_bench *b, const struct copy_side *side, const struct copy_work *work,
                      double *gpu, double *host)
 {
@@ -248,7 +248,7 @@ static void print_line(struct copy_bench *b, const char *name, const char *suffi
                        const char *unit, const char *yardstick, double theirs, bool verified)
 {
     FILE *out = b->options->out;
-    /* as all benches: nanoseconds per something */
+    /* like all benches: nanoseconds per item */
     const bool is_time = strcmp(unit, "us") == 0;
     const double scale = is_time ? 1e3 : 1;
     const char *json_unit = is_time ? "ns/batch" : unit;
@@ -305,7 +305,7 @@ static void run_work(struct copy_bench *b, const struct copy_work *work)
     }
 }
 
-/* Ours by the kernel alone. */
+/* Measure our side with the kernel alone. */
 static bool run_kernel(struct copy_bench *b, const struct copy_work *work)
 {
     gantry_copy_tuning tuning = {.struct_size = sizeof(tuning)}, kernel;
@@ -346,7 +346,7 @@ static gantry_launch_result launch_batch(gantry_launch *launch, void *arg)
                                                                     : GANTRY_LAUNCH_FAILED;
 }
 
-/* A step of one task that copies the batch, from its start until the GPU is done; median. */
+/* The median time of a step with one task that copies the batch, from its start until the GPU is done. */
 static bool time_steps(struct copy_bench *b, struct copy_work *work, gantry_submission submission, double *us)
 {
     double times[MOST_RUNS];
@@ -375,8 +375,8 @@ static bool time_steps(struct copy_bench *b, struct copy_work *work, gantry_subm
     return bench_copy_work_check(&b->arenas, work, false);
 }
 
-/* The batch as a node of a graph, that is captured, updated and launched each time, against a launch on a
- * stream. */
+/* Measure the batch as a node of a graph which is captured, updated and launched each time, against a launch
+ * on a stream. */
 static void run_captured(struct copy_bench *b, const struct copy_recipe *recipe)
 {
     struct copy_work work;
@@ -453,8 +453,8 @@ static bool burn(struct copy_bench *b, struct burner *burner, float *ms)
            RAW(cuda, cuEventElapsedTime(ms, burner->begin, burner->end));
 }
 
-/* The burner alone and while batches from host memory keep the link busy from before its begin to behind its
- * end. */
+/* Time the burner alone, and while batches from host memory keep the link busy from before it begins until
+ * after it ends. */
 static bool run_beside(struct copy_bench *b, struct burner *burner, const struct copy_work *work,
                        uint32_t batches)
 {
@@ -518,7 +518,8 @@ static uint32_t number_of(const char *variable, uint32_t fallback)
 static bool tune(struct copy_bench *b, gantry_launch *launch)
 {
     gantry_copy_tuning tuning = {.struct_size = sizeof(tuning)};
-    /* The emulated driver's speed tells nothing; as it is preset, both kernel and engines are used. */
+    /* The emulated driver's speed says nothing; its preset tuning uses both the kernel and the copy engines.
+     */
     if ((!b->emulated && !ok(gantry_copy_calibrate(launch, 256u << 20))) ||
         !ok(gantry_copy_get_tuning(b->context, &tuning))) {
         return false;
@@ -568,8 +569,8 @@ static void close_memory(struct copy_bench *b)
     bench_copy_arenas_close(&b->arenas);
 }
 
-/* The timed part is one task: our calls are for launch callbacks, and so all ways use the same stream from
- * the same thread. */
+/* One task contains the timed part, since our calls belong into launch callbacks.  So all ways use the same
+ * stream from the same thread. */
 static gantry_launch_result run_all(gantry_launch *launch, void *arg)
 {
     struct copy_bench *b = arg;
@@ -618,7 +619,7 @@ static bool run_task(struct copy_bench *b)
            gantry_taskman_stop(b->manager) == GANTRY_OK;
 }
 
-/* Steps of their own, after that task. */
+/* These rows are steps of their own, after that task. */
 static bool run_steps(struct copy_bench *b)
 {
     const struct copy_recipe *list = b->emulated ? small_recipes : recipes;

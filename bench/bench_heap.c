@@ -1,11 +1,12 @@
 /* `gantry bench heap`: what a block of memory costs.
  *
- * A pair is a block taken and given back.  One run takes some blocks and gives them back in the order they
- * were taken, several times.  Yardsticks: for device memory the driver's own pool (cuMemAllocAsync, keeping
- * all it has) and its plain allocation, for page-locked memory its own call, for host memory malloc.  With
- * several threads the figure is what each of them sees.  The rest is in bench_heap_work.c: a trace of
- * tensors, freeing after a stream, and what a large free does to others while the device is busy.  On the
- * emulated driver the driver's side shows what emulation costs, not what a device does. */
+ * A pair is a block taken and given back.  One run takes some blocks and gives them back in the order in
+ * which they were taken, several times.  Yardsticks: for device memory the driver's own pool
+ * (cuMemAllocAsync, which keeps all it has) and its plain allocation, for page-locked memory the driver's
+ * own call, for host memory malloc.  With several threads the figure is the time that each of them sees.
+ * The rest is in bench_heap_work.c: a trace of tensors, freeing after a stream, and what a large free does
+ * to others while the device is busy.  On the emulated driver the driver's side shows what emulation costs,
+ * not what a device does. */
 #include "bench/bench_heap.h"
 
 #include "cli/messages.h"
@@ -34,9 +35,9 @@ struct heap_bench {
     gantry_memory_kind kind;
     size_t bytes;
     uint32_t burst;  /* blocks taken before the first is given back */
-    uint32_t rounds; /* of that, in a run */
+    uint32_t rounds; /* how often that is done in a run */
     uint32_t yardstick_rounds;
-    bool plain; /* yardstick: cuMemAlloc although there is a pool */
+    bool plain; /* the yardstick is cuMemAlloc although there is a pool */
     uint64_t live_before;
     struct worker workers[MOST_THREADS]; /* the first is the main thread */
     uint32_t threads;
@@ -241,7 +242,7 @@ struct pair_case {
     gantry_memory_kind kind;
     size_t bytes;
     uint32_t burst, rounds;
-    uint32_t slow_rounds; /* of a yardstick that is so slow that fewer must do; 0: as many */
+    uint32_t slow_rounds; /* runs of a yardstick that is too slow for as many as ours; 0: it makes as many */
     bool plain;
     const char *yardstick;
 };
@@ -312,7 +313,7 @@ static bool run_threads(struct heap_bench *bench, const struct bench_options *op
     }
     if (!good) {
         fputs("bench heap: cannot start threads\n", stderr);
-        exit(EXIT_FAILURE); /* those that did start wait for ever */
+        exit(EXIT_FAILURE); /* the threads that did start would wait for ever */
     }
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         good &= run_case(bench, options, &cases[i]);
@@ -356,8 +357,8 @@ bool bench_heap_ok(gantry_status status)
     return status == GANTRY_OK;
 }
 
-/* Make the driver's pool keep what it has, as a program in earnest would: it gives everything back at every
- * synchronisation else.  These two calls are not in Gantry's own table. */
+/* Make the driver's pool keep what it has, as a serious program would: otherwise the pool gives everything
+ * back at every synchronisation.  These two calls are not in Gantry's own table. */
 static void keep_pool(struct bench_heap_context *context, bool emulated)
 {
     CUresult (*get_pool)(void **pool, CUdevice device) = NULL;

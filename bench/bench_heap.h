@@ -12,15 +12,15 @@ struct bench_heap_context {
     bool emulated;
 };
 
-/* True for GANTRY_OK; else false and a line on stderr. */
+/* True for GANTRY_OK; for any other status false, with a line on stderr. */
 bool bench_heap_ok(gantry_status status);
 
-/* A million operations on blocks of tensor-like sizes (fewer with less than 15 runs): time, and slab bytes
- * against the peak in use. */
+/* Measure a million operations on blocks of tensor-like sizes (fewer with less than 15 runs): their time,
+ * and the slab bytes against the peak in use. */
 bool bench_heap_trace(struct bench_heap_context *context, const struct bench_options *options);
-/* The caller's time of gantry_free_after(). */
+/* Measure the caller's time in gantry_free_after(). */
 bool bench_heap_free_after(struct bench_heap_context *context, const struct bench_options *options);
-/* The longest wait of anybody while a large block is given back and the device works. */
+/* Measure the longest time that any thread waits while a large block is given back and the device works. */
 bool bench_heap_stall(struct bench_heap_context *context, const struct bench_options *options);
 
 #endif

@@ -10,7 +10,8 @@
 
 /* ---- trace --------------------------------------------------------------------------------- */
 
-/* With FULL_RUNS runs or more; fewer shrink the trace, so that a short run is a small one, too. */
+/* The size of the trace with FULL_RUNS runs or more; with fewer it shrinks, so that a short run is small,
+ * too. */
 #define TRACE_FULL_RUNS 15u
 #define TRACE_OPERATIONS 1000000u
 #define TRACE_LIVE_BYTES ((uint64_t)8 << 30)
@@ -23,7 +24,7 @@ struct trace {
     size_t bytes[TRACE_SLOTS];
     uint32_t count;
     uint32_t operations;
-    uint64_t live_bytes; /* most that may be live */
+    uint64_t live_bytes; /* so many blocks may be live at most */
     uint64_t live, peak_live, peak_slabs;
     uint64_t ns;
 };
@@ -36,8 +37,8 @@ static uint64_t next_random(struct trace *t)
     return t->random >> 11;
 }
 
-/* What a training step asks for: many activations of a few sizes, some square weights, scratch of any size.
- */
+/* The sizes that a training step asks for: many activations of a few sizes, some square weights, scratch of
+ * any size. */
 static size_t tensor_bytes(struct trace *t)
 {
     static const size_t activation[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32};
@@ -255,13 +256,13 @@ static bool make_busy(struct stall *stall)
     return true;
 }
 
-/* True while there is work: what was measured is worth something only then. */
+/* True while the device has work: a measurement is worth something only then. */
 static bool is_busy(struct stall *stall)
 {
     return stall->context->cuda.cuStreamQuery(stall->stream) == CUDA_ERROR_NOT_READY;
 }
 
-/* Ours: the free itself, and then whatever another allocation may have to wait for. */
+/* Our side: the free itself, and then the time for which another allocation may have to wait. */
 static bool stall_of_ours(struct stall *stall, uint64_t *out)
 {
     gantry_heap *heap = stall->context->heap;
@@ -307,7 +308,7 @@ static bool measure_stalls(struct stall *stall, const struct bench_options *opti
     uint64_t ours[RUNS], theirs[RUNS];
     gantry_alloc_site site = GANTRY_ALLOC_SITE("bench stall");
     void *small = NULL;
-    void *page = NULL; /* these two keep their slabs: growth is not what is measured */
+    void *page = NULL; /* these two keep their slabs, so that no growth is measured */
     bool good =
         bench_heap_ok(gantry_heap_alloc(stall->context->heap, GANTRY_MEMORY_DEVICE, 4096, 0, site, &small)) &&
         bench_heap_ok(gantry_heap_alloc(stall->context->heap, GANTRY_MEMORY_DEVICE, 65536, 0, site, &page));
@@ -333,7 +334,7 @@ static bool measure_stalls(struct stall *stall, const struct bench_options *opti
 
 bool bench_heap_stall(struct bench_heap_context *context, const struct bench_options *options)
 {
-    /* On a device some 20 ms of work: 64 times 1 GiB; the emulated one takes longer for less. */
+    /* A device works for some 20 ms: 64 times 1 GiB.  The emulated device takes longer for less. */
     struct stall stall = {.context = context,
                           .work_bytes = context->emulated ? 64 * MIB : 1024 * MIB,
                           .fills = context->emulated ? 16 : 64};

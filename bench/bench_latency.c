@@ -1,23 +1,24 @@
-/* `gantry bench latency`: how soon the other side hears of it, by wait mode.
+/* `gantry bench latency`: how soon the host learns what the GPU has done, and the other way round, by wait
+ * mode.
  *
- * done-to-task: from before a kernel is launched, on the dispatcher's thread, until the first instruction of
- * the CPU task that its completion starts.  Yardstick: a kernel and an event by hand, until
- * cuEventSynchronize() returns; for the mode that blocks with an event that blocks, else with one that spins.
- * So both contain the kernel.  Two more cases tell the hops apart: only the workers, or only the dispatcher's
- * threads, never sleep.
+ * done-to-task: from before the dispatcher's thread launches a kernel until the first instruction of the CPU
+ * task that the kernel's completion starts.  Yardstick: a kernel and an event by hand, until
+ * cuEventSynchronize() returns; the event blocks in the mode that blocks, else it spins.  So both sides
+ * contain the kernel.  Two more cases show the parts: only the workers, or only the dispatcher's threads,
+ * never sleep.
  *
  * ready-to-launch: from the last instruction of that CPU task, after which a GPU task is ready, until the
- * first of this one's launch callback; the dispatcher has had nothing to do meanwhile.  Yardstick: from
- * before one thread tells another by hand until that one has seen it; it sleeps on a condition for the mode
- * that blocks, else it spins.
+ * first instruction of the GPU task's launch callback; the dispatcher has had nothing to do meanwhile.
+ * Yardstick: one thread signals another by hand, from before the signal until the other has seen it.  The
+ * other sleeps on a condition in the mode that blocks, else it spins.
  *
- * call, told: of done-to-task, until cuLaunchKernel() has returned, and until the dispatcher tells the
- * completion; a sync point is in the way here.  Yardsticks: the call by hand, and an event that spins.
+ * call, told: parts of done-to-task, until cuLaunchKernel() has returned, and until the dispatcher reports
+ * the completion to a sync point.  Yardsticks: the call by hand, and an event that spins.
  *
- * cpu-idle: CPU time of the process while nothing runs for 20 ms after a step, main thread asleep;
- * cpu-waiting: the same in a step in which the device copies for some 10 ms, a CPU task waits for it, and the
- * main thread for that (not on the emulated driver, whose device is this CPU).  Yardstick: the time that
- * passes, so the ratio is the number of CPUs that waiting takes.
+ * cpu-idle: the CPU time of the process in the 20 ms after a step, while nothing runs and the main thread
+ * sleeps.  cpu-waiting: the same in a step in which the device copies for some 10 ms, a CPU task waits for
+ * the copy, and the main thread waits for that task (not on the emulated driver, whose device is this
+ * CPU).  Yardstick: the time that passes, so the ratio is the number of CPUs that waiting takes.
  *
  * publish rows: bench_publish.c; rested and return: bench_return.c. */
 #include "base/clock.h"
@@ -33,20 +34,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PER_RUN 50u /* samples for each run that was asked for */
-#define FOR_A_LOOK \
-    8u /* of one run alone: it says whether all works, and threads that spin may be many on few CPUs */
+#define PER_RUN 50u   /* samples for each run that the user asked for */
+#define FOR_A_LOOK 8u /* samples when there is one run: many threads may spin on few CPUs */
 #define PAUSE_NS 20000000
 #define COPY_BYTES ((size_t)64 << 20)
 #define COPIES 200u
 
-/* A thread that is told something. */
+/* A thread that waits for signals. */
 struct listener {
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t told;
     bool blocks;            /* immutable */
-    _Atomic(uint32_t) news; /* atomic; how often it was told; the last time to end */
+    _Atomic(uint32_t) news; /* atomic; how often it was signalled; the last signal ends it */
     _Atomic(uint32_t) seen; /* atomic; how often it has seen that */
     uint32_t last;          /* immutable */
     uint64_t seen_ns;       /* before `seen` */
@@ -109,7 +109,7 @@ static bool submit(struct latency_bench *bench, gantry_task_desc *desc, gantry_t
     return ok(gantry_taskman_submit(bench->scene.manager, desc, out));
 }
 
-/* `done`, which becomes bench->done, and a GPU task before it that calls `function`. */
+/* Submit `done`, which becomes bench->done, and before it a GPU task that calls `function`. */
 static bool submit_pair(struct latency_bench *bench, gantry_launch_fn function, gantry_task_desc *done)
 {
     gantry_task_desc gpu = GANTRY_TASK_DESC_INIT;
@@ -125,7 +125,7 @@ static bool run_step(struct latency_bench *bench)
     return ok(gantry_taskman_start(bench->scene.manager)) && ok(gantry_taskman_stop(bench->scene.manager));
 }
 
-/* Kernel, completion, CPU task, and a GPU task that launches nothing. */
+/* Submit a kernel with a completion, a CPU task behind it, and then a GPU task that launches nothing. */
 static bool sample_ours(struct latency_bench *bench, double *done_ns, double *ready_ns)
 {
     gantry_task_desc cpu = GANTRY_TASK_DESC_INIT;
@@ -307,7 +307,7 @@ static void tell(struct listener *l)
     }
 }
 
-/* The listener has been waiting for a while when it is told. */
+/* The listener has been waiting for a while when it is signalled. */
 static double sample_handoff(struct listener *l)
 {
     uint64_t idle = gy_clock_ns() + 50000;
@@ -333,7 +333,8 @@ static struct bench_result summarise(struct samples ours, struct samples hand)
                                  .verified = true};
 }
 
-/* `count` samples of each in turn, after one that is not kept; every kernel has incremented the cell. */
+/* Take `count` samples of each side in turn, after one that is not kept, and check that every kernel has
+ * incremented the cell. */
 static bool take_samples(struct latency_bench *bench, bool blocks, uint32_t count, struct bench_result *done,
                          struct bench_result *ready)
 {
@@ -363,7 +364,7 @@ static bool take_samples(struct latency_bench *bench, bool blocks, uint32_t coun
     return good;
 }
 
-/* `count` samples of each part, ours and by hand in turn. */
+/* Take `count` samples of each part, ours and by hand in turn. */
 static bool take_parts(struct latency_bench *bench, uint32_t count, struct bench_result *call,
                        struct bench_result *told)
 {
@@ -444,7 +445,7 @@ static uint32_t count_samples(const struct bench_options *options)
     return options->runs > 1 ? options->runs * PER_RUN : FOR_A_LOOK;
 }
 
-/* Parts, and what waiting costs, in one mode. */
+/* Measure the parts, and the cost of waiting, in one mode. */
 static bool bench_cost(const struct bench_options *options, gantry_wait_mode mode, const char *const *names)
 {
     struct latency_bench bench;

@@ -1,11 +1,12 @@
 /* `gantry bench overlap`: what graphs of one manager cost the work of another.
  *
- * two-managers: each submits a step of kernels in 8 pipelines, 8 blocks each, which leaves room for both on
- * the device; the time of both at once, against that of one alone.  critical: a short task in a partition of
- * its own, from start until a CPU task knows its end, while another manager submits steps of 1000 kernels
- * without a pause, of a new shape every 100 steps; in graphs mode, against the same on streams.  urgent: two
- * kernels that are submitted together, one that fills the device 72 times and a short one with the greatest
- * priority, from the long one's begin to the short one's end, against the same without the priority. */
+ * two-managers: each manager submits a step of kernels in 8 pipelines, with 8 blocks each, which leaves room
+ * for both on the device.  The time of both at once is compared with that of one alone.  critical: a short
+ * task in a partition of its own is timed from its start until a CPU task knows its end.  Meanwhile another
+ * manager submits steps of 1000 kernels without a pause, with a new shape every 100 steps.  Ours is graphs
+ * mode, the yardstick is the same on streams.  urgent: two kernels are submitted together, one that fills the
+ * device 72 times and a short one with the greatest priority.  The time from the long one's begin to the
+ * short one's end is compared with that without the priority. */
 #include "base/clock.h"
 #include "bench/harness.h"
 #include "bench/raw_cuda.h"
@@ -26,12 +27,12 @@ enum { WAVES = 72, WAVE_NS = 138000, URGENT_NS = 20000, THREADS = 1024, PATIENCE
 struct overlap {
     gantry_context *context;
     gantry_cpu_dispatcher *cpus;
-    gantry_taskman *managers[2]; /* the first one alone is the yardstick */
+    gantry_taskman *managers[2]; /* the first manager alone is the yardstick */
     gantry_partition *critical;  /* NULL: no plan */
     gantry_kernel *kernel;
     struct raw_cuda cuda;
-    uint32_t *counter; /* on the device: blocks that have run; the second one: of urgent kernels */
-    uint64_t launched; /* blocks; both managers' callbacks are called by one thread */
+    uint32_t *counter; /* on the device: how many blocks have run, and how many of urgent kernels */
+    uint64_t launched; /* how many blocks were launched; one thread calls the callbacks of both managers */
     uint64_t ns;       /* of a kernel */
     uint32_t kernels, blocks;
     bool emulated;
@@ -84,7 +85,7 @@ static gantry_status note_end(gantry_task *task, void *arg)
     return GANTRY_OK;
 }
 
-/* `kernels` in pipelines, each after the one before. */
+/* Submit `kernels` tasks in pipelines, each after the one before it. */
 static bool submit(struct overlap *o, gantry_taskman *manager, uint32_t kernels)
 {
     gantry_task *last[PIPELINES] = {NULL};
@@ -232,7 +233,7 @@ static bool bench_managers(const struct bench_options *options, gantry_submissio
     o->kernels = options->emulated ? 40 : WIDE_KERNELS;
     o->blocks = BLOCKS;
     o->ns = options->emulated ? 1000 : 50000;
-    for (int i = 0; i < 3 && good; i++) { /* shapes and functions are met */
+    for (int i = 0; i < 3 && good; i++) { /* the dispatcher learns the shapes and the functions */
         good = prepare(o, 2) && run(o, 2) && prepare(o, 1) && run(o, 1);
     }
     const struct bench_case one = {.name = name,
@@ -282,7 +283,7 @@ static bool shoot(struct overlap *o, double *ns)
     return ok(gantry_taskman_reset(o->managers[1])) && good;
 }
 
-/* p50 and p99 of a critical task. */
+/* Measure the p50 and the p99 of a critical task. */
 static bool measure_critical(const struct bench_options *options, gantry_submission submission, double out[2])
 {
     struct overlap *o = calloc(1, sizeof(*o));
@@ -295,7 +296,7 @@ static bool measure_critical(const struct bench_options *options, gantry_submiss
         o->blocks = 1;
         good = pthread_create(&thread, NULL, run_background, o) == 0;
         const bool has_thread = good;
-        for (uint32_t i = 0; i < 20 + count && good; i++) { /* the first ones do not count */
+        for (uint32_t i = 0; i < 20 + count && good; i++) { /* the first samples warm up and do not count */
             good = shoot(o, &all[i < 20 ? 0 : i - 20]);
         }
         atomic_store(&o->closing, true);

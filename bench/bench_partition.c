@@ -1,20 +1,20 @@
 /* `gantry bench partition`: a kernel of 20 us that is in a hurry behind one that fills the device.
  *
- * critical, long: from submission until the host knows the end, through tasks, beside the same by hand on
- * streams of green contexts; and by hand on plain streams and on streams with priorities.  `leak`: through
- * tasks, but the long kernel is on a stream of no partition.  Names that end in p99 tell what 99 of 100 are
- * below.
+ * critical, long: the time from the submission until the host knows the end, through tasks, beside the same
+ * by hand on streams of green contexts, on plain streams, and on streams with priorities.  `leak`: through
+ * tasks, but the long kernel is on a stream of no partition.  Rows whose names end in p99 have the time
+ * that 99 of 100 do not exceed.
  *
- * path: the moments of the short kernel since its submission (bench_moment); the kernels tell the host of
- * their begin and end, so these are other runs than those above.
+ * path: the moments of the short kernel since its submission (bench_moment); the kernels report their begin
+ * and end to the host, so these are other runs than those above.
  *
  * hybrid: the same through tasks, in a context of the default wait mode.
  *
- * one-graph: the short kernel and four long ones in one graph.  Ours: these name no partition; the yardstick:
- * they name one.
+ * one-graph: the short kernel and four long ones in one graph.  In ours the long ones name no partition, in
+ * the yardstick they name one.
  *
- * split: for sizes of the short kernel's partition, its 99 of 100; and how much longer the long kernel takes
- * on the others than on all SMs. */
+ * split: for several sizes of the short kernel's partition, its 99th percentile, and how much longer the
+ * long kernel takes on the other SMs than on all. */
 #include "bench/bench_partition.h"
 
 #include "base/clock.h"
@@ -51,7 +51,7 @@ static struct bench_pair once(double ns)
     return (struct bench_pair){ns, ns};
 }
 
-/* The line of the samples and that of their 99 of 100. */
+/* Print the line of the samples and that of their 99th percentile. */
 static void report_kernel(const struct bench_options *options, const char *name,
                           const struct bench_figures *ours, const char *yardstick,
                           const struct bench_figures *theirs)
@@ -74,7 +74,7 @@ static uint32_t samples(const struct bench_options *options, const struct bench_
 
 static struct bench_scene_options scene_options(const struct bench_options *options)
 {
-    /* Emulated SMs need the cores that threads would spin on. */
+    /* Emulated SMs need the cores on which threads would spin. */
     bool emulated = options->driver == GANTRY_DRIVER_EMULATED;
     return (struct bench_scene_options){.driver = options->driver,
                                         .wait = emulated ? GANTRY_WAIT_BLOCK : GANTRY_WAIT_SPIN,
@@ -153,7 +153,7 @@ struct gate {
     uint64_t passed_ns;
 };
 
-/* The short kernel is submitted once a long one runs. */
+/* Submit the short kernel once a long one runs. */
 static gantry_status pass_gate(gantry_task *task, void *arg)
 {
     struct gate *gate = arg;
@@ -188,7 +188,7 @@ static bool sample_graph(struct bench_scene *scene, void *arg, struct bench_samp
     if (!good) {
         cli_error("bench partition: %s", gantry_last_error());
     }
-    /* Started or not, no task is left that is told of what is on our stack. */
+    /* Whether it was started or not, no task is left that has pointers to our stack. */
     if (gantry_taskman_reset(scene->urgent) != GANTRY_OK || !good) {
         return false;
     }
@@ -221,7 +221,7 @@ static bool bench_one_graph(const struct bench_options *options)
 
 /* ---- splits --------------------------------------------------------------------------------- */
 
-/* One split; `whole` is the long kernel's time on all SMs, measured with the first one. */
+/* Measure one split; `whole` is the long kernel's time on all SMs, which is measured with the first split. */
 static bool bench_split(const struct bench_options *options, uint32_t sms, bool fine, double *whole,
                         uint32_t *total)
 {
@@ -260,7 +260,7 @@ static bool bench_splits(const struct bench_options *options)
     for (uint32_t sms = SPLIT_STEP; good && sms + SPLIT_STEP < total; sms += SPLIT_STEP) {
         good = bench_split(options, sms, false, &whole, &total);
     }
-    /* What leaves just a step is no multiple of a unit in general. */
+    /* A partition that leaves just one step is no multiple of a unit in general. */
     return good && bench_split(options, total - SPLIT_STEP, true, &whole, &total);
 }
 

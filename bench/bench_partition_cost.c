@@ -19,7 +19,7 @@ static const char *const names[CALLS] = {
     "partition/cost-unstream", "partition/cost-destroy",
 };
 
-/* Calls in turn; the time of each goes to its column of this round. */
+/* Make the calls one after the other; the time of each goes to its column of this round. */
 struct clockwork {
     double *columns; /* CALLS + 2 of `rounds`: the last two are plain streams made and destroyed */
     uint32_t rounds, round;
@@ -138,7 +138,7 @@ static void report_calls(const struct bench_options *options, struct clockwork *
 
 /* ---- a whole plan --------------------------------------------------------------------------- */
 
-/* A context beside one that there is already: the device's part is done. */
+/* Create a context beside one that exists already, so that the device's part is done. */
 static bool time_context(const struct bench_options *options, bool with_plan, double *ns)
 {
     gantry_partition_request requests[] = {
@@ -164,7 +164,7 @@ static bool time_context(const struct bench_options *options, bool with_plan, do
     return status == GANTRY_OK;
 }
 
-/* In turn; into the first two columns. */
+/* Measure both in turn, into the first two columns. */
 static bool bench_plan(const struct bench_options *options, struct clockwork *w)
 {
     bool good = true;

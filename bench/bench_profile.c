@@ -1,19 +1,19 @@
 /* `gantry bench profile`: what a recording costs the kernels it sees.
  *
- * One run is a task that launches a kernel of many blocks again and again, timed to the end of the last.
- * Ours: the kernel with the macros, while a recording runs (on) or with a NULL buffer (off).  Yardstick: the
- * same kernel without the macros, nothing recorded; `same` runs that on both sides, and so says what
- * differences can be told from none; in `longer` each thread of ours multiplies eight times more, as a scale.
- * The work of a block is calibrated so that it takes about 2 or 10 us, while its SM is full (16 blocks of 128
- * threads) or has 4 of them, which take so much shared memory.  The launches of a run are of eight kernels in
- * turn, see profile_work.h.  A recording's beginning, where clocks are compared and buffers made, is not
- * timed.
+ * One run is a task that launches a kernel of many blocks again and again; it is timed until the last launch
+ * has ended.  Ours: the kernel with the macros, while a recording runs (on) or with a NULL buffer (off).
+ * Yardstick: the same kernel without the macros, nothing recorded; `same` runs that kernel on both sides,
+ * and so says which differences are too small to mean anything; in `longer` each thread of ours multiplies
+ * eight times more, as a scale.  The work of a block is calibrated so that it takes about 2 or 10 us, while
+ * its SM is full (16 blocks of 128 threads) or has 4 of them, which take so much shared memory.  The
+ * launches of a run are of eight kernels in turn, see profile_work.h.  The beginning of a recording, which
+ * compares clocks and makes buffers, is not timed.
  *
- * records: a recording of short blocks from its first launch until every record is read and the file closed;
- * of launches: what it takes to get them from the device and to read them, without a yardstick; of blocks: to
- * write a slice for each as well, against the same with one thread that encodes.  The last lines are no times
- * of ours but errors of clocks: as the recordings state them, and what SMs that send each other the time
- * find.
+ * records: the time of a recording of short blocks, from its first launch until every record is read and the
+ * file is closed.  For launches it says what it takes to get the records from the device and to read them,
+ * and has no yardstick; for blocks a slice is written for each one as well, and the yardstick is the same
+ * with one thread that encodes.  The last lines are not times but errors of clocks: those that the
+ * recordings state, and those that SMs find which send each other the time.
  *
  * On the emulated driver the figures say what the emulator does, not what a device would. */
 #include "bench/bench_profile_ways.h"
@@ -33,8 +33,8 @@
 
 #define THREADS 128u
 #define COUNTERS (BENCH_COUNTERS * BENCH_COUNTER_WORDS * sizeof(uint32_t))
-#define RESIDENT 16u       /* blocks of so many threads that an SM has at once: 2048 threads */
-#define FEW 4u             /* the same of blocks with so much shared memory: */
+#define RESIDENT 16u       /* an SM has room for so many blocks of THREADS threads: 2048 threads */
+#define FEW 4u             /* the number of resident blocks with so much shared memory each: */
 #define SHARED (48u << 10) /* what a block may have without being asked for */
 
 enum side { PLAIN_SIDE, LONGER_SIDE, RECORDED_SIDE };
@@ -43,24 +43,24 @@ struct profile_bench {
     gantry_context *context;
     gantry_cpu_dispatcher *cpus;
     gantry_taskman *manager;
-    gantry_task *done; /* of the run at hand: starts when the GPU has finished */
+    gantry_task *done; /* of the current run: it starts when the GPU has finished */
     gantry_kernel *plain[2][BENCH_SHIFTS], *longer[2][BENCH_SHIFTS]; /* by is_loads */
     gantry_kernel *recorded[2][BENCH_SHIFTS];                        /* likewise */
     gantry_kernel *own_clock[BENCH_SHIFTS], *ping_pong;
     bool is_loads, is_few, emulated;
     uint32_t sms;
     uint32_t first_kernel;
-    uint32_t *counted;         /* page-locked: blocks that ran, of the latest run */
-    void *counter;             /* on the device: the same while they run, and the sink behind it */
-    void *data;                /* on the device: zeros */
+    uint32_t *counted; /* page-locked: how many blocks of the latest run have run */
+    void *counter;     /* on the device: the same counters while the blocks run, and the sink behind them */
+    void *data;        /* on the device: zeros */
     uint32_t blocks, launches; /* of a run */
     uint32_t steps;
-    enum side side; /* which kernels the run at hand launches */
+    enum side side; /* the kernels that the current run launches */
     bool records;   /* the case records while ours runs */
     gantry_profile *profile;
     gantry_profile_ctas what;
     gantry_profile_clock clock;
-    uint8_t encoders;                              /* 0: as many as a recording takes by itself */
+    uint8_t encoders;                              /* 0: as many as a recording chooses by itself */
     uint64_t ctas, ctas_lost, bytes, alignment_ns; /* of the recordings of a case */
     uint64_t sm_alignment_ns;                      /* of all */
     char path[64];
@@ -150,7 +150,7 @@ static bool run(void *arg)
     return ok(gantry_taskman_start(b->manager)) && ok(gantry_taskman_stop(b->manager));
 }
 
-/* Start a recording and have it meet the device: one launch. */
+/* Start a recording, and launch once so that it sees the device. */
 static bool start(struct profile_bench *b)
 {
     gantry_profile_options options = GANTRY_PROFILE_OPTIONS_INIT;
@@ -257,7 +257,7 @@ static void set_blocks(struct profile_bench *b)
     b->blocks = b->emulated ? 64 : b->sms * resident_of(b) * 56;
 }
 
-/* What a step costs a block on an SM that has as many as can be, from runs of two lengths. */
+/* What a step costs a block on a full SM: computed from runs of two lengths. */
 static bool calibrate(struct profile_bench *b, double *ns_per_step)
 {
     set_blocks(b);
@@ -284,7 +284,7 @@ static void print_recording(const struct profile_bench *b, const struct bench_op
     }
 }
 
-/* Blocks per second, to the last record in the file: one slice per launch, or one per block. */
+/* Blocks per second until the last record is in the file, with one slice per launch or one per block. */
 static bool run_records(struct profile_bench *b, const struct bench_options *options, const char *name,
                         gantry_profile_ctas what)
 {
@@ -360,7 +360,7 @@ static bool run_case(struct profile_bench *b, const struct bench_options *option
     return good;
 }
 
-/* SMs against each other, which only a device has. */
+/* Compare the clocks of SMs with each other; the emulator has none. */
 static bool run_ways(struct profile_bench *b, const struct bench_options *options, uint32_t sms)
 {
     struct bench_ways ways;
@@ -540,7 +540,7 @@ static bool run_cases(struct profile_bench *b, const struct bench_options *optio
     good = run_records(b, &few, "profile/records-of-launches", GANTRY_PROFILE_CTAS_KERNELS) && good;
     good = run_records(b, &few, "profile/records-of-blocks", GANTRY_PROFILE_CTAS_EACH) && good;
     report_error(options, "profile/host-to-gpu", b->alignment_ns);
-    if (b->sm_alignment_ns != 0) { /* it could be measured */
+    if (b->sm_alignment_ns != 0) { /* the measurement succeeded */
         report_error(options, "profile/sm-to-sm-p99", b->sm_alignment_ns);
     }
     return (info.emulated || run_ways(b, options, b->sms)) && good;

@@ -1,10 +1,11 @@
 /* How far the SMs' readings of %globaltimer lie apart, by messages: see ping_pong() in
  * profile_kernels_bench.cu.
  *
- * Each two SMs send each other the time, through several places of the cache.  A message that seems to arrive
- * before it was sent would be a cause after its effect.  Of the fastest message each way, half of the
- * difference is how far one clock is ahead of the other if both took equally long, and half of the sum is
- * what it cannot be more than, whatever they took; neither is how a recording measures it. */
+ * Every two SMs send each other the time, through several lines of the cache.  No message arrives before it
+ * is sent, so one that seems to shows an error of the clocks.  Take the fastest message in each
+ * direction.  If both took equally long, half of the difference says how far one clock is ahead of the
+ * other.  Whatever they took, it is not further ahead than half of the sum.  A recording measures it in
+ * neither of these ways. */
 #include "bench/bench_profile_ways.h"
 
 #include "bench/harness.h"
@@ -67,7 +68,7 @@ static bool run(struct exchange *e, gantry_taskman *manager)
            ok(gantry_taskman_stop(manager));
 }
 
-/* False when the blocks were not all on SMs of their own, or one got no answer. */
+/* False when two blocks shared an SM, or one got no answer. */
 static bool are_good(const struct exchange *e)
 {
     const uint32_t *sms = (const uint32_t *)(const void *)(e->host + e->ways);
@@ -78,10 +79,10 @@ static bool are_good(const struct exchange *e)
         }
         seen[sms[b] % 4096] = true;
     }
-    return sms[e->blocks] == 0; /* behind the SMs: stuck */
+    return sms[e->blocks] == 0; /* the word `stuck` lies behind the SMs */
 }
 
-/* Sorts. */
+/* Sort the numbers. */
 static double p99_of(double *values, uint32_t count)
 {
     bench_sort(values, count);
@@ -133,7 +134,7 @@ bool bench_measure_ways(gantry_context *context, gantry_taskman *manager, gantry
                              &e.device)) &&
         ok(gantry_heap_alloc(heap, GANTRY_MEMORY_PINNED, e.bytes, 0, GANTRY_ALLOC_SITE("ways"), &host));
     e.host = host;
-    /* Twice: the first one warms up. */
+    /* It is measured twice: the first time warms up. */
     good = good && e.blocks != 0 && run(&e, manager) && run(&e, manager) && summarise(&e, out);
     if (host != NULL) {
         (void)gantry_heap_free(heap, host);

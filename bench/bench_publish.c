@@ -1,12 +1,13 @@
-/* `gantry bench latency`, rows publish: how late a completion is published, and what its threads burn
- * meanwhile.
+/* `gantry bench latency`, rows publish: how late a completion is published, and how much CPU time the
+ * completion threads use meanwhile.
  *
- * publish: from when a thread that does nothing else sees the word which a kernel of 3 ms writes to the
- * host's memory as the last thing that it does, until the completion is published on the completion thread.
- * The device needs a microsecond or two of that to end the kernel.  0 where the thread that looks was late
- * itself. publish-p99: the same, where 99 of 100 are.  Alone, or (beside-) while an older kernel of 400 ms
- * runs on another stream.  Yardstick: until cuEventSynchronize() returns behind the same kernel launched by
- * hand; with an event that blocks for the mode that blocks, else with one that spins.
+ * publish: a kernel of 3 ms writes a word to host memory as its last action, and a thread that does nothing
+ * else looks for it.  The time runs from when that thread sees the word until the completion thread
+ * publishes the completion.  The device needs a microsecond or two of it to end the kernel.  The time is 0
+ * when the looking thread was late itself. publish-p99: the time that 99 of 100 do not exceed.  Rows
+ * beside-... are measured while an older kernel of 400 ms runs on another stream.  Yardstick: the same
+ * kernel launched by hand, until cuEventSynchronize() returns; the event blocks in the mode that blocks,
+ * else it spins.
  *
  * publish-cpu: the CPU time of the completion threads over such a step, without the thread that looks at the
  * word. Yardstick: the time that passes, so the ratio is their share of a core. */
@@ -35,8 +36,8 @@ struct publish_sample {
 
 struct publish_bench {
     struct event_scene scene;
-    _Atomic(uint32_t) *words; /* pinned: of the samples, then one for the older kernel */
-    void *counts;             /* device: the same, counted by blocks */
+    _Atomic(uint32_t) *words; /* pinned: the words of the samples, then that of the older kernel */
+    void *counts;             /* on the device: the same number of counters, which blocks increment */
     uint32_t count;           /* samples of a step */
     struct publish_sample samples[PER_STEP];
 };
@@ -69,7 +70,7 @@ static gantry_launch_result launch(gantry_launch *launch, void *arg)
                : GANTRY_LAUNCH_FAILED;
 }
 
-/* On the thread that publishes. */
+/* This is called on the thread that publishes. */
 static void note_told(gantry_task *task, void *arg, gantry_status result)
 {
     const struct publish_job *job = arg;
@@ -97,8 +98,8 @@ static bool submit(struct publish_bench *bench, struct publish_job *job, gantry_
            (before == NULL || ok(gantry_task_start_after(task, before)));
 }
 
-/* A step with kernels one after the other, each when the one before it was told, maybe beside an older one.
- */
+/* Run a step with kernels one after the other.  Each starts when the completion of the one before it was
+ * published; an older kernel may run beside them. */
 static bool run_step(struct publish_bench *bench, uint64_t older_ns)
 {
     struct publish_job jobs[PER_STEP + 1];
@@ -134,8 +135,8 @@ static void clear_words(struct publish_bench *bench)
     }
 }
 
-/* Late by so much.  Told before the thread that looks has seen the word: that one was late, and it was at
- * once. */
+/* How late the completion was.  If it was published before the looking thread has seen the word, that
+ * thread was late, and the completion was not: 0. */
 static double late_ns(const struct publish_sample *sample)
 {
     return sample->told_ns > sample->seen_ns ? (double)(sample->told_ns - sample->seen_ns) : 0;
@@ -150,7 +151,7 @@ static bool take_ours(struct publish_bench *bench, uint64_t older_ns, double *ns
         return false;
     }
     bool good = run_step(bench, older_ns);
-    if (!good) { /* let it go */
+    if (!good) { /* release the kernel */
         for (uint32_t i = 0; i < bench->count; i++) {
             atomic_store(&bench->words[i], 1);
         }
@@ -239,8 +240,8 @@ static bool take_cpu(struct publish_bench *bench, uint64_t older_ns, double *cpu
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-/* The row NAME-MODE of sorted numbers; not from the fastest on, but from the one of which so many of 100 are
- * faster. */
+/* Print the row NAME-MODE of sorted numbers.  Its value is not the fastest, but the one than which so many
+ * of 100 are faster. */
 static void report(const struct bench_options *options, const char *name, const char *yardstick, bool good,
                    const double *ours, const double *theirs, uint32_t count, uint32_t percent)
 {
@@ -326,7 +327,8 @@ static bool measure(struct publish_bench *bench, const struct publish_mode *mode
         return false;
     }
     double *theirs = all + (size_t)runs * count, *cpu = theirs + (size_t)runs * count, *wall = cpu + runs;
-    bool good = run_step(bench, older_ns); /* not kept: what is learned is learned */
+    /* this step is not kept: it lets the threads learn how long they wait */
+    bool good = run_step(bench, older_ns);
     for (uint32_t i = 0; i < runs && good; i++) {
         good = take_ours(bench, older_ns, all + (size_t)i * count) &&
                take_by_hand(bench, theirs + (size_t)i * count) &&

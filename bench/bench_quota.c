@@ -1,14 +1,15 @@
 /* `gantry bench quota`: how well a limit on GPU time is kept, and what it costs.
  *
- * error-LIMIT-US: one tenant that always has kernels of US microseconds to launch, for some seconds
- * (--seconds), under a limit of LIMIT percent.  Ours is the bucket of GPU time, the yardstick the controller
- * by NVML's utilisation (partition/utilisation.h), one after the other in the same run.  The figure is the
- * distance of the share from the limit, in points of percent, by what the kernels noted themselves.  `window`
- * is the greatest distance in any window of 1 s; the bucket's must not exceed its bound, (burst + (n + 1) *
- * longest group) / 1 s with n groups in flight.
+ * error-LIMIT-US: one tenant launches kernels of US microseconds without a pause, for some seconds
+ * (--seconds), under a limit of LIMIT percent.  Ours is the bucket of GPU time, the yardstick the
+ * controller by NVML's utilisation (partition/utilisation.h), one after the other in the same run.  The
+ * figure is the distance of the share from the limit, in percentage points, computed from what the kernels
+ * noted themselves.  `window` is the greatest distance in any window of 1 s; the bucket's must not exceed
+ * its bound, (burst + (n + 1) * longest group) / 1 s with n groups in flight.
  *
- * cost-…: a limit that does not throttle (99 %), on kernels that do nothing, against none; on the emulated
- * driver launches are accepted and not executed, so that only our time is left.  Contexts are alternated. */
+ * cost-…: kernels that do nothing under a limit that does not throttle (99 %), against no limit.  On the
+ * emulated driver launches are accepted and not executed, so that only our time is left.  The two contexts
+ * run in turn. */
 #include "bench/quota_work.h"
 #include "bench/submit_work.h"
 #include "cli/messages.h"
@@ -86,7 +87,7 @@ static bool run_error(const struct bench_options *options, struct quota_setting 
     return good;
 }
 
-/* Whether the controller by NVML can be had at all. */
+/* Is the controller by NVML available at all? */
 static bool has_nvml(const struct bench_options *options)
 {
     gantry_context_options context = GANTRY_CONTEXT_OPTIONS_INIT;
@@ -137,7 +138,7 @@ static bool run_errors(const struct bench_options *options, bool emulated)
 
 struct cost_side {
     struct submit_work work;
-    uint64_t gd_least_ns; /* least time of the dispatcher's thread in its phases */
+    uint64_t gd_least_ns; /* the least time of the dispatcher's thread in its phases */
     uint64_t before_ns;
 };
 

@@ -3,15 +3,15 @@
  * One step is `kernels` launches in 8 pipelines (submit_work.h), unchanged from run to run.  Ours: a frozen
  * graph with a stable task per launch, in graphs mode, started and stopped; the spin cases with a dispatcher
  * that never sleeps.  Yardsticks: the loop an engineer writes by hand, which launches everything again; the
- * same work captured once by hand and launched with cuGraphLaunch(); and the device's floor, a captured graph
- * of as many kernels in pipelines that do not wait for each other. */
+ * same work, captured once by hand and launched with cuGraphLaunch(); and the least that the device needs, a
+ * captured graph of as many kernels in pipelines that do not wait for each other. */
 #include "bench/submit_work.h"
 
 #include <stdlib.h>
 
 struct replay_bench {
     struct submit_work work;
-    CUgraphExec bare;  /* yardsticks: the same graph, */
+    CUgraphExec bare;  /* yardsticks: the same graph, made by hand, */
     CUgraphExec apart; /* and without the edges between pipelines */
     uint64_t kernels_before;
 };
@@ -51,7 +51,8 @@ static bool verify_ours(void *arg)
            kernels - bench->kernels_before == bench->work.kernels && bench_submit_check(&bench->work);
 }
 
-/* Runs in which the callbacks are called: to be met, and to be recorded. */
+/* The first runs, in which callbacks are called: once so that the shape is known, once so that it is
+ * recorded. */
 static bool warm_up(struct replay_bench *bench)
 {
     bool good =

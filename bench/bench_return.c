@@ -3,9 +3,9 @@
  *
  * rested-PAUSE: from before the kernel is launched until the first instruction of the CPU task that its
  * completion starts.  return-PAUSE: from before gantry_taskman_run() of the kernel and its completion until
- * it is back; return-0: without a pause.  A graph that is frozen, two workers.  -p90: what 90 of 100 do not
- * exceed.  -threads: the same where the manager wants the dispatcher's threads only, and so these have to
- * wake up.
+ * it is back; return-0: without a pause.  The graph is frozen, and there are two workers.  -p90: the time
+ * that 90 of 100 steps do not exceed.  -threads: the same with a manager whose caller does not help, so
+ * that the dispatcher's threads have to wake up.
  *
  * Yardstick: the same kernel and an event by hand, until a spinning cuEventSynchronize() returns, after the
  * same pause.  Ours and by hand take turns. */
@@ -28,7 +28,7 @@ struct return_bench {
     void *cell;
     gantry_task *done;
     uint64_t launched_ns, started_ns; /* of the latest step */
-    uint32_t kernels;                 /* that have incremented the cell */
+    uint32_t kernels;                 /* how many kernels have incremented the cell */
 };
 
 static bool ok(gantry_status status)
@@ -57,7 +57,7 @@ static gantry_status note_start(gantry_task *task, void *arg)
     return GANTRY_OK;
 }
 
-/* What waits for the kernel's end is a CPU task, or a sync point. */
+/* A CPU task or a sync point waits for the kernel's end. */
 static bool make_graph(struct return_bench *bench, bool has_task)
 {
     gantry_task_desc done = GANTRY_TASK_DESC_INIT, gpu = GANTRY_TASK_DESC_INIT;
@@ -111,7 +111,7 @@ static bool sample_by_hand(struct return_bench *bench, double *ns)
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-/* Of sorted numbers, the one that so many of 100 do not exceed. */
+/* The one of the sorted numbers which so many of 100 do not exceed. */
 static void report(const struct bench_options *options, const char *name, bool good, const double *ours,
                    const double *theirs, uint32_t count, uint32_t percent)
 {
@@ -126,7 +126,7 @@ static void report(const struct bench_options *options, const char *name, bool g
     bench_report(options, &one, &result);
 }
 
-/* Every kernel has incremented the cell once. */
+/* Has every kernel incremented the cell once? */
 static bool check(struct return_bench *bench)
 {
     uint32_t cell = 0;
@@ -143,7 +143,7 @@ struct return_case {
 static bool measure(struct return_bench *bench, const struct return_case *c,
                     const struct bench_options *options)
 {
-    enum { WARM = 3 }; /* not kept: what is learned is learned */
+    enum { WARM = 3 }; /* this sample is not kept: it lets the threads learn how long they wait */
     uint32_t count = options->runs > 1 ? options->runs * PER_RUN : FOR_A_LOOK;
     double *ours = calloc(2 * (size_t)(count + WARM), sizeof(double)), *theirs = ours + count + WARM;
     bool good = ours != NULL && make_graph(bench, c->has_task);

@@ -1,22 +1,23 @@
 /* `gantry bench submit`: what it costs the host to get kernels to the device.
  *
- * streams-N: from start to the last task released; dispatcher-N: of that, the least time the dispatcher's
- * thread spent in its phases; step-N: with the building of the graph.  done-streams-N, done-graphs-N: until
- * the device has finished, submitted as streams and as graphs.  Of a graph's time, on the dispatcher's
- * thread, calls-graphs-N is what it takes to call the callbacks and capture what they launch, launch-graphs-N
- * what it takes to set what differs, and to launch it.
+ * streams-N: the time from the start until the last task is released.  dispatcher-N: the least time of that
+ * which the dispatcher's thread spent in its phases.  step-N: the time with the building of the graph.
+ * done-streams-N, done-graphs-N: the time until the device has finished, in streams mode and in graphs
+ * mode.  Of a graph's time, on the dispatcher's thread, calls-graphs-N is what it takes to call the
+ * callbacks and capture what they launch, launch-graphs-N what it takes to set what differs, and to launch
+ * it.
  *
- * One step is `kernels` launches in 8 pipelines; every tenth launch of a pipeline also waits for its
- * neighbour's launch before.  Ours: a task per launch, timed from start to the last task released.
- * Yardstick: the loop an engineer writes by hand, 8 streams with events for the cross edges.  The kernel
- * increments its pipeline's cell, so a lost, doubled or unordered launch shows.
+ * One step is `kernels` launches in 8 pipelines; every tenth launch of a pipeline also waits for the launch
+ * before it in the neighbouring pipeline.  Ours: a task per launch, timed from the start until the last
+ * task is released.  Yardstick: the loop an engineer writes by hand, 8 streams with events for the cross
+ * edges.  The kernel increments its pipeline's cell, so a lost, doubled or unordered launch shows.
  *
- * same-cpu-...: both sides in turn on one CPU, and the ratio is that of the pairs, see submit_cpu.c.
- * kept-graph-N: done-graphs-N beside a graph that was made once by hand and is launched as it is.  ...-tenth
- * and
- * ...-all: so many of the arguments differ from those of the run before; the graph by hand has its nodes set,
- * too. ordered-N: steps that come after the step before on the GPU, beside steps that are independent of it.
- * threads-T-streams-N and so on: the same in a context with T launch threads.
+ * same-cpu-...: both sides run in turn on one CPU, and the ratio is that of the pairs, see submit_cpu.c.
+ * kept-graph-N: done-graphs-N beside a graph that was made once by hand and is launched as it is. ...-tenth
+ * and ...-all: a tenth of the arguments, or all, differ from those of the run before; in the graph by hand
+ * the nodes are set as well. ordered-N: steps that come after the step before on the GPU; the yardstick is
+ * steps that are independent of it. threads-T-streams-N and so on: the same in a context with T launch
+ * threads.
  *
  * On the emulated driver launches are accepted and not executed, which leaves the dispatcher's own time. */
 #include "bench/submit_work.h"
@@ -27,17 +28,17 @@
 struct submit_bench {
     struct submit_work work;
     gantry_dispatcher_stats before; /* at the start of a run of ours */
-    uint64_t gd_least_ns;           /* least time of the dispatcher's thread in its phases, over the runs */
+    uint64_t gd_least_ns;           /* least time of the dispatcher's thread in its phases, of all runs */
     uint32_t launch_threads;        /* of the context */
-    uint32_t samples, most_samples; /* batches that were a whole run, kept here */
-    double *calls_ns, *launch_ns;   /* of these, in phases and after */
+    uint32_t samples, most_samples; /* in statistics that were kept here: how many batches were a whole run */
+    double *calls_ns, *launch_ns;   /* the time of these batches in their phases, and afterwards */
     CUgraphExec kept;               /* see run_kept() */
-    gantry_taskman *ordered, *independent; /* managers of which one is work.manager: see run_ordered() */
+    gantry_taskman *ordered, *independent; /* two managers, of which one is work.manager: see run_ordered() */
 };
 
 /* ---- ours ---------------------------------------------------------------------------------- */
 
-/* The former run's time on the dispatcher's thread; by now that thread has left its phases. */
+/* Read the time of the former run on the dispatcher's thread; by now that thread has left its phases. */
 static void note_gd_time(struct submit_bench *bench, const gantry_dispatcher_stats *now)
 {
     uint64_t ns = 0;
@@ -212,7 +213,7 @@ static bool run_to_end(struct submit_bench *bench, const struct bench_options *o
     return bench_submit_ok(gantry_dispatcher_set_submission(dispatcher, GANTRY_SUBMISSION_STREAMS)) && good;
 }
 
-/* As graphs, and where their time goes. */
+/* Measure graphs mode, and where its time goes. */
 static bool run_graphs(struct submit_bench *bench, const struct bench_options *options, uint32_t kernels,
                        const char *name, const char *calls, const char *launch)
 {
@@ -230,7 +231,7 @@ static bool run_graphs(struct submit_bench *bench, const struct bench_options *o
     return good;
 }
 
-/* As graphs, over what the device and one launch take of it. */
+/* Measure graphs mode against the part of it that the device and one launch take. */
 static bool run_kept(struct submit_bench *bench, const struct bench_options *options, const char *name,
                      uint32_t kernels, uint32_t changed)
 {
@@ -255,7 +256,7 @@ static bool run_kept(struct submit_bench *bench, const struct bench_options *opt
     return bench_submit_ok(gantry_dispatcher_set_submission(dispatcher, GANTRY_SUBMISSION_STREAMS)) && good;
 }
 
-/* On one CPU, if there are others. */
+/* Measure both sides on one CPU, if there are others. */
 static bool run_same_cpu(struct submit_bench *bench, const struct bench_options *options, bool own)
 {
     if (!bench_submit_pin(&bench->work)) {
@@ -290,8 +291,8 @@ static bool prepare_independent(void *arg)
     return prepare_run(arg);
 }
 
-/* What the order between steps costs the host.  The device is done with the step before, but nobody has told
- * the dispatcher. */
+/* What the order between steps costs the host.  The device is done with the step before, but the dispatcher
+ * does not know it yet. */
 static bool run_ordered(struct submit_bench *bench, const struct bench_options *options, const char *name,
                         uint32_t kernels)
 {
@@ -322,7 +323,7 @@ static bool run_ordered(struct submit_bench *bench, const struct bench_options *
     return good;
 }
 
-/* With nothing, a tenth and all of the arguments changed from run to run. */
+/* Measure with no argument, a tenth of the arguments, and all of them changed from run to run. */
 static bool run_changed(struct submit_bench *bench, const struct bench_options *options)
 {
     static const struct {

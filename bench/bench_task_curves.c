@@ -12,14 +12,14 @@ enum {
     WIDTH = 64, /* tasks of a row */
     WIDTH_BITS = 6,
     ROWS = 100,
-    REACH = 2, /* random neighbours are so far away at most */
+    REACH = 2, /* a random neighbour is so far away at most */
 };
 
 struct metg {
     gantry_cpu_dispatcher *cpus;
     gantry_taskman *manager;
     char pattern;       /* s: stencil, f: FFT, n: random neighbours */
-    bool is_built;      /* each time; else frozen */
+    bool is_built;      /* the graph is built each time; else it is frozen */
     uint64_t length_ns; /* of a body */
 };
 
@@ -32,7 +32,7 @@ static gantry_status spin(gantry_task *task, void *arg)
     return GANTRY_OK;
 }
 
-/* A coin for the edge from `j` to `i`, always the same. */
+/* Toss a coin for the edge from `j` to `i`; the same edge always gets the same answer. */
 static bool is_drawn(uint32_t row, uint32_t i, uint32_t j)
 {
     uint32_t x = (row * WIDTH + i) * WIDTH + j;
@@ -89,7 +89,7 @@ static bool run_once(struct metg *m)
            bench_ok("tasks", gantry_taskman_stop(m->manager));
 }
 
-/* The share of the workers' time that goes into bodies of that length; below 0: failed. */
+/* Measure which share of the workers' time goes into bodies of that length; below 0: it failed. */
 static double share_of(struct metg *m, uint64_t length_ns, uint32_t workers, uint32_t runs)
 {
     uint64_t best = UINT64_MAX;
@@ -108,7 +108,8 @@ static double share_of(struct metg *m, uint64_t length_ns, uint32_t workers, uin
     return (double)length_ns * ROWS * WIDTH / workers / (double)best;
 }
 
-/* From 50 ns up, 15 % longer each time; 0: failed.  What disturbs the machine makes no body look shorter. */
+/* Try bodies from 50 ns up, each 15 % longer than the one before; 0: it failed.  A disturbance of the
+ * machine makes no body look shorter. */
 static double find_half(struct metg *m, uint32_t workers, bool is_check)
 {
     const double most = is_check ? 100 : 20000;

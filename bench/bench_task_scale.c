@@ -39,7 +39,7 @@ static void close_setting(struct setting *s)
     gantry_cpu_dispatcher_destroy(s->cpus);
 }
 
-/* A line of results that no yardstick goes with. */
+/* Print a line of results that has no yardstick. */
 static void print_value(const struct bench_options *options, const char *name, double value, const char *unit)
 {
     if (options->json) {
@@ -64,7 +64,7 @@ static gantry_status count(gantry_task *task, void *arg)
     return GANTRY_OK;
 }
 
-/* n tasks and 2 n edges: each task after the one before and after one of half its number. */
+/* Submit n tasks with 2 n edges: task i comes after task i - 1 and after task i / 2. */
 static bool run_size(const struct bench_options *options, uint32_t n)
 {
     struct setting s = {0};
@@ -107,7 +107,7 @@ static gantry_status note_time(gantry_task *task, void *arg)
     return GANTRY_OK;
 }
 
-/* Runs of one task, with a pause between them that lets workers fall asleep, or not. */
+/* Time runs of one task, with a pause between them in which workers fall asleep, or without. */
 static bool run_latency(const struct bench_options *options, const char *name, gantry_wait_mode mode,
                         useconds_t pause_us)
 {
@@ -183,8 +183,8 @@ static bool build_rows(struct setting *s, char pattern, uint32_t rows, uint64_t 
     return ok(gantry_taskman_freeze(s->manager));
 }
 
-/* The share of the workers' time that goes into bodies, for tasks from 0.1 µs to 1 ms; and the length at
- * which it is one half. */
+/* Measure the share of the workers' time that goes into bodies, for tasks from 0.1 µs to 1 ms, and the
+ * length at which it is one half. */
 static bool run_sweep(const struct bench_options *options, const char *pattern)
 {
     static const double lengths[] = {1e2, 3e2, 1e3, 3e3, 1e4, 1e5, 1e6};
@@ -216,7 +216,7 @@ static bool run_sweep(const struct bench_options *options, const char *pattern)
         before = share;
         close_setting(&s);
     }
-    if (half > 0) { /* else never reached: the machine is busy with something else */
+    if (half > 0) { /* half is never reached: the machine is busy with something else */
         char name[64];
         snprintf(name, sizeof(name), "tasks/%s/half", pattern);
         print_value(options, name, half, "ns of length at one half");
@@ -227,7 +227,7 @@ static bool run_sweep(const struct bench_options *options, const char *pattern)
 bool bench_task_scale(const struct bench_options *options)
 {
     bool good = true;
-    uint32_t most = options->runs == 1 ? 10000 : 10000000; /* one run is to see that it works */
+    uint32_t most = options->runs == 1 ? 10000 : 10000000; /* one run only shows that it works */
     for (uint32_t n = 10000; n <= most && good; n *= 10) {
         good = run_size(options, n);
     }

@@ -26,7 +26,7 @@ static bool ok(gantry_status status)
     return bench_ok("tasks", status);
 }
 
-static struct shape_bench *bench_now; /* one at a time; what a body finds its field with */
+static struct shape_bench *bench_now; /* one at a time; a body finds its field by it */
 
 static gantry_status touch(gantry_task *task, void *arg)
 {
@@ -179,7 +179,7 @@ static bool run(void *arg)
 static bool verify(void *arg)
 {
     struct shape_bench *b = arg;
-    if (b->way == WAY_BUILD) { /* what was built is right if it runs right */
+    if (b->way == WAY_BUILD) { /* the graph was built correctly if it runs correctly */
         b->way = WAY_FIRST;
         bool good = run(b) && verify(b);
         b->way = WAY_BUILD;
@@ -292,7 +292,7 @@ bool bench_task_case(const struct bench_options *options, const char *name, enum
 
 bool bench_task_shapes(const struct bench_options *options)
 {
-    bool is_check = options->runs == 1; /* one run is to see that it works, not to measure */
+    bool is_check = options->runs == 1; /* one run only shows that it works, and measures nothing */
     const uint32_t tasks = is_check ? 10000 : 1000000, side = is_check ? 50 : 512, depth = is_check ? 10 : 18;
     bool good = true;
     for (uint32_t workers = 1; workers <= 2; workers++) {

@@ -5,23 +5,23 @@
 #include "bench/harness.h"
 #include "bench/task_shapes.h"
 
-/* What of a graph is timed. */
+/* The part of a graph's life that is timed. */
 enum task_way {
     WAY_BUILD, /* describe the graph in an empty manager */
     WAY_FIRST, /* run it for the first time */
     WAY_RERUN, /* run the frozen graph again */
     WAY_SPAWN, /* make the tasks in tasks */
-    WAY_JOIN,  /* the same, and each has a continuation that waits for those that it makes: trees */
+    WAY_JOIN,  /* the same for trees, where each task has a continuation that waits for the tasks it makes */
     WAY_STEPS, /* run a small frozen graph again and again */
-    WAY_APART, /* the same by start and stop */
+    WAY_APART, /* run it again and again by start and stop */
 };
 
-/* One row: a graph of `size` (tasks; the side of a wavefront; the depth of a tree) with so many workers.
- * `peer`: NULL: no yardstick. */
+/* Measure one row: a graph of `size` (the number of tasks, the side of a wavefront, or the depth of a tree)
+ * with so many workers.  `peer` NULL: there is no yardstick. */
 bool bench_task_case(const struct bench_options *options, const char *name, enum task_shape shape,
                      uint32_t size, enum task_way way, uint32_t workers, const struct task_peer *peer);
 
-/* The libraries that were found; NULL: not. */
+/* The other libraries; NULL: it was not found. */
 #ifdef BENCH_HAS_TBB
 #define TBB_GRAPH (&task_peer_tbb_graph)
 #define TBB_GROUP (&task_peer_tbb_group)

@@ -18,7 +18,7 @@
 struct tasks_bench {
     bool chain;           /* each task starts after the one before; else all are independent */
     atomic_uint done;     /* tasks that ran */
-    atomic_bool disorder; /* one of the chain ran out of turn */
+    atomic_bool disorder; /* a task of the chain ran out of order */
 
     gantry_cpu_dispatcher *cpus;
     gantry_taskman *manager;
@@ -26,10 +26,10 @@ struct tasks_bench {
     pthread_t threads[WORKERS];
     uint32_t thread_count;
     pthread_mutex_t lock;
-    pthread_cond_t changed; /* jobs, or stop */
-    pthread_cond_t drained; /* left is 0 */
+    pthread_cond_t changed; /* signalled when there are jobs, or the pool stops */
+    pthread_cond_t drained; /* signalled when `left` is 0 */
     uint32_t first, last;   /* guarded by lock: queued jobs are queue[first … last) */
-    uint32_t left;          /* guarded by lock: not finished yet */
+    uint32_t left;          /* guarded by lock: how many jobs have not finished yet */
     bool stop;              /* guarded by lock */
     uint32_t queue[TASKS];  /* guarded by lock */
 };
@@ -39,7 +39,7 @@ static bool ok(gantry_status status)
     return bench_ok("tasks", status);
 }
 
-/* The work itself, the same for both. */
+/* The work itself, which both sides share. */
 static void work(struct tasks_bench *bench, uint32_t index)
 {
     uint32_t before = atomic_fetch_add_explicit(&bench->done, 1, memory_order_relaxed);

@@ -149,7 +149,7 @@ const struct copy_side copy_side_ours = {.name = "gantry", .gated = true, .can =
 
 /* ---- yardsticks ---------------------------------------------------------------------------- */
 
-/* Batches that the host tells one by one: others would take seconds. */
+/* Batches whose copies the host issues one by one; larger ones would take seconds. */
 static bool can_each(const struct copy_sides *sides, const struct copy_work *work)
 {
     (void)sides;
@@ -221,7 +221,7 @@ static bool run_cub_device(struct copy_sides *sides, const struct copy_work *wor
     return run_cub_on(sides, work, sides->device_lists);
 }
 
-/* What cuMemcpy2DAsync takes, of CUDA 3.2 and later. */
+/* The argument of cuMemcpy2DAsync, in CUDA 3.2 and later. */
 struct driver_rows {
     size_t source_x, source_y;
     unsigned source_kind; /* 2: device memory */

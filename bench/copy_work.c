@@ -105,7 +105,7 @@ static void make_sizes(const struct copy_recipe *recipe, uint64_t *bytes)
     }
 }
 
-/* From the begin of a copy to that of the next. */
+/* The distance from the begin of a copy to the begin of the next. */
 static uint64_t distance(const struct copy_recipe *recipe, uint64_t bytes)
 {
     const uint64_t unit = bytes <= 64 ? 64 : 256;
@@ -200,7 +200,7 @@ void bench_copy_work_free(struct copy_work *work)
 
 /* ---- checks -------------------------------------------------------------------------------- */
 
-/* What is looked at: a batch in one piece is done from the arena's begin. */
+/* The range that is checked: a batch in one piece is copied from the arena's begin on. */
 static uint64_t extent_of(const struct copy_work *work)
 {
     return work->extent > work->total ? work->extent : work->total;
@@ -244,7 +244,7 @@ bool bench_copy_work_check(const struct copy_arenas *a, const struct copy_work *
     if (work->type == GANTRY_COPY_DTOH) {
         return memcmp(a->pinned + a->pinned_bytes, a->expected, a->pinned_bytes) == 0;
     }
-    uint8_t *staging = a->pinned + a->pinned_bytes; /* not a dest now */
+    uint8_t *staging = a->pinned + a->pinned_bytes; /* it is no dest at present */
     for (uint64_t at = 0; at < extent_of(work); at += a->pinned_bytes) {
         uint64_t left = extent_of(work) - at, part = left < a->pinned_bytes ? left : a->pinned_bytes;
         if (!RAW(a->cuda, cuMemcpyDtoH(staging, a->device_dest + at, part)) ||

@@ -8,7 +8,7 @@
 
 #include <stdbool.h>
 
-/* How ours is told of the copies. */
+/* How the copies are described to our side. */
 enum copy_way {
     COPY_PACKED,       /* descriptors, which the host packs */
     COPY_DEVICE_LISTS, /* three arrays in device memory */
@@ -35,24 +35,24 @@ struct copy_arenas {
     uint64_t bytes;              /* of each arena */
     CUdeviceptr device_source;   /* holds `content` */
     CUdeviceptr device_dest;     /* cleared before a check */
-    uint8_t *pinned;             /* half of it holds `content`, the other half is a dest */
+    uint8_t *pinned;             /* one half of it holds `content`, the other half is a dest */
     uint64_t pinned_bytes;       /* of each half */
     uint8_t *content, *expected; /* host images */
-    CUdeviceptr mapped;          /* the pinned memory as the device sees it */
+    CUdeviceptr mapped;          /* the device's address of the pinned memory */
 };
 
-/* How a batch is made. */
+/* A recipe for a batch. */
 struct copy_recipe {
     const char *name;
     gantry_copy_type type;
     uint32_t count;
     uint64_t bytes;  /* of each copy; ZIPF: of all together */
-    bool misaligned; /* source and dest 1 to 15 bytes off, differently */
+    bool misaligned; /* source and dest are misaligned by 1 to 15 bytes, each differently */
     bool zipf;       /* sizes fall with rank to the power 1.2 */
     bool contiguous; /* each copy continues the one before */
-    bool kernel;     /* ours is the kernel whatever the tuning says */
+    bool kernel;     /* our side uses the kernel, whatever the tuning says */
     bool random;     /* sizes from 1 to `bytes` */
-    bool shifted;    /* one copy, whose source begins 3 bytes later */
+    bool shifted;    /* one copy has a source that begins 3 bytes later */
     enum copy_way way;
     uint64_t pitch; /* rows: the distance of both sides; 0: no rows */
 };
@@ -72,7 +72,7 @@ CUdeviceptr bench_copy_work_source(const struct copy_arenas *arenas, const struc
 
 /* Make the dest different from what is expected. */
 bool bench_copy_work_clear(const struct copy_arenas *arenas, const struct copy_work *work, CUstream stream);
-/* Compare every byte of the dest arena, those between the copies too. */
+/* Compare every byte of the dest arena, also those between the copies. */
 bool bench_copy_work_check(const struct copy_arenas *arenas, const struct copy_work *work, bool as_one);
 
 #endif

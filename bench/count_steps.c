@@ -1,14 +1,14 @@
-/* A program of one fixed loop, for tools/count_instructions.py and tools/compare_times.py: the same steps
- * again and again, of which the one counts the instructions and the other takes the time.
+/* A program of one fixed loop, for tools/count_instructions.py and tools/compare_times.py: it runs the same
+ * steps again and again; the first tool counts their instructions, the second takes their time.
  *
  *     count_steps [--times] [--cuda] CASE TASKS STEPS
  *
- * A step is TASKS tasks: kernels in 8 pipelines (submit_work.h), or for the chains CPU tasks of which each
- * comes after the one before.  They are built, run and reset in each step; or, in the frozen cases, built
- * once and run again.  The emulated driver accepts launches and does not execute them, and all threads block
- * while they wait, so that nearly the same instructions are executed each time.  With --cuda the steps run on
- * a GPU.  With --times the median time of a step is printed, in ns per task, until the step has ended on the
- * device; WARM_STEPS steps before are not counted. */
+ * A step is TASKS tasks: kernels in 8 pipelines (submit_work.h), or in the cases with a chain CPU tasks that
+ * come one after the other.  They are built, run and reset in each step; or, in the frozen cases, built
+ * once and run again.  The emulated driver accepts launches and does not execute them, and all threads
+ * block while they wait, so that nearly the same instructions are executed each time.  With --cuda the
+ * steps run on a GPU.  With --times the median time of a step is printed, in ns per task, until the step
+ * has ended on the device; WARM_STEPS steps before are not counted. */
 #include "bench/submit_work.h"
 #include "cli/messages.h"
 
@@ -110,7 +110,7 @@ static bool print_median(double *times, const struct count_options *options)
     return printf("%.2f\n", counted[count / 2] / options->tasks) > 0;
 }
 
-/* Every task of every step ran once. */
+/* Has every task of every step run once? */
 static bool verify(struct submit_work *work, const struct count_case *one, uint64_t steps, uint64_t bodies)
 {
     gantry_dispatcher_stats stats = {.struct_size = sizeof(stats)};
@@ -126,7 +126,7 @@ static bool verify(struct submit_work *work, const struct count_case *one, uint6
     return true;
 }
 
-/* CPU tasks run in the thread that waits, which blocks when there are none. */
+/* CPU tasks run in the waiting thread, which blocks when there are none. */
 static bool open_manager(struct submit_work *work)
 {
     gantry_taskman_destroy(work->manager);
@@ -181,7 +181,7 @@ static bool read_number(const char *text, uint64_t least, uint64_t most, uint64_
     return errno == 0 && end != text && *end == '\0' && *out >= least && *out <= most;
 }
 
-/* Takes the options off the front; the rest are the three arguments. */
+/* Read the options, which come first; the remaining three words are the arguments. */
 static int read_options(int argc, char **argv, struct count_options *out)
 {
     int at = 1;

@@ -1,7 +1,7 @@
-/* A kernel that fills SMs for a while, as long one or as short one that is in a hurry. */
+/* A kernel that fills SMs for a while: as the long kernel, or as the short one that is in a hurry. */
 #include <gantry/kernel.h>
 
-/* Tell the host, which looks at the word all the time. */
+/* Write the word that the host looks at all the time. */
 static __device__ inline void tell(uint32_t *word)
 {
 #if GANTRY_KERNEL_FORM_DEVICE
@@ -11,9 +11,10 @@ static __device__ inline void tell(uint32_t *word)
 #endif
 }
 
-/* Every block keeps its place for `ns`, with all its warps: they would give theirs up one by one if they did not wait
- * for the first.  `begun` and `ended` are the host's, told by the first block and by the last, or NULL; `done`
- * counts the blocks and is the device's, as counting in the host's memory takes a microsecond per block. */
+/* Every block keeps its place for `ns`, with all its warps: if they did not wait for the first warp, they
+ * would leave one by one.  `begun` and `ended` are words in host memory, which the first block and the last
+ * one write, or NULL.  `done` counts the blocks and is in device memory, as counting in host memory takes a
+ * microsecond per block. */
 GANTRY_KERNEL(occupy, (uint32_t *begun, uint32_t *ended, uint32_t *done, uint64_t ns))
 {
     if (threadIdx.x == 0) {

@@ -12,11 +12,13 @@
 
 enum {
     THREADS = 1024,
-    BLOCKS_PER_SM = 2, /* of so many threads run at once */
+    BLOCKS_PER_SM = 2, /* so many of these threads run at once */
     SHORT_BLOCKS = 16,
     SHORT_NS = 20000,
-    FLAG_BYTES = 64, /* a line each: who looks at one does not disturb who writes another */
-    SPINS = 1024     /* between two looks whether a stream has failed */
+    /* each has a cache line of its own: a thread that reads one does not disturb a thread that writes
+     * another */
+    FLAG_BYTES = 64,
+    SPINS = 1024 /* so many looks lie between two questions whether a stream has failed */
 };
 
 enum flag { LONG_BEGUN, SHORT_BEGUN, SHORT_ENDED, FLAGS };
@@ -52,8 +54,8 @@ static void let_device_run(const struct bench_scene *s)
     }
 }
 
-/* Nothing will set a flag any more: a task has failed, the context is lost, or what was put on a stream by
- * hand is over, well or not. */
+/* True when no flag will be set any more: a task has failed, the context is lost, or the work that was put
+ * on a stream by hand is over, with or without an error. */
 static bool is_over(struct bench_scene *s)
 {
     CUresult result = s->watched != NULL ? s->cuda.cuStreamQuery(s->watched) : CUDA_ERROR_NOT_READY;
@@ -64,7 +66,7 @@ static bool is_over(struct bench_scene *s)
            result != CUDA_ERROR_NOT_READY;
 }
 
-/* A lost context says why: what was launched by hand has no task that would. */
+/* Print why the context is lost: work that was launched by hand has no task that would say it. */
 static void tell_loss(struct bench_scene *s)
 {
     if (!gantry_context_is_valid(s->context) && ok(gantry_context_acquire(s->context))) {
@@ -72,7 +74,7 @@ static void tell_loss(struct bench_scene *s)
     }
 }
 
-/* Wait for a flag; a failed launch must not become a hang. */
+/* Wait for a flag; a failed launch must not make this wait endless. */
 static bool await_flag(struct bench_scene *s, enum flag which)
 {
     for (uint32_t spins = 1; __atomic_load_n(flag(s, which), __ATOMIC_ACQUIRE) == 0; spins++) {
@@ -240,7 +242,7 @@ static bool shoot(struct bench_scene *s, bool leaks, struct bench_shot *big, str
         good = good && await_flag(s, SHORT_ENDED);
         out->moments[BENCH_MOMENT_ENDED] = gy_clock_ns() - submitted;
     }
-    good = (!started || ok(gantry_taskman_stop(s->urgent))) && good; /* whatever failed */
+    good = (!started || ok(gantry_taskman_stop(s->urgent))) && good; /* also when something has failed */
     good = stop_long(s, leaks) && good;
     out->short_ns = small->finished_ns - submitted;
     out->long_ns = (leaks ? gy_clock_ns() : big->finished_ns) - begin;
@@ -254,7 +256,7 @@ static bool sample_tasks(struct bench_scene *s, bool leaks, bool observe, struct
 {
     struct bench_shot big = {.is_long = true}, small = {.observe = observe};
     bool good = shoot(s, leaks, &big, &small, out);
-    /* Started or not, no task is left that is told of what is on our stack. */
+    /* Whether it was started or not, no task is left that has pointers to our stack. */
     good = ok(gantry_taskman_reset(s->urgent)) && good;
     return ok(gantry_taskman_reset(s->background)) && good;
 }
@@ -292,7 +294,7 @@ bool bench_scene_measure(struct bench_scene *s, bench_sample_fn sample, void *ar
     enum { COLUMNS = BENCH_MOMENTS + 2 };
     double *all = calloc((size_t)count * COLUMNS, sizeof(double));
     bool good = all != NULL;
-    for (uint32_t i = 0; good && i <= count; i++) { /* the first one does not count */
+    for (uint32_t i = 0; good && i <= count; i++) { /* the first sample warms up and does not count */
         uint32_t at = i > 0 ? i - 1 : 0;
         struct bench_sample one;
         good = sample(s, arg, &one);
@@ -350,7 +352,7 @@ bool bench_scene_verify(struct bench_scene *s)
 
 /* ---- set-up --------------------------------------------------------------------------------- */
 
-/* What an application writes: a partition for what is in a hurry, and threads that do not sleep. */
+/* The options that an application would use: a partition for urgent work, and threads that do not sleep. */
 static bool open_context(struct bench_scene *s, const struct bench_scene_options *options)
 {
     gantry_partition_request requests[] = {

@@ -13,20 +13,23 @@
 
 /* Where the two kernels go. */
 enum bench_way {
-    BENCH_WAY_PLAIN,    /* two streams: the short one waits until the last wave leaves SMs over */
-    BENCH_WAY_PRIORITY, /* the short one's stream is preferred: it waits for blocks of the wave that runs */
-    BENCH_WAY_BY_HAND,  /* streams of two partitions: what the hardware can do */
-    BENCH_WAY_TASKS, /* tasks of two managers; the long one names no partition, so it is in the default one */
-    BENCH_WAY_LEAK,  /* as tasks, but the long one is on a plain stream: on the SMs of all partitions */
+    BENCH_WAY_PLAIN, /* two streams: the short kernel waits until the last wave leaves SMs free */
+    /* the short kernel's stream has the higher priority: it waits for the blocks of the wave that runs */
+    BENCH_WAY_PRIORITY,
+    BENCH_WAY_BY_HAND, /* streams of two partitions: what the hardware can do */
+    /* tasks of two managers; the long task names no partition, so it is in the default one */
+    BENCH_WAY_TASKS,
+    /* as tasks, but the long kernel is on a plain stream, and so on the SMs of all partitions */
+    BENCH_WAY_LEAK,
     BENCH_WAYS
 };
 
-/* What happens to the short kernel, in this order. */
+/* The moments of the short kernel, in this order. */
 enum bench_moment {
-    BENCH_MOMENT_CALLED,   /* its launch callback is; by hand: at once */
+    BENCH_MOMENT_CALLED,   /* its launch callback is called; by hand: at once */
     BENCH_MOMENT_LAUNCHED, /* the driver's call has returned */
     BENCH_MOMENT_BEGUN,    /* the host sees what its first block has written */
-    BENCH_MOMENT_ENDED,    /* the same of its last block */
+    BENCH_MOMENT_ENDED,    /* the host sees what its last block has written */
     BENCH_MOMENT_KNOWN,    /* the waiting task runs; by hand: the event is done */
     BENCH_MOMENTS
 };
@@ -54,12 +57,14 @@ struct bench_scene {
     CUstream plain[2], priority[2], parted[2]; /* of the long kernel, of the short one */
     uint32_t *flags;                           /* pinned: a line each for what kernels tell */
     void *device_flags;                        /* their address on the device */
-    uint32_t *counters;                        /* on the device: blocks done by long kernels, by short ones */
+    uint32_t *counters; /* on the device: how many blocks of long kernels, and of short ones, have run */
     uint64_t long_ns, short_ns;
     uint32_t threads, long_blocks, short_blocks;
     uint32_t long_total, short_total; /* blocks launched so far */
-    CUstream watched;                 /* what was put on it by hand last is waited for; NULL: tasks */
-    atomic_bool task_failed;          /* atomic */
+    /* the stream on which the last kernel by hand was put, which is waited for; NULL: there are tasks
+     * instead */
+    CUstream watched;
+    atomic_bool task_failed; /* atomic */
 };
 
 /* One of the two kernels as a task. */
@@ -67,50 +72,51 @@ struct bench_shot {
     struct bench_scene *scene;
     gantry_task *done; /* runs when it has ended */
     bool is_long;
-    bool observe;    /* the short one tells of its begin and end */
+    bool observe;    /* the short kernel reports its begin and its end */
     uint32_t blocks; /* 0: as many as the scene says */
     uint64_t called_ns, launched_ns, finished_ns;
 };
 
 struct bench_sample {
-    uint64_t short_ns, long_ns;      /* from submission to end, as the host knows it */
-    uint64_t moments[BENCH_MOMENTS]; /* ns after submission, when observed */
+    uint64_t short_ns, long_ns;      /* from the submission until the host knows the end */
+    uint64_t moments[BENCH_MOMENTS]; /* in ns after the submission; only when observed */
 };
 
-/* Medians and more of samples, in ns. */
+/* The medians and the 99th percentile of samples, in ns. */
 struct bench_figures {
     double least, median, p99; /* of the short kernel */
     double long_median;
     double moments[BENCH_MOMENTS]; /* medians */
 };
 
-/* How failures are told on stderr; NULL: as gantry_last_error() does. */
+/* How failures are reported on stderr; NULL: with the text of gantry_last_error(). */
 extern const char *(*bench_scene_cause)(gantry_status status);
 
-/* False, told on stderr, when it cannot be; bench_scene_close() in either case. */
+/* Open the scene.  False when that failed, with a line on stderr; bench_scene_close() must be called in
+ * either case. */
 bool bench_scene_open(struct bench_scene *scene, const struct bench_scene_options *options);
 void bench_scene_close(struct bench_scene *scene);
 
-/* Both kernels once.  `observe`: the short one's moments, too. */
+/* Run both kernels once.  `observe`: note the moments of the short one, too. */
 bool bench_scene_sample(struct bench_scene *scene, enum bench_way way, bool observe,
                         struct bench_sample *out);
 
-/* A GPU task for one of the two kernels, and one that is run when it has ended. */
+/* Submit a GPU task for one of the two kernels, and a CPU task that runs when the kernel has ended. */
 bool bench_scene_add(struct bench_scene *scene, gantry_taskman *manager, gantry_partition *partition,
                      struct bench_shot *shot, gantry_task **gpu);
 
-/* Before a long kernel is launched; then wait until its first block runs. */
+/* Prepare for a long kernel before it is launched; then wait until its first block runs. */
 void bench_scene_arm(struct bench_scene *scene);
 bool bench_scene_await_begin(struct bench_scene *scene);
 
-/* Take `count` samples, after one that does not count. */
+/* Take `count` samples, after one that warms up. */
 typedef bool (*bench_sample_fn)(struct bench_scene *scene, void *arg, struct bench_sample *out);
 bool bench_scene_measure(struct bench_scene *scene, bench_sample_fn sample, void *arg, uint32_t count,
                          struct bench_figures *out);
 bool bench_scene_measure_way(struct bench_scene *scene, enum bench_way way, bool observe, uint32_t count,
                              struct bench_figures *out);
 
-/* Every block of every run has counted itself. */
+/* Has every block of every run counted itself? */
 bool bench_scene_verify(struct bench_scene *scene);
 
 #endif

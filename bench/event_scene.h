@@ -11,7 +11,7 @@ struct event_scene_options {
     gantry_driver_choice driver;
     gantry_wait_mode completions, workers;
     uint32_t worker_count;
-    bool event_blocks;    /* the thread that waits for it sleeps, else it spins */
+    bool event_blocks;    /* the thread that waits for the event sleeps; else it spins */
     bool dispatcher_only; /* the manager's caller does not do the dispatcher's work */
     const gantry_module_image *image;
     const char *kernel;
@@ -30,7 +30,8 @@ struct event_scene {
     CUevent event;
 };
 
-/* False (told on stderr, for `gantry bench latency`) when something failed; close it in any case. */
+/* Open the scene.  False when something failed, with a line on stderr for `gantry bench latency`; it must
+ * be closed in either case. */
 bool bench_event_scene_open(struct event_scene *scene, const struct event_scene_options *options);
 void bench_event_scene_close(struct event_scene *scene);
 

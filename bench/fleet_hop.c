@@ -1,7 +1,7 @@
 /* Part of `gantry bench fleet`: a chain of short kernels from device to device, against events by hand.
  *
- * A kernel at its head holds the chain back until all of it is enqueued, so that what is timed is the
- * devices' part: from the moment it is let go to the end, over the number of hops. */
+ * A kernel at its head holds the chain back until all of it is enqueued.  So only the devices' part is
+ * timed: from the release of the chain to its end, divided by the number of hops. */
 #include "bench/fleet_pair.h"
 
 #include "hop_kernels.kernels.h"
@@ -9,14 +9,14 @@
 #include <stdlib.h>
 
 enum { HOPS = 200, LEAST_HOPS = 20 };
-#define MOST_NS UINT64_C(2000000000) /* that the chain is held back, whatever goes wrong */
+#define MOST_NS UINT64_C(2000000000) /* the chain is held back for so long at most, whatever goes wrong */
 
 struct hop {
     struct fleet_pair pair;
     gantry_kernel *gates[FLEET_PAIR], *links[FLEET_PAIR];
     uint32_t *open;           /* page-locked; 0: the chain is held back */
-    void *open_on_device;     /* its address there */
-    void *counts[FLEET_PAIR]; /* on each device: its links so far */
+    void *open_on_device;     /* its address on the device */
+    void *counts[FLEET_PAIR]; /* on each device: how many of its links have run */
     CUevent events[HOPS + 1];
     uint32_t hops;
     uint64_t runs;
@@ -72,7 +72,7 @@ static void close_gate(struct hop *h)
     __atomic_store_n(h->open, 0, __ATOMIC_RELEASE);
 }
 
-/* A run ends when its tasks are launched. */
+/* gantry_taskman_stop() returns when the tasks are launched, not when the device is done. */
 static bool prepare_ours(void *arg)
 {
     struct hop *h = arg;
@@ -116,7 +116,8 @@ static bool prepare_by_hand(void *arg)
 
 /* ---- both --------------------------------------------------------------------------------------- */
 
-/* Let the chain go, and wait for its last link, on the first device: the number of hops is even. */
+/* Let the chain go, and wait for its last link.  That link is on the first device, because the number of
+ * hops is even. */
 static bool run_ours(void *arg)
 {
     struct hop *h = arg;

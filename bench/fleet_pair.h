@@ -19,7 +19,7 @@ struct fleet_pair {
     bool is_emulated;
 };
 
-/* False, here and below: told on stderr. */
+/* False, here and below: it failed, with a line on stderr. */
 bool bench_pair_open(struct fleet_pair *pair, const struct bench_options *options);
 void bench_pair_close(struct fleet_pair *pair);
 bool bench_pair_ok(gantry_status status);

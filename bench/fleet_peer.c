@@ -90,7 +90,7 @@ static bool exchange(struct peer *p, bool out)
     return good;
 }
 
-/* All words have arrived; the target is cleared for the next run. */
+/* Check that all words have arrived, and clear the target for the next run. */
 static bool verify(void *arg)
 {
     struct peer *p = arg;

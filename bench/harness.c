@@ -53,7 +53,8 @@ static void summarise(uint64_t *times, uint32_t count, uint64_t items, double *m
     *median = ((double)low + (double)high) / 2.0 / (double)items;
 }
 
-/* Both sides in turn; the first round warms up and is not kept.  Pairs take turns in who is first. */
+/* Run both sides in turn; the first round warms up and is not kept.  The side that runs first changes from
+ * pair to pair. */
 static bool measure(const struct bench_case *bench, uint32_t runs, uint64_t *ours, uint64_t *theirs)
 {
     uint64_t warm_up;
@@ -101,7 +102,7 @@ static double ratio_of(const struct bench_result *result)
     return result->ratio != 0 ? result->ratio : result->min_ns / result->yardstick_min_ns;
 }
 
-/* Nothing is a part of no time: a yardstick that a busy machine has measured as 0. */
+/* A busy machine may measure a yardstick as 0, and there is no ratio to that. */
 static bool has_ratio(const struct bench_result *result)
 {
     return result->ratio != 0 || result->yardstick_min_ns > 0;

@@ -19,7 +19,7 @@
 
 BENCH_EIGHT(PLAIN)
 BENCH_EIGHT(RECORDED)
-/* The eight places once more, a whole line later: eight multiplications longer. */
+/* The eight places once more, with loops that are eight multiplications and so a whole line longer. */
 PLAIN(8)
 PLAIN(9)
 PLAIN(10)
@@ -49,8 +49,8 @@ static __device__ inline void write_mail(uint64_t *box, uint64_t time)
 #endif
 }
 
-/* Whom `player` of an even number of them meets in a round: everybody else in as many rounds less one, each time all at
- * once (the circle method). */
+/* The opponent of `player` in a round, where the number of players is even.  In `players - 1` rounds
+ * everybody meets everybody else once, and in each round all play at the same time (the circle method). */
 static __device__ inline uint32_t opponent(uint32_t player, uint32_t round, uint32_t players)
 {
     uint32_t ring = players - 1;
@@ -61,9 +61,9 @@ static __device__ inline uint32_t opponent(uint32_t player, uint32_t round, uint
     return other == player ? ring : other;
 }
 
-/* The time goes there and back through two words of a line of the cache, `volleys` times, so that both ways lead over
- * the same place.  Returns the least of what this SM's clock showed when a message came less what was sent, over all but
- * the first; INT64_MIN after `patience` looks at the box. */
+/* The two SMs send each other the time through two words of one line of the cache, `volleys` times, so that
+ * both ways lead over the same place.  Returns the least of what this SM's clock showed when a message came
+ * less what was sent, over all but the first; INT64_MIN after `patience` looks at the box. */
 static __device__ inline int64_t play(uint64_t *line, bool first, uint32_t volleys, uint32_t patience)
 {
     uint64_t *out = &line[first ? 0 : 1], *in = &line[first ? 1 : 0], latest = 0;
@@ -90,10 +90,11 @@ static __device__ inline int64_t play(uint64_t *line, bool first, uint32_t volle
     return least;
 }
 
-/* Blocks of one thread that are all resident at once, an even number, each on an SM of its own: sms[block].  Each two
- * send each other messages through `lines` lines, which lie in different parts of the cache: what is far from the one and
- * near to the other in one of them is the other way round in the next.  The fastest is least_ns[from * blocks + to].
- * Everything is 0 at first.  Ends early, with *stuck set, when an answer does not come. */
+/* Blocks of one thread that are all resident at once, an even number, each on an SM of its own:
+ * sms[block].  Every two of them send each other messages through `lines` lines, which lie in different
+ * parts of the cache: one line is near to the first SM and far from the second, another line the other way
+ * round.  The fastest is least_ns[from * blocks + to].  Everything is 0 at first.  The kernel ends early,
+ * with *stuck set, when an answer does not come. */
 GANTRY_KERNEL(ping_pong, (uint64_t *boxes, int64_t *least_ns, uint32_t *sms, uint32_t *stuck, uint32_t lines,
                           uint32_t volleys, uint32_t patience))
 {

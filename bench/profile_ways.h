@@ -9,6 +9,6 @@
 #define BENCH_COUNTERS 1024u
 #define BENCH_COUNTER_WORDS 8u /* from one counter to the next */
 #define BENCH_BOX_WORDS 16u    /* of 8 bytes: a line */
-#define BENCH_LINES 16u        /* that two SMs send each other messages through */
+#define BENCH_LINES 16u        /* lines through which two SMs send each other messages */
 
 #endif

@@ -1,6 +1,6 @@
-/* What the kernels of `gantry bench profile` do.  It is work whose length is a number of steps, as
- * arithmetic, which keeps an SM's instruction issue busy as soon as a few blocks are resident, or as loads
- * that wait for each other.  Included by kernel files. */
+/* What the kernels of `gantry bench profile` do.  Its length is a number of steps.  They are arithmetic,
+ * which keeps an SM's instruction issue busy as soon as a few blocks are resident, or loads that wait for
+ * each other.  Included by kernel files. */
 #ifndef BENCH_PROFILE_WORK_H
 #define BENCH_PROFILE_WORK_H
 
@@ -11,12 +11,13 @@
 
 static __device__ inline uint32_t mix(uint32_t x)
 {
-    return x * x + 12345u; /* several of these are not one of another kind */
+    /* numbers such that several blocks of one kind do not look like one of another kind */
+    return x * x + 12345u;
 }
 
-/* A number of the warp.  So many instructions for it put what follows elsewhere in memory: where a loop lies
- * within the lines of the instruction cache makes it up to 4 % faster or slower, which is more than what is
- * to be seen here. */
+/* Compute a number of the warp with so many instructions.  They move the code that follows to another
+ * address.  A loop runs up to 4 % faster or slower depending on where it lies in the lines of the
+ * instruction cache, and that is more than the difference which is measured here. */
 template <int shift> static __device__ inline uint32_t shifted()
 {
     uint32_t x = threadIdx.x / 32 + 1;
@@ -36,7 +37,7 @@ static __device__ inline uint32_t arithmetic(uint32_t steps, uint32_t x)
     return x;
 }
 
-/* `data` is zero, which the compiler does not know: each load waits for the one before. */
+/* `data` is zero, which the compiler does not know, so each load waits for the one before. */
 static __device__ inline uint32_t loads(uint32_t steps, uint32_t x, const uint32_t *data)
 {
     uint32_t at = x * 32u + blockIdx.x * 40503u * 128u + threadIdx.x, sum = 0; /* whole lines of the cache */
@@ -47,13 +48,13 @@ static __device__ inline uint32_t loads(uint32_t steps, uint32_t x, const uint32
     return sum;
 }
 
-/* Adds one to one of the counters per block; `sink` keeps the work from being left out. */
+/* Add one to one of the counters per block; because of `sink` the compiler cannot leave the work out. */
 static __device__ inline void finish(uint32_t x, uint32_t *counters, uint32_t *sink)
 {
     if (x == 0xdeadbeefu) {
         *sink = x;
     }
-    if (threadIdx.x == 0) { /* not all on one: that would be what blocks wait for */
+    if (threadIdx.x == 0) { /* there are several counters, or blocks would wait for that one */
         atomicAdd(&counters[blockIdx.x % BENCH_COUNTERS * BENCH_COUNTER_WORDS], 1u);
     }
 }

@@ -9,7 +9,7 @@
 
 #define GAP_NS 10000u
 #define BIN_NS 10000000u
-#define BURST_NS 4e6 /* the library's default, and its groups in flight */
+#define BURST_NS 4e6 /* the library's default, and how many groups it keeps in flight */
 #define IN_FLIGHT 4
 
 struct tenant {
@@ -49,7 +49,7 @@ static gantry_launch_result launch(gantry_launch *launch, void *arg)
                : GANTRY_LAUNCH_FAILED;
 }
 
-/* One after another: a device that is filled by one kernel does no better. */
+/* Kernels run one after another: a device that one kernel fills could do no better. */
 static bool run_step(struct tenant *t)
 {
     gantry_task *before = NULL, *task;
@@ -80,7 +80,7 @@ static gantry_status done(gantry_task *task, void *arg)
     return GANTRY_OK;
 }
 
-/* The device has done everything: a task behind all others tells. */
+/* Wait until the device has done everything, which a task behind all others reports. */
 static bool drain(struct tenant *t)
 {
     gantry_task *end, *last;
@@ -143,7 +143,7 @@ static void close_tenant(struct tenant *t)
 
 /* ---- what was used -------------------------------------------------------------------------- */
 
-/* Add the time from `begin` to `end`, since the first begin, to bins. */
+/* Add the time from `begin` to `end`, both counted from the first begin, to the bins. */
 static void add_busy(double *bins, uint64_t count, uint64_t begin, uint64_t end)
 {
     for (uint64_t at = begin; at < end;) {
@@ -172,7 +172,7 @@ static void find_extremes(const double *bins, uint64_t count, uint64_t from, uin
     *low = *low > 1e8 ? 0 : *low;
 }
 
-/* Kernels are in order, and the window begins with the first. */
+/* The kernels are in order, and the window begins with the first one. */
 static bool evaluate(const struct tenant *t, double seconds, struct quota_figures *out)
 {
     uint64_t window = (uint64_t)(seconds * 1e9), first = t->records[0], count = window / BIN_NS;
@@ -222,7 +222,7 @@ bool bench_quota_run(const struct quota_setting *setting, struct quota_figures *
     memset(out, 0, sizeof(*out));
     bool good = open_tenant(&tenant, setting);
     double until = now_s() + setting->seconds;
-    do { /* once at least, however late it is */
+    do { /* at least one kernel is launched, however late it is */
         good = good && run_step(&tenant);
     } while (good && now_s() < until);
     good = good && (strcmp(setting->controller, "bucket") != 0 || read_usage(&tenant, out)) &&

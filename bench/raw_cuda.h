@@ -19,11 +19,12 @@ struct raw_cuda {
  * found. */
 bool raw_cuda_open(gantry_context *context, struct raw_cuda *out);
 
-/* Load the form of `image` that this driver takes, and find a kernel in it; false: told on stderr. */
+/* Load the form of `image` that this driver takes, and find a kernel in it; false, with a line on stderr,
+ * when that fails. */
 bool raw_cuda_load(const struct raw_cuda *cuda, const gantry_module_image *image, const char *kernel,
                    CUmodule *module, CUfunction *function);
 
-/* True for CUDA_SUCCESS; else false and a line on stderr. */
+/* True for CUDA_SUCCESS; for any other result false, with a line on stderr. */
 bool raw_cuda_ok(CUresult result, const char *call);
 #define RAW(cuda, call) raw_cuda_ok((cuda)->call, #call)
 

@@ -1,6 +1,7 @@
-/* Both sides of `gantry bench submit` on one CPU.  On a virtual machine a CPU is, for some milliseconds at a
- * time, half of a core of which somebody else has the other half: everything takes up to twice as long there.
- * Two threads on two CPUs are compared by chance; on one CPU and in turn, both have the same luck. */
+/* Both sides of `gantry bench submit` on one CPU.  On a virtual machine a CPU is, for some milliseconds at
+ * a time, one half of a core whose other half somebody else uses: everything takes up to twice as long
+ * then.  Two sides on two CPUs would be compared by chance; on one CPU and in turn, both are disturbed
+ * alike. */
 #include "bench/submit_work.h"
 #include "cli/messages.h"
 
@@ -9,8 +10,8 @@
 #include <string.h>
 
 struct move {
-    const cpu_set_t *to; /* NULL: stay on the CPU that you are on */
-    int cpu;             /* that one, when `to` is NULL */
+    const cpu_set_t *to; /* NULL: the caller stays on its present CPU */
+    int cpu;             /* the present CPU, when `to` is NULL */
     bool done;
 };
 
@@ -44,7 +45,7 @@ static gantry_launch_result move_here(gantry_launch *launch, void *arg)
     return GANTRY_LAUNCH_DONE;
 }
 
-/* A step of one task moves the dispatcher's thread. */
+/* A step with one task moves the dispatcher's thread. */
 static bool move_dispatcher(struct submit_work *work, struct move *move)
 {
     gantry_task_desc desc = GANTRY_TASK_DESC_INIT;

@@ -1,9 +1,9 @@
 /* A graph of the work of `gantry bench submit` that is made once by hand, kept and launched again and again:
- * what is left of a step whose shape is known when nothing in it has changed.  Where arguments have, its
- * nodes are set. */
+ * this is what remains of a step of known shape in which nothing has changed.  When arguments have changed,
+ * its nodes are set. */
 #include "bench/submit_work.h"
 
-/* All streams come after what is on the first, or it after what is on all. */
+/* Order all streams behind the work on the first one, or the first one behind the work on all. */
 static bool connect(struct submit_work *work, bool forks)
 {
     struct raw_cuda *cuda = &work->cuda;
@@ -20,7 +20,7 @@ static bool connect(struct submit_work *work, bool forks)
     return true;
 }
 
-/* Which pipeline's cell does the node's argument tell? */
+/* The pipeline to whose cell the node's argument points. */
 static bool find_pipeline(struct submit_work *work, uint32_t index)
 {
     CUDA_KERNEL_NODE_PARAMS_v2 params;

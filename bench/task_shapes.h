@@ -11,13 +11,13 @@ extern "C" {
 
 enum task_shape {
     SHAPE_INDEPENDENT,
-    SHAPE_CHAIN,     /* each after the one before */
-    SHAPE_WAVEFRONT, /* a square; each after its upper and its left neighbour */
-    SHAPE_TREE,      /* each before two others; a last one after all leaves */
+    SHAPE_CHAIN,     /* each task comes after the one before it */
+    SHAPE_WAVEFRONT, /* a square; each task comes after its upper and its left neighbour */
+    SHAPE_TREE,      /* each task comes before two others, and a last one after all leaves */
 };
 
-/* What a task does: count itself, and look whether those it depends on were there before.  The same code for
- * everybody. */
+/* The body of a task: it counts itself, and checks that the tasks it depends on have run.  All libraries
+ * run the same code. */
 struct task_field {
     enum task_shape shape;
     uint32_t side;  /* of the wavefront */
@@ -51,7 +51,8 @@ static inline void task_field_touch(struct task_field *field, uint32_t i)
     cells[i] = now;
 }
 
-/* Another library's way.  make() and drop() are not timed; NULL from make(): it failed. */
+/* Another library's way to run a graph.  make() and drop() are not timed; make() returns NULL when it has
+ * failed. */
 struct task_peer {
     const char *name;
     void *(*make)(struct task_field *field, uint32_t workers);
