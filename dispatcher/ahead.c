@@ -33,8 +33,8 @@ static bool is_joined(const struct gantry_dispatcher *d, const gantry_task *task
 static bool may_go(struct gantry_dispatcher *d, const gantry_task *task)
 {
     const struct gy_batch_order *batch = &d->streams.batch;
-    return batch->is_open && !batch->is_synced && d->fleet == NULL && d->graphs.notes &&
-           !d->streams.device_wide && !gy_gates_concern_calls(d) && d->shares.watcher == NULL &&
+    return batch->state == GY_BATCH_OPEN && d->fleet == NULL && d->graphs.notes && !d->streams.device_wide &&
+           !gy_gates_concern_calls(d) && d->shares.watcher == NULL &&
            gy_graphs_trust(&d->graphs, gy_task_launch_fn(task)) != GY_TRUST_NO && !is_joined(d, task) &&
            !gy_rings_is_pending_beside(&d->completion, task->stream - 1u);
 }
@@ -58,7 +58,7 @@ static void call(struct gantry_dispatcher *d, struct gy_round *round, gantry_tas
     round->last_in_phase = true;
     gy_batch_suspend(&d->streams);
     const bool has_ended = gy_gd_step(d, round, task);
-    if (d->streams.batch.is_suspended) {
+    if (d->streams.batch.state == GY_BATCH_SUSPENDED) {
         gy_batch_resume(&d->streams);
     }
     gy_gd_count_phase(d, round);

@@ -23,7 +23,7 @@
 static inline bool gy_ahead_concerns(const struct gantry_dispatcher *d, const struct gy_round *round,
                                      const gantry_task *task, uint64_t wait_set)
 {
-    return round->key.is_set && d->streams.batch.is_open &&
+    return round->key.is_set && gy_batch_is_open(&d->streams.batch) &&
            round->key.partition != gy_gd_partition_index(d, task) && !gy_batch_reaches(&d->streams, wait_set);
 }
 

@@ -177,7 +177,7 @@ static void run_round(struct gantry_dispatcher *d, struct gy_round *round)
             gy_graphs_learn(&d->graphs, shape, chosen, now.ns, now.launch_calls);
         }
     }
-    assert(gy_round_is_valid(round) && !d->streams.batch.is_open);
+    assert(gy_round_is_valid(round) && !gy_batch_is_open(&d->streams.batch));
 }
 
 /* Run a unit, and all units that it makes due at once. */
@@ -194,7 +194,7 @@ static void run_due(struct gantry_dispatcher *d, struct gy_round *round)
     if (atomic_load_explicit(&d->counters.batches, memory_order_relaxed) != batches) {
         gy_gd_end_batch(d, &before, &now);
     }
-    assert(!d->streams.batch.is_open);
+    assert(!gy_batch_is_open(&d->streams.batch));
 }
 
 /* ---- batches -------------------------------------------------------------------------------- */

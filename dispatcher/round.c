@@ -139,5 +139,5 @@ void gy_gd_flush(struct gantry_dispatcher *d)
     gy_gd_flush_completions(d);
     gy_gpu_debt_settle(&d->debt); /* which may wake up a thread: the GPU has its events by then */
     gy_graphs_sweep(&d->graphs);
-    assert(!d->streams.batch.is_open && gy_streams_are_valid(&d->streams));
+    assert(!gy_batch_is_open(&d->streams.batch) && gy_streams_are_valid(&d->streams));
 }

@@ -282,7 +282,7 @@ static GY_RARE void hand_over(struct gantry_dispatcher *d, const struct gy_round
     if (d->shares.unpublished == 0 || round->recording != NULL) {
         return;
     }
-    if (d->streams.batch.is_open && !gy_shares_want_cut(&d->shares, meter)) {
+    if (gy_batch_is_open(&d->streams.batch) && !gy_shares_want_cut(&d->shares, meter)) {
         return;
     }
     if (gy_capture_cut(d) != GANTRY_OK) {

@@ -76,7 +76,7 @@ static bool has_passed(const struct gy_streams *streams, const struct gy_clock *
 gantry_status gy_export_make(struct gy_export_pool *pool, struct gy_streams *streams, uint64_t wait_set,
                              uint32_t partition, struct gy_export **out)
 {
-    assert(!streams->batch.is_open);
+    assert(!gy_batch_is_open(&streams->batch));
     struct gy_clock room;
     const struct gy_clock *clock = gy_wait_set_read(wait_set, &room);
     *out = NULL;

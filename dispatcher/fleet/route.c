@@ -177,7 +177,7 @@ void gy_fleet_visit(gantry_dispatcher *d, gantry_task *task)
         gy_gd_release_failed(d, task, gy_context_adopt_loss(d->config.context));
         return;
     }
-    if (d->streams.batch.is_open) {
+    if (gy_batch_is_open(&d->streams.batch)) {
         gy_gpu_list_append(&d->visitors, task, task);
         return;
     }

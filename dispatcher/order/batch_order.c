@@ -5,6 +5,31 @@
 #include <assert.h>
 #include <string.h>
 
+/* ---- states ---------------------------------------------------------------------------------- */
+
+#ifndef NDEBUG
+static bool may_go(enum gy_batch_state from, enum gy_batch_state to)
+{
+    switch (from) {
+    case GY_BATCH_CLOSED:
+    case GY_BATCH_SUSPENDED:
+        return to == GY_BATCH_OPEN;
+    case GY_BATCH_OPEN:
+        return to != GY_BATCH_OPEN;
+    case GY_BATCH_SYNCED:
+        return to == GY_BATCH_CLOSED || to == GY_BATCH_SYNCED;
+    }
+    return false;
+}
+#endif
+
+/* The only writer of the batch's state. */
+static void batch_enter(struct gy_batch_order *batch, enum gy_batch_state next)
+{
+    assert(may_go(batch->state, next));
+    batch->state = next;
+}
+
 static struct gy_tail home_of(struct gy_streams *streams)
 {
     assert(streams->batch.members != 0);
@@ -113,7 +138,7 @@ gantry_status gy_streams_meet(struct gy_streams *streams, uint32_t stream)
     assert(gy_stream_is_valid(streams, stream));
     struct gy_stream *s = &streams->streams[stream];
     gantry_status status = GANTRY_OK;
-    if (!streams->batch.is_open) {
+    if (!gy_batch_is_open(&streams->batch)) {
         assert(!s->is_member);
         status = meet_plain(streams, stream);
     } else if (!s->is_member) {
@@ -145,7 +170,7 @@ static gantry_status sync_as_member(struct gy_streams *streams, uint32_t stream)
         open_entrance(streams, s->lane.last);
         s->entrance = batch->entrances;
         s->epoch = streams->epoch;
-        batch->is_synced = true;
+        batch_enter(batch, GY_BATCH_SYNCED);
     }
     return status;
 }
@@ -171,25 +196,23 @@ bool gy_batch_reaches(const struct gy_streams *streams, uint64_t wait_set)
 {
     struct gy_clock room;
     const struct gy_clock *clock = gy_wait_set_read(wait_set, &room);
-    return clock != NULL ? gy_batch_holds_any(streams, clock) : streams->batch.is_open; /* after everything */
+    return clock != NULL ? gy_batch_holds_any(streams, clock)
+                         : gy_batch_is_open(&streams->batch); /* after everything */
 }
 
 /* ---- work ahead of it ------------------------------------------------------------------------ */
 
 void gy_batch_suspend(struct gy_streams *streams)
 {
-    assert(streams->batch.is_open && !streams->batch.is_suspended && !streams->batch.is_synced);
-    streams->batch.is_open = false;
-    streams->batch.is_suspended = true;
+    batch_enter(&streams->batch, GY_BATCH_SUSPENDED);
     assert(gy_streams_are_valid(streams));
 }
 
 /* A stream that has met the pool meanwhile meets it again if it gets work in the graph. */
 void gy_batch_resume(struct gy_streams *streams)
 {
-    assert(!streams->batch.is_open && streams->batch.is_suspended);
-    streams->batch.is_suspended = false;
-    streams->batch.is_open = true;
+    assert(streams->batch.state == GY_BATCH_SUSPENDED);
+    batch_enter(&streams->batch, GY_BATCH_OPEN);
     streams->epoch++;
     assert(gy_streams_are_valid(streams));
 }
@@ -198,11 +221,10 @@ void gy_batch_resume(struct gy_streams *streams)
 
 void gy_batch_begin(struct gy_streams *streams, struct gy_nodes *nodes)
 {
-    assert(!streams->batch.is_open && gy_streams_are_valid(streams));
+    assert(streams->batch.state == GY_BATCH_CLOSED && gy_streams_are_valid(streams));
     streams->batch.nodes = nodes;
     streams->batch.members = 0;
-    streams->batch.is_synced = false;
-    streams->batch.is_open = true;
+    batch_enter(&streams->batch, GY_BATCH_OPEN);
     open_entrance(streams, (struct gy_node_set){0, 0});
 }
 
@@ -222,9 +244,8 @@ static uint64_t leave(struct gy_streams *streams)
         s->dirty = s->is_unrecorded = false;
     }
     streams->batch.members = 0;
-    streams->batch.is_open = false;
+    batch_enter(&streams->batch, GY_BATCH_CLOSED);
     streams->epoch++;
-    assert(!streams->batch.is_suspended);
     return members;
 }
 
@@ -253,10 +274,10 @@ static void merge_known(struct gy_streams *streams, uint64_t members)
 
 gantry_status gy_batch_launched(struct gy_streams *streams)
 {
-    assert(streams->batch.is_open && streams->batch.members != 0);
+    assert(gy_batch_is_open(&streams->batch) && streams->batch.members != 0);
     struct gy_batch_order *batch = &streams->batch;
     struct gy_stream *home = &streams->streams[batch->home];
-    const bool is_synced = batch->is_synced;
+    const bool is_synced = batch->state == GY_BATCH_SYNCED;
     const uint64_t members = leave(streams);
     merge_known(streams, members);
     struct gy_stream_event *end;
@@ -282,7 +303,7 @@ gantry_status gy_batch_launched(struct gy_streams *streams)
 gantry_status gy_batch_dropped(struct gy_streams *streams)
 {
     struct gy_batch_order *batch = &streams->batch;
-    const bool is_synced = batch->is_synced;
+    const bool is_synced = batch->state == GY_BATCH_SYNCED;
     const uint64_t members = leave(streams);
     gantry_status status = GANTRY_OK;
     for (uint64_t left = members; left != 0; left &= left - 1) {

@@ -356,8 +356,7 @@ static bool place_is_valid(const struct gy_streams *streams, uint32_t stream)
     const struct gy_stream *s = &streams->streams[stream];
     bool listed = (streams->batch.members >> stream & 1u) != 0;
     return s->is_member == listed && s->native != NULL &&
-           (streams->batch.is_open || streams->batch.is_suspended || !s->is_member) &&
-           (!s->is_member || s->behind == NULL);
+           (streams->batch.state != GY_BATCH_CLOSED || !s->is_member) && (!s->is_member || s->behind == NULL);
 }
 
 bool gy_stream_is_valid(const struct gy_streams *streams, uint32_t stream)

@@ -77,11 +77,20 @@ struct gy_stream {
                                                * host knows the GPU has passed */
 };
 
+/* States of the graph of a batch; batch_enter() in batch_order.c is the only writer.
+ *
+ *    CLOSED ----- begin --------> OPEN ----- sync point ---> SYNCED
+ *                                 OPEN ----- suspend ------> SUSPENDED ----- resume ---> OPEN
+ *    OPEN, SYNCED ----- launched, dropped or abandoned ----> CLOSED
+ *
+ * CLOSED: no graph is being built, and no stream is a member.  OPEN: streams that get work become members.
+ * SYNCED: likewise, and a task of the graph has asked for a sync point.  SUSPENDED: the graph is kept as it
+ * is while one call is made ahead of it, on streams that are no members. */
+enum gy_batch_state { GY_BATCH_CLOSED, GY_BATCH_SUSPENDED, GY_BATCH_OPEN, GY_BATCH_SYNCED };
+
 /* What the graph of a batch comes after, while it is built: see batch_order.h. */
 struct gy_batch_order {
-    bool is_open;
-    bool is_suspended;              /* as if it were not open, for a call that goes ahead of it */
-    bool is_synced;                 /* a task of it has asked for a sync point */
+    enum gy_batch_state state;
     uint32_t home;                  /* the stream that it will be launched on: its first member */
     uint64_t members;               /* bit s: stream s is one */
     uint64_t entrances;             /* of all graphs; the latest is in force */
@@ -90,6 +99,12 @@ struct gy_batch_order {
     struct gy_stream_event *waited; /* the end of a graph that `home` has waited for last */
     uint64_t known[GY_STREAMS_MAX]; /* per stream: the timeline point that the graph comes after */
 };
+
+/* Do streams that get work become members of a graph? */
+static inline bool gy_batch_is_open(const struct gy_batch_order *batch)
+{
+    return batch->state >= GY_BATCH_OPEN;
+}
 
 struct gy_streams {
     struct gy_context *context;
@@ -107,7 +122,7 @@ struct gy_streams {
     bool may_borrow;             /* immutable; some partition has SMs it may borrow */
     _Atomic(bool) single;        /* atomic: everything on one stream of each partition */
     struct gy_batch_order batch; /* of that graph */
-    uint64_t epoch;              /* grows with each barrier, and when `batch.is_open` changes */
+    uint64_t epoch;              /* grows with each barrier, and when the batch opens or closes */
     uint64_t generation;         /* of the barrier; 0: there was none */
     uint32_t barrier;            /* which of `barriers` is in force */
     CUevent barriers[2];         /* NULL until first used */

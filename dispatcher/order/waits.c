@@ -487,7 +487,7 @@ static gantry_status publish_barrier(struct gy_streams *streams, CUstream on)
 
 gantry_status gy_stream_sync(struct gy_streams *streams, uint32_t stream)
 {
-    assert(!streams->batch.is_open && gy_stream_is_valid(streams, stream));
+    assert(!gy_batch_is_open(&streams->batch) && gy_stream_is_valid(streams, stream));
     struct gy_stream *s = &streams->streams[stream];
     uint64_t known[GY_STREAMS_MAX] = {0}; /* the barrier says it all */
     const struct gy_tail tail = {s->native, known};

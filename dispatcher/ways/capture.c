@@ -21,7 +21,7 @@ static gantry_status begin_capture(struct gantry_dispatcher *d)
 gantry_status gy_capture_end(struct gantry_dispatcher *d)
 {
     assert(gy_graphs_are_valid(&d->graphs));
-    if (!d->streams.batch.is_open) {
+    if (!gy_batch_is_open(&d->streams.batch)) {
         return GANTRY_OK;
     }
     if (gy_shares_any(&d->shares) && gy_shares_end_capture(&d->shares) != GANTRY_OK) {
@@ -38,7 +38,7 @@ gantry_status gy_capture_end(struct gantry_dispatcher *d)
 
 gantry_status gy_capture_cut(struct gantry_dispatcher *d)
 {
-    gy_gd_count(&d->graphs.cuts, d->streams.batch.is_open);
+    gy_gd_count(&d->graphs.cuts, gy_batch_is_open(&d->streams.batch));
     return gy_capture_end(d);
 }
 
@@ -130,20 +130,20 @@ gantry_status gy_capture_choose_any(struct gantry_launch *launch)
     const struct gy_round *round = launch->round;
     gantry_status status = GANTRY_OK;
     launch->trust = gy_graphs_trust(g, gy_task_launch_fn(launch->task));
-    if (d->streams.batch.is_suspended) {
+    if (d->streams.batch.state == GY_BATCH_SUSPENDED) {
         gy_mode_set(launch, GY_MODE_AHEAD);
         return GANTRY_OK;
     }
     const bool is_waited_for = atomic_load_explicit(&g->waiting, memory_order_relaxed) != 0 && g->calls > 0 &&
                                round->recording == NULL;
     const bool is_large = gy_graphs_is_large(g) && round->recording == NULL;
-    const bool goes_on = d->streams.batch.is_open && !is_waited_for && !is_large;
+    const bool goes_on = gy_batch_is_open(&d->streams.batch) && !is_waited_for && !is_large;
     if (__builtin_expect(!goes_on || launch->trust == GY_TRUST_NO, 0)) {
         status = choose_anew(launch, is_large);
     }
-    gy_mode_set(launch, !d->streams.batch.is_open  ? GY_MODE_PLAIN
-                        : round->recording != NULL ? GY_MODE_RECORDING
-                                                   : GY_MODE_BATCH);
+    gy_mode_set(launch, !gy_batch_is_open(&d->streams.batch) ? GY_MODE_PLAIN
+                        : round->recording != NULL           ? GY_MODE_RECORDING
+                                                             : GY_MODE_BATCH);
     return status;
 }
 

@@ -12,7 +12,7 @@ GANTRY_MUST_CHECK GY_RARE gantry_status gy_capture_choose_any(struct gantry_laun
 GANTRY_MUST_CHECK static GY_INLINE gantry_status gy_capture_choose(struct gantry_launch *launch)
 {
     const struct gantry_dispatcher *d = launch->dispatcher;
-    const bool goes_on = d->streams.batch.is_open && launch->round->recording == NULL &&
+    const bool goes_on = gy_batch_is_open(&d->streams.batch) && launch->round->recording == NULL &&
                          gy_graphs_takes(&d->graphs, gy_task_launch_fn(launch->task));
     if (__builtin_expect(!goes_on, 0)) {
         return gy_capture_choose_any(launch);

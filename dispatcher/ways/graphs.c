@@ -168,7 +168,7 @@ static gantry_status begin_guard(struct gy_graphs *g)
 gantry_status gy_graphs_begin(struct gy_graphs *g)
 {
     struct gy_streams *streams = g->streams;
-    assert(!streams->batch.is_open && gy_graphs_are_valid(g));
+    assert(!gy_batch_is_open(&streams->batch) && gy_graphs_are_valid(g));
     gy_graphs_open_gate(g);
     gantry_status status = begin_guard(g);
     if (status != GANTRY_OK) {
@@ -199,7 +199,7 @@ static gantry_status leave(struct gy_graphs *g, gantry_status order)
         order = gy_context_adopt_loss(g->context);
     }
     gy_graphs_close_gate(g);
-    assert(!g->streams->batch.is_open && gy_graphs_are_valid(g));
+    assert(!gy_batch_is_open(&g->streams->batch) && gy_graphs_are_valid(g));
     return order;
 }
 
@@ -388,7 +388,7 @@ static gantry_status launch(struct gy_graphs *g, const struct gy_graph_place *in
 static gantry_status end_into(struct gy_graphs *g, const struct gy_graph_place *into)
 {
     struct gy_streams *streams = g->streams;
-    assert(streams->batch.is_open && gy_graphs_are_valid(g));
+    assert(gy_batch_is_open(&streams->batch) && gy_graphs_are_valid(g));
     const bool is_empty = g->batch.count == 0 && into == NULL;
     if (is_empty || streams->batch.members == 0 || gy_context_is_lost(g->context)) {
         return drop(g);
@@ -416,7 +416,7 @@ gantry_status gy_graphs_end_into(struct gy_graphs *g, const struct gy_graph_plac
 void gy_graphs_sweep(struct gy_graphs *g)
 {
     assert(gy_graphs_are_valid(g));
-    if (!g->streams->batch.is_open && !g->streams->batch.is_suspended) {
+    if (g->streams->batch.state == GY_BATCH_CLOSED) {
         gy_nodes_clear(&g->batch);
     }
     while (g->spent_count > 0 &&
@@ -542,7 +542,7 @@ void gy_graphs_learn(struct gy_graphs *g, uint64_t key, bool as_graph, uint64_t 
 bool gy_graphs_are_valid(const struct gy_graphs *g)
 {
     bool is_open = atomic_load_explicit(&g->open, memory_order_relaxed);
-    return (!g->streams->batch.is_open || is_open) && (!g->guarded || g->guard != NULL) &&
+    return (!gy_batch_is_open(&g->streams->batch) || is_open) && (!g->guarded || g->guard != NULL) &&
            g->spent_count <= GY_GRAPHS_SPENT && g->refused_count <= GY_GRAPHS_REFUSED &&
            g->function_count < GY_GRAPHS_FUNCTIONS;
 }

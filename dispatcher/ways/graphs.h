@@ -148,7 +148,7 @@ void gy_graphs_sweep(struct gy_graphs *graphs);
 /* Is the capture large enough to be launched while the rest of the batch is captured? */
 static inline bool gy_graphs_is_large(const struct gy_graphs *graphs)
 {
-    return graphs->calls >= graphs->large_calls && graphs->streams->batch.is_open;
+    return graphs->calls >= graphs->large_calls && gy_batch_is_open(&graphs->streams->batch);
 }
 /* Has a callback made a call that its thread's captures forbid? */
 bool gy_graphs_is_guard_broken(const struct gy_graphs *graphs);

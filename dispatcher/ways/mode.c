@@ -12,8 +12,9 @@ bool gy_mode_is_valid(const struct gantry_launch *launch)
     const bool is_noted = gy_mode_is_noted(launch);
     const struct gy_batch_order *batch = &d->streams.batch;
     const bool is_ahead = launch->mode == GY_MODE_AHEAD;
-    return gy_launch_is_valid(launch) && is_noted == (batch->is_open || batch->is_suspended) &&
-           is_ahead == batch->is_suspended && (!is_ahead || launch->round->recording == NULL) &&
+    return gy_launch_is_valid(launch) && is_noted == (batch->state != GY_BATCH_CLOSED) &&
+           is_ahead == (batch->state == GY_BATCH_SUSPENDED) &&
+           (!is_ahead || launch->round->recording == NULL) &&
            (is_noted || (launch->lane == NULL && !launch->aside)) &&
            (launch->lane == NULL || !launch->aside) && (!is_noted || launch->launcher == NULL) &&
            (launch->mode == GY_MODE_SYNCHRONOUS) == (d->config.synchronous) &&

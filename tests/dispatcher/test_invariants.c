@@ -101,6 +101,13 @@ static void test_streams(void **state)
     PLANT(gy_stream_is_valid(streams, 0), stream->is_member, true);
     PLANT(gy_stream_is_valid(streams, 0), streams->batch.members, 1u);
     PLANT(gy_stream_is_valid(streams, 0), stream->outer.seqs[0], stream->tail + 1);
+    streams->batch.state = GY_BATCH_OPEN;
+    streams->batch.members = 1;
+    stream->is_member = true;
+    PLANT(gy_stream_is_valid(streams, 0), streams->batch.state, GY_BATCH_CLOSED);
+    streams->batch.state = GY_BATCH_CLOSED;
+    streams->batch.members = 0;
+    stream->is_member = false;
     PLANT(gy_streams_are_valid(streams), streams->busy, streams->busy + 1);
     PLANT(gy_streams_are_valid(streams), streams->in_use, streams->in_use + 1);
     PLANT(gy_streams_are_valid(streams), streams->count, streams->limit + 1);
@@ -137,7 +144,7 @@ static void test_graphs(void **state)
 {
     (void)state;
     struct gy_graphs *g = &s.d->graphs;
-    PLANT(gy_graphs_are_valid(g), s.d->streams.batch.is_open, true);
+    PLANT(gy_graphs_are_valid(g), s.d->streams.batch.state, GY_BATCH_OPEN);
     PLANT(gy_graphs_are_valid(g), g->spent_count, GY_GRAPHS_SPENT + 1);
     PLANT(gy_graphs_are_valid(g), g->function_count, GY_GRAPHS_FUNCTIONS);
 }
@@ -234,16 +241,18 @@ static void test_call_modes(void **state)
     PLANT(gy_mode_is_valid(&launch), launch.mode, GY_MODE_BATCH);       /* no graph is being built */
     PLANT(gy_mode_is_valid(&launch), launch.lane, &lane);
     PLANT(gy_mode_is_valid(&launch), launch.aside, true);
-    PLANT(gy_mode_is_valid(&launch), s.d->streams.batch.is_open, true);
+    PLANT(gy_mode_is_valid(&launch), s.d->streams.batch.state, GY_BATCH_OPEN);
+    PLANT(gy_mode_is_valid(&launch), s.d->streams.batch.state,
+          GY_BATCH_SUSPENDED); /* the mode is not AHEAD */
 
-    s.d->streams.batch.is_open = true;
+    s.d->streams.batch.state = GY_BATCH_OPEN;
     gy_mode_set(&launch, GY_MODE_BATCH);
     launch.lane = &lane;
     PLANT(gy_mode_is_valid(&launch), launch.mode, GY_MODE_PLAIN);
     PLANT(gy_mode_is_valid(&launch), launch.mode, GY_MODE_RECORDING); /* no unit is recorded */
     PLANT(gy_mode_is_valid(&launch), launch.aside, true);             /* and noted as well */
     PLANT(gy_mode_is_valid(&launch), round.recording, &recording);
-    s.d->streams.batch.is_open = false;
+    s.d->streams.batch.state = GY_BATCH_CLOSED;
 }
 
 /* A gate that says no has the task; those behind it are not asked. */
