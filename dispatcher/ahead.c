@@ -33,8 +33,8 @@ static bool is_joined(const struct gantry_dispatcher *d, const gantry_task *task
 static bool may_go(struct gantry_dispatcher *d, const gantry_task *task)
 {
     const struct gy_batch_order *batch = &d->streams.batch;
-    return batch->state == GY_BATCH_OPEN && d->fleet == NULL && d->graphs.notes && !d->streams.device_wide &&
-           !gy_gates_concern_calls(d) && d->shares.watcher == NULL &&
+    return batch->state == GY_BATCH_OPEN && d->member.fleet == NULL && d->graphs.notes &&
+           !d->streams.device_wide && !gy_gates_concern_calls(d) && d->shares.watcher == NULL &&
            gy_graphs_trust(&d->graphs, gy_task_launch_fn(task)) != GY_TRUST_NO && !is_joined(d, task) &&
            !gy_rings_is_pending_beside(&d->completion, task->stream - 1u);
 }

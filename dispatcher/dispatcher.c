@@ -224,7 +224,7 @@ void gy_dispatcher_destroy(gantry_dispatcher *d)
     gy_deferred_fini(&d->deferred);
     gy_gpu_time_collect(d->config.time);
     gy_plan_list_fini(&d->plans);
-    gy_exports_fini(&d->exports, d->config.context->driver);
+    gy_exports_fini(&d->member.exports, d->config.context->driver);
     gy_streams_fini(&d->streams);
     gy_graphs_fini(&d->graphs); /* a graph that a stream could not leave goes after the stream */
     if (pushed) {
@@ -293,8 +293,8 @@ void gantry_dispatcher_force_failure(gantry_dispatcher *dispatcher)
     (void)GY_FAIL(GANTRY_ERR_DEVICE_LOST, "gantry_dispatcher_force_failure() was called");
     gy_context_lose(dispatcher->config.context, gy_error_last());
     gy_inbox_signal(&dispatcher->inbox);
-    if (dispatcher->fleet != NULL) {
-        gy_fleet_signal(dispatcher->fleet);
+    if (dispatcher->member.fleet != NULL) {
+        gy_fleet_signal(dispatcher->member.fleet);
     }
 }
 

@@ -46,7 +46,7 @@ static GY_INLINE void take_in(struct gantry_dispatcher *d, struct gy_round *roun
     if (gy_fleet_is_visitor(task)) {
         gy_fleet_visit(d, task);
     } else if (__builtin_expect(!gy_task_is_gpu(task), 0)) { /* a sync point, see gy_task_is_awaited() */
-        gy_task_release(task, d->fleet != NULL ? gy_fleet_settle(d, task) : GANTRY_OK, &d->debt);
+        gy_task_release(task, d->member.fleet != NULL ? gy_fleet_settle(d, task) : GANTRY_OK, &d->debt);
     } else if (gy_gates_admit(d, round, task)) {
         place(d, round, task);
     }

@@ -60,6 +60,14 @@ struct gd_users {
     void *last_user;          /* guarded by lock */
 };
 
+/* What makes the dispatcher a member of a fleet. */
+struct gd_member {
+    struct gy_fleet *fleet;  /* immutable once there are tasks; NULL: it is in no fleet */
+    _Atomic(uint32_t) sends; /* atomic; odd while GD hands a visitor to another dispatcher of the fleet */
+    struct gy_export_pool exports; /* see export.h */
+    struct gy_gpu_list visitors;   /* GD only: kept until no graph is being built, see fleet/route.h */
+};
+
 /* "GD only" below means: of the thread that has the loop, which is GD, or a guest while GD sleeps, see
  * guest.h.  It is handed on under the inbox's lock. */
 struct gantry_dispatcher {
@@ -79,13 +87,9 @@ struct gantry_dispatcher {
     struct gy_units units;                 /* GD only */
     struct gd_counters counters;           /* atomic */
     struct gy_gpu_list local;              /* GD only: submitted on GD itself, not binned yet */
-    struct gy_fleet *fleet;                /* immutable once there are tasks; NULL: it is of none */
-    _Atomic(uint32_t)
-        sends; /* atomic; odd while the thread hands a visitor to another dispatcher of the fleet */
-    struct gy_export_pool exports; /* see export.h */
-    struct gy_gpu_list visitors;   /* GD only: kept until no graph is being built, see fleet/route.h */
-    enum gd_state state;           /* GD only */
-    struct gy_round *round;        /* GD only */
+    struct gd_member member;               /* see there */
+    enum gd_state state;                   /* GD only */
+    struct gy_round *round;                /* GD only */
     struct gy_gpu_guest
         *guest; /* GD only: the guest that has the loop in GD's place; NULL: GD itself has it */
     struct gy_launchers *launchers;        /* immutable; NULL: GD calls all callbacks */

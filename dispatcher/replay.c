@@ -182,7 +182,7 @@ static uint64_t merge_wait_sets(struct gantry_dispatcher *d, struct gy_unit *uni
 static gantry_status wait_for_others(struct gantry_dispatcher *d, const struct gy_unit *unit, uint32_t stream)
 {
     gantry_status status = GANTRY_OK;
-    for (gantry_task *task = unit->held.first; task != NULL && status == GANTRY_OK && d->fleet != NULL;
+    for (gantry_task *task = unit->held.first; task != NULL && status == GANTRY_OK && d->member.fleet != NULL;
          task = task->next) {
         uint64_t wait_set = atomic_load_explicit(&task->wait_set, memory_order_acquire);
         if (gy_wait_set_is_clock(wait_set) && gy_clock_of(wait_set)->crossing != NULL) {

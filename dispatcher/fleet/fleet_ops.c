@@ -48,8 +48,8 @@ void gy_fleet_leave(struct gy_fleet *fleet)
 static void await_sends(struct gy_fleet *fleet)
 {
     for (uint32_t e = 0; e < fleet->count; e++) {
-        uint32_t sends = atomic_load(&fleet->members[e]->sends);
-        while (sends % 2 != 0 && atomic_load(&fleet->members[e]->sends) == sends) {
+        uint32_t sends = atomic_load(&fleet->members[e]->member.sends);
+        while (sends % 2 != 0 && atomic_load(&fleet->members[e]->member.sends) == sends) {
             (void)sched_yield();
         }
     }
@@ -326,7 +326,7 @@ gantry_status gy_fleet_create(gantry_dispatcher *const *members, uint32_t count,
     gy_crossings_init(&fleet->crossings, count);
     for (uint32_t e = 0; e < count; e++) {
         fleet->members[e] = members[e];
-        members[e]->fleet = fleet;
+        members[e]->member.fleet = fleet;
         members[e]->streams.device = e;
     }
     *out = fleet;

@@ -165,7 +165,7 @@ static gantry_status take_export(gantry_dispatcher *d, const gantry_task *task, 
         }
     }
     uint64_t wait_set = (uint64_t)(uintptr_t)&crossing->of[here];
-    return gy_export_make(&d->exports, &d->streams, wait_set, d->config.partitions->default_index,
+    return gy_export_make(&d->member.exports, &d->streams, wait_set, d->config.partitions->default_index,
                           &crossing->exports[here]);
 }
 
@@ -178,7 +178,7 @@ void gy_fleet_visit(gantry_dispatcher *d, gantry_task *task)
         return;
     }
     if (gy_batch_is_open(&d->streams.batch)) {
-        gy_gpu_list_append(&d->visitors, task, task);
+        gy_gpu_list_append(&d->member.visitors, task, task);
         return;
     }
     gantry_status status = take_export(d, task, crossing);
@@ -189,14 +189,14 @@ void gy_fleet_visit(gantry_dispatcher *d, gantry_task *task)
     }
     crossing->visits &= ~(1u << d->streams.device);
     /* When the task has ended nothing keeps the other dispatcher, which this thread may still be waking. */
-    atomic_fetch_add(&d->sends, 1);
-    send(d->fleet, next_stop(d->fleet, task, crossing), task, task);
-    atomic_fetch_add(&d->sends, 1);
+    atomic_fetch_add(&d->member.sends, 1);
+    send(d->member.fleet, next_stop(d->member.fleet, task, crossing), task, task);
+    atomic_fetch_add(&d->member.sends, 1);
 }
 
 void gy_fleet_let_go(gantry_dispatcher *d)
 {
-    for (gantry_task *task; (task = gy_gpu_list_pop(&d->visitors)) != NULL;) {
+    for (gantry_task *task; (task = gy_gpu_list_pop(&d->member.visitors)) != NULL;) {
         gy_fleet_visit(d, task);
     }
 }
