@@ -17,7 +17,7 @@ static void test_zalloc_gives_zeroed_aligned_memory(void **state)
         for (size_t i = 0; i < bytes; i++) {
             assert_int_equal(p[i], 0);
         }
-        memset(p, 0xa5, bytes); /* the next block may be this one: it must come out zeroed again */
+        memset(p, 0xa5, bytes); /* the next block may be this one again, and must be zeroed */
         gy_free(p);
     }
 }
@@ -109,7 +109,7 @@ static void test_fault_is_counted_over_all_threads(void **state)
     (void)state;
     atomic_int failures = 0;
     gy_thread threads[FAULT_THREADS];
-    /* Each start takes one allocation and one thread: the fault lands in the loops. */
+    /* Each start takes one allocation and one thread, so the fault hits inside the loops. */
     gy_fault_arm(2 * FAULT_THREADS + FAULT_ROUNDS / 2);
     for (int i = 0; i < FAULT_THREADS; i++) {
         assert_ok(gy_thread_start(&threads[i], "fault", count_failures, &failures));
@@ -122,7 +122,7 @@ static void test_fault_is_counted_over_all_threads(void **state)
     gy_fault_arm(-1);
 }
 
-/* An allocator that keeps books: what it gave out must come back with the same size. */
+/* An allocator that keeps books: each block must come back with the size that it was given out with. */
 struct books {
     long blocks;
     size_t bytes;
@@ -191,7 +191,7 @@ static void test_half_an_allocator_is_refused(void **state)
     gantry_allocator no_allocate = {NULL, book_release, NULL};
     assert_int_equal(gantry_set_allocator(&no_release), GANTRY_ERR_INVALID_ARGUMENT);
     assert_int_equal(gantry_set_allocator(&no_allocate), GANTRY_ERR_INVALID_ARGUMENT);
-    gy_free(gy_zalloc(1)); /* still the one before */
+    gy_free(gy_zalloc(1)); /* it is still the one before */
 }
 
 static void test_array_grows_and_keeps_what_it_holds(void **state)

@@ -45,7 +45,7 @@ static void test_yield_does_nothing_while_the_gate_is_down(void **state)
 
 struct yielder {
     gy_thread thread;
-    uint32_t seen; /* the gate when the yield has returned */
+    uint32_t seen; /* the state of the gate when the yield has returned */
 };
 
 static void yield_once(void *arg)
@@ -72,7 +72,7 @@ static void test_a_yield_sleeps_until_all_have_lowered(void **state)
     assert_ok(gantry_bandwidth_gate_lower());
     gy_thread_join(&yielder.thread);
     gantry_bandwidth_stats after = stats_now();
-    /* A machine that stood still for a second may have run into the bound. */
+    /* If the machine stood still for a second, the bound may have ended the wait. */
     assert_true(yielder.seen == 0 || after.bounded > before.bounded);
     assert_true(after.holds == before.holds + 1);
     assert_true(after.held_ns > before.held_ns && after.most_held_ns > 0);
@@ -80,7 +80,7 @@ static void test_a_yield_sleeps_until_all_have_lowered(void **state)
     assert_true(after.raised_ns > before.raised_ns);
 }
 
-/* Without the bound this would not come back. */
+/* Without the bound this would not return. */
 static void yield_while_it_stays_up(void *arg)
 {
     (void)arg;
@@ -109,7 +109,7 @@ static void test_nobody_starves_while_the_gate_stays_up(void **state)
     assert_true(after.holds - before.holds + after.passes - before.passes == 3000);
 }
 
-/* The promise of the defaults: of any second a loop keeps nine tenths, however long the gate is up. */
+/* The defaults promise that a loop keeps nine tenths of any second, however long the gate is up. */
 static void test_by_default_a_loop_keeps_nearly_all_of_its_time(void **state)
 {
     (void)state;
@@ -123,7 +123,7 @@ static void test_by_default_a_loop_keeps_nearly_all_of_its_time(void **state)
     gantry_bandwidth_stats after = stats_now();
     assert_true(after.bounded > before.bounded);
     assert_true(after.passes >
-                before.passes); /* 1000 yields at once: a loop that has slept 0.1 ms goes on for 0.9 */
+                before.passes); /* 1000 yields at once: a loop that has slept for 0.1 ms goes on for 0.9 ms */
 }
 
 static void test_the_yielding_way_never_sleeps(void **state)
@@ -138,7 +138,8 @@ static void test_the_yielding_way_never_sleeps(void **state)
     gantry_bandwidth_gate_raise();
     gy_thread thread;
     assert_ok(
-        gy_thread_start(&thread, "yielder", yield_while_it_stays_up, NULL)); /* asleep it would take 1000 s */
+        /* if it slept, it would take 1000 s */
+        gy_thread_start(&thread, "yielder", yield_while_it_stays_up, NULL));
     gy_thread_join(&thread);
     assert_int_equal(gy_bandwidth_sleepers(), 0);
     assert_ok(gantry_bandwidth_gate_lower());
@@ -181,11 +182,12 @@ static void test_only_the_thread_that_has_raised_it_lowers_it(void **state)
     assert_int_equal(gantry_bandwidth_raised, 0);
 }
 
-/* A thread that is held as long as allowed whenever it looks: the promise holds from any moment on. */
+/* A thread is held as long as allowed whenever it looks: the promise holds from any moment on. */
 static void check_promise(uint64_t bound, uint32_t percent)
 {
     enum { LOOKS = 400 };
-    static uint64_t at[LOOKS + 1], held[LOOKS + 1]; /* when a run began, and what was held until then */
+    /* when a run began, and how long it had been held until then */
+    static uint64_t at[LOOKS + 1], held[LOOKS + 1];
     struct gy_bandwidth_account account = {0};
     uint64_t now = 12345, sum = 0;
     uint64_t random = 7;

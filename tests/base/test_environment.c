@@ -1,5 +1,5 @@
-/* A program with more rights than who started it finds no variable set.  A copy of this program asks: it is
- * of another group, and has the bit that gives it that group's rights. */
+/* A program that has more rights than the user who started it sees no variable.  The test starts a copy of
+ * this program which belongs to another group and has the bit that gives it that group's rights. */
 #include "tests/support/cmocka_c11.h"
 
 #include "base/environment.h"
@@ -45,7 +45,8 @@ static void test_variables_are_read(void **state)
     assert_false(gy_environment_is_on("GANTRY_TEST_EMPTY"));
 }
 
-/* A group that this user may give a file to, beside the one in force; that one when there is none. */
+/* A group to which this user may give a file, other than the one in force; the one in force when there is
+ * none. */
 static gid_t other_group(void)
 {
     gid_t groups[64];
@@ -94,7 +95,7 @@ static void test_with_more_rights_there_are_none(void **state)
     int raised = is_given && chmod(path, S_ISGID | 0755) == 0 ? run(path) : CANNOT_BEGIN;
     unlink(path);
     if (plain == CANNOT_BEGIN || (raised & HAS_MORE_RIGHTS) == 0) {
-        skip(); /* programs in /tmp may not run, or not with more rights, or there is no other group */
+        skip(); /* programs in /tmp may not run, or get no more rights, or there is no other group */
     }
     assert_int_equal(plain, HAS_SOME);
     assert_int_equal(raised, HAS_NONE | HAS_MORE_RIGHTS);

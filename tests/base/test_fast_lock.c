@@ -1,4 +1,4 @@
-/* The lock of the build path: exclusion, sleeping and waking, ranks. */
+/* The lock of the build path: mutual exclusion, sleeping and waking, ranks. */
 #include "tests/support/cmocka_c11.h"
 
 #include "base/fast_lock.h"
@@ -49,7 +49,7 @@ static void *take_once(void *arg)
     return NULL;
 }
 
-/* Every waiter has said that it sleeps, or is about to, before the lock is given back. */
+/* Every waiter has said that it sleeps, or is about to, before the lock is released. */
 static void test_sleepers_are_woken_one_after_the_other(void **state)
 {
     (void)state;
@@ -92,7 +92,7 @@ static int end_of(void (*body)(void))
 {
     pid_t child = fork();
     if (child == 0) {
-        dup2(open("/dev/null", O_WRONLY), STDERR_FILENO); /* the assert's message is expected */
+        dup2(open("/dev/null", O_WRONLY), STDERR_FILENO); /* the message of the assert is expected */
         body();
         _exit(0);
     }

@@ -1,4 +1,4 @@
-/* Handles that are looked up: which are good, which are not, and how long what was destroyed is kept. */
+/* Handles that are looked up: which are valid, which are not, and how long destroyed objects are kept. */
 #include "base/handle.h"
 
 #include "base/alloc.h"
@@ -57,7 +57,8 @@ static void test_only_the_living_are_good(void **state)
     gy_handle_free(NULL, NULL);
 }
 
-/* The latest are known by name and their memory is not given out again; older ones are freed. */
+/* The latest destroyed objects are known by name, and their memory is not given out again; older ones are
+ * freed. */
 static void test_the_latest_are_kept(void **state)
 {
     (void)state;
@@ -70,7 +71,7 @@ static void test_the_latest_are_kept(void **state)
             assert_ptr_not_equal(blocks[i], blocks[j]);
         }
         gy_handle_free(blocks[i], blocks[i]);
-        assert_int_equal(gy_alloc_live(), live); /* what is kept does not count */
+        assert_int_equal(gy_alloc_live(), live); /* kept objects are not counted */
     }
     assert_true(gy_handle_kept() > MOST_KEPT);
     assert_true(GY_HANDLE_IS_BAD(HEAP, blocks[2 * MOST_KEPT - 1]));
@@ -99,8 +100,10 @@ static void test_without_memory_handles_are_trusted(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_only_the_living_are_good), cmocka_unit_test(test_the_latest_are_kept),
-        cmocka_unit_test(test_without_memory_handles_are_trusted), /* last: it stays so */
+        cmocka_unit_test(test_only_the_living_are_good),
+        cmocka_unit_test(test_the_latest_are_kept),
+        /* this test is the last one: the setting stays */
+        cmocka_unit_test(test_without_memory_handles_are_trusted),
     };
     static const gantry_allocator allocator = {allocate, release, NULL};
     setenv("GANTRY_HANDLE_CHECK", "1", 1);

@@ -20,7 +20,7 @@ struct options_v3 {
     uint64_t height;
 };
 
-/* The library of these tests is at version 2. */
+/* For these tests the library is at version 2. */
 static gantry_status import(struct options_v2 *ours, const void *theirs)
 {
     *ours = (struct options_v2){0};
@@ -46,7 +46,7 @@ static void test_null_means_all_defaults(void **state)
 static void test_older_caller_gets_defaults_for_new_fields(void **state)
 {
     (void)state;
-    /* What lies behind the older struct must not be read. */
+    /* The bytes behind the older struct must not be read. */
     struct options_v2 ours, memory = {sizeof(struct options_v1), 3, 99};
     assert_ok(import(&ours, &memory));
     assert_int_equal(ours.width, 3);
@@ -75,7 +75,7 @@ static void test_newer_caller_is_refused_when_it_uses_the_unknown(void **state)
         assert_memory_equal(&ours, &zero, sizeof(ours));
     }
     assert_non_null(strstr(gantry_last_error(), "options"));
-    assert_non_null(strstr(gantry_last_error(), "31")); /* the last byte tried */
+    assert_non_null(strstr(gantry_last_error(), "31")); /* this is the last byte that is tried */
 }
 
 static void test_struct_size_too_small_is_refused(void **state)

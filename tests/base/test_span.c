@@ -13,7 +13,7 @@ struct recorder {
     char name[32];
     char thread[32];
     uint64_t begin_ns, end_ns, id;
-    atomic_bool hold, held; /* emit() stays inside while `hold` */
+    atomic_bool hold, held; /* emit() does not return while `hold` is set */
 };
 
 static void record(struct gy_span_sink *self, enum gy_span_category category, const char *name,
@@ -57,7 +57,7 @@ static void test_a_span_reaches_the_sink_with_its_times(void **state)
     assert_true(recorder.begin_ns == begin && begin >= before);
     assert_true(recorder.end_ns >= recorder.begin_ns && recorder.end_ns <= gy_clock_ns());
     assert_true(recorder.id == 42);
-    assert_string_equal(recorder.thread, ""); /* the application's thread has no name of ours */
+    assert_string_equal(recorder.thread, ""); /* the application's thread got no name from us */
 }
 
 static void test_a_span_begun_while_off_is_dropped(void **state)
@@ -113,7 +113,7 @@ static void test_removing_the_sink_waits_for_who_is_inside(void **state)
     while (gy_span_on()) {
         sched_yield();
     }
-    /* The remover is in its wait: give it every chance to leave it wrongly. */
+    /* The remover is waiting: give it every chance to return too early. */
     for (int i = 0; i < 1000; i++) {
         sched_yield();
     }

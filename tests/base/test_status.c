@@ -30,7 +30,7 @@ static void test_status_values_are_distinct_and_without_gaps(void **state)
 static void test_unknown_status_has_a_name_too(void **state)
 {
     (void)state;
-    /* Through memory: a value outside the enum must not be a constant expression of its type. */
+    /* The value goes through memory: one outside the enum must not be a constant expression of its type. */
     int values[] = {1, -1000};
     for (size_t i = 0; i < 2; i++) {
         gantry_status status;
@@ -110,7 +110,7 @@ struct other {
     char before[16];
     gantry_status adopted;
     char after[GY_ERROR_TEXT_BYTES];
-    struct gy_error error; /* of the main thread */
+    struct gy_error error; /* this is the error of the main thread */
 };
 
 static void adopt_in_thread(void *arg)

@@ -29,12 +29,12 @@ static int fini_mutexes(void **state)
     return 0;
 }
 
-/* The signal that ends a child running `body`; 0 when it ends by itself. */
+/* Returns the signal that ends a child which runs `body`; 0 when it ends by itself. */
 static int signal_of(void (*body)(void))
 {
     pid_t child = fork();
     if (child == 0) {
-        /* The assert's message is expected: keep it out of the test's output. */
+        /* The message of the assert is expected: keep it out of the test's output. */
         int null = open("/dev/null", O_WRONLY);
         dup2(null, STDERR_FILENO);
         body();
@@ -106,7 +106,7 @@ static void test_locks_in_increasing_rank_are_fine(void **state)
     lock_upwards_and_unlock_in_any_order();
 }
 
-/* The held ranks are a thread's own. */
+/* The set of held ranks belongs to the thread. */
 static void lock_low(void *arg)
 {
     (void)arg;
@@ -130,7 +130,7 @@ static void test_ranks_are_kept_per_thread(void **state)
 struct ping {
     gy_mutex lock;
     gy_cond turned;
-    int turn; /* guarded by lock; even: the test's, odd: the thread's */
+    int turn; /* guarded by lock; even: it is the test's turn, odd: the thread's */
 };
 
 static void take_turns(struct ping *ping, int parity)
@@ -201,7 +201,7 @@ static void test_a_thread_has_its_name_and_no_signals(void **state)
     assert_null(gy_thread_name());
     sigset_t mask;
     pthread_sigmask(SIG_SETMASK, NULL, &mask);
-    assert_int_equal(sigismember(&mask, SIGTERM), 0); /* the starter's mask is as before */
+    assert_int_equal(sigismember(&mask, SIGTERM), 0); /* the starter's signal mask is as before */
 }
 
 static void count_up(void *arg)
@@ -222,9 +222,9 @@ static void test_thread_start_fails_cleanly(void **state)
         gy_fault_arm(-1);
         if (!fired) {
             assert_ok(status);
-            assert_int_equal(gy_alloc_live(), live); /* nobody frees anything at some time later */
+            assert_int_equal(gy_alloc_live(), live); /* nobody may free anything later */
             gy_thread_join(&thread);
-            assert_int_equal(nth, 1); /* the thread itself */
+            assert_int_equal(nth, 1); /* this is the thread itself */
             break;
         }
         assert_int_equal(status, GANTRY_ERR_OUT_OF_HOST_MEMORY);

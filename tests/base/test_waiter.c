@@ -1,5 +1,5 @@
-/* The waiter, by a clock that the test moves: what it says in each mode, and when it reads the clock; and
- * that a thread which waits with it as its page says misses no wake-up. */
+/* The waiter, with a clock that the test moves: what it says in each mode, and when it reads the clock; and
+ * that a thread which waits as its page says misses no wake-up. */
 #include "tests/support/cmocka_c11.h"
 #include "tests/support/deadline.h"
 
@@ -34,7 +34,7 @@ static int unset_clock(void **state)
     return 0;
 }
 
-/* So many pauses that all say the same. */
+/* Make so many pauses, which must all give the same answer. */
 static void pause_times(struct gy_waiter *w, uint32_t times, enum gy_waiter_next next)
 {
     for (uint32_t i = 0; i < times; i++) {
@@ -112,7 +112,7 @@ static void test_a_deadline_ends_every_wait(void **state)
     }
 }
 
-/* The deadline comes before the sleep, not behind it. */
+/* A deadline is noticed before the sleep, not after it. */
 static void test_a_deadline_that_is_over_is_not_slept_for(void **state)
 {
     (void)state;
@@ -125,7 +125,8 @@ static void test_a_deadline_that_is_over_is_not_slept_for(void **state)
     pause_times(&w, 1, GY_WAITER_GIVE_UP);
 }
 
-/* One, two, three … pauses between looks, up to as many as were asked for; the clock goes by pauses. */
+/* The pauses between two looks are one, two, three … up to the number that was asked for; the clock goes by
+ * pauses. */
 static void test_dear_looks_come_after_more_and_more_pauses(void **state)
 {
     (void)state;
@@ -155,7 +156,7 @@ static void test_a_hint_prolongs_the_looking(void **state)
     pause_times(&w, 2, GY_WAITER_SLEEP);
     w = gy_waiter_begin(GANTRY_WAIT_BLOCK, 0, 0);
     gy_waiter_prolong(&w, now_ns + 1000);
-    pause_times(&w, 2, GY_WAITER_SLEEP); /* nobody looks for nothing there */
+    pause_times(&w, 2, GY_WAITER_SLEEP); /* this is never asked for */
 }
 
 static void test_a_budget_is_learned(void **state)
@@ -166,8 +167,10 @@ static void test_a_budget_is_learned(void **state)
     assert_int_equal(budget, 120000); /* twice as long, at once */
     assert_int_equal(gy_waiter_learn(budget, 20000, GY_WAITER_HYBRID_NS),
                      110000); /* an eighth of the way down */
-    assert_int_equal(gy_waiter_learn(budget, 180000, GY_WAITER_HYBRID_NS), GY_WAITER_HYBRID_NS); /* no more */
-    assert_int_equal(gy_waiter_learn(budget, 5000000, GY_WAITER_HYBRID_NS), 60000); /* not to be bridged */
+    /* it does not go further */
+    assert_int_equal(gy_waiter_learn(budget, 180000, GY_WAITER_HYBRID_NS), GY_WAITER_HYBRID_NS);
+    /* this wait could not have been bridged */
+    assert_int_equal(gy_waiter_learn(budget, 5000000, GY_WAITER_HYBRID_NS), 60000);
     assert_int_equal(gy_waiter_learn(0, 5000000, GY_WAITER_HYBRID_NS), GY_WAITER_LEAST_NS);
 }
 

@@ -1,4 +1,4 @@
-/* Wake hints and forecasts: until when a thread is asked to be awake, and how soon it may be needed. */
+/* Wake hints and forecasts: until when a thread should stay awake, and how soon it may be needed. */
 #include "base/wake_hint.h"
 #include "tests/support/cmocka_c11.h"
 
@@ -40,7 +40,7 @@ static void test_a_forecast_is_told_once(void **state)
     gy_wake_forecast_set(&forecast, 60);
     assert_int_equal(gy_wake_forecast_ask(&forecast), 60);
     gy_wake_forecast_set(&forecast, 60);
-    gy_wake_forecast_set(&forecast, 0); /* what is waited for comes late now */
+    gy_wake_forecast_set(&forecast, 0); /* from now on it comes late */
     assert_int_equal(gy_wake_forecast_ask(&forecast), 0);
 }
 

@@ -1,10 +1,9 @@
 /* The toolkit's side of the proof: cuda.h in place of driver/cuda_abi.h. */
-#define __CUDA_API_VERSION_INTERNAL                                        \
-    1 /* no renaming: every exported symbol is declared under its own name \
-       */
+#define __CUDA_API_VERSION_INTERNAL \
+    1 /* without renaming, every exported symbol is declared under its own name \ */
 #include <cuda.h>
 
-#define DRIVER_CUDA_ABI_H /* driver/funcs.h shall mean cuda.h's types */
+#define DRIVER_CUDA_ABI_H /* driver/funcs.h shall use cuda.h's types */
 #include "driver/cuda_results.h"
 #include "driver/funcs.h"
 

@@ -233,7 +233,7 @@ S(CUexternalSemaphoreHandleType)
 S(CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC)
 S(CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS)
 S(CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS)
-/* No size of CUdevSmResource: it grew in 13.1, inside the room that CUdevResource has for it. */
+/* CUdevSmResource has no size here: it grew in 13.1, inside the room that CUdevResource has for it. */
 
 M(CUuuid, bytes)
 M(CUmemLocation, type)

@@ -6,8 +6,8 @@
 
 struct abi_fact {
     const char *name;
-    long long value; /* constant, size, or offset */
-    size_t size;     /* of a member; else 0 */
+    long long value; /* a constant, a size, or an offset */
+    size_t size;     /* the size of a member; else 0 */
 };
 
 extern const struct abi_fact abi_ours[];

@@ -93,7 +93,7 @@ CUresult cuDriverGetVersion(int *version)
     return CUDA_SUCCESS;
 }
 
-/* Tells one name only, so that the loader's own list is asked for the others. */
+/* It knows one name only, so that the loader asks for the others by its own list. */
 CUresult cuGetErrorName(CUresult result, const char **name)
 {
     if (result != CUDA_ERROR_INVALID_VALUE) {
@@ -136,7 +136,7 @@ CUresult cuDeviceGetName(char *name, int room, CUdevice device)
 CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device)
 {
     (void)device;
-    *value = (int)attribute; /* each one different: a mix-up shows */
+    *value = (int)attribute; /* each one is different, so that a mix-up shows */
     return CUDA_SUCCESS;
 }
 
@@ -146,7 +146,7 @@ CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device)
     return CUDA_SUCCESS;
 }
 
-/* Device d: byte i is 16 * d + i. */
+/* The UUID of device d: byte i is 16 * d + i. */
 CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice device)
 {
     for (int i = 0; i < 16; i++) {
@@ -155,7 +155,7 @@ CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice device)
     return CUDA_SUCCESS;
 }
 
-static char object; /* what all handles point to */
+static char object; /* all handles point to this */
 
 CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
 {

@@ -1,4 +1,5 @@
-/* Which device and CUDA context are meant, who has it current, and its loss; on the emulated driver. */
+/* Which device and which CUDA context the library takes, on which thread it is current, and its loss; on the
+ * emulated driver. */
 #include "driver/context.h"
 
 #include "base/alloc.h"
@@ -229,7 +230,7 @@ static void test_push_and_pop_nest(void **state)
         assert_ok(gy_context_push(order[i]));
         assert_ptr_equal(current_of(a), order[i]->native);
     }
-    assert_int_equal(gy_context_pop(a), GANTRY_ERR_STATE); /* b is the latest */
+    assert_int_equal(gy_context_pop(a), GANTRY_ERR_STATE); /* b is the latest one */
     for (size_t i = count; i-- > 0;) {
         assert_ptr_equal(current_of(a), order[i]->native);
         assert_ok(gy_context_pop(order[i]));
@@ -244,7 +245,7 @@ static void test_pop_without_push_is_refused(void **state)
     (void)state;
     struct gy_context *context = open_mode(GANTRY_CONTEXT_PRIMARY);
     assert_int_equal(gy_context_pop(context), GANTRY_ERR_STATE);
-    /* One the application made current is not ours to take away. */
+    /* A context that the application made current must stay current. */
     CUcontext popped;
     assert_int_equal(context->driver->cuCtxPushCurrent(context->native), CUDA_SUCCESS);
     assert_int_equal(gy_context_pop(context), GANTRY_ERR_STATE);
@@ -357,7 +358,7 @@ struct loser {
     struct gy_context *context;
     int native;
     gantry_status status;
-    int seen; /* native error of the cause it was told */
+    int seen; /* the native error of the cause that was reported */
 };
 
 static void lose(void *arg)

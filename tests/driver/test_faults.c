@@ -1,5 +1,5 @@
-/* What is left behind, and what is said, when one driver call of many fails; on the emulated driver, whose
- * calls can be made to fail. */
+/* What is left behind, and what the library says, when one of many driver calls fails; on the emulated
+ * driver, whose calls can be made to fail. */
 #include "driver/module.h"
 
 #include "base/alloc.h"
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct gy_driver *driver; /* held over all tests */
+static const struct gy_driver *driver; /* it is held over all tests */
 static struct gantry_emu_control emu;
 
 static void run_nothing(struct gantry_host_thread *self, void *const *args)
@@ -29,7 +29,7 @@ static const char *const kernel_names[] = {"first", "second", NULL};
 static const gantry_module_image image = {
     .struct_size = sizeof(image), .name = "faulty", .host = &host_module, .kernel_names = kernel_names};
 
-/* The nth call of `function` from now on fails. */
+/* Make the nth call of `function` from now on fail. */
 static void let_fail(const char *function, uint64_t nth, CUresult result)
 {
     /* CMocka has a macro of this name: no parenthesis may follow it. */
@@ -94,7 +94,7 @@ static struct gy_context *open_mode(gantry_context_mode mode)
     return context;
 }
 
-/* Let each call of `function` that gy_context_open() makes fail in its turn. */
+/* Make each call of `function` that gy_context_open() makes fail, one after the other. */
 static void expect_open_fails(const gantry_context_options *options, const char *function)
 {
     int64_t contexts = emu.live(GANTRY_EMU_LIVE_CONTEXTS);
@@ -106,7 +106,7 @@ static void expect_open_fails(const gantry_context_options *options, const char 
         let_fail(function, nth, CUDA_ERROR_OUT_OF_MEMORY);
         gantry_status status = gy_context_open(options, &context);
         calls = emu.calls(function);
-        if (calls < nth) { /* it was not called that often: nothing failed */
+        if (calls < nth) { /* it was not called so often, so nothing failed */
             assert_int_equal(status, GANTRY_OK);
             gy_context_close(context);
             assert_true(nth > 1);
@@ -146,7 +146,7 @@ static void test_failed_adoption_leaves_the_context_alone(void **state)
     expect_open_fails(&adopt, "cuCtxPushCurrent");
     expect_open_fails(&adopt, "cuCtxGetDevice");
     expect_open_fails(&adopt, "cuDeviceGetAttribute");
-    adopt.adopted = (void *)(uintptr_t)0x1234; /* no context at all */
+    adopt.adopted = (void *)(uintptr_t)0x1234; /* there is no context at all */
     struct gy_context *context = NULL;
     assert_int_not_equal(gy_context_open(&adopt, &context), GANTRY_OK);
     gy_context_close(owner);
@@ -176,7 +176,8 @@ static void test_failed_push_and_pop_keep_the_count_right(void **state)
     assert_ok(gy_context_push(context));
     let_fail("cuCtxPopCurrent", 1, CUDA_ERROR_INVALID_VALUE);
     assert_int_equal(gy_context_pop(context), GANTRY_ERR_DRIVER);
-    assert_int_equal(gy_context_pop(context), GANTRY_ERR_STATE); /* it counted all the same */
+    /* the failed call was counted all the same */
+    assert_int_equal(gy_context_pop(context), GANTRY_ERR_STATE);
     assert_int_equal(driver->cuCtxPopCurrent(&popped), CUDA_SUCCESS);
     gy_context_close(context);
 }

@@ -1,4 +1,4 @@
-/* Which driver library is chosen, what is said when there is none, and what results mean. */
+/* Which driver library is chosen, what the library says when there is none, and what results mean. */
 #include "driver/driver.h"
 
 #include "base/thread.h"
@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static char log_text[4096]; /* info lines; written on the test's thread only */
+static char log_text[4096]; /* info lines; only the test's thread writes them */
 
 static void keep_info(void *user, gantry_log_level level, const char *line)
 {
@@ -39,7 +39,7 @@ static int group_setup(void **state)
 {
     (void)state;
     gantry_set_log(keep_info, NULL, GANTRY_LOG_INFO);
-    /* Its soname makes it the libcuda.so.1 of this process, on a machine with a GPU as well. */
+    /* Because of its soname it becomes the libcuda.so.1 of this process, on a machine with a GPU as well. */
     return dlopen(FAKE_CUDA, RTLD_NOW | RTLD_LOCAL) != NULL ? 0 : -1;
 }
 
@@ -79,7 +79,7 @@ static void test_auto_takes_the_emulator_without_a_device_and_says_why(void **st
     const struct gy_driver *again;
     assert_ok(gy_driver_open(GANTRY_DRIVER_AUTO, &again));
     assert_true(again->emulated);
-    assert_string_equal(log_text, said); /* once is enough */
+    assert_string_equal(log_text, said); /* one such line is enough */
     gy_driver_close(again);
     gy_driver_close(driver);
 }
@@ -194,7 +194,7 @@ static void test_table_is_shared_until_the_last_close(void **state)
     gy_driver_close(second);
     gy_driver_close(NULL);
     assert_ok(gy_driver_open(GANTRY_DRIVER_CUDA, &first));
-    assert_int_equal(first->version, 12040); /* read anew */
+    assert_int_equal(first->version, 12040); /* the environment is read anew */
     gy_driver_close(first);
 }
 
@@ -272,7 +272,7 @@ static void test_failed_call_is_told_with_its_name_and_place(void **state)
     const struct gy_driver *driver;
     CUdevice device;
     assert_ok(gy_driver_open(GANTRY_DRIVER_CUDA, &driver));
-    gantry_set_log(keep_info, NULL, GANTRY_LOG_DEBUG); /* places are told at this level */
+    gantry_set_log(keep_info, NULL, GANTRY_LOG_DEBUG); /* places are logged at this level */
     assert_int_equal(GY_DRIVER_CALL(driver, cuDeviceGet(&device, 9)), GANTRY_ERR_NO_DEVICE);
     assert_non_null(
         strstr(gantry_last_error(), "cuDeviceGet(&device, 9): CUDA_ERROR_INVALID_DEVICE (101): "));

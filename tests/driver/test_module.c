@@ -1,5 +1,5 @@
-/* Which form of a kernel image is taken, and what is said when none is.  On a made-up driver that answers
- * by the image's text; real images are the conformance suite's. */
+/* Which form of a kernel image the library takes, and what it says when none fits.  The driver is a fake
+ * that answers by the image's text; the conformance suite has real images. */
 #include "driver/module.h"
 
 #include "base/alloc.h"

@@ -1,4 +1,5 @@
-/* What the driver logs about failing calls: their reasons in our messages, refusals in captures counted. */
+/* What the driver logs about failing calls: its reasons appear in our messages, and refusals in captures are
+ * counted. */
 #include "driver/told.h"
 
 #include "base/thread.h"
@@ -64,7 +65,7 @@ static void test_a_failure_has_the_drivers_reason(void **state)
     assert_null(strstr(gantry_last_error(), "Returning"));
 }
 
-/* One whose call tells nothing does not get what another one has left. */
+/* A call for which the driver logs nothing does not get the text that another call has left. */
 static void test_a_reason_belongs_to_its_own_failure(void **state)
 {
     (void)state;
@@ -72,14 +73,14 @@ static void test_a_reason_belongs_to_its_own_failure(void **state)
                          CUDA_SUCCESS);
     assert_int_equal(GY_CALL(context, cuStreamWaitEvent(stream, NULL, 7)), GANTRY_ERR_DRIVER);
     assert_null(strstr(gantry_last_error(), "the driver says"));
-    assert_int_equal(launch(4096), GANTRY_ERR_DRIVER); /* again, and its own */
+    assert_int_equal(launch(4096), GANTRY_ERR_DRIVER); /* the message has a text again, and it is its own */
     assert_non_null(strstr(gantry_last_error(), "(4096,1,1)"));
     assert_int_equal(gy_driver_failed(context->driver, CUDA_ERROR_INVALID_VALUE, "nothing", __FILE__, 1),
                      GANTRY_ERR_DRIVER);
     assert_null(strstr(gantry_last_error(), "the driver says"));
 }
 
-/* Also with a driver that tells nothing. */
+/* The same holds for a driver that logs nothing. */
 static void test_a_refused_launch_is_described_with_the_limit_it_breaks(void **state)
 {
     (void)state;

@@ -11,13 +11,13 @@
 extern const struct gy_driver *cu;
 extern struct gantry_emu_control emu;
 
-/* The call has this result. */
+/* Check that the call has this result. */
 #define cu_is(expected, call) et_expect((expected), cu->call, #call, __FILE__, __LINE__)
 #define cu_ok(call) cu_is(CUDA_SUCCESS, call)
 void et_expect(CUresult expected, CUresult result, const char *call, const char *file, int line);
 
-/* A context of the test's own, current on its thread; everything in it goes with it, and the control
- * interface is reset. */
+/* Make a context of the test's own and make it current.  Everything in it is destroyed with it, and the
+ * control interface is reset. */
 extern CUcontext et_context;
 extern CUmodule et_module;
 /* Load the kernels below into the current context. */

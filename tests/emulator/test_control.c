@@ -1,4 +1,4 @@
-/* Hold, step, no-op mode, counters, clock, order log, live counts. */
+/* The control interface: hold, step, no-op mode, counters, clock, order log, live counts. */
 #include "tests/emulator/emu_test.h"
 
 #include <string.h>
@@ -11,7 +11,7 @@ static void test_hold_keeps_everything_until_released(void **state)
     CUevent event;
     cu_ok(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
     emu.hold();
-    cu_ok(cuEventRecord(event, stream)); /* nothing ahead of it, held all the same */
+    cu_ok(cuEventRecord(event, stream)); /* nothing comes before it, and still it is held */
     cu_is(CUDA_ERROR_NOT_READY, cuEventQuery(event));
     assert_int_equal(et_add(stream, data, 64, 2), CUDA_SUCCESS);
     cu_is(CUDA_ERROR_NOT_READY, cuStreamQuery(stream));
@@ -86,7 +86,7 @@ static void test_noop_accepts_and_does_nothing(void **state)
     cu_ok(cuStreamQuery(stream));
     assert_int_equal(emu.operations(), 0);
     assert_int_equal(emu.calls("cuLaunchKernel"), 1);
-    /* Still checked. */
+    /* Arguments are still checked. */
     cu_is(CUDA_ERROR_INVALID_VALUE, cuMemsetD8Async(data, 0, 64 * 4 + 1, stream));
     emu.set_noop(0);
     assert_int_equal(et_word(data), 5);

@@ -1,4 +1,5 @@
-/* Four devices in two linked pairs: what is out of reach, faults and holds of one device, the order log. */
+/* Four devices in two linked pairs: what one device cannot reach, faults and holds of one device, and the
+ * order log. */
 #include "tests/emulator/emu_test.h"
 
 #include <stdlib.h>
@@ -6,7 +7,7 @@
 
 #define WORDS 64u
 
-/* A context on a device, and what is in it. */
+/* A context on a device, and the objects in it. */
 struct side {
     CUcontext context;
     CUstream stream;
@@ -109,8 +110,8 @@ static void test_kernel_that_touches_foreign_memory_ends_everything(void **state
     cu_ok(cuCtxDestroy(fresh));
 }
 
-/* While the other device has not noticed, nothing that waits for the lost one goes on, and nothing hangs for
- * ever. */
+/* While the other device has not noticed the loss, nothing that waits for the lost one goes on, and nothing
+ * hangs for ever. */
 static void test_what_waits_for_a_lost_device_never_succeeds(void **state)
 {
     (void)state;
@@ -144,7 +145,7 @@ static void test_what_waits_for_a_lost_device_never_succeeds(void **state)
     close_side(&there);
 }
 
-/* Destroying a context that waits for a lost device does not wait. */
+/* To destroy a context that waits for a lost device takes no time. */
 static void test_waiting_context_can_be_destroyed(void **state)
 {
     (void)state;
@@ -170,8 +171,8 @@ static void test_waiting_context_can_be_destroyed(void **state)
     close_side(&here);
 }
 
-/* A context that broke alone, by a call that failed: work of another one that waits for its events never
- * runs, and fails with the same result; what had ended before it broke is there. */
+/* A context broke alone, by a call that failed.  Work of another context that waits for its events never
+ * runs, and fails with the same result; the results of work that ended before are there. */
 static void test_what_waits_for_a_broken_context_fails(void **state)
 {
     (void)state;

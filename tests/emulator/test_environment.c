@@ -1,4 +1,4 @@
-/* What the environment chooses: profile, number of devices, scripted faults. */
+/* What the environment chooses: the profile, the number of devices, scripted faults. */
 #include "tests/emulator/emu_test.h"
 
 #include <stdlib.h>
@@ -68,7 +68,7 @@ static void test_devices_have_their_own_contexts_and_memory(void **state)
     cu_is(CUDA_ERROR_INVALID_DEVICE, cuDevicePrimaryCtxRetain(&first, 2));
 }
 
-/* First in the list: gantry_emu_reset() in the set-up of the others forgets the script. */
+/* This test is the first in the list: gantry_emu_reset() in the set-up of the others forgets the script. */
 static void test_script_of_the_environment_is_in_force(void **state)
 {
     (void)state;

@@ -46,7 +46,7 @@ static void test_nonsense_is_refused(void **state)
     assert_int_equal((emu.fail)("cuMemAlloc", 1000, 1, GANTRY_EMU_ONCE), -1);
 }
 
-/* Every call on the context gives the error; what destroys does destroy. */
+/* Every call on the context returns the error; calls that destroy something still destroy it. */
 static void expect_broken(CUresult error)
 {
     CUstream stream;
@@ -114,7 +114,7 @@ static void test_failing_execution_is_seen_when_it_ends(void **state)
     cu_is(CUDA_ERROR_ILLEGAL_ADDRESS, cuStreamSynchronize(stream));
     cu_is(CUDA_ERROR_ILLEGAL_ADDRESS, cuEventSynchronize(event));
     cu_is(CUDA_ERROR_ILLEGAL_ADDRESS, cuStreamSynchronize(other));
-    assert_int_equal(emu.operations(), 2); /* the third was discarded */
+    assert_int_equal(emu.operations(), 2); /* the third operation was discarded */
     expect_broken(CUDA_ERROR_ILLEGAL_ADDRESS);
 }
 
@@ -143,7 +143,7 @@ static void test_breaking_releases_all_who_wait(void **state)
     atomic_uint called = 0;
     CUevent event;
     cu_ok(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
-    cu_ok(cuStreamWaitValue32(a, flag, 1, CU_STREAM_WAIT_VALUE_EQ)); /* for ever */
+    cu_ok(cuStreamWaitValue32(a, flag, 1, CU_STREAM_WAIT_VALUE_EQ)); /* it hangs for ever */
     cu_ok(cuEventRecord(event, a));
     cu_ok(cuStreamWaitEvent(b, event, 0));
     cu_ok(cuLaunchHostFunc(b, count_call, &called));

@@ -1,4 +1,4 @@
-/* Addresses are checked, memory is counted, what is freed is gone. */
+/* Addresses are checked, memory is counted, and freed memory is gone. */
 #include "tests/emulator/emu_test.h"
 
 #define GRANULE ((size_t)2 << 20)
@@ -66,7 +66,7 @@ static void test_memory_runs_out_and_comes_back(void **state)
     cu_is(CUDA_ERROR_OUT_OF_MEMORY, cuMemAlloc(&more, total + 1));
     cu_ok(cuMemAlloc(&most, total - GRANULE));
     cu_is(CUDA_ERROR_OUT_OF_MEMORY, cuMemAlloc(&more, GRANULE + 1));
-    cu_ok(cuMemAlloc(&more, 1)); /* takes a whole granule */
+    cu_ok(cuMemAlloc(&more, 1)); /* it takes a whole granule */
     cu_ok(cuMemGetInfo(&free_bytes, &total));
     assert_int_equal(free_bytes, 0);
     cu_ok(cuMemFree(most));
@@ -75,7 +75,7 @@ static void test_memory_runs_out_and_comes_back(void **state)
     assert_int_equal(free_bytes, total);
 }
 
-/* One block is on its way back: the next allocation waits for it instead of failing. */
+/* One block is about to be freed: the next allocation waits for it instead of failing. */
 static void test_stream_ordered_allocation_waits_for_queued_frees(void **state)
 {
     (void)state;
@@ -122,13 +122,14 @@ static void test_one_block_at_two_addresses(void **state)
     cu_ok(cuMemMap(place, GRANULE, 0, block, 0));
     cu_ok(cuMemMap(place + 2 * GRANULE, GRANULE, 0, block, 0));
     cu_is(CUDA_ERROR_INVALID_VALUE, cuMemMap(place, GRANULE, 0, block, 0));
-    cu_is(CUDA_ERROR_INVALID_VALUE, cuMemsetD32Async(place, 1, 1, NULL)); /* no access yet */
+    cu_is(CUDA_ERROR_INVALID_VALUE, cuMemsetD32Async(place, 1, 1, NULL)); /* no access is allowed yet */
     cu_ok(cuMemSetAccess(place, GRANULE, &access, 1));
     cu_ok(cuMemSetAccess(place + 2 * GRANULE, GRANULE, &access, 1));
     cu_ok(cuMemRelease(block));
     cu_ok(cuMemsetD32Async(place + 64, 42, 1, NULL));
     assert_int_equal(et_word(place + 2 * GRANULE + 64), 42);
-    cu_is(CUDA_ERROR_INVALID_VALUE, cuMemsetD8Async(place + GRANULE - 1, 0, 2, NULL)); /* into the hole */
+    /* the copy ends in the hole */
+    cu_is(CUDA_ERROR_INVALID_VALUE, cuMemsetD8Async(place + GRANULE - 1, 0, 2, NULL));
     assert_int_equal(emu.live(GANTRY_EMU_LIVE_DEVICE_BYTES), GRANULE);
     cu_is(CUDA_ERROR_INVALID_VALUE, cuMemAddressFree(place, 4 * GRANULE));
     cu_ok(cuMemUnmap(place, GRANULE));
@@ -159,7 +160,7 @@ static void test_unmapping_under_queued_work_breaks_the_context(void **state)
     cu_ok(cuMemAddressFree(place, GRANULE));
 }
 
-/* Whatever is handed in as a handle, the answer is an error. */
+/* Whatever is passed as a handle, the call returns an error. */
 static void test_invented_handles_are_refused(void **state)
 {
     (void)state;

@@ -1,7 +1,7 @@
-/* Random work on streams, events and graphs: whatever must be ordered was, by the order log.
+/* Random work on streams, events and graphs: the order log shows that everything which must be ordered was.
  *
- * A model keeps, for each stream and event, the set of operations that are ahead of its end.  Each
- * operation touches a word of its own, whose address tells it in the log. */
+ * A model keeps, for each stream and event, the set of operations that come before its end.  Each operation
+ * writes a word of its own, by whose address the log names it. */
 #include "tests/emulator/emu_test.h"
 
 #include "base/thread.h"
@@ -25,7 +25,7 @@ static struct {
     CUdeviceptr data;
     struct set ahead_of_stream[STREAMS], ahead_of_event[EVENTS];
     bool recorded[EVENTS];
-    struct set before[OPS]; /* what each operation has to come after */
+    struct set before[OPS]; /* the operations that each operation has to come after */
     uint32_t ops;
 } model;
 
@@ -52,7 +52,7 @@ static bool is_in(const struct set *set, uint32_t op)
     return (set->words[op / 64] >> (op % 64) & 1) != 0;
 }
 
-/* Anything pushed to the null stream waits for the blocking ones, and they for it. */
+/* Work on the null stream waits for all blocking streams, and they wait for it. */
 static void order_with_null(uint32_t s)
 {
     if (s == 0) {
@@ -159,7 +159,8 @@ static void make_objects(void)
     }
 }
 
-/* Every third round is pushed on hold, so that queues are long; the others run as they are pushed. */
+/* Every third round is enqueued on hold, so that queues become long; the others run while they are
+ * enqueued. */
 static void test_random_work_on_streams_keeps_its_order(void **state)
 {
     (void)state;
@@ -187,7 +188,8 @@ static uint32_t not_ahead_of(uint32_t s)
     return count;
 }
 
-/* A watch knows what the model knows; waits of the null stream and for it may cover more than that. */
+/* A watched stream has done what the model expects; waits of the null stream and for it may cover more than
+ * that. */
 static void test_a_watch_counts_what_a_stream_does_not_come_after(void **state)
 {
     (void)state;
@@ -233,12 +235,12 @@ static void test_a_watch_sees_what_the_host_has_waited_for(void **state)
         assert_int_equal(emu.watch_end(model.streams[4], &other), way == 3);
         assert_true(other == (way == 3 ? model.streams[3] : NULL));
         cu_ok(cuCtxSynchronize());
-        assert_int_equal(emu.watch_end(model.streams[4], &other), 0); /* there is none */
+        assert_int_equal(emu.watch_end(model.streams[4], &other), 0); /* there is none such */
     }
     (void)emu.log_stop();
 }
 
-/* Streams 3 and up take part: 3 begins, the others fork from it first and join it last. */
+/* Streams 3 and up take part: 3 begins the capture, the others fork from it first and join it last. */
 static CUgraph capture_random_work(void)
 {
     CUgraph graph;
@@ -283,11 +285,11 @@ static void test_random_work_in_a_graph_keeps_its_order(void **state)
 
 struct pusher {
     gy_thread thread;
-    CUevent *events; /* of all: each records its own, and waits for its neighbour's */
+    CUevent *events; /* each records its own event, and waits for its neighbour's */
     CUdeviceptr word;
     CUfunction add;
     uint32_t index;
-    CUresult worst; /* first error */
+    CUresult worst; /* the first error */
 };
 
 static void note(struct pusher *pusher, CUresult result)
@@ -349,7 +351,7 @@ static void test_threads_push_at_once(void **state)
 
 enum { PLAIN = 6 };
 
-/* Which of several kernels that are ready at once begins first: the number of its word. */
+/* The kernel that begins first among several that are ready at once, by the number of its word. */
 static uint64_t first_to_begin(CUdeviceptr words)
 {
     struct gantry_emu_operation log[PLAIN + 1];
@@ -359,7 +361,7 @@ static uint64_t first_to_begin(CUdeviceptr words)
     return (log[0].first_word - words) / sizeof(uint32_t);
 }
 
-/* A kernel on each of some streams of no priority, then one on an urgent stream. */
+/* Launch a kernel on each of some streams without a priority, then one on an urgent stream. */
 static void enqueue_all(CUstream *streams, CUdeviceptr words)
 {
     for (uint32_t i = 0; i <= PLAIN; i++) {
@@ -387,7 +389,7 @@ static void test_what_is_urgent_begins_first(void **state)
     assert_int_equal(first_to_begin(words), PLAIN);
 }
 
-/* The same, captured beside each other and launched on a stream of no priority. */
+/* The same kernels are captured beside each other and launched on a stream without a priority. */
 static uint64_t first_of_graph(unsigned long long flags)
 {
     CUstream streams[PLAIN + 1], origin = et_stream();
@@ -419,7 +421,7 @@ static uint64_t first_of_graph(unsigned long long flags)
     return first;
 }
 
-/* As was seen on an H200: without the flag the nodes lose the priorities of their streams. */
+/* An H200 showed that without the flag the nodes lose the priorities of their streams. */
 static void test_a_graph_keeps_priorities_when_it_is_told_to(void **state)
 {
     (void)state;

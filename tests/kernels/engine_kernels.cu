@@ -57,7 +57,8 @@ GANTRY_KERNEL_BOUNDS(reduce_shared, 1024, (const uint32_t *in, uint32_t *out))
     }
 }
 
-/* Every round each thread takes its neighbour's value; wrong unless both barriers hold everybody. */
+/* In every round each thread takes its neighbour's value; the sum is wrong unless both barriers hold all
+ * threads. */
 GANTRY_KERNEL(rotate, (uint32_t *data, uint32_t rounds))
 {
     uint32_t i = threadIdx.x;
@@ -105,12 +106,12 @@ GANTRY_KERNEL(shuffles, (uint64_t *out, uint32_t kind, uint32_t mask, int operan
         narrow = __shfl_xor_sync(mask, narrow, operand, width);
         real = __shfl_xor_sync(mask, real, operand, width);
     }
-    /* the source lane's number in the block, if the three agree on it */
+    /* the number of the source lane in the block, if the three exchanges agree on it */
     uint64_t source = wide / 0x1000000010000ull - 1;
     out[i] = (uint64_t)narrow == source + 1 && real == 0.5f * (float)source ? source : ~(uint64_t)0;
 }
 
-/* Two halves of a warp, each in its own branch with its own mask, then the whole warp. */
+/* Two halves of a warp, each in its own branch with its own mask, and then the whole warp. */
 GANTRY_KERNEL(halves, (uint32_t *out))
 {
     uint32_t lane = threadIdx.x % 32;
@@ -133,7 +134,7 @@ GANTRY_KERNEL(ballots, (uint32_t *out))
 {
     uint32_t i = threadIdx.x;
     if (i % 32 == 5) {
-        return; /* exited lanes neither vote nor are waited for */
+        return; /* nobody waits for exited lanes, and they do not vote */
     }
     uint32_t odd = __ballot_sync(0xffffffffu, (int)(i & 1));
     int any = __any_sync(0xffffffffu, i == 3);
@@ -159,7 +160,7 @@ GANTRY_KERNEL(atomics, (struct atomics_seen *a))
     atomicOr(&a->bits_or, 1u << (i % 32));
     atomicAnd(&a->bits_and, ~(1u << (i % 16)));
     atomicXor(&a->bits_xor, i);
-    unsigned seen = 0; /* a wrong guess: the first exchange tells */
+    unsigned seen = 0; /* a wrong guess: the first exchange shows it */
     for (;;) {
         unsigned found = atomicCAS(&a->cas, seen, seen + 3);
         if (found == seen) {
@@ -167,11 +168,11 @@ GANTRY_KERNEL(atomics, (struct atomics_seen *a))
         }
         seen = found;
     }
-    /* what everybody took out plus what is left in there are all the numbers once */
+    /* all values that were taken out, and those that are left, are each number once */
     atomicAdd(&a->exchanged, (unsigned long long)atomicExch(&a->exchange, i + 1));
 }
 
-/* Of each 32 threads only the first `stay` come to the barriers. */
+/* Of every 32 threads only the first `stay` come to the barriers. */
 GANTRY_KERNEL(early_exit, (uint32_t *out, uint32_t stay))
 {
     __shared__ uint32_t count;
@@ -193,7 +194,7 @@ GANTRY_KERNEL(stuck_warp, (uint32_t *out))
     if (threadIdx.x < 8) {
         __syncwarp(0x000000ffu);
     } else {
-        __syncwarp(0xffffffffu); /* waits for the first eight, which wait at a barrier below */
+        __syncwarp(0xffffffffu); /* this waits for the first eight, which wait at a barrier below */
     }
     __syncthreads();
     out[threadIdx.x] = 1;

@@ -1,4 +1,4 @@
-/* What test_exec.c and its kernels exchange. */
+/* The types that test_exec.c and its kernels exchange. */
 #ifndef TESTS_KERNELS_ENGINE_KERNELS_H
 #define TESTS_KERNELS_ENGINE_KERNELS_H
 

@@ -1,4 +1,4 @@
-/* Runs whole grids of an image's host form through the block engine, on the calling thread. */
+/* Run whole grids of an image's host form through the block engine, on the calling thread. */
 #ifndef TESTS_KERNELS_HOST_GRID_H
 #define TESTS_KERNELS_HOST_GRID_H
 
@@ -20,11 +20,11 @@ static inline const struct gantry_host_kernel *host_kernel(const gantry_module_i
     return NULL;
 }
 
-/* A grid whose blocks may take over others. */
+/* A grid whose blocks may steal others. */
 struct host_stealing {
-    uint64_t refuse_every; /* so many requests to refuse one although blocks are left; 0: never */
+    uint64_t refuse_every; /* one of so many requests is refused although blocks are left; 0: none is */
     uint64_t requests, steals;
-    uint64_t next, blocks; /* first block that has not started; of the grid */
+    uint64_t next, blocks; /* the first block of the grid that has not started */
 };
 
 static inline bool host_take(void *owner, uint64_t *block)
@@ -39,7 +39,7 @@ static inline bool host_take(void *owner, uint64_t *block)
     return true;
 }
 
-/* `stealing` NULL: on a device where blocks do not. */
+/* `stealing` NULL: the device's blocks do not steal. */
 static inline bool host_run_with(const gantry_module_image *image, const char *name, gantry_dim3 grid,
                                  gantry_dim3 block, size_t shared, void *const *args,
                                  struct host_stealing *stealing)

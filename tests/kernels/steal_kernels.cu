@@ -1,11 +1,11 @@
-/* Kernels whose blocks take over others: as it should be, and against each of the rules. */
+/* Kernels whose blocks steal others: correctly, and against each of the rules. */
 #include "tests/kernels/steal_kernels.h"
 
 #include <gantry/kernel.h>
-/* after kernel.h */
+/* this comes after kernel.h */
 #include <gantry/kernel/steal.h>
 
-/* Each of the blocks is done once, by all threads of one block; `thieves` counts those that started. */
+/* All threads of one block do each of the blocks once; `thieves` counts the blocks that started. */
 GANTRY_KERNEL(steal_count, (uint32_t *done, uint32_t *thieves))
 {
     uint32_t block = blockIdx.x;
@@ -35,7 +35,8 @@ GANTRY_KERNEL(steal_count_3d, (uint32_t *done, uint32_t *thieves))
     } while (gantry_steal_take_3d(&steal, block));
 }
 
-/* The loop for grids of one row in others: it must not be told of a block whose y and z it does not ask. */
+/* The loop for grids of one row, in a grid with more: it does not ask for y and z, so it must never be given
+ * a block with another y or z. */
 GANTRY_KERNEL(steal_count_rows, (uint32_t *done, uint32_t *thieves))
 {
     uint32_t x = blockIdx.x;
@@ -49,7 +50,7 @@ GANTRY_KERNEL(steal_count_rows, (uint32_t *done, uint32_t *thieves))
     } while (gantry_steal_take(&steal, &x));
 }
 
-/* One thread, and nothing between it and the emulator. */
+/* One thread, which uses the emulator's functions directly. */
 GANTRY_KERNEL(steal_break, (uint32_t rule))
 {
 #if GANTRY_STEAL_FORM == 2

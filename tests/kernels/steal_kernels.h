@@ -1,11 +1,11 @@
-/* What test_steal.c and its kernels agree on. */
+/* The types and numbers that test_steal.c and its kernels share. */
 #ifndef TESTS_KERNELS_STEAL_KERNELS_H
 #define TESTS_KERNELS_STEAL_KERNELS_H
 
-/* Rules of Cluster Launch Control, one broken at a time. */
+/* The rules of Cluster Launch Control, of which each kernel breaks one. */
 enum steal_rule {
     STEAL_NOTHING_BROKEN,
-    STEAL_TWO_IN_FLIGHT, /* allowed: nobody has seen a refusal when the second request is made */
+    STEAL_TWO_IN_FLIGHT, /* this is allowed: nobody has seen a refusal when the second request is made */
     STEAL_ASK_AFTER_REFUSAL,
     STEAL_READ_EARLY,
     STEAL_BLOCK_OF_REFUSAL,

@@ -64,7 +64,7 @@ static void test_parameters_arrive_in_every_size(void **state)
     }
     const uint32_t *p = bytes;
     void *args[] = {&out, &c, &s, &i, &l, &f, &d, &t, &b, &p};
-    /* values at odd addresses, as a packed copy of a launch may have them */
+    /* values at odd addresses, as in a packed copy of a launch's arguments */
     static char packed[16][1040];
     for (uint32_t k = 0; k < 10; k++) {
         memcpy(packed[k] + 1, args[k], kernel->param_bytes[k]);
@@ -154,7 +154,7 @@ static void test_dynamic_shared_memory_has_the_launch_size(void **state)
     }
 }
 
-/* The lane that PTX's definition of shfl.sync reads; the own one when that is inactive. */
+/* The lane that PTX's definition of shfl.sync reads; the thread's own lane when that one is inactive. */
 static uint32_t shuffle_source(uint32_t kind, uint32_t lane, uint32_t mask, uint32_t operand, uint32_t width)
 {
     int segment = (int)(32 - width), first = (int)lane & segment;
@@ -213,7 +213,7 @@ static void test_ballot_leaves_out_exited_lanes(void **state)
     void *args[] = {&p};
     assert_runs("ballots", DIM(1, 1, 1), DIM(64, 1, 1), 0, args);
     for (uint32_t i = 0; i < 64; i++) {
-        /* any and all: true and false in the first warp, false and true in the second */
+        /* the answers of any and all: true and false in the first warp, false and true in the second */
         uint32_t expected = (0xaaaaaaaau & ~0x20u) ^ (i < 32 ? 0x40000000u : 0x10000000u);
         assert_int_equal(out[i], i % 32 == 5 ? 0 : expected);
     }
@@ -236,7 +236,7 @@ static void run_blocks(void *arg)
     gy_emu_exec_thread_end();
 }
 
-/* Run the grid's blocks on four OS threads at once. */
+/* Run the blocks of the grid on four OS threads at once. */
 static void run_in_parallel(const char *kernel, uint32_t blocks, uint32_t threads, void *const *args)
 {
     struct worker workers[4];

@@ -1,2 +1,2 @@
-/* The engine's portable switch passes the same tests; built with GY_EMU_UCONTEXT. */
+/* The engine's portable way to switch stacks passes the same tests; this is built with GY_EMU_UCONTEXT. */
 #include "tests/kernels/test_exec.c"

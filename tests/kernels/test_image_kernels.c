@@ -1,4 +1,4 @@
-/* Every kernel of the image pipeline sample against its reference, through the block engine. */
+/* Every kernel of the image pipeline sample is compared with its reference, through the block engine. */
 #include "tests/support/cmocka_c11.h"
 
 #include "samples/image_pipeline/reference.h"
@@ -16,7 +16,7 @@ struct size {
 
 static const struct size sizes[] = {{1, 1},  {1, 77},  {77, 1},   {2, 2},   {31, 5},
                                     {33, 9}, {64, 16}, {129, 67}, {257, 33}};
-/* The kernels' last two parameters: nothing is recorded. */
+/* The last two parameters of the kernels: they say that nothing is recorded. */
 static void *no_profile;
 static uint32_t no_id;
 #define PROFILE_OFF &no_profile, &no_id
@@ -25,7 +25,7 @@ static uint32_t no_id;
 
 enum content { NOISE, FLAT, STRIPES, RAMP, CONTENT_COUNT };
 
-/* A picture, and two of the same size for the kernel's and the reference's results. */
+/* A picture, and two more of the same size: for the kernel's result and for the reference's. */
 struct picture {
     uint32_t width, height, pixels;
     uint8_t *src, *got, *expected;
@@ -82,7 +82,7 @@ static void run(const char *kernel, gantry_dim3 grid, gantry_dim3 block, void *c
     }
 }
 
-/* One thread per pixel, as the sample does; with `few`, two blocks for everything. */
+/* Launch one thread per pixel, as the sample does; with `few`, two blocks for everything. */
 static void run_line(const char *kernel, uint32_t pixels, bool few, void *const *args)
 {
     run(kernel, (gantry_dim3){few ? 2 : (pixels + 255) / 256, 1, 1}, (gantry_dim3){256, 1, 1}, args);
@@ -121,7 +121,7 @@ static void test_blur_is_within_a_level_of_reference(void **state)
 {
     (void)state;
     static const uint32_t radii[] = {0, 1, 4, 40};
-    /* with a radius of 40 the columns of the second and the rows of the third do not fit in a tile */
+    /* with a radius of 40 the second kernel's columns and the third one's rows do not fit in a tile */
     static const gantry_dim3 blocks[] = {{32, 8, 1}, {256, 1, 1}, {4, 100, 1}};
     for (uint32_t i = 0; i < SIZE_COUNT * 12; i++) {
         struct size size = sizes[i / 12];
@@ -236,8 +236,8 @@ static void test_combine_equals_reference_for_all_levels(void **state)
     reference_combine(equalised, edges, expected, PIXELS);
     assert_memory_equal(got, expected, PIXELS);
     for (uint32_t i = 0; i < 256; i++) {
-        assert_int_equal(got[i], i);              /* no edge: the picture */
-        assert_int_equal(got[PIXELS - 1 - i], 0); /* a full edge: black */
+        assert_int_equal(got[i], i);              /* without an edge the result is the picture */
+        assert_int_equal(got[PIXELS - 1 - i], 0); /* a full edge is black */
     }
 }
 

@@ -1,5 +1,5 @@
-/* Work stealing between thread blocks (Cluster Launch Control) on the block engine: with whatever refusals,
- * each block is done once, and a kernel that breaks a rule is found out. */
+/* Work stealing between thread blocks (Cluster Launch Control) on the block engine: whichever requests are
+ * refused, each block is done once, and a kernel that breaks a rule is found out. */
 #include "tests/support/cmocka_c11.h"
 
 #include "tests/kernels/host_grid.h"
@@ -14,7 +14,7 @@
 
 enum { MOST_BLOCKS = 500 };
 
-/* Run a kernel that counts on so many blocks; the number of them that started by themselves. */
+/* Run a kernel that counts, on so many blocks, and return how many of them started by themselves. */
 static uint32_t count_in(const char *kernel, gantry_dim3 grid, gantry_dim3 block,
                          struct host_stealing *stealing)
 {
@@ -69,7 +69,7 @@ static void test_every_block_is_done_once_whoever_is_refused(void **state)
             struct host_stealing stealing = {.refuse_every = every};
             uint32_t thieves = count_with(count, threads[i / 4], &stealing);
             assert_int_equal(thieves + stealing.steals, count);
-            /* each thief asks once more than it gets, and not again */
+            /* each thief asks once more than it gets blocks, and then no more */
             assert_int_equal(stealing.requests, thieves + stealing.steals);
             if (every == 0) {
                 assert_int_equal(thieves, 1);
@@ -93,13 +93,13 @@ static void test_broken_rules_are_found(void **state)
     static const struct {
         uint32_t rule;
         uint64_t refuse_every;
-        const char *says; /* NULL: no rule is broken */
+        const char *says; /* NULL: the kernel breaks no rule */
     } cases[] = {
         {STEAL_NOTHING_BROKEN, 0, NULL},
         {STEAL_NOTHING_BROKEN, 1, NULL},
         {STEAL_TWO_IN_FLIGHT, 0, NULL},
         {STEAL_TWO_IN_FLIGHT, 1, NULL},
-        {STEAL_ASK_AFTER_REFUSAL, 0, NULL}, /* nobody is refused */
+        {STEAL_ASK_AFTER_REFUSAL, 0, NULL}, /* no request is refused */
         {STEAL_ASK_AFTER_REFUSAL, 1, "asks for a block after it has seen a refusal"},
         {STEAL_READ_EARLY, 0, "reads the answer to a request before it has arrived"},
         {STEAL_BLOCK_OF_REFUSAL, 1, "which block it got by a request that was refused"},
@@ -108,7 +108,7 @@ static void test_broken_rules_are_found(void **state)
         {STEAL_WAIT_FOR_NOTHING, 0, "1 for the answer to a request that nobody makes"},
         {STEAL_END_WITHOUT_WAITING, 0, "ended before the answer to its request had arrived"},
         {STEAL_END_WITHOUT_LOOKING, 0, "ended without doing the block it got"},
-        {STEAL_END_WITHOUT_LOOKING, 1, NULL}, /* it got none */
+        {STEAL_END_WITHOUT_LOOKING, 1, NULL}, /* it got no block */
         {STEAL_WRITE_OVER, 0, "asks for a block before it has looked at the one it got"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -119,7 +119,7 @@ static void test_broken_rules_are_found(void **state)
         if (ok != (cases[i].says == NULL) || (!ok && strstr(gy_emu_exec_why(), cases[i].says) == NULL)) {
             fail_msg("rule %u: %s", rule, ok ? "runs" : gy_emu_exec_why());
         }
-        (void)count_with(100, 64, &stealing); /* the engine is as good as before */
+        (void)count_with(100, 64, &stealing); /* the engine works as before */
     }
 }
 

@@ -1,4 +1,4 @@
-/* CMocka with the headers it wants in front of it. */
+/* Includes CMocka behind the headers that it needs. */
 #ifndef TESTS_SUPPORT_CMOCKA_C11_H
 #define TESTS_SUPPORT_CMOCKA_C11_H
 
@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-/* Expect GANTRY_OK and show the message otherwise. */
+/* Expect GANTRY_OK, and show the message otherwise. */
 #define assert_ok(call)                                                                               \
     do {                                                                                              \
         gantry_status assert_ok_status = (call);                                                      \

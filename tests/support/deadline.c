@@ -14,15 +14,15 @@
 
 enum { SECONDS = 240, TEARDOWN_SECONDS = 60 };
 
-static const char *_Atomic waits_for; /* atomic; written by the main thread */
-static char said[4096];               /* what CMocka was told of a failure, for after the teardown */
+static const char *_Atomic waits_for; /* atomic; only the main thread writes it */
+static char said[4096]; /* what CMocka was told about a failure, to be printed after the teardown */
 static timer_t timer;
 static bool has_timer;
 
 static void put(const char *text)
 {
     ssize_t written = write(STDERR_FILENO, text, strlen(text));
-    (void)written; /* there is nobody to tell */
+    (void)written; /* there is nobody to inform */
 }
 
 static void give_up(void)
@@ -41,7 +41,7 @@ static void on_time(int signal)
 }
 
 #ifdef __SANITIZE_THREAD__
-/* The C library's own: the thread sanitizer's keeps signals back from a thread that only computes. */
+/* The C library's own function: the thread sanitizer's delays signals for a thread that only computes. */
 int __sigaction(int signal, const struct sigaction *action, struct sigaction *before);
 #define sigaction_at_once __sigaction
 #else
@@ -56,7 +56,7 @@ static bool make_timer(void)
            timer_create(CLOCK_MONOTONIC, &event, &timer) == 0;
 }
 
-/* 0: no more. */
+/* 0: none is running. */
 static void set_timer(long seconds)
 {
     struct itimerspec spec = {.it_value.tv_sec = seconds};
@@ -81,7 +81,7 @@ void deadline_begin(const char *what)
     set_timer(seconds_given(SECONDS));
 }
 
-/* Between waits: the test as a whole shall get on, where somebody has said in what time. */
+/* Between waits, the test as a whole must go on, if a time was set for it. */
 static void begin_test(void)
 {
     atomic_store(&waits_for, "the test to get on");
@@ -95,13 +95,13 @@ void deadline_end(void)
 
 /* ---- failures ------------------------------------------------------------------------------ */
 
-/* CMocka calls these through its own public symbols, so that ours come first.  Where a version of it does
- * not, nothing is lost but what this file adds. */
+/* CMocka calls these functions through its own public symbols, so that ours are found first.  If a version
+ * of CMocka does not, only the additions of this file are lost. */
 void cm_print_error(const char *format, ...) GANTRY_PRINTF(1, 2);
 void print_message(const char *format, ...) GANTRY_PRINTF(1, 2);
 void vprint_message(const char *format, va_list args) GANTRY_PRINTF(1, 0);
 
-/* An assertion has failed.  The test is about to be left for its teardown. */
+/* An assertion has failed, and the test is about to be left for its teardown. */
 void cm_print_error(const char *format, ...)
 {
     void (*next)(const char *, ...) = NULL;
@@ -124,7 +124,7 @@ void cm_print_error(const char *format, ...)
     }
 }
 
-/* CMocka says with it that a test begins, or what became of it. */
+/* CMocka reports by this call that a test begins, or how it ended. */
 void print_message(const char *format, ...)
 {
     va_list args;

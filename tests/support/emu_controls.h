@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Those of this library; false, and NULLs, where it has not all of them. */
+/* The functions of this library; false, and all are NULL, when it lacks one of them. */
 static inline bool emu_controls_bind(struct gantry_emu_control *emu, void *library)
 {
     bool there = library != NULL;
@@ -21,7 +21,7 @@ static inline bool emu_controls_bind(struct gantry_emu_control *emu, void *libra
     return there;
 }
 
-/* Load the emulated driver for them; false, and says why, where there is none. */
+/* Load the emulated driver and find its functions; false, with a message, when there is none. */
 static inline bool emu_controls_open(struct gantry_emu_control *emu)
 {
     const char *path = getenv("GANTRY_EMULATOR");

@@ -1,4 +1,4 @@
-/* What a file contains. */
+/* Looks for a text in a file. */
 #ifndef TESTS_SUPPORT_FILE_HAS_H
 #define TESTS_SUPPORT_FILE_HAS_H
 

@@ -140,7 +140,7 @@ gantry_dispatcher_stats gpu_fixture_stats(struct gpu_fixture *fixture)
     return stats;
 }
 
-/* NULL on a real device. */
+/* it is NULL on a real device */
 static void *emulator(void)
 {
     return gpu_fixture_driver() == GANTRY_DRIVER_EMULATED ? dlopen("libgantry-emu.so", RTLD_NOW | RTLD_NOLOAD)

@@ -16,12 +16,12 @@ struct gpu_fixture {
 };
 
 gantry_driver_choice gpu_fixture_driver(void);
-/* How many devices that driver has. */
+/* Returns how many devices that driver has. */
 uint32_t gpu_fixture_devices(void);
 void gpu_fixture_open(struct gpu_fixture *fixture, uint32_t workers, uint32_t stream_limit);
 void gpu_fixture_open_with(struct gpu_fixture *fixture, uint32_t workers,
                            const gantry_context_options *context);
-/* Instead of the manager another one, for which only the dispatcher's own threads do its work. */
+/* Replace the manager by one that has no guests: only the dispatcher's own threads do its work. */
 void gpu_fixture_use_threads_only(struct gpu_fixture *fixture);
 void gpu_fixture_close(struct gpu_fixture *fixture);
 
@@ -31,17 +31,18 @@ gantry_task *gpu_fixture_gpu(struct gpu_fixture *fixture, gantry_task_kind kind,
 /* Submit a CPU task, or a sync point when `run` is NULL. */
 gantry_task *gpu_fixture_cpu(struct gpu_fixture *fixture, const char *label, gantry_task_fn run, void *arg);
 void gpu_fixture_after(gantry_task *task, gantry_task *predecessor);
-/* Start, stop and reset one step; the status of stop comes out. */
+/* Start, stop and reset one step; returns the status of stop. */
 gantry_status gpu_fixture_step(struct gpu_fixture *fixture);
-/* The same of one that was started. */
+/* Stop and reset a step that was started; returns the status of stop. */
 gantry_status gpu_fixture_stop(struct gpu_fixture *fixture);
-/* Zeros in device memory, there when this returns; a step of its own. */
+/* Allocate zeros in device memory, which are there when this returns; it runs a step of its own. */
 void gpu_fixture_clear(struct gpu_fixture *fixture, void *device, size_t bytes);
 gantry_dispatcher_stats gpu_fixture_stats(struct gpu_fixture *fixture);
 
-/* The emulated driver's control functions by name (driver/emulator/gantry_emu.h); NULL on a real device. */
+/* Look up one of the emulated driver's control functions (driver/emulator/gantry_emu.h); NULL on a real
+ * device. */
 void *gpu_fixture_emulator(const char *symbol);
-/* All of them; false on a real device. */
+/* Look up all of them; false on a real device. */
 bool gpu_fixture_controls(struct gantry_emu_control *emu);
 
 #endif

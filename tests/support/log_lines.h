@@ -1,4 +1,4 @@
-/* How many lines of the log, from INFO on, contain a text. */
+/* Counts the lines of the log, from INFO on, that contain a text. */
 #ifndef TESTS_SUPPORT_LOG_LINES_H
 #define TESTS_SUPPORT_LOG_LINES_H
 

@@ -1,5 +1,5 @@
-/* In tests with the label no_threads, instead of the C library's: the preset tsan leaves them out, so they
- * must not start any. */
+/* Takes the place of the C library's function in tests with the label no_threads: the preset tsan leaves
+ * these tests out, so they must not start any thread. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,10 +1,10 @@
-/* A damaged struct is seen by its check. */
+/* Plants a mistake in a struct, which its check must see. */
 #ifndef TESTS_SUPPORT_PLANT_H
 #define TESTS_SUPPORT_PLANT_H
 
 #include "tests/support/cmocka_c11.h"
 
-/* `valid` holds; not so while `place` is `wrong`. */
+/* Check that `valid` holds, and that it does not while `place` is `wrong`. */
 #define PLANT(valid, place, wrong)           \
     do {                                     \
         assert_true(valid);                  \

@@ -1,5 +1,4 @@
-/* Threads of the library are stopped at points of base/point.h, so that a test can have things happen there.
- */
+/* Stops threads of the library at points of base/point.h, so that a test can do something meanwhile. */
 #ifndef TESTS_SUPPORT_STOPS_H
 #define TESTS_SUPPORT_STOPS_H
 
@@ -13,7 +12,7 @@
 
 #define STOPS 2
 
-/* Written before it is armed: the point, and where. */
+/* The point, and the object; both are written before it is armed. */
 static struct stop {
     enum gy_point point;
     const void *at;
@@ -35,7 +34,7 @@ static inline void stops_hook(enum gy_point point, const void *at)
     }
 }
 
-/* The next thread that comes there stops. */
+/* Stop the next thread that comes there. */
 static inline void stops_arm(int stop, enum gy_point point, const void *at)
 {
     atomic_store(&stops[stop].armed, 0);

@@ -1,5 +1,6 @@
-/* A renderer in another process, that signals a timeline file (driver/emulator/timeline_file.h).  It is a
- * shell: forking a process with threads and an allocator of its own is more than a thread sanitizer bears. */
+/* A renderer in another process, which signals a timeline file (driver/emulator/timeline_file.h).  It is a
+ * shell, because the thread sanitizer does not support forking a process that has threads and an allocator
+ * of its own. */
 #ifndef TESTS_SUPPORT_TIMELINE_SHELL_H
 #define TESTS_SUPPORT_TIMELINE_SHELL_H
 
@@ -12,8 +13,9 @@
 
 extern char **environ;
 
-/* Start a process that signals 1 to `count`, less than 8, on the timeline behind `fd`, and then does `what`.
- * The descriptor is inherited, so it is not to be closed on exec.  Returns 0 when it cannot be started. */
+/* Start a process that signals 1 to `count`, less than 8, on the timeline behind `fd`, and then does
+ * `what`.  The process inherits the descriptor, so it must not be closed on exec.  Returns 0 when the
+ * process cannot be started. */
 static inline pid_t timeline_shell_start(int fd, unsigned count, const char *what)
 {
     char script[512];

@@ -26,9 +26,9 @@ static struct {
     struct thread threads[THREADS];
     ucontext_t home;
     int current;   /* -1: not simulated */
-    unsigned left; /* decisions against the usual course */
-    /* The course of this execution: at each point one of `of` ways was taken.  What is known is done again.
-     */
+    unsigned left; /* decisions that differ from the usual course */
+    /* The course of this execution: at each point one of `of` ways was taken.  The ways that are given are
+     * taken again. */
     struct {
         unsigned taken, of;
     } course[CHOICES];
@@ -45,7 +45,7 @@ static void write_word(volatile void *address, uintptr_t value)
     *(volatile uintptr_t *)address = value;
 }
 
-/* The execution's next way out of so many. */
+/* Choose the execution's next way out of so many. */
 static unsigned choose(unsigned of)
 {
     assert(sim.length < CHOICES);
@@ -56,7 +56,7 @@ static unsigned choose(unsigned of)
     return sim.course[sim.length++].taken;
 }
 
-/* The next course that was not taken; false: all were. */
+/* Go on to the next course that was not taken; false: all were. */
 static bool next_course(void)
 {
     sim.known = sim.length;
@@ -102,7 +102,8 @@ static void go_to(int thread)
     swapcontext(&sim.threads[before].context, &sim.threads[thread].context);
 }
 
-/* Before each access: the thread goes on, or a store of somebody's reaches memory, or another one goes on. */
+/* This is called before each access: the thread goes on, or a store of any thread reaches memory, or another
+ * thread goes on. */
 static void decide(void)
 {
     while (sim.left > 0) {
@@ -130,7 +131,7 @@ static void decide(void)
         sim.left--;
         if (ways[way].store < 0) {
             go_to(ways[way].thread);
-            return; /* somebody has decided that it is our turn */
+            return; /* another thread has decided that it is our turn */
         }
         leave(&sim.threads[ways[way].thread], (unsigned)ways[way].store);
     }

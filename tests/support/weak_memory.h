@@ -20,12 +20,14 @@
 #include <stdint.h>
 
 struct weak_scene {
-    void (*begin)(void);        /* memory as the threads find it; not simulated */
-    void (*threads[3])(void);   /* unused ones are NULL */
-    const char *(*check)(void); /* after all have ended; NULL: right, else what is wrong.  Not simulated */
+    void (*begin)(void);      /* memory as the threads find it; not simulated */
+    void (*threads[3])(void); /* unused ones are NULL */
+    /* called after all threads have ended; NULL: the result is right, else a text that says what is
+     * wrong. Not simulated */
+    const char *(*check)(void);
 };
 
-/* NULL, or what the first wrong execution has come to; how many there were comes out. */
+/* Returns NULL, or the text of the first wrong execution; writes how many executions there were. */
 const char *weak_explore(const struct weak_scene *scene, unsigned decisions, uint64_t *out_executions);
 
 uintptr_t weak_load(const volatile void *address);
