@@ -1,7 +1,7 @@
-/* A program as it was compiled against an earlier version of the headers: what it declares here is what they
- * said when the first program was written, and stays so.  Linked with today's libgantry it must run.
- *
- * The structs are those of then, which have grown since; the numbers are the values that the enums had. */
+/* A program that was compiled with an earlier version of the headers.  Its declarations are those of the
+ * headers when the first program was written, and they never change.  Linked with the present libgantry it
+ * must run.  Its structs have the members of that time, to which later ones were added; its numbers are the
+ * values that the enums had. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -41,7 +41,9 @@ struct task_desc {
     void *arg;
     uint64_t context_id;
     int priority;
-    uint32_t cpu_class; /* the last one then: no padding behind it, where a later field would find anything */
+    /* the last member at that time: there is no padding behind it, in which a later member could find
+     * anything */
+    uint32_t cpu_class;
 };
 
 struct alloc_site {
@@ -134,7 +136,7 @@ static int run_graph(void *manager)
     return status != 0 ? status : gantry_taskman_stop(manager);
 }
 
-/* A struct of then is not written beyond its end. */
+/* The library writes nothing behind the end of an old struct. */
 static int read_stats(void *dispatcher)
 {
     struct {

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* What a case's callbacks did, in order: p/r/v ours, P/R/V the yardstick's. */
+/* The calls of a case's callbacks, in order: p/r/v are ours, P/R/V the yardstick's. */
 struct trace {
     char calls[128];
     int run_fails_at; /* the n-th run of ours fails; 0: never */
@@ -68,7 +68,7 @@ static struct bench_case make_case(struct trace *trace)
                                .arg = trace};
 }
 
-/* Run the case; `line` gets what was printed. */
+/* Run the case; `line` gets the printed text. */
 static bool run(const struct bench_case *bench, bool json, uint32_t runs, struct bench_result *result,
                 char *line, size_t room)
 {

@@ -1,5 +1,5 @@
-/* The same work in C and in C++, against a library that does nothing: what remains is what the language
- * costs. */
+/* The same work in C and in C++, against a library that does nothing: the instructions that remain are the
+ * cost of the language. */
 #ifndef TESTS_CPP_COST_H
 #define TESTS_CPP_COST_H
 
@@ -11,7 +11,7 @@ extern "C" {
 
 enum { COST_TASKS = 100 };
 
-/** What the tasks work on. */
+/* The data that the tasks work on. */
 struct cost_scene {
     gantry_taskman *manager;
     gantry_kernel *kernel;
@@ -20,12 +20,13 @@ struct cost_scene {
     uint64_t sum;
 };
 
-/** Submit COST_TASKS CPU tasks and as many GPU tasks that copy and launch a kernel, run all, forget them. */
+/* Submit COST_TASKS CPU tasks and as many GPU tasks that copy and launch a kernel, run all, and forget
+ * them. */
 typedef void (*cost_step_fn)(struct cost_scene *scene, void *cpp_manager);
 void cost_step_c(struct cost_scene *scene, void *unused);
 void cost_step_cpp(struct cost_scene *scene, void *cpp_manager);
 
-/** A gantry::manager. */
+/* The pointer is a gantry::manager. */
 void *cost_make_manager(void);
 void cost_drop_manager(void *cpp_manager);
 

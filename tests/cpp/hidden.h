@@ -1,4 +1,4 @@
-/* What the library of hidden.cpp shows of itself. */
+/* The functions that the library of hidden.cpp exports. */
 #ifndef TESTS_CPP_HIDDEN_H
 #define TESTS_CPP_HIDDEN_H
 

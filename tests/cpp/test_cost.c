@@ -1,6 +1,6 @@
 /* gantry.hpp takes as many instructions as the same program in C.  This program is its own library, which
- * only calls the tasks' callbacks, so that nothing else is counted.  The instructions are counted by running
- * a child step by step (ptrace): they are the same every time, on a busy machine too. */
+ * only calls the tasks' callbacks, so that nothing else is counted.  A child is run instruction by
+ * instruction (ptrace) and they are counted: the number is the same every time, on a busy machine too. */
 #include "tests/cpp/cost.h"
 
 #include <signal.h>
@@ -11,15 +11,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Per task, where the library itself takes some hundred: what a copy checks of its sizes, and what a step
- * does once. */
+/* What C++ may take more per task, where the library itself takes some hundred: a copy checks its sizes, and
+ * a step does some things once. */
 enum { MOST_MORE = 10 };
 
 /* ---- the library ----------------------------------------------------------------------------- */
 
 static gantry_task_desc submitted[2 * COST_TASKS];
 static size_t submitted_count;
-static uint64_t launched_bytes; /* keeps the launches from being nothing */
+static uint64_t launched_bytes; /* so that the launches do something */
 
 gantry_status gantry_taskman_create(const gantry_taskman_options *options, gantry_taskman **out)
 {
@@ -125,7 +125,7 @@ int gantry_last_native_error(void)
 
 /* ---- counting -------------------------------------------------------------------------------- */
 
-/** The child: run a step once to have everything linked, and once more between two stops. */
+/* The child runs a step once so that everything is linked, and once more between two stops. */
 static void run_in_child(cost_step_fn step)
 {
     static uint32_t numbers[1000];
@@ -143,7 +143,8 @@ static void run_in_child(cost_step_fn step)
     _exit(scene.sum == 2ull * COST_TASKS * scene.count ? 0 : 1);
 }
 
-/** Instructions of one step; -77: the system does not let a process be traced, -1: the step went wrong. */
+/* Returns the instructions of one step; -77: the system does not allow to trace a process, -1: the step
+ * failed. */
 static long instructions_of(cost_step_fn step)
 {
     pid_t child = fork();

@@ -1,4 +1,4 @@
-/* What each fuzz target is: one function that takes bytes and must come back, whatever they are. */
+/* A fuzz target is one function that takes bytes and must return, whatever they are. */
 #ifndef TESTS_FUZZ_FUZZ_H
 #define TESTS_FUZZ_FUZZ_H
 

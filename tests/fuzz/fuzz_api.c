@@ -29,7 +29,7 @@ struct place {
     struct fuzzed *manager;
     gantry_task *task;
     uint32_t does;  /* what its callback does */
-    uint32_t holds; /* references that we took */
+    uint32_t holds; /* references that the program has taken */
     uint32_t *words;
 };
 
@@ -50,7 +50,7 @@ struct state {
     gantry_kernel *kernel;
     gantry_profile *profile;
     void *blocks[BLOCKS];
-    uint32_t *words; /* device: of each manager's each place */
+    uint32_t *words; /* on the device: the places of each manager */
     uint32_t *host;
     uint32_t groups;
     uint32_t profile_id;
@@ -162,7 +162,7 @@ static gantry_launch_result launch(gantry_launch *launch, void *arg)
 
 /* ---- managers -------------------------------------------------------------------------------- */
 
-/* What keeps a step from ending is given back. */
+/* Give back everything that keeps a step from ending. */
 static void let_go(struct state *s)
 {
     for (; s->groups > 0; s->groups--) {
@@ -261,7 +261,8 @@ static void add_reference(struct state *s, struct fuzzed *f)
 
 static void freeze(struct fuzzed *f)
 {
-    for (uint32_t i = 0; i < f->count; i++) { /* frozen references come back in every run: none is ours */
+    /* references in a frozen graph come back in every run, so the program has none */
+    for (uint32_t i = 0; i < f->count; i++) {
         for (; !f->running && f->places[i].holds > 0; f->places[i].holds--) {
             check(gantry_task_remove_reference(f->places[i].task) == GANTRY_OK, "our reference is there");
         }
@@ -275,7 +276,7 @@ static void light(struct state *s, struct fuzzed *f)
     gantry_task *task;
     gantry_task *then = byte(s) % 2 == 0 ? task_of(s, f) : NULL;
     if (!f->running) {
-        return; /* one in a graph that never starts has no one to let it go */
+        return; /* a task in a graph that never starts can let nobody go */
     }
     if (ok(gantry_taskman_create_light(f->manager, run_light, f, "light", then, &task))) {
         check(gantry_task_remove_reference(task) == GANTRY_OK, "the first reference is there");
@@ -516,7 +517,7 @@ static void close_state(struct state *s)
     }
     (void)gantry_profile_stop(s->profile, NULL);
     gantry_cpu_dispatcher_destroy(s->cpus);
-    gantry_context_destroy(s->context); /* with the blocks */
+    gantry_context_destroy(s->context); /* destroyed with blocks left */
     emu.reset();
 }
 

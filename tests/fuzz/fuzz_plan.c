@@ -1,5 +1,6 @@
-/* Bytes as a device's topology and requests for partitions of it.  A plan keeps its promises: no SM twice but
- * where that was asked for, exact sizes exact, no more than there are. */
+/* The bytes are a device's topology and requests for partitions of it.  A plan keeps its promises: no SM is
+ * given out twice unless that was asked for, exact sizes are exact, and no more SMs are used than there
+ * are. */
 #include "tests/fuzz/fuzz.h"
 
 #include <gantry/gantry.h>

@@ -1,4 +1,4 @@
-/* Bytes as a file with a plan of partitions. */
+/* The bytes are a file with a plan of partitions. */
 #include "tests/fuzz/fuzz.h"
 
 #include "cli/plan_json.h"

@@ -1,6 +1,6 @@
-/* Bytes as a PNG file, read as the image pipeline reads photos.  The checksums of its chunks are put right
- * first, unless the first byte, which is not part of the file, is odd: hardly anything would get past them.
- */
+/* The bytes are a PNG file, read as the image pipeline reads photos.  The checksums of its chunks are
+ * corrected first, because hardly any file would pass otherwise; unless the first byte, which is not part of
+ * the file, is odd. */
 #include "tests/fuzz/fuzz.h"
 
 #include "samples/image_pipeline/png_io.h"
@@ -17,7 +17,7 @@ enum { MOST_PIXELS = 1 << 20 }; /* larger ones only take longer */
 static void check_error(const char *error)
 {
     if (error[0] == '\0' || memchr(error, '\0', IMAGE_ERROR_BYTES) == NULL) {
-        abort(); /* a refusal must say why */
+        abort(); /* a refusal must give the reason */
     }
 }
 
@@ -26,7 +26,7 @@ static uint32_t read_big(const uint8_t *at)
     return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
 }
 
-/* Chunk: length, type, data, checksum of type and data. */
+/* A chunk has a length, a type, data, and a checksum of type and data. */
 static void correct_checksums(uint8_t *data, size_t size)
 {
     for (size_t at = 8; at + 12 <= size;) {

@@ -1,4 +1,4 @@
-/* Bytes as a recording for `gantry report`.  The first byte chooses the form of the report. */
+/* The bytes are a recording for `gantry report`.  The first byte chooses the form of the report. */
 #include "tests/fuzz/fuzz.h"
 
 #include "cli/command.h"
@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* The report itself is of no interest here, and what is wrong with the file is told on stderr, too often. */
+/* The report itself is not looked at here, and the messages on stderr about the file would be too many. */
 static void silence(void)
 {
     static int silenced;

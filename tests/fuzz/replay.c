@@ -23,7 +23,7 @@ static int replay_file(const char *path)
     return 1;
 }
 
-/* How many files were run; -1: one could not be read. */
+/* Returns how many files were run; -1: one could not be read. */
 static int replay(const char *path)
 {
     struct stat what;

@@ -35,7 +35,7 @@ static bool read_image(const char *path, struct image *out, char error[IMAGE_ERR
     return true;
 }
 
-/* The result in `path` against the gray image `expected`. */
+/* Compare the result in `path` with the gray image `expected`. */
 static bool compare(const char *path, const uint8_t *expected, uint32_t width, uint32_t height)
 {
     struct image result;

@@ -1,4 +1,4 @@
-/* Reading and writing PNG files: every kind of input, and every way one can be broken. */
+/* Reading and writing PNG files: every kind of input, and every way in which one can be broken. */
 #include "tests/support/cmocka_c11.h"
 
 #include "samples/image_pipeline/png_io.h"
@@ -158,7 +158,7 @@ static void test_rgb16_is_scaled_to_8_bits(void **state)
     make_png(&kind, rows);
     read_all(rgb);
     assert_pixel(rgb[0][0], 255, 128, 0);
-    assert_pixel(rgb[0][1], 127, 1, 0); /* 255 of 65535 is nearest to 1 of 255: scaled, not cut off */
+    assert_pixel(rgb[0][1], 127, 1, 0); /* 255 of 65535 is nearest to 1 of 255: it is scaled, not cut off */
 }
 
 static void test_palette_is_looked_up(void **state)
@@ -213,7 +213,7 @@ static void test_gray_alpha16_is_blended_with_white(void **state)
     make_png(&kind, rows);
     read_all(rgb);
     assert_pixel(rgb[0][0], 64, 64, 64);
-    assert_in_range(rgb[0][1][0], 254, 255); /* libpng blends before it scales: a level may get lost */
+    assert_in_range(rgb[0][1][0], 254, 255); /* libpng blends before it scales, so a level may get lost */
     assert_int_equal(rgb[0][1][0], rgb[0][1][1]);
     assert_int_equal(rgb[0][1][0], rgb[0][1][2]);
 }
@@ -258,7 +258,7 @@ static void overwrite(long offset, const void *bytes, size_t count)
     assert_int_equal(fclose(file), 0);
 }
 
-/* Open and read; either may be what fails, and must say why. */
+/* Open a file and read it; either call may fail, and must give the reason. */
 static bool read_fails(char error[IMAGE_ERROR_BYTES])
 {
     struct image_reader *reader = NULL;
@@ -307,7 +307,8 @@ static void test_missing_file_is_refused_with_the_reason(void **state)
     assert_non_null(strstr(error, "No such file"));
 }
 
-/* Signature 8, IHDR 25: the data chunk's length is at 33, its type at 37, its bytes from 41. */
+/* The signature has 8 bytes, IHDR 25: the length of the data chunk is at 33, its type at 37, its bytes begin
+ * at 41. */
 static void test_corrupt_data_chunk_is_refused(void **state)
 {
     (void)state;

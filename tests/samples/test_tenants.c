@@ -1,4 +1,4 @@
-/* Two tenants on the emulated device's clock: each gets what it was promised to a point of percent. */
+/* Two tenants on the emulated device's clock: each gets what it was promised, to one percentage point. */
 #include "samples/two_tenants/tenants.h"
 #include "tests/partition/share_scene.h"
 #include "tests/support/cmocka_c11.h"

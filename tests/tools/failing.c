@@ -1,4 +1,4 @@
-/* Tests that fail, for test_failing.py: how they end. */
+/* Tests that fail, for test_failing.py, which looks at how they end. */
 #include "tests/support/cmocka_c11.h"
 #include "tests/support/deadline.h"
 
@@ -15,7 +15,7 @@ static void look_at(const char *line)
     }
 }
 
-/* What tools/check_style.py forbids, but does not see behind a function. */
+/* tools/check_style.py forbids the call, but does not see it behind a function. */
 static void assert_in_log(void *user, gantry_log_level level, const char *line)
 {
     (void)user;

@@ -21,7 +21,7 @@ static struct {
 #undef F
 } cu;
 
-/* What PyTorch looks up by name. */
+/* The functions that PyTorch looks up by name. */
 static struct {
     void *(*alloc)(size_t bytes, int device, void *stream);
     void (*free)(void *pointer, size_t bytes, int device, void *stream);
@@ -52,7 +52,7 @@ static int open_libraries(void **state)
     const char *driver = getenv("GANTRY_TEST_DRIVER");
     bool is_device = driver != NULL && strcmp(driver, "cuda") == 0;
     setenv("GANTRY_DRIVER", is_device ? "cuda" : "emulated", 1);
-    unsetenv("GLIBC_TUNABLES"); /* it has to work without */
+    unsetenv("GLIBC_TUNABLES"); /* it has to work without this function */
     void *library = dlopen("./libgantry-torch.so", RTLD_NOW | RTLD_LOCAL);
     if (library == NULL) {
         fail_msg("%s", dlerror());
@@ -125,7 +125,7 @@ static void test_blocks_are_used_again_on_their_stream(void **state)
     CU(cuStreamDestroy(stream));
 }
 
-/* A training step again and again: nothing is taken from the driver any more after the first. */
+/* A training step runs again and again: after the first one nothing is taken from the driver. */
 static void test_steps_reach_a_steady_state(void **state)
 {
     (void)state;
@@ -147,7 +147,7 @@ static void test_steps_reach_a_steady_state(void **state)
             give(gradient, 2 * bytes, stream);
         }
         if (step == 2) {
-            usleep(300000); /* what is mapped beforehand is there */
+            usleep(300000); /* the memory that was mapped beforehand is there */
             taken = lib.stat(0, TAKEN);
         }
         assert_true(step < 2 || lib.stat(0, TAKEN) == taken);
@@ -186,12 +186,12 @@ static void test_pools_of_graphs(void **state)
             assert_int_equal(seen, 2);
         }
         for (int i = 0; i < 2; i++) {
-            CU(cuGraphLaunch(execs[i], stream)); /* still on its way when all is given up */
+            CU(cuGraphLaunch(execs[i], stream)); /* it is still on its way when everything is given back */
             CU(cuGraphExecDestroy(execs[i]));
             CU(cuGraphDestroy(graphs[i]));
             lib.release_pool(0, 7, 9);
         }
-        give(result[0], 4 * MIB, stream); /* results outlive the pool */
+        give(result[0], 4 * MIB, stream); /* the results are used longer than the pool */
         give(result[1], 4 * MIB, stream);
         lib.empty_cache();
         assert_int_equal(lib.stat(0, WAITING), 0);
@@ -256,9 +256,9 @@ static void test_threads(void **state)
     assert_int_equal(lib.stat(0, USED), 0);
 }
 
-/* Workers that load data are forked, and free in passing what they have inherited. */
-/* A sanitizer brings libstdc++ into the process: what fails is then an exception, which nobody here catches.
- * torch.exceptions looks at those. */
+/* Processes that load data are forked, and free memory that they have inherited. */
+/* A sanitizer brings libstdc++ into the process: a failure is then an exception, which nobody here catches.
+ * The test torch.exceptions covers those. */
 static bool throws(void)
 {
     return dlsym(RTLD_DEFAULT, "__cxa_throw") != NULL;
@@ -282,7 +282,7 @@ static void test_children_free_nothing(void **state)
     CU(cuStreamDestroy(stream));
 }
 
-/* Without room the caller frees something, and tries again. */
+/* When there is no room the caller frees something and tries again. */
 static void test_out_of_memory_and_again(void **state)
 {
     (void)state;
@@ -299,7 +299,7 @@ static void test_out_of_memory_and_again(void **state)
     assert_null(lib.alloc(40 * MIB, 0, stream));
     assert_null(lib.alloc(40 * MIB, 0, other));
     give(first, 40 * MIB, stream);
-    void *second = take(40 * MIB, other); /* which waits for the other stream instead of failing */
+    void *second = take(40 * MIB, other); /* it waits for the other stream instead of failing */
     give(second, 40 * MIB, other);
     lib.set_fraction(1.0, 0);
     CU(cuStreamDestroy(stream));

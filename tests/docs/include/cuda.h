@@ -1,4 +1,5 @@
-/* What the examples of the documents need of CUDA's header of that name; the library's own declarations. */
+/* The part of CUDA's header of that name that the documents' examples need; it has the library's own
+ * declarations. */
 #ifndef EXAMPLE_CUDA_H
 #define EXAMPLE_CUDA_H
 

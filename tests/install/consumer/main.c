@@ -1,4 +1,4 @@
-/* What a program that uses an installed Gantry looks like: one kernel on pinned memory. */
+/* A program that uses an installed Gantry: one kernel on pinned memory. */
 #include <gantry/gantry.h>
 
 #include "consumer.kernels.h"
