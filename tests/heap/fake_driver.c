@@ -12,7 +12,7 @@ static struct gy_driver table;
 static struct gy_context context;
 static _Thread_local CUstreamCaptureMode capture_mode;
 
-/* One call of any kind. */
+/* Note one call of any kind. */
 static CUresult enter(void)
 {
     fake_driver.calls++;
@@ -23,7 +23,8 @@ static CUresult enter(void)
     return CUDA_SUCCESS;
 }
 
-/* A call about memory.  After a planned failure of a push or a mode change it may come as it can. */
+/* Note a call about memory.  After a planned failure of a push or a mode change it may be made without
+ * them. */
 static CUresult enter_memory(void)
 {
     if (!fake_driver.failed) {
@@ -53,7 +54,7 @@ static CUresult push(CUcontext native)
 
 static CUresult pop(CUcontext *native)
 {
-    fake_driver.calls++; /* never fails: what is pushed must come off */
+    fake_driver.calls++; /* this never fails: a pushed context must be popped */
     fake_driver_pushes--;
     *native = context.native;
     return CUDA_SUCCESS;
@@ -107,7 +108,7 @@ static CUresult create(CUmemGenericAllocationHandle *handle, size_t bytes, const
     return result;
 }
 
-/* What gives back never fails by plan: the heap could do nothing about it. */
+/* Calls that give memory back never fail by plan: the heap could do nothing about it. */
 static CUresult release(CUmemGenericAllocationHandle handle)
 {
     fake_driver.device_bytes -= (size_t)handle;

@@ -1,4 +1,4 @@
-/* make_heap OUT BLOCKS: allocate random blocks of all kinds, print each that lives at the end as
+/* make_heap OUT BLOCKS: allocate random blocks of all kinds, print each block that lives at the end as
  * "kind<TAB>address<TAB>bytes<TAB>tag", and write the heap into OUT; BLOCKS is "blocks" or "sums".
  * make_heap full: allocate device memory until there is no more. */
 #include <gantry/gantry.h>
@@ -79,7 +79,7 @@ int main(int argc, char **argv)
     if (status != 0) {
         fprintf(stderr, "%s\n", gantry_last_error());
     }
-    gantry_set_log(NULL, NULL, GANTRY_LOG_ERROR); /* the blocks are not given back */
+    gantry_set_log(NULL, NULL, GANTRY_LOG_ERROR); /* the blocks are not freed */
     gantry_context_destroy(context);
     return status;
 }

@@ -1,6 +1,6 @@
-/* Options in the environment that make jemalloc write to its blocks: the small tier must notice and stay
- * off, and the heap work without it.  The program starts itself again for each of them, since jemalloc reads
- * them when it is loaded. */
+/* Options in the environment that make jemalloc write to its blocks: the small tier must notice this and
+ * stay off, and the heap must work without it.  The program starts itself again for each option, since
+ * jemalloc reads them when it is loaded. */
 #include "tests/support/cmocka_c11.h"
 
 #include "heap/small.h"
@@ -14,7 +14,7 @@
 
 static const char *self;
 
-/* The status of gy_small_probe() in a process of its own with MALLOC_CONF=`options`. */
+/* Returns the status of gy_small_probe() in a process of its own with MALLOC_CONF=`options`. */
 static gantry_status probe_with(const char *options)
 {
     int status = 0;

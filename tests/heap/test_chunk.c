@@ -1,4 +1,4 @@
-/* The pages and records of chunks against shadow maps. */
+/* The pages and records of chunks, compared with shadow maps. */
 #include "tests/support/cmocka_c11.h"
 
 #include "base/alloc.h"
@@ -9,7 +9,7 @@
 
 #define CHUNKS 3
 #define PAGES (CHUNKS * GY_CHUNK_PAGES)
-#define BASE ((uintptr_t)1 << 46) /* nothing is ever touched there */
+#define BASE ((uintptr_t)1 << 46) /* nothing ever touches memory there */
 
 struct fixture {
     struct gy_granules map;
@@ -52,7 +52,7 @@ static uint64_t next_random(uint64_t *random)
     return *random;
 }
 
-/* Change the shadow; the pages must have been the other way round, and of one chunk. */
+/* Change the shadow; the pages must have had the other state, and be of one chunk. */
 static void mark(struct fixture *f, uintptr_t base, size_t pages, bool used)
 {
     size_t first = (base - BASE) / GY_PAGE_BYTES;
@@ -93,7 +93,7 @@ static void test_runs_agree_with_a_shadow_map_when_returned_in_pieces(void **sta
                 full++;
             }
         } else {
-            /* Any run of used pages, whatever it was taken as. */
+            /* Give back any run of used pages, however it was taken. */
             size_t first = (size_t)(next_random(&random) % PAGES);
             size_t wanted = 1 + (size_t)(next_random(&random) % 60);
             size_t pages = 0;
@@ -166,7 +166,7 @@ static void test_granules_are_found_at_both_ends_of_the_address_space(void **sta
     assert_ptr_equal(gy_granules_find(&f->map, top + GY_GRANULE_BYTES - 1), &region);
     assert_null(gy_granules_find(&f->map, top + GY_GRANULE_BYTES));
     assert_null(gy_granules_find(&f->map, UINTPTR_MAX));
-    /* A range over the border of two leaves, 8 GiB each. */
+    /* A range over the border of two leaves of 8 GiB each. */
     uintptr_t border = (uintptr_t)5 << 33;
     assert_true(gy_granules_add(&f->map, border - GY_GRANULE_BYTES, 3 * GY_GRANULE_BYTES, &region));
     assert_null(gy_granules_find(&f->map, border - GY_GRANULE_BYTES - 1));

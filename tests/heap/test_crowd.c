@@ -1,6 +1,6 @@
-/* Several threads at one kind over memory that faults when touched: random sizes and alignments, blocks freed
- * and resized by other threads than those that made them, trimming at any time, running out, and blocks that
- * are left when the kind ends.  A shadow map finds what overlaps. */
+/* Several threads use one kind over memory that faults when touched: random sizes and alignments, blocks
+ * that other threads free and resize than those that allocated them, trimming at any time, running out of
+ * memory, and blocks that are left when the kind ends.  A shadow map finds blocks that overlap. */
 #include "tests/support/cmocka_c11.h"
 
 #include "base/alloc.h"
@@ -15,12 +15,12 @@
 #define THREADS 3
 #define SLOTS 2048
 #define EMPTY 0
-#define BUSY 1 /* no address */
+#define BUSY 1 /* no address has this value */
 #define LARGE 0x80000000u
 
 struct way {
     size_t slab_bytes, limit_bytes;
-    size_t granules; /* of the window */
+    size_t granules; /* pages of the window */
     size_t most_bytes;
     unsigned steps;
     bool use_small;
@@ -29,22 +29,23 @@ struct way {
 };
 
 struct slot {
-    _Atomic(uintptr_t) address; /* atomic; EMPTY, BUSY or a block's */
-    size_t bytes;               /* of the thread that made the slot BUSY, and so are those below */
-    size_t made;                /* bytes it was allocated with */
+    _Atomic(uintptr_t) address; /* atomic; EMPTY, BUSY or the address of a block */
+    size_t bytes;               /* owned, as the members below, by the thread that made the slot BUSY */
+    size_t made;                /* the size that it was allocated with */
     uint16_t maker;             /* the worker that allocated it */
     bool is_large;              /* it has whole pages */
 };
 
-/* What several threads do to one kind.  They only count; the test's thread asserts. */
+/* The state that several threads share while they use one kind.  They only count; the test's thread
+ * asserts. */
 struct crowd {
     const struct way *way;
     struct gy_granules map;
     struct gy_kind kind;
     struct slot slots[SLOTS];
-    _Atomic(uint32_t) *units; /* atomic; shadow: per 256 bytes of the window 0 or a small block's slot + 1 */
+    _Atomic(uint32_t) *units; /* atomic; shadow: per 256 bytes of the window 0, or a small block's slot + 1 */
     _Atomic(uint32_t) *pages; /* atomic; shadow: per page LARGE + slot + 1, or how many small blocks it has */
-    atomic_uint allocs, frees; /* that succeeded */
+    atomic_uint allocs, frees; /* allocations that succeeded */
     atomic_uint overlaps, misaligned, refused_frees, refused_allocs, other_failures;
     atomic_uint grown, shrunk, crossed, largest;
 };
@@ -64,7 +65,7 @@ static uint64_t next_random(uint64_t *random)
     return *random;
 }
 
-/* As likely in each octave up to the largest; now and then the largest itself. */
+/* A size; each octave up to the largest is as likely, and now and then it is the largest itself. */
 static size_t random_bytes(struct worker *w)
 {
     size_t most = w->crowd->way->most_bytes;
@@ -90,7 +91,7 @@ static bool is_in_window(struct crowd *c, uintptr_t address, size_t bytes)
     return inside;
 }
 
-/* Change the owner of what lies in [address, address + bytes), in units or pages. */
+/* Change the owner of the units or pages in [address, address + bytes). */
 static void own(struct crowd *c, _Atomic(uint32_t) *shadow, size_t unit, uintptr_t address, size_t bytes,
                 uint32_t from, uint32_t to)
 {
@@ -103,7 +104,7 @@ static void own(struct crowd *c, _Atomic(uint32_t) *shadow, size_t unit, uintptr
     }
 }
 
-/* A small block comes (1) or goes (-1) in the pages it lies in, of which none belongs to a large one. */
+/* A small block comes (1) or goes (-1) in its pages, none of which belongs to a large block. */
 static void count_in_pages(struct crowd *c, uintptr_t address, size_t bytes, int count)
 {
     size_t first = (address - untouchable_window()) / GY_PAGE_BYTES;
@@ -114,7 +115,7 @@ static void count_in_pages(struct crowd *c, uintptr_t address, size_t bytes, int
     }
 }
 
-/* The part of a slot's block from `begin` to `end` becomes its (or nobody's). */
+/* Mark the part of a slot's block from `begin` to `end` as the slot's, or as nobody's. */
 static void own_part(struct crowd *c, struct slot *slot, uintptr_t address, size_t begin, size_t end,
                      bool becomes)
 {
@@ -178,7 +179,7 @@ static void resize(struct worker *w, struct slot *slot, uintptr_t address)
     size_t bytes = 1 + (size_t)(next_random(&w->random) % (slot->bytes + slot->bytes / 2));
     bool shrinks = bytes < slot->bytes;
     if (shrinks) {
-        own_part(c, slot, address, bytes, slot->bytes, false); /* before it may be anybody else's */
+        own_part(c, slot, address, bytes, slot->bytes, false); /* before any other block may have it */
     }
     gantry_status status = gy_kind_resize(&c->kind, gy_granules_find(&c->map, address), address, bytes);
     if (status == GANTRY_OK) {
@@ -273,7 +274,7 @@ static void run_crowd(const struct way *way)
         gy_thread_join(&workers[i].thread);
     }
     check_crowd(c);
-    gy_kind_fini(&c->kind); /* with the blocks that are left */
+    gy_kind_fini(&c->kind); /* destroyed with the blocks that are left */
     gy_granules_fini(&c->map);
     assert_int_equal(untouchable_taken(), 0);
     assert_int_equal(gy_alloc_live(), 0);
@@ -315,7 +316,7 @@ static void test_threads_survive_running_out(void **state)
     run_crowd(&way);
 }
 
-/* From one byte to 64 MiB, more than there is, with slabs given back all the time. */
+/* Sizes from one byte to 64 MiB, more than there is, while slabs are given back all the time. */
 static void test_threads_use_any_size_while_slabs_come_and_go(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* The heap on a whole driver: the emulated one, or a device with GANTRY_TEST_DRIVER=cuda. */
+/* The heap on a whole driver: the emulated one, or a device's with GANTRY_TEST_DRIVER=cuda. */
 #include "tests/support/cmocka_c11.h"
 
 #include "base/alloc.h"
@@ -24,7 +24,7 @@ static void open_context(struct fixture *f)
     const char *name = getenv("GANTRY_TEST_DRIVER");
     gantry_context_options options = GANTRY_CONTEXT_OPTIONS_INIT;
     options.driver = name != NULL && strcmp(name, "cuda") == 0 ? GANTRY_DRIVER_CUDA : GANTRY_DRIVER_EMULATED;
-    options.mode = GANTRY_CONTEXT_OWN; /* some tests break it */
+    options.mode = GANTRY_CONTEXT_OWN; /* some tests break the context */
     memset(f, 0, sizeof(*f));
     assert_ok(gy_context_open(&options, &f->context));
     f->emulated = f->context->driver->emulated;
@@ -63,7 +63,7 @@ static int teardown(void **state)
     return 0;
 }
 
-/* The address by which the device knows a block. */
+/* Returns the address by which the device knows a block. */
 static CUdeviceptr device_address(struct fixture *f, int kind, void *block)
 {
     void *address = block;
@@ -89,7 +89,7 @@ static void test_blocks_of_every_kind_carry_the_devices_data(void **state)
             CUdeviceptr to = device_address(f, kind, blocks[i]);
             assert_ok(GY_CALL(f->context, cuMemcpyHtoD(to, out, sizes[i])));
         }
-        for (int i = 0; i < 6; i++) { /* nobody wrote into anybody else's */
+        for (int i = 0; i < 6; i++) { /* no block was written into by another one's owner */
             memset(out, 10 * kind + i + 1, sizes[i]);
             CUdeviceptr from = device_address(f, kind, blocks[i]);
             assert_ok(GY_CALL(f->context, cuMemcpyDtoH(in, from, sizes[i])));
@@ -105,7 +105,7 @@ static void test_blocks_of_every_kind_carry_the_devices_data(void **state)
     free(in);
 }
 
-/* Blocks of many sizes come and go. */
+/* Allocate and free blocks of many sizes. */
 static void churn(struct fixture *f, int kind)
 {
     void *blocks[50];
@@ -154,7 +154,7 @@ static void test_slab_is_taken_while_a_graph_is_captured(void **state)
     assert_ok(gy_context_pop(f->context));
 }
 
-/* One small and one large block of each kind; the first status that is not OK. */
+/* Allocate one small and one large block of each kind; returns the first status that is not OK. */
 static gantry_status use_heap(gantry_heap *heap)
 {
     gantry_status status = GANTRY_OK;
@@ -191,7 +191,7 @@ static void test_each_failing_driver_call_is_reported_and_leaks_nothing(void **s
         for (size_t k = 0; k < 2; k++) {
             gantry_heap *heap;
             assert_ok(gy_heap_create(f->context, NULL, &heap));
-            /* From now on: retries with less fail, too. */
+            /* From now on, retries with fewer bytes fail, too. */
             assert_int_equal((f->emu.fail)(functions[i], 1, (int)failures[k].result, GANTRY_EMU_ALWAYS), 0);
             gantry_status status = use_heap(heap);
             f->emu.clear_faults();
@@ -232,7 +232,7 @@ static void test_lost_context_is_reported_and_the_heap_still_closes(void **state
     assert_int_equal(status, GANTRY_ERR_DEVICE_LOST);
     assert_null(block);
     assert_ok(gantry_heap_free(f->heap, before));
-    /* What the broken context holds goes when it is destroyed. */
+    /* The memory of the broken context goes when it is destroyed. */
     gy_heap_destroy(f->heap);
     gy_context_close(f->context);
     open_context(f);
@@ -247,8 +247,8 @@ static void keep_error(void *user, gantry_log_level level, const char *line)
     }
 }
 
-/* A freed device block is poisoned on the emulated driver: who reads it sees that, and who writes to it is
- * told when it is given out again. */
+/* A freed device block is poisoned on the emulated driver: a program that reads it sees that, and one that
+ * writes to it is reported when the block is given out again. */
 static void test_use_after_free_of_device_memory_shows(void **state)
 {
     struct fixture *f = *state;

@@ -1,4 +1,4 @@
-/* Settings, statistics per tag, running out, sources, checks and the map. */
+/* Settings, statistics per tag, running out of memory, sources, checks and the map. */
 #include "tests/support/cmocka_c11.h"
 
 #include "base/alloc.h"
@@ -28,7 +28,7 @@ static void test_settings_take_effect_whenever_set(void **state)
     void *second = heap_scene_alloc(heap, GANTRY_MEMORY_DEVICE, 4 * MIB);
     assert_int_equal(heap_scene_stats(heap, GANTRY_MEMORY_DEVICE).slab_bytes, 22 * MIB);
 
-    /* A limit below what is taken: what is unused goes at once, the rest when it is freed. */
+    /* The limit is set below what is taken: unused memory goes back at once, the rest when it is freed. */
     assert_ok(gantry_heap_free(heap, first));
     settings.limit_bytes = 8 * MIB;
     assert_ok(gantry_heap_configure(heap, GANTRY_MEMORY_DEVICE, &settings));
@@ -39,7 +39,7 @@ static void test_settings_take_effect_whenever_set(void **state)
     assert_ptr_equal(more, &heap);
     assert_ok(gantry_heap_free(heap, second));
     void *third = heap_scene_alloc(heap, GANTRY_MEMORY_DEVICE, 8 * MIB);
-    assert_int_equal(fake_driver.device_bytes, 16 * MIB); /* what is free is used first */
+    assert_int_equal(fake_driver.device_bytes, 16 * MIB); /* free memory is used first */
     assert_ok(gantry_heap_free(heap, third));
     assert_ok(gantry_heap_trim(heap, GANTRY_MEMORY_DEVICE, SIZE_MAX, NULL));
     assert_int_equal(fake_driver.device_bytes, 0);
@@ -85,7 +85,7 @@ static void test_reserve_makes_later_allocations_free_of_driver_calls(void **sta
     gantry_heap_stats stats = heap_scene_stats(heap, GANTRY_MEMORY_PINNED);
     assert_true(stats.empty_bytes >= 100 * MIB && stats.free_bytes == stats.slab_bytes);
     long calls = fake_driver.calls;
-    assert_ok(gantry_heap_reserve(heap, GANTRY_MEMORY_PINNED, 90 * MIB)); /* there already */
+    assert_ok(gantry_heap_reserve(heap, GANTRY_MEMORY_PINNED, 90 * MIB)); /* they are there already */
     void *blocks[40];
     for (int i = 0; i < 40; i++) {
         blocks[i] = heap_scene_alloc(heap, GANTRY_MEMORY_PINNED, i % 2 == 0 ? 300 : 2 * MIB);
@@ -106,7 +106,7 @@ static void test_places_that_read_the_same_are_one(void **state)
 {
     (void)state;
     gantry_heap *heap = heap_scene_open(NULL);
-    char file[3][8] = {"scene.c", "scene.c", "scene.c"}; /* as if from three object files */
+    char file[3][8] = {"scene.c", "scene.c", "scene.c"}; /* as if the string came from three object files */
     void *blocks[6];
     for (int i = 0; i < 6; i++) {
         gantry_alloc_site site = {"mesh", file[i / 2], i % 2 == 0 ? 10 : 20};
@@ -153,7 +153,7 @@ static void test_tags_tell_current_peak_and_count(void **state)
     assert_ok(gantry_heap_free(heap, b));
     assert_ok(gantry_heap_free(heap, d));
     assert_ok(gantry_heap_get_tag_stats(heap, GANTRY_MEMORY_HOST, tags, 1, &count));
-    assert_int_equal(count, 2); /* those that had something once are still listed */
+    assert_int_equal(count, 2); /* sites that once had something are still listed */
     assert_int_equal(tags[0].used_bytes, 1 * MIB + 400);
     assert_int_equal(tags[0].peak_bytes, 5 * MIB + 700);
     assert_int_equal(tags[0].block_count, 2);
@@ -248,8 +248,8 @@ static void test_out_of_memory_callback_is_asked_once_and_retried(void **state)
     }
 }
 
-/* What waits for its stream may come back by itself after the allocation has failed and before anybody asks
- * for it: then nothing waits any more, and there is room all the same. */
+/* Memory that waits for its stream may come back by itself after the allocation has failed and before
+ * anybody asks for it: then nothing waits any more, and there is room all the same. */
 static bool freed_by_somebody_else(void *user, gantry_memory_kind kind)
 {
     struct rescue *rescue = user;
@@ -315,7 +315,7 @@ static gantry_status take_from_pool(void *user, gantry_memory_kind kind, size_t 
     }
     char *raw = aligned_alloc(4096, bytes + 4096);
     assert_non_null(raw);
-    pool->memory[pool->taken] = raw + 4096; /* hardly ever aligned to 2 MiB */
+    pool->memory[pool->taken] = raw + 4096; /* it is hardly ever aligned to 2 MiB */
     pool->bytes[pool->taken++] = bytes;
     *out = raw + 4096;
     *out_device = raw + 4096 + FAKE_DEVICE_DISTANCE;
@@ -353,7 +353,7 @@ static void test_slabs_may_come_from_a_pool_of_the_application(void **state)
     void *device;
     assert_ok(gantry_heap_device_address(heap, large + 12345, &device));
     assert_true((uintptr_t)device == (uintptr_t)large + 12345 + FAKE_DEVICE_DISTANCE);
-    assert_int_equal(fake_driver.calls, calls + 2 * 2); /* the context becomes current and back, per slab */
+    assert_int_equal(fake_driver.calls, calls + 2 * 2); /* per slab, the context is pushed and popped */
     pool.empty = true;
     void *none;
     assert_int_equal(gantry_heap_alloc(heap, GANTRY_MEMORY_PINNED, 100 * MIB, 0, SITE, &none),
@@ -404,7 +404,7 @@ static void test_refused_addresses_are_told_apart(void **state)
     heap_scene_close(heap);
 }
 
-/* What was freed is remembered by its address: another one has nothing to do with it. */
+/* Freed blocks are remembered by address: a block of another heap has nothing to do with them. */
 static void test_only_a_freed_block_was_freed_before(void **state)
 {
     (void)state;
@@ -456,7 +456,8 @@ static void test_write_after_free_is_found_when_the_memory_is_given_out_again(vo
     heap_scene_close(heap);
 }
 
-/* A byte behind a block is seen when the block is freed or resized, in every kind that the CPU may touch. */
+/* A byte written behind a block is noticed when the block is freed or resized, in every kind that the CPU
+ * may touch. */
 static void test_writes_behind_a_block_are_found(void **state)
 {
     (void)state;
@@ -472,9 +473,9 @@ static void test_writes_behind_a_block_are_found(void **state)
         unsigned char *block = heap_scene_alloc(heap, kind, sizes[i]);
         gantry_heap_block found;
         assert_ok(gantry_heap_find_block(heap, block, &found));
-        assert_int_equal(found.bytes, sizes[i]); /* guard bytes are not the block's */
+        assert_int_equal(found.bytes, sizes[i]); /* guard bytes do not belong to the block */
         assert_int_equal(gantry_heap_find_block(heap, block + sizes[i], &found), GANTRY_ERR_NOT_FOUND);
-        text[0] = '\0'; /* which was logged */
+        text[0] = '\0'; /* this was logged */
         memset(block, 1, sizes[i]);
         assert_ok(gantry_heap_free(heap, block));
         assert_string_equal(text, "");
@@ -534,7 +535,7 @@ static void test_peaks_start_anew_when_they_are_reset(void **state)
     assert_int_equal(stats.peak_slab_bytes, stats.slab_bytes);
     assert_ok(gantry_heap_get_tag_stats(heap, GANTRY_MEMORY_DEVICE, &tag, 1, &count));
     assert_int_equal(tag.peak_bytes, 700);
-    for (int i = 0; i < 300; i++) { /* so long alone that the thread keeps its sums to itself */
+    for (int i = 0; i < 300; i++) { /* it was alone for so long that the thread keeps its sums to itself */
         assert_ok(gantry_heap_alloc(heap, GANTRY_MEMORY_DEVICE, 3 * MIB, 0, site, &large));
         assert_ok(gantry_heap_free(heap, large));
     }
@@ -542,7 +543,7 @@ static void test_peaks_start_anew_when_they_are_reset(void **state)
     assert_ok(gantry_heap_alloc(heap, GANTRY_MEMORY_DEVICE, 2 * MIB, 0, site, &large));
     assert_ok(gantry_heap_free(heap, large));
     assert_ok(gantry_heap_get_stats(heap, GANTRY_MEMORY_DEVICE, &stats));
-    assert_int_equal(stats.peak_bytes, 2 * MIB + 700); /* less than before, and seen all the same */
+    assert_int_equal(stats.peak_bytes, 2 * MIB + 700); /* it is less than before, and seen all the same */
     assert_ok(gantry_heap_free(heap, small));
     assert_int_equal(gantry_heap_reset_peaks(NULL, GANTRY_MEMORY_DEVICE), GANTRY_ERR_INVALID_ARGUMENT);
     assert_int_equal(gantry_heap_reset_peaks(heap, (gantry_memory_kind)7), GANTRY_ERR_INVALID_ARGUMENT);
@@ -561,7 +562,7 @@ static int count_maps(void)
     return lines;
 }
 
-/* Pages of addresses that the process has. */
+/* Returns how many pages of addresses the process has. */
 static long count_addresses(void)
 {
     FILE *file = fopen("/proc/self/statm", "r");
@@ -577,7 +578,7 @@ static void test_destroyed_heaps_leave_no_mappings(void **state)
 {
     (void)state;
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    skip(); /* what is freed stays with the sanitizer */
+    skip(); /* the sanitizer keeps freed memory */
 #endif
     int before = 0;
     long addresses = 0;

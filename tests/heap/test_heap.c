@@ -76,7 +76,7 @@ static void test_bad_requests_are_refused(void **state)
                      GANTRY_ERR_OUT_OF_HOST_MEMORY);
     assert_int_equal(gantry_heap_alloc(heap, GANTRY_MEMORY_DEVICE, SIZE_MAX - 2 * MIB, 0, SITE, &out),
                      GANTRY_ERR_OUT_OF_DEVICE_MEMORY);
-    assert_ptr_equal(out, &heap); /* never written */
+    assert_ptr_equal(out, &heap); /* nothing is ever written there */
     assert_ok(gantry_heap_free(heap, NULL));
     assert_int_equal(gantry_heap_free(heap, &out), GANTRY_ERR_NOT_FOUND);
     assert_int_equal(gantry_heap_free(NULL, &out), GANTRY_ERR_NOT_FOUND);
@@ -156,7 +156,8 @@ static void test_slab_stays_within_an_eighth_of_the_device(void **state)
     assert_ok(gantry_heap_alloc(heap, GANTRY_MEMORY_DEVICE, 1, 0, SITE, &block));
     assert_int_equal(fake_driver.device_bytes, 16 * MIB);
     assert_ok(gantry_heap_free(heap, block));
-    assert_ok(gantry_heap_alloc(heap, GANTRY_MEMORY_DEVICE, 60 * MIB, 0, SITE, &block)); /* if it must be */
+    /* only if it must */
+    assert_ok(gantry_heap_alloc(heap, GANTRY_MEMORY_DEVICE, 60 * MIB, 0, SITE, &block));
     assert_ok(gantry_heap_free(heap, block));
     heap_scene_close(heap);
 }
@@ -225,7 +226,7 @@ static void test_driver_without_mapping_and_with_odd_addresses_works(void **stat
     heap_scene_close(heap);
 }
 
-/* Nothing that counts bytes or pages has 32 bits. */
+/* No counter of bytes or pages has only 32 bits. */
 static void test_blocks_may_be_larger_than_4_gib(void **state)
 {
     (void)state;
@@ -237,7 +238,8 @@ static void test_blocks_may_be_larger_than_4_gib(void **state)
     struct gy_context *context = fake_driver_open(40 * gib);
     fake_driver.room = 40 * gib;
     gantry_heap_options options = GANTRY_HEAP_OPTIONS_INIT;
-    options.ahead_bytes[GANTRY_MEMORY_DEVICE] = SIZE_MAX; /* nothing is mapped beside what is asked for */
+    /* nothing is mapped beside what the program asks for */
+    options.ahead_bytes[GANTRY_MEMORY_DEVICE] = SIZE_MAX;
     assert_ok(gy_heap_create(context, &options, &heap));
     assert_ok(gantry_heap_alloc(heap, GANTRY_MEMORY_DEVICE, 6 * gib + 5, 0, site, (void **)&large));
     assert_ok(gantry_heap_alloc(heap, GANTRY_MEMORY_DEVICE, 5 * gib, 2 * MIB, site, (void **)&other));
@@ -309,7 +311,7 @@ static void test_leaks_are_logged_once_per_tag_and_place(void **state)
     gantry_heap *heap = heap_scene_open(NULL);
     void *block;
     gantry_alloc_site mesh = {"mesh", "scene.c", 12};
-    char same_file[] = "scene.c"; /* the same place with another string address */
+    char same_file[] = "scene.c"; /* the same site with another address of its string */
     gantry_alloc_site again = {"mesh", same_file, 12};
     gantry_alloc_site other_line = {"mesh", "scene.c", 13};
     gantry_alloc_site untagged = {NULL, "io.c", 7};
@@ -319,7 +321,7 @@ static void test_leaks_are_logged_once_per_tag_and_place(void **state)
     assert_ok(gantry_heap_alloc(heap, GANTRY_MEMORY_DEVICE, 20000, 0, other_line, &block));
     assert_ok(gantry_heap_alloc(heap, GANTRY_MEMORY_HOST, 64, 0, untagged, &block));
     assert_ok(gantry_heap_alloc(heap, GANTRY_MEMORY_HOST, 64, 0, mesh, &block));
-    assert_ok(gantry_heap_free(heap, block)); /* not a leak */
+    assert_ok(gantry_heap_free(heap, block)); /* this is no leak */
     gantry_set_log(keep_line, &log, GANTRY_LOG_WARNING);
     heap_scene_close(heap);
     gantry_set_log(NULL, NULL, GANTRY_LOG_ERROR);
@@ -351,7 +353,8 @@ static void test_many_sites_are_told_apart(void **state)
 
 /* ---- failures ---- */
 
-/* One block of each kind and tier; the first status that is not OK.  What was allocated is freed. */
+/* Allocate one block of each kind and tier; returns the first status that is not OK.  The blocks are freed
+ * again. */
 static gantry_status use_heap(gantry_heap *heap)
 {
     gantry_status status = GANTRY_OK;
@@ -454,7 +457,7 @@ static void test_exhausted_device_is_one_error_that_names_the_request(void **sta
     assert_int_equal(status, GANTRY_ERR_OUT_OF_DEVICE_MEMORY);
     assert_ok(gantry_heap_alloc(heap, GANTRY_MEMORY_DEVICE, 64 * MIB, 0, SITE, &block));
     gantry_set_log(NULL, NULL, GANTRY_LOG_ERROR);
-    assert_null(strchr(strchr(log.text, '\n') + 1, '\n')); /* one line */
+    assert_null(strchr(strchr(log.text, '\n') + 1, '\n')); /* the log has one line */
     assert_non_null(strstr(log.text, "no room for 68157440 bytes of device memory"));
     assert_ok(gantry_heap_free(heap, block));
     heap_scene_close(heap);

@@ -1,5 +1,5 @@
 /* A program that links the library, which uses jemalloc, keeps the malloc() and free() that it had, and so
- * does a C++ library that it opens: jemalloc brings no operator new along. */
+ * does a C++ library that it opens: jemalloc brings no operator new. */
 #include <gantry/gantry.h>
 
 #include <dlfcn.h>
@@ -19,7 +19,7 @@ static int check(const char *name)
     return strstr(info.dli_fname, "jemalloc") != NULL; /* libc's, or a sanitizer's */
 }
 
-/* A program in C has none; a dependency may have brought libstdc++'s. */
+/* A program in C has no operator new; a dependency may have brought libstdc++'s. */
 static int check_operator_new(void)
 {
     Dl_info info;
@@ -40,7 +40,7 @@ int main(void)
         wrong += check(names[i]);
     }
     wrong += check_operator_new();
-    /* The library is used, and jemalloc with it. */
+    /* The library is used, and with it jemalloc. */
     gantry_context_options options = GANTRY_CONTEXT_OPTIONS_INIT;
     gantry_context *context = NULL;
     options.driver = GANTRY_DRIVER_EMULATED;

@@ -17,7 +17,7 @@
 static struct {
     struct gy_pages pages;
     struct gy_slab slab[2];
-    struct gy_range *low, *block, *high; /* of the first slab: OWNED, BLOCK and FREE */
+    struct gy_range *low, *block, *high; /* of the first slab: they are OWNED, BLOCK and FREE */
 } s;
 
 static struct gy_range *range_at(uintptr_t base)
@@ -141,7 +141,7 @@ static void test_regions_and_chunks(void **state)
     PLANT(gy_heap_region_is_valid(region), region->base, BASE + 1);
     PLANT(gy_heap_region_is_valid(region), region->bytes, 0);
     PLANT(gy_heap_region_is_valid(region), region->bytes, GY_GRANULE_BYTES + 1);
-    PLANT(gy_heap_region_is_valid(region), region->bytes, SLAB_BYTES); /* no chunk is */
+    PLANT(gy_heap_region_is_valid(region), region->bytes, SLAB_BYTES); /* no chunk has this size */
     PLANT(gy_chunk_is_valid(&chunk), region->is_chunk, false);
     PLANT(gy_chunk_is_valid(&chunk), chunk.longest, 1);
     PLANT(gy_chunk_is_valid(&chunk), chunk.used[0], 1);
@@ -154,7 +154,7 @@ static void test_shards(void **state)
     (void)state;
     static struct gy_park_shard shard;
     struct gy_range range = {.state = GY_RANGE_OWNED, .pages = 3};
-    const unsigned bucket = (unsigned)((3 * 0x9e3779b97f4a7c15u) >> 59); /* as park.c has it */
+    const unsigned bucket = (unsigned)((3 * 0x9e3779b97f4a7c15u) >> 59); /* as park.c puts it there */
     atomic_store(&shard.held, true);
     PLANT(gy_park_shard_is_valid(&shard), shard.pages, 1);
     shard.buckets[bucket] = &range;
@@ -204,7 +204,7 @@ static void test_lanes(void **state)
     PLANT(gy_reclaimer_is_valid(&r), lane->queued_bytes, 1);
     PLANT(gy_reclaimer_is_valid(&r), r.running, 1);
     PLANT(gy_reclaimer_is_valid(&r), r.stats.queued_bytes, 1);
-    lane->busy = true; /* somebody releases a byte */
+    lane->busy = true; /* somebody releases one byte */
     lane->queued_bytes = r.stats.queued_bytes = r.stats.peak_bytes = 1;
     PLANT(gy_reclaimer_is_valid(&r), lane->queued_bytes, 2);
     PLANT(gy_reclaimer_is_valid(&r), lane->busy, false);
@@ -221,7 +221,7 @@ static void test_sites(void **state)
     uint32_t number = 0;
     assert_true(gy_sites_init(&sites));
     PLANT(gy_sites_are_valid(&sites), sites.count, 0);
-    PLANT(gy_sites_are_valid(&sites), sites.count, 2); /* of which none is the newest */
+    PLANT(gy_sites_are_valid(&sites), sites.count, 2); /* none of them is the newest */
     assert_true(gy_sites_number(&sites, &where, &number));
     PLANT(gy_sites_are_valid(&sites), sites.count, 1);
     PLANT(gy_sites_are_valid(&sites), sites.count, 3);

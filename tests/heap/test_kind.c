@@ -1,5 +1,5 @@
-/* Both tiers of one kind over memory that faults when touched, with and without the small tier: sizes and
- * alignments, growth, limits, running out.  Several threads: test_crowd.c. */
+/* Both tiers of one kind over memory that faults when touched, with the small tier and without: sizes and
+ * alignments, growth, limits, running out of memory.  test_crowd.c has several threads. */
 #include "tests/support/cmocka_c11.h"
 
 #include "base/alloc.h"
@@ -57,7 +57,7 @@ static void test_default_slabs_start_small_and_double(void **state)
     struct fixture f;
     uintptr_t block;
     open_kind(&f, 0, 0, 512, true);
-    assert_int_equal(untouchable_taken(), 0); /* nothing before it is needed */
+    assert_int_equal(untouchable_taken(), 0); /* nothing is taken before it is needed */
     assert_ok(allocate(&f, 1, &block));
     assert_int_equal(untouchable_taken(), 2 * MIB);
     for (size_t total = 2 * MIB; total < 512 * MIB; total *= 2) {
@@ -98,7 +98,7 @@ static void test_limit_is_never_exceeded_and_all_of_it_is_usable(void **state)
     assert_int_equal(allocate(&f, 100, &blocks[10]), GANTRY_ERR_OUT_OF_DEVICE_MEMORY);
     assert_int_equal(blocks[10], 1);
     assert_true(free_block(&f, blocks[3]));
-    assert_ok(allocate(&f, 100, &blocks[3])); /* a whole chunk does not fit, pages do */
+    assert_ok(allocate(&f, 100, &blocks[3])); /* a whole chunk does not fit, but pages do */
     untouchable_close_kind(&f.kind, &f.map);
 }
 
@@ -142,7 +142,7 @@ static void test_driver_with_little_left_is_asked_for_less(void **state)
 
 static struct gy_kind *reserving;
 
-/* Somebody reserves just then. */
+/* Another thread reserves address space just then. */
 static void give_back_and_reserve(struct gy_context *context, const struct gy_backing *backing)
 {
     struct gy_kind *kind = reserving;
@@ -278,11 +278,11 @@ static void test_host_memory_faults_lose_nothing(void **state)
                 assert_int_equal(address, 1);
                 fired = true;
                 assert_true(gy_fault_fired());
-                assert_ok(allocate(&f, sizes[i], &address)); /* the next attempt works */
+                assert_ok(allocate(&f, sizes[i], &address)); /* the next attempt succeeds */
             }
             blocks[i] = address;
         }
-        fired = fired || gy_fault_fired(); /* some faults are survived */
+        fired = fired || gy_fault_fired(); /* the allocation survives some faults */
         gy_fault_arm(-1);
         for (int i = 0; i < 4; i++) {
             assert_true(free_block(&f, blocks[i]));
@@ -306,7 +306,7 @@ static void free_on_exit(void *arg)
             return;
         }
     }
-    /* A block stays; the thread's cache goes with the thread. */
+    /* A block stays allocated; the thread's cache goes with the thread. */
     if (allocate(f, 5000, &block) != GANTRY_OK) {
         return;
     }

@@ -1,4 +1,4 @@
-/* The page layer against a shadow map, over memory that faults when touched. */
+/* The page layer, compared with a shadow map, over memory that faults when touched. */
 #include "tests/support/cmocka_c11.h"
 
 #include "base/alloc.h"
@@ -35,7 +35,7 @@ static uint64_t next_random(struct fixture *f)
     return f->random;
 }
 
-/* 1 … 2^bits, every magnitude alike. */
+/* A number in 1 … 2^bits; every magnitude is as likely. */
 static size_t random_bytes(struct fixture *f, unsigned bits)
 {
     return 1 + (size_t)(next_random(f) & (((uint64_t)1 << (1 + next_random(f) % bits)) - 1));
@@ -92,7 +92,7 @@ static int teardown(void **state)
     return 0;
 }
 
-/* The slab that holds [base, base + bytes), -1: none. */
+/* The slab that holds [base, base + bytes); -1: none does. */
 static int slab_of(const struct fixture *f, uintptr_t base, size_t bytes)
 {
     for (int i = 0; i < SLABS; i++) {
@@ -131,7 +131,7 @@ static size_t longest_free_run(const struct fixture *f)
     return longest;
 }
 
-/* False when the layer was full. */
+/* Returns false when the layer was full. */
 static bool allocate(struct fixture *f, unsigned i)
 {
     size_t bytes = random_bytes(f, 22);
@@ -178,7 +178,7 @@ static void resize(struct fixture *f, unsigned i)
     enum gy_pages_result result =
         gy_pages_resize(&f->pages, slab_at(f, block->base), block->base, bytes, &before);
     if (result == GY_PAGES_FULL) {
-        /* The shadow must show what is in the way: another block, or the slab's end. */
+        /* The shadow must show the obstacle: another block, or the slab's end. */
         int slab = slab_of(f, block->base, block->bytes);
         uintptr_t end = f->slabs[slab].region.base + f->slabs[slab].region.bytes;
         size_t first = (block->base - f->slabs[slab].region.base) / GY_PAGE_BYTES;
@@ -201,7 +201,7 @@ static void resize(struct fixture *f, unsigned i)
     block->bytes = bytes;
 }
 
-/* Any address, against the shadow and the requested sizes. */
+/* Compare the answer for any address with the shadow and the requested sizes. */
 static void ask(struct fixture *f)
 {
     int slab = (int)(next_random(f) % SLABS);
@@ -238,7 +238,7 @@ static void test_random_use_agrees_with_a_shadow_map(void **state)
             assert_int_equal(gy_pages_stats(&f->pages).largest_free, longest_free_run(f) * GY_PAGE_BYTES);
         }
     }
-    assert_true(full > 0); /* it was exercised near its end, too */
+    assert_true(full > 0); /* the layer was exercised near its end, too */
     for (unsigned i = 0; i < BLOCKS; i++) {
         if (f->blocks[i].base != 0) {
             release(f, i);
@@ -316,7 +316,7 @@ static void test_host_memory_faults_leave_the_layer_usable(void **state)
 {
     struct fixture *f = *state;
     unsigned faults = 0;
-    /* Enough blocks for several batches of nodes. */
+    /* There are enough blocks for several batches of nodes. */
     for (unsigned i = 0; i < BLOCKS; i++) {
         uintptr_t base = 1;
         gy_fault_arm(0);

@@ -1,4 +1,5 @@
-/* What goes back, when, and who does it: pieces and slabs, and the releases of the application. */
+/* What memory goes back to the driver, when, and on which thread: pieces and slabs, and the application's
+ * releases. */
 #include "tests/support/cmocka_c11.h"
 
 #include "base/alloc.h"
@@ -20,8 +21,8 @@
 
 /* ---- slabs and pieces ---- */
 
-/* Half of the memory is free, but nowhere 48 MiB in one piece: what lies between blocks goes back to the
- * driver before more is taken. */
+/* Half of the memory is free, but nowhere are 48 MiB in one piece: free memory between blocks goes back to
+ * the driver before more is taken. */
 static void test_pieces_between_blocks_are_given_back_for_larger_ones(void **state)
 {
     (void)state;
@@ -45,7 +46,7 @@ static void test_pieces_between_blocks_are_given_back_for_larger_ones(void **sta
     assert_ok(gantry_heap_get_stats(heap, GANTRY_MEMORY_DEVICE, &stats));
     assert_int_equal(stats.slab_bytes, fake_driver.device_bytes);
     assert_true(fake_driver.device_bytes <= before + 16 * MIB);
-    char *inside = (char *)blocks[0] + 7 * MIB; /* now a hole, or free */
+    char *inside = (char *)blocks[0] + 7 * MIB; /* now it is a hole, or free */
     assert_int_equal(gantry_heap_free(heap, inside), GANTRY_ERR_NOT_FOUND);
     for (int i = 0; i < 8; i++) {
         assert_ok(gantry_heap_free(heap, large[i]));
@@ -54,13 +55,13 @@ static void test_pieces_between_blocks_are_given_back_for_larger_ones(void **sta
         assert_ok(gantry_heap_resize(heap, blocks[i], 13 * MIB));
         assert_ok(gantry_heap_free(heap, blocks[i]));
     }
-    assert_ok(gantry_heap_trim(heap, GANTRY_MEMORY_DEVICE, 0, NULL)); /* slabs with holes go as wholes */
+    assert_ok(gantry_heap_trim(heap, GANTRY_MEMORY_DEVICE, 0, NULL)); /* slabs with holes go back as wholes */
     assert_int_equal(fake_driver.device_bytes, 0);
     heap_scene_close(heap);
 }
 
-/* All that the limit allows is taken and none of its pieces is large enough: pieces of it go back for one
- * that is, while the blocks between them stay where they are. */
+/* All memory that the limit allows is taken, and none of its pieces is large enough: pieces of it go back
+ * for one that is, while the blocks between them stay where they are. */
 static void test_full_kind_trades_pieces_for_what_is_needed(void **state)
 {
     (void)state;
@@ -76,14 +77,14 @@ static void test_full_kind_trades_pieces_for_what_is_needed(void **state)
             blocks[i] = heap_scene_alloc(heap, GANTRY_MEMORY_DEVICE, 7 * MIB);
         }
         assert_int_equal(fake_driver.device_bytes, 64 * MIB);
-        for (int i = 0; i < COUNT; i += 2) { /* 4 MiB whole in each slab */
+        for (int i = 0; i < COUNT; i += 2) { /* 4 MiB in one piece in each slab */
             assert_ok(gantry_heap_free(heap, blocks[i]));
         }
         assert_true(heap_scene_stats(heap, GANTRY_MEMORY_DEVICE).largest_free < 16 * MIB);
         assert_int_equal(gantry_heap_alloc(heap, GANTRY_MEMORY_DEVICE, 17 * MIB, 0, SITE, &large),
                          GANTRY_ERR_OUT_OF_DEVICE_MEMORY);
         if (by_limit != 0) {
-            assert_int_equal(fake_driver.device_bytes, 64 * MIB); /* not given back for nothing */
+            assert_int_equal(fake_driver.device_bytes, 64 * MIB); /* they were not given back for nothing */
         }
         assert_ok(gantry_heap_alloc(heap, GANTRY_MEMORY_DEVICE, 16 * MIB, 0, SITE, &large));
         assert_int_equal(fake_driver.device_bytes, 64 * MIB);
@@ -96,7 +97,7 @@ static void test_full_kind_trades_pieces_for_what_is_needed(void **state)
     }
 }
 
-/* A single unit, here of 4 MiB, beside a block is a piece, too. */
+/* A single unit beside a block, which has 4 MiB here, is a piece, too. */
 static void test_single_units_are_pieces(void **state)
 {
     (void)state;
@@ -119,7 +120,7 @@ static void test_single_units_are_pieces(void **state)
     heap_scene_close(heap);
 }
 
-/* More than `keep_bytes` lies unused: the thread gives it back, nobody else. */
+/* More than `keep_bytes` lies unused: the heap's thread gives it back, and no other thread does. */
 static void test_excess_is_given_back_on_the_side(void **state)
 {
     (void)state;
@@ -128,7 +129,7 @@ static void test_excess_is_given_back_on_the_side(void **state)
     gantry_heap *heap = heap_scene_open(&options);
     void *blocks[3], *pinned[3];
     for (unsigned round = 1; round <= 3; round++) {
-        for (int i = 0; i < 3; i++) { /* larger than what is parked: the pages are free at once */
+        for (int i = 0; i < 3; i++) { /* it is larger than what is parked, so the pages are free at once */
             blocks[i] = heap_scene_alloc(heap, GANTRY_MEMORY_DEVICE, 130 * MIB);
             pinned[i] = heap_scene_alloc(heap, GANTRY_MEMORY_PINNED, 130 * MIB);
         }
@@ -148,12 +149,13 @@ static void test_excess_is_given_back_on_the_side(void **state)
 
 /* ---- units, what is mapped beforehand, decay ---- */
 
-/* A slab that is one piece costs one call of each sort; of its parts none can go back. */
+/* To give back a slab that is one piece takes one call of each sort; no part of it can go back. */
 static void test_slabs_are_whole_or_made_of_units(void **state)
 {
     (void)state;
-    const size_t units[] = {SIZE_MAX, 8 * MIB, 0};  /* 0: 4 MiB on a device this small */
-    const long held[] = {3, 1 + 2 * 8, 1 + 2 * 16}; /* address range, and a handle and a mapping per unit */
+    const size_t units[] = {SIZE_MAX, 8 * MIB, 0}; /* 0: it is 4 MiB on a device as small as this */
+    /* an address range, and a handle and a mapping per unit */
+    const long held[] = {3, 1 + 2 * 8, 1 + 2 * 16};
     for (int i = 0; i < 3; i++) {
         gantry_heap_options options = GANTRY_HEAP_OPTIONS_INIT;
         options.unit_bytes[GANTRY_MEMORY_DEVICE] = units[i];
@@ -183,22 +185,22 @@ static void test_memory_is_mapped_ahead_while_a_kind_grows(void **state)
     uint64_t stalls = heap_scene_stats(heap, GANTRY_MEMORY_DEVICE).stalls[GANTRY_HEAP_STALL_MAPPING];
     assert_int_equal(stalls, 1);
     long calls = fake_driver.calls;
-    void *second = heap_scene_alloc(heap, GANTRY_MEMORY_DEVICE, 32 * MIB); /* finds it */
+    void *second = heap_scene_alloc(heap, GANTRY_MEMORY_DEVICE, 32 * MIB); /* the allocation finds it */
     assert_int_equal(fake_driver.calls, calls);
     gantry_heap_stats stats = heap_scene_stats(heap, GANTRY_MEMORY_DEVICE);
     assert_int_equal(stats.stalls[GANTRY_HEAP_STALL_MAPPING], 1);
     assert_true(stats.stall_ns[GANTRY_HEAP_STALL_MAPPING] >=
                 stats.longest_stall_ns[GANTRY_HEAP_STALL_MAPPING]);
     assert_true(stats.longest_stall_ns[GANTRY_HEAP_STALL_MAPPING] > 0);
-    assert_ok(gantry_heap_reclaim_wait(heap)); /* no growth, nothing more */
+    assert_ok(gantry_heap_reclaim_wait(heap)); /* it does not grow, and nothing more happens */
     assert_int_equal(slab_bytes_of(heap), 64 * MIB);
     assert_ok(gantry_heap_free(heap, first));
     assert_ok(gantry_heap_free(heap, second));
     heap_scene_close(heap);
 }
 
-/* What lies unused goes back only when it has for some time: a loop that uses and frees the same takes and
- * gives nothing. */
+/* Unused memory goes back only after some time: a loop that uses and frees the same memory neither takes nor
+ * gives back any. */
 static void test_a_loop_keeps_what_it_uses_again(void **state)
 {
     (void)state;
@@ -221,9 +223,9 @@ static void test_a_loop_keeps_what_it_uses_again(void **state)
         }
     }
     assert_int_equal(fake_driver.calls, calls);
-    end_ns = gy_clock_ns() + (uint64_t)20 * 1000000000u; /* and then it goes, all but what is kept */
+    end_ns = gy_clock_ns() + (uint64_t)20 * 1000000000u; /* and then it goes back, except what is kept */
     while (slab_bytes_of(heap) > 130 * MIB && gy_clock_ns() < end_ns) {
-        void *block = heap_scene_alloc(heap, GANTRY_MEMORY_DEVICE, 129 * MIB); /* frees tell of it */
+        void *block = heap_scene_alloc(heap, GANTRY_MEMORY_DEVICE, 129 * MIB); /* the heap hears of frees */
         assert_ok(gantry_heap_free(heap, block));
         usleep(20000);
     }
@@ -231,7 +233,7 @@ static void test_a_loop_keeps_what_it_uses_again(void **state)
     heap_scene_close(heap);
 }
 
-/* Nobody finds a slab any more that went back: what lies at its addresses is somebody else's. */
+/* Nobody finds a slab that has gone back: the memory at its addresses belongs to somebody else. */
 static void test_a_slab_that_went_is_not_found(void **state)
 {
     (void)state;
@@ -250,7 +252,7 @@ static void test_a_slab_that_went_is_not_found(void **state)
     heap_scene_close(heap);
 }
 
-/* Pages of a chunk that no small block uses any more are pages again. */
+/* When no small block uses the pages of a chunk any more, they can be used as pages again. */
 static void test_blocks_in_the_place_of_small_ones_are_their_own(void **state)
 {
     (void)state;
@@ -265,7 +267,8 @@ static void test_blocks_in_the_place_of_small_ones_are_their_own(void **state)
         for (int i = 0; i < SMALL; i++) {
             assert_ok(gantry_heap_free(heap, blocks[i]));
         }
-        assert_ok(gantry_heap_trim(heap, GANTRY_MEMORY_PINNED, SIZE_MAX, NULL)); /* the slabs stay */
+        /* the slabs stay */
+        assert_ok(gantry_heap_trim(heap, GANTRY_MEMORY_PINNED, SIZE_MAX, NULL));
         for (int i = 0; i < LARGE; i++) {
             blocks[i] = heap_scene_alloc(heap, GANTRY_MEMORY_PINNED, LARGE_BYTES);
             struct gy_heap_region *region = gy_granules_find(&heap->map, (uintptr_t)blocks[i]);
@@ -370,7 +373,7 @@ static void test_bounded_releases_run_one_at_a_time_and_push_back(void **state)
     struct adder adder = {heap, &gate};
     gy_thread thread;
     assert_ok(gy_thread_start(&thread, "adder", add_one_more, &adder));
-    do { /* it waits, since the queue is full */
+    do { /* the call waits, since the queue is full */
         assert_ok(gantry_heap_get_reclaim_stats(heap, &stats));
     } while (stats.waits == 0);
     assert_int_equal(stats.queued_bytes, 100);
@@ -398,14 +401,14 @@ static void note_thread(void *arg)
     *(const char **)arg = gy_thread_name();
 }
 
-/* One kind's releases are stuck and its queue is full: the others' go on. */
+/* The releases of one kind are stuck and its queue is full: those of the others go on. */
 static void test_each_kind_has_its_own_thread_and_queue(void **state)
 {
     (void)state;
     static const char *const names[] = {"reclaim device", "reclaim pinned", "reclaim wc", "reclaim host"};
     struct gate gate;
     gantry_heap *heap = open_reclaiming(GANTRY_RECLAIM_BOUNDED, &gate);
-    assert_int_equal(reclaim_stats(heap).threads, 0); /* none before there is something to do */
+    assert_int_equal(reclaim_stats(heap).threads, 0); /* there is none before it has something to do */
     assert_ok(gantry_heap_reclaim_kind(heap, GANTRY_MEMORY_DEVICE, pass_gate, &gate, 100));
     wait_inside(&gate, 1);
     assert_int_equal(reclaim_stats(heap).threads, 1);
@@ -513,7 +516,7 @@ static void test_inline_release_runs_on_the_caller(void **state)
     gantry_heap *heap = open_reclaiming(GANTRY_RECLAIM_INLINE, &gate);
     const char *name = "somebody else";
     assert_ok(gantry_heap_reclaim(heap, note_thread, &name, 60));
-    assert_null(name); /* a thread of the application's */
+    assert_null(name); /* this is a thread of the application */
     assert_int_equal(gantry_heap_reclaim(heap, NULL, NULL, 0), GANTRY_ERR_INVALID_ARGUMENT);
     assert_int_equal(gantry_heap_reclaim(NULL, note_thread, &name, 0), GANTRY_ERR_INVALID_ARGUMENT);
     assert_int_equal(gantry_heap_reclaim_wait(NULL), GANTRY_ERR_INVALID_ARGUMENT);

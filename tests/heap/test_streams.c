@@ -22,7 +22,7 @@ struct fixture {
     bool emulated;
     struct gantry_emu_control emu; /* when emulated */
     CUstream s, t;
-    CUdeviceptr filled; /* what keep_busy() works on */
+    CUdeviceptr filled; /* keep_busy() works on this memory */
 };
 
 static struct fixture *open_with(const gantry_heap_options *options)
@@ -83,7 +83,7 @@ static int teardown(void **state)
     return 0;
 }
 
-/* Work that has not ended when the next calls are made: until let_go(). */
+/* Enqueue work that does not end before let_go(), so that the next calls are made meanwhile. */
 static void keep_busy(struct fixture *f, CUstream stream)
 {
     if (f->emulated) {
@@ -121,7 +121,7 @@ static gantry_heap_stats stats_of(struct fixture *f)
     return stats;
 }
 
-/* The first bytes of `block` lie in [base, base + bytes). */
+/* Do the first bytes of `block` lie in [base, base + bytes)? */
 static bool lies_in(const void *block, const void *base, size_t bytes)
 {
     return (uintptr_t)block - (uintptr_t)base < bytes;
@@ -148,7 +148,7 @@ static void test_freed_memory_is_used_again_on_its_stream_at_once(void **state)
     for (int i = 0; i < 4; i++) {
         give(f, parts[i], f->s);
     }
-    assert_ptr_equal(take(f, 8 * MIB, f->s), block); /* joined again */
+    assert_ptr_equal(take(f, 8 * MIB, f->s), block); /* they are joined again */
     assert_int_equal(stats_of(f).slab_bytes, slabs);
     let_go(f);
     give(f, block, f->s);
@@ -168,7 +168,8 @@ static void test_others_get_it_when_the_stream_has_passed(void **state)
     void *plain;
     assert_ok(gantry_heap_alloc(f->heap, GANTRY_MEMORY_DEVICE, 64 * MIB, 0, SITE, &plain));
     assert_ptr_not_equal(plain, block);
-    give(f, take(f, MIB, f->s), f->s); /* there it is used; and a mark is made, since others want it */
+    /* the stream uses it; and it makes a mark, since others want the memory */
+    give(f, take(f, MIB, f->s), f->s);
     let_go(f);
     assert_ptr_equal(take(f, 64 * MIB, f->t), block);
     give(f, block, f->t);
@@ -183,7 +184,8 @@ static void test_nothing_is_unmapped_while_it_is_in_use(void **state)
     assert_ok(gantry_heap_configure(f->heap, GANTRY_MEMORY_DEVICE, &settings));
     void *block = take(f, 64 * MIB, f->s);
     keep_busy(f, f->s);
-    CU(cuMemsetD8Async((CUdeviceptr)(uintptr_t)block, 7, 64 * MIB, f->s)); /* faults when it is not mapped */
+    /* this faults when it is not mapped */
+    CU(cuMemsetD8Async((CUdeviceptr)(uintptr_t)block, 7, 64 * MIB, f->s));
     give(f, block, f->s);
     uint64_t given = 1;
     assert_ok(gantry_heap_trim(f->heap, GANTRY_MEMORY_DEVICE, 0, &given));
@@ -198,7 +200,7 @@ static void test_nothing_is_unmapped_while_it_is_in_use(void **state)
 static void test_a_stream_alone_joins_its_memory_with_what_is_free(void **state)
 {
     struct fixture *f = *state;
-    void *large = take(f, 100 * MIB, f->s); /* of which there is one slab then */
+    void *large = take(f, 100 * MIB, f->s); /* there is one slab of it then */
     uint64_t slabs = stats_of(f).slab_bytes;
     keep_busy(f, f->s);
     give(f, large, f->s);
@@ -226,7 +228,7 @@ static void test_recorded_streams_are_waited_for(void **state)
     void *other = take(f, 8 * MIB, f->s); /* not even on its own stream */
     assert_false(lies_in(other, block, 8 * MIB));
     let_go(f);
-    void *third = take(f, 16 * MIB, f->s); /* finds no room at first, and so looks */
+    void *third = take(f, 16 * MIB, f->s); /* it finds no room at first, and so it looks */
     give(f, third, f->s);
     void *again[8];
     bool found = false;
@@ -239,7 +241,7 @@ static void test_recorded_streams_are_waited_for(void **state)
         give(f, again[i], f->s);
     }
     give(f, other, f->s);
-    /* What is freed without a stream forgets them. */
+    /* A block that is freed without a stream forgets its streams. */
     block = take(f, 8 * MIB, f->s);
     assert_ok(gantry_heap_record_stream(f->heap, block, f->t));
     assert_ok(gantry_heap_free(f->heap, block));
@@ -292,7 +294,7 @@ static void test_without_room_streams_are_waited_for(void **state)
                      GANTRY_ERR_OUT_OF_DEVICE_MEMORY);
 }
 
-/* What is counted as occupied is asked for: the next call on the stream makes a mark, however little was
+/* Memory that counts as occupied is wanted: the next call on the stream makes a mark, however little was
  * freed. */
 static void test_what_waits_does_not_count_for_ever(void **state)
 {
@@ -300,7 +302,7 @@ static void test_what_waits_does_not_count_for_ever(void **state)
     give(f, take(f, 8 * MIB, f->s), f->s);
     CU(cuStreamSynchronize(f->s));
     assert_true(gy_heap_occupied(f->heap, GANTRY_MEMORY_DEVICE) >=
-                8 * MIB); /* nobody knows that it has passed */
+                8 * MIB); /* nobody knows that the work has ended */
     void *block = take(f, MIB, f->s);
     CU(cuStreamSynchronize(f->s));
     assert_ok(gantry_heap_free(f->heap, block));
@@ -320,7 +322,7 @@ static uint64_t begin_capture(struct fixture *f, CUstream stream)
 
 static void end_capture(struct fixture *f, CUstream stream, CUgraph *graph)
 {
-    CU(cuStreamEndCapture(stream, graph)); /* fails when anything had hurt it */
+    CU(cuStreamEndCapture(stream, graph)); /* this fails when anything was written there */
 }
 
 static void test_what_is_freed_in_a_capture_stays_with_the_graph(void **state)
@@ -389,15 +391,15 @@ static void test_others_go_on_during_a_capture(void **state)
     uint64_t capture = begin_capture(f, f->s);
     void *inside = take(f, 20 * MIB, f->s);
     give(f, inside, f->s);
-    for (int i = 0; i < 40; i++) { /* with marks, growth and everything, on the other stream */
+    for (int i = 0; i < 40; i++) { /* on the other stream: with marks, growth and everything */
         give(f, take(f, (size_t)(20 + i) * MIB, f->t), f->t);
         assert_int_equal(gantry_heap_settle(f->heap), GANTRY_ERR_STATE);
     }
-    void *none = NULL; /* no room, and the device cannot be waited for */
+    void *none = NULL; /* there is no room, and the device cannot be waited for */
     assert_int_equal(gantry_heap_alloc_on(f->heap, GANTRY_MEMORY_DEVICE, 90 * MIB, 0, f->t, SITE, &none),
                      GANTRY_ERR_OUT_OF_DEVICE_MEMORY);
     CUgraph graph;
-    end_capture(f, f->s, &graph); /* was not hurt */
+    end_capture(f, f->s, &graph); /* it was not overwritten */
     CU(cuGraphDestroy(graph));
     assert_ok(gantry_heap_end_capture(f->heap, capture, true));
     assert_ok(gantry_heap_settle(f->heap));
@@ -449,7 +451,7 @@ static void test_streams_are_destroyed_and_made_again(void **state)
     assert_int_equal(stats_of(f).waiting_bytes, 0);
 }
 
-/* A stream with the handle of a destroyed one is another stream. */
+/* A stream with the handle of a destroyed stream is another stream. */
 static void test_a_reused_handle_is_another_stream(void **state)
 {
     struct fixture *f = *state;
@@ -488,16 +490,16 @@ static void test_default_streams(void **state)
     struct fixture *f = *state;
     void *block = take(f, 5 * MIB, NULL);
     give(f, block, NULL);
-    assert_ptr_equal(take(f, 5 * MIB, (CUstream)(uintptr_t)1), block); /* the same one */
+    assert_ptr_equal(take(f, 5 * MIB, (CUstream)(uintptr_t)1), block); /* it is the same stream */
     keep_busy(f, (CUstream)(uintptr_t)2);
-    give(f, block, (CUstream)(uintptr_t)2); /* this thread's */
+    give(f, block, (CUstream)(uintptr_t)2); /* this is the thread's own */
     pthread_t thread;
     void *other;
     assert_int_equal(pthread_create(&thread, NULL, use_per_thread, f), 0);
     pthread_join(thread, &other);
     assert_ptr_not_equal(other, block);
     let_go(f);
-    /* From a thread without a context. */
+    /* The call comes from a thread without a context. */
     gantry_heap *heap = f->heap;
     assert_ok(gy_context_pop(f->context));
     assert_ok(gantry_heap_alloc_on(heap, GANTRY_MEMORY_DEVICE, MIB, 0, NULL, SITE, &block));
@@ -509,7 +511,7 @@ static void test_a_child_does_nothing(void **state)
 {
     struct fixture *f = *state;
 #ifdef __SANITIZE_THREAD__
-    skip(); /* it cannot follow jemalloc's locks through a fork */
+    skip(); /* the sanitizer cannot follow jemalloc's locks through a fork */
 #endif
     void *block = take(f, MIB, f->s);
     pid_t child = fork();
@@ -547,7 +549,7 @@ static void test_wrong_arguments(void **state)
     assert_non_null(strstr(gantry_last_error(), "gantry_heap_free_on"));
     assert_int_equal(gantry_heap_free_on(f->heap, &block, f->s), GANTRY_ERR_NOT_FOUND);
     assert_int_equal(gantry_heap_record_stream(f->heap, block, f->s), GANTRY_ERR_NOT_FOUND);
-    if (f->emulated) { /* a real driver may not find out */
+    if (f->emulated) { /* a real driver may not find it out */
         CUstream gone;
         CU(cuStreamCreate(&gone, CU_STREAM_NON_BLOCKING));
         CU(cuStreamDestroy(gone));
@@ -605,7 +607,7 @@ static uint64_t next_random(struct worker *w)
     return w->random >> 7;
 }
 
-/* On the stream: who has the block finds in it what was put there. */
+/* The order on the stream holds: a reader of the block finds in it what was written there. */
 static void fill(struct fixture *f, void *block, size_t bytes, unsigned char with, CUstream stream)
 {
     CU(cuMemsetD8Async((CUdeviceptr)(uintptr_t)block, with, bytes < 4096 ? bytes : 4096, stream));

@@ -1,6 +1,6 @@
-/* What goes wrong when jemalloc is used for memory that it must not touch, one test for each: the table is in
- * docs/guides/heap.md.  The blocks lie in memory that faults when touched, so that writing or reading one of
- * them ends the test. */
+/* The mistakes that one can make when jemalloc manages memory which it must not touch, one test for each:
+ * the table is in docs/guides/heap.md.  The blocks lie in memory that faults when touched, so a read or
+ * write of one of them ends the test. */
 #include "tests/support/cmocka_c11.h"
 
 #include "base/alloc.h"
@@ -60,7 +60,7 @@ struct freer {
     bool mixed_up;
 };
 
-/* Whether jemalloc gives this thread ordinary memory. */
+/* Does jemalloc give this thread ordinary memory? */
 static bool gives_ours(void)
 {
     bool any = false;
@@ -118,7 +118,7 @@ static void test_large_blocks_take_their_pages_and_no_more(void **state)
     struct fixture f;
     uintptr_t blocks[4];
     open_kind(&f, &untouchable_ops, 256 * MIB, 256 * MIB);
-    for (int i = 0; i < 4; i++) { /* no page and no odd start added */
+    for (int i = 0; i < 4; i++) { /* no page and no odd start was added */
         blocks[i] = take(&f, 64 * MIB, 4096);
         assert_int_equal(blocks[i] % (2 * MIB), 0);
     }
@@ -127,7 +127,7 @@ static void test_large_blocks_take_their_pages_and_no_more(void **state)
         give(&f, blocks[i]);
     }
     static const size_t sizes[] = {14337, 64 * 1024 + 1, MIB + 1, 2 * MIB,
-                                   64 * MIB + 1}; /* no size classes */
+                                   64 * MIB + 1}; /* these are no size classes */
     for (int i = 0; i < 5; i++) {
         gantry_heap_stats before = {0}, after = {0};
         gy_kind_stats(&f.kind, &before);
@@ -156,7 +156,7 @@ static void test_small_blocks_take_little_more_than_their_bytes(void **state)
     }
 }
 
-/* Under a limit that allows one of the phases and a bit: what one size leaves, the next one gets. */
+/* The limit allows one of the phases and a bit: the next size gets the memory that one size leaves. */
 static void test_memory_of_one_size_comes_back_for_others(void **state)
 {
     (void)state;
@@ -181,8 +181,8 @@ static void test_memory_of_one_size_comes_back_for_others(void **state)
     free(blocks);
 }
 
-/* Caches that keep what is freed, pieces that nobody offers a second time, neighbours joined over the border
- * of two chunks: each would keep some slab from going back. */
+/* Caches that keep freed memory, pieces that nobody offers a second time, neighbours joined over the border
+ * of two chunks: each of these would keep some slab from going back. */
 static void test_everything_freed_goes_back(void **state)
 {
     (void)state;
@@ -194,7 +194,7 @@ static void test_everything_freed_goes_back(void **state)
         for (size_t i = 0; i < COUNT; i++) {
             blocks[i] = take(&f, 1 + i * 7919 % 14336, alignment);
         }
-        assert_true(untouchable_taken() >= 8 * MIB); /* chunks that touch */
+        assert_true(untouchable_taken() >= 8 * MIB); /* chunks that touch each other */
         for (size_t i = 0; i < COUNT; i++) {
             give(&f, blocks[(i * 1237) % COUNT]);
         }
@@ -206,12 +206,12 @@ static void test_everything_freed_goes_back(void **state)
 
 /* ---- growing ---- */
 
-/* Of the test that is running; one thread. */
+/* It belongs to the test that is running; there is one thread. */
 static struct fixture *growing;
 static uintptr_t held_block;
 static unsigned calls;
 
-/* Everything that would be impossible inside of jemalloc or under a lock. */
+/* Do everything that would be impossible inside of jemalloc or under a lock. */
 static gantry_status take_and_use(struct gy_context *context, size_t bytes,
                                   const struct gy_backing_need *need, struct gy_backing *out)
 {
@@ -283,7 +283,7 @@ static void test_without_an_arena_blocks_take_pages(void **state)
     }
     static struct gy_granules map;
     static struct gy_usage usage;
-    struct gy_small *holder; /* of the arena that the probe has left */
+    struct gy_small *holder; /* these are from the arena that the probe has left */
     assert_ok(gy_small_create(&map, &usage, &holder));
     unsigned arena;
     size_t bytes = sizeof(arena);
@@ -300,7 +300,7 @@ static void test_without_an_arena_blocks_take_pages(void **state)
     give(&f, block);
     assert_null(gy_small_destroy(holder));
     untouchable_close_kind(&f.kind, &f.map);
-    for (arena = last; arena >= first; arena--) { /* the latest to go is the first to come again */
+    for (arena = last; arena >= first; arena--) { /* the last to go is the first to come again */
         char name[64];
         snprintf(name, sizeof(name), "arena.%u.destroy", arena);
         (void)mallctl(name, NULL, NULL, NULL, 0);
@@ -314,7 +314,7 @@ static void test_without_an_arena_blocks_take_pages(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        /* First: only the probe has left an arena for the next tier. */
+        /* This test is the first: only the probe has left an arena for the next tier. */
         cmocka_unit_test(test_without_an_arena_blocks_take_pages),
         cmocka_unit_test(test_freed_blocks_never_come_out_of_malloc),
         cmocka_unit_test(test_large_blocks_take_their_pages_and_no_more),

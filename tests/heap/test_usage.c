@@ -1,5 +1,5 @@
-/* What blocks add up to: tallies that hold back, the lone one that holds back all, and peaks that miss no
- * more than they say. */
+/* The sums over blocks: tallies that delay what they report, the lone tally that delays everything, and
+ * peaks that miss no more than they say. */
 #include "tests/support/cmocka_c11.h"
 
 #include "base/alloc.h"
@@ -87,7 +87,7 @@ static void test_alone_a_tally_keeps_everything_and_misses_no_peak(void **state)
     for (int64_t i = 1; i <= 20; i++) {
         note(&a, i % 2 == 0 ? 1 : 2, -i * MIB);
     }
-    for (int64_t i = 0; i < 300; i++) { /* one site comes, another goes: the sum stays */
+    for (int64_t i = 0; i < 300; i++) { /* one site allocates, another frees: the sum stays */
         note(&a, 1, MIB / 2);
         if (i < 100) {
             note(&a, 2, MIB / 2);
@@ -118,7 +118,7 @@ static void test_others_count_what_the_lone_one_has(void **state)
     note(&b, 1, -30 * MIB);
     gy_usage_note(&usage, 2, 40 * MIB, 1);
     assert_true(peak() == 60 * MIB && site_peak(2) == 40 * MIB);
-    note(&a, 1, MIB); /* it has seen that it is alone no more */
+    note(&a, 1, MIB); /* it has seen that it is not alone any more */
     assert_null(gy_tally_rival(&usage));
     assert_true(peak() == 61 * MIB);
     assert_true(used(&a, &b) == 61 * MIB && site_used(1, &a, &b) == 21 * MIB);
@@ -132,10 +132,10 @@ static void test_an_idle_lone_one_is_deposed(void **state)
     gy_tally_init(&b, HOLD, true);
     pairs(&a, 1, 4 * MIB, 100);
     note(&a, 1, 20 * MIB);
-    while (!b.has_idle_rival) { /* looks twice, some time apart */
+    while (!b.has_idle_rival) { /* it looks twice, with some time between */
         pairs(&b, 1, 4 * MIB, 1);
     }
-    note(&a, 1, MIB / 4); /* not idle after all; so little that it does not look around */
+    note(&a, 1, MIB / 4); /* it is not idle after all; it does so little that it does not look around */
     gy_tally_depose(&a, &usage, &b);
     assert_ptr_equal(gy_tally_rival(&usage), &a);
     b.has_idle_rival = false;
@@ -226,8 +226,8 @@ static void test_threads_take_over_from_each_other(void **state)
 
 enum { HANDS = 3, IN_HAND = 24 };
 
-/* Blocks go from hand to hand: whoever allocates one does not free it.  `live` counts each from before its
- * allocation until after its end, so `most` is at least what was ever in use. */
+/* Blocks change hands: another thread frees a block than the one that allocated it.  `live` counts each
+ * block from before its allocation until after its free, so `most` is at least the true peak. */
 struct hands {
     struct gy_kind kind;
     _Atomic(uintptr_t) blocks[IN_HAND];
@@ -303,7 +303,7 @@ static void test_no_peak_is_above_what_was_in_use(void **state)
     untouchable_close();
 }
 
-/* One allocates, another one frees: a single block is in use at a time. */
+/* One thread allocates, another frees: a single block is in use at a time. */
 static void free_one(void *arg)
 {
     struct hands *h = arg;

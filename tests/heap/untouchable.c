@@ -12,7 +12,7 @@
 
 #define MAX_GRANULES 1024
 
-/* One kind uses the window at a time, and one of its threads. */
+/* One kind uses the window at a time, and one thread of the kind. */
 static uintptr_t window;
 static size_t window_granules;
 static bool used[MAX_GRANULES];
