@@ -1,4 +1,4 @@
-/* What the tests of the task manager share. */
+/* A pool and a manager, and bodies, which the tests of the task manager share. */
 #ifndef TESTS_TASKMAN_FIXTURE_H
 #define TESTS_TASKMAN_FIXTURE_H
 
@@ -51,7 +51,7 @@ static inline struct fixture set_up(uint32_t workers)
     return (struct fixture){pool, new_manager(pool)};
 }
 
-/* For tests of what workers do: nobody stands in for them. */
+/* Make a pool for tests of what workers do: its workers have no guests. */
 static inline struct fixture set_up_workers_only(uint32_t workers)
 {
     gantry_cpu_dispatcher *pool = new_pool(workers, GANTRY_WAIT_DEFAULT);
@@ -114,9 +114,9 @@ static inline gantry_status trace_body(gantry_task *task, void *arg)
     return GANTRY_OK;
 }
 
-/* How many are inside at once. */
+/* How many threads are in a body at once. */
 struct crowd {
-    gantry_cpu_dispatcher *pool; /* for who needs it */
+    gantry_cpu_dispatcher *pool; /* for tests that need it */
     atomic_int inside, most, ran;
 };
 
@@ -140,7 +140,7 @@ static inline gantry_status crowd_body(gantry_task *task, void *arg)
     return GANTRY_OK;
 }
 
-/* Bodies that end when as many as make the meeting have come. */
+/* Bodies that end when as many have begun as the meeting needs. */
 struct meeting {
     int size;
     atomic_int arrived;
@@ -157,7 +157,7 @@ static inline gantry_status meet_body(gantry_task *task, void *arg)
     return GANTRY_OK;
 }
 
-/* The CPUs that may be used; returns the first. */
+/* Write the CPUs that may be used; returns the first. */
 static inline uint32_t usable_cpus(cpu_set_t *mine)
 {
     assert_int_equal(sched_getaffinity(0, sizeof(*mine), mine), 0);

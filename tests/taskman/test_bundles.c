@@ -1,4 +1,5 @@
-/* A body that makes many tasks: others get them several at a time, each is run once, and none is kept. */
+/* A body makes many tasks: other workers get them several at a time, each task runs once, and none is
+ * kept. */
 #include "tests/support/stops.h"
 #include "tests/taskman/fixture.h"
 
@@ -8,17 +9,17 @@
 
 enum { MOST = 20000 };
 
-/* What a body makes, in this order, and the order in which it runs. */
+/* The tasks that a body makes, in this order, and the order in which they run. */
 struct fan {
     int count;
-    int cancels_at;       /* so many have run: then one cancels; 0: none does */
+    int cancels_at;       /* after so many have run, one cancels; 0: none does */
     atomic_int ran, gate; /* the first leaf waits for `gate` to be 0 */
     atomic_int ends;      /* tasks before and behind the leaves that have run */
-    atomic_int awaited;   /* the one before waits for this to be 0 */
+    atomic_int awaited;   /* the task before waits for this to be 0 */
     struct leaf {
         struct fan *fan;
         atomic_int runs;
-        int turn; /* which one it was */
+        int turn; /* the number of the task */
     } leaves[MOST];
 };
 
@@ -50,7 +51,7 @@ static gantry_status fan_body(gantry_task *task, void *arg)
     return fan_out(task, arg);
 }
 
-/* Computes until all that it has made has run. */
+/* A body that computes until all the tasks it has made have run. */
 static gantry_status fan_and_stay(gantry_task *task, void *arg)
 {
     struct fan *out = arg;
@@ -104,7 +105,7 @@ static void test_each_runs_once(void **state)
     }
 }
 
-/* As without bundles: what was made last runs first. */
+/* Without bundles, the task that was made last runs first; it is the same here. */
 static void test_one_worker_runs_them_from_the_last(void **state)
 {
     (void)state;
@@ -118,7 +119,7 @@ static void test_one_worker_runs_them_from_the_last(void **state)
     tear_down(&f);
 }
 
-/* The other worker gets all of them, though the body neither makes more nor ends. */
+/* The other worker gets all tasks, though the body neither makes more nor ends. */
 static void test_a_body_that_computes_on_keeps_none(void **state)
 {
     (void)state;
@@ -154,7 +155,7 @@ static void test_they_go_on_when_the_body_exits(void **state)
     tear_down(&f);
 }
 
-/* What is told to have failed has not run, and everything else has. */
+/* Tasks that are reported as failed have not run, and all others have. */
 static void test_a_cancelled_one_has_not_run(void **state)
 {
     (void)state;
@@ -178,8 +179,8 @@ static void test_a_cancelled_one_has_not_run(void **state)
     }
 }
 
-/* A worker has closed a bundle, which is in no queue.  The other one looks meanwhile, finds nothing, and
- * sleeps. */
+/* A worker has closed a bundle, which is in no queue yet.  Meanwhile the other worker looks, finds nothing,
+ * and sleeps. */
 static void test_a_closed_bundle_wakes_who_has_not_seen_it(void **state)
 {
     (void)state;
@@ -189,7 +190,7 @@ static void test_a_closed_bundle_wakes_who_has_not_seen_it(void **state)
     atomic_store(&fan.gate, 1);
     deadline_await(atomic_load(&pool->work.sleepers) == 2, "both workers to sleep");
     for (int w = 0; w < 2; w++) {
-        stops_arm(w, GY_POINT_WORKER_BUNDLED, &pool->workers[w]); /* one of them comes there */
+        stops_arm(w, GY_POINT_WORKER_BUNDLED, &pool->workers[w]); /* one of them comes to this point */
     }
     assert_ok(gantry_taskman_start(f.manager));
     deadline_await(atomic_load(&stops[0].inside) + atomic_load(&stops[1].inside) == 1, "a closed bundle");
@@ -219,7 +220,7 @@ static gantry_status end_body(gantry_task *task, void *arg)
     return GANTRY_OK;
 }
 
-/* One task of a frozen graph before many others, and one behind them. */
+/* One task of a frozen graph comes before many others, and one behind them. */
 static void freeze_fan(struct fixture *f, int count, gantry_task **leaves)
 {
     memset(&fan, 0, sizeof(fan));
@@ -274,7 +275,7 @@ static gantry_status stay_body(gantry_task *task, void *arg)
     return GANTRY_OK;
 }
 
-/* Of two workers one is busy: the other runs the successors in the order in which they were declared. */
+/* One of two workers is busy: the other runs the successors in the order in which they were declared. */
 static void test_a_worker_keeps_the_order_of_successors(void **state)
 {
     (void)state;
@@ -290,7 +291,7 @@ static void test_a_worker_keeps_the_order_of_successors(void **state)
     tear_down(&f);
 }
 
-/* Makes as many as go to the deque one by one, and one more when all others sleep. */
+/* Makes as many tasks as go to the deque one by one, and one more when all others sleep. */
 static gantry_status fan_when_all_sleep(gantry_task *task, void *arg)
 {
     struct fan *out = arg;

@@ -1,4 +1,4 @@
-/* Limited classes: loops, changes at run time, CPUs. */
+/* Limited classes: loops, changes of a limit while tasks run, CPUs. */
 #include "tests/support/deadline.h"
 #include "tests/taskman/fixture.h"
 
@@ -87,7 +87,7 @@ struct gathering {
     atomic_int inside;
 };
 
-/* The first raises the limit, and waits for a second that only then can begin. */
+/* The first task raises the limit, and waits for a second one that can begin only then. */
 static gantry_status meet(gantry_task *task, void *arg)
 {
     (void)task;
@@ -155,8 +155,8 @@ static gantry_status meet_in_succession(gantry_task *task, void *arg)
     return meet_body(task, &succession->meeting);
 }
 
-/* The class's only place is free again: who had it goes on with other work, and somebody else is woken for
- * the next task of the class, which that work waits for. */
+/* The class's only place is free again: its worker goes on with other work, and another worker is woken for
+ * the class's next task, for which that work waits. */
 static void test_who_leaves_a_class_wakes_another_for_the_next(void **state)
 {
     (void)state;

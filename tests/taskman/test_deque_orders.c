@@ -1,6 +1,6 @@
-/* The work-stealing deque's own source, its accesses in every order that a processor may make of them: no
- * task is got twice or lost.  Thieves against the owner in real threads (test_deque.c) meet such an order
- * once in many millions. */
+/* The source of the work-stealing deque, with its memory accesses in every order that a processor may
+ * choose: no task is lost or got twice.  Real threads that steal from the owner (test_deque.c) see such an
+ * order once in many millions. */
 #include "tests/support/cmocka_c11.h"
 
 #include "base/alloc.h"
@@ -13,7 +13,7 @@
 
 #include <stdio.h>
 
-enum { FULL = 256, ITEMS = FULL + 1 }; /* FULL: what a deque has room for at first */
+enum { FULL = 256, ITEMS = FULL + 1 }; /* FULL: the number of tasks that a deque has room for at first */
 
 static gantry_task items[ITEMS];
 static struct gy_deque deque;
@@ -100,7 +100,7 @@ static void begin_with_two(void)
 static void begin_full(void)
 {
     begin_with(FULL);
-    gy_fault_arm(0); /* no larger array */
+    gy_fault_arm(0); /* there is no larger array */
 }
 
 static const char *check(void)
@@ -139,7 +139,7 @@ static void test_the_last_task_goes_to_one(void **state)
     explore(&(struct weak_scene){begin_with_one, {take, steal, steal}, check});
 }
 
-/* The owner takes the second without racing for it: nobody may steal it once the owner has said so. */
+/* The owner takes the second task without racing for it: nobody may steal it once the owner has said so. */
 static void test_the_owner_keeps_what_it_takes_without_a_race(void **state)
 {
     (void)state;

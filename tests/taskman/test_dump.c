@@ -1,4 +1,4 @@
-/* The Graphviz dump: what it says, how it quotes, and that it can be made while tasks run. */
+/* The Graphviz dump: its contents, its quoting, and that it can be made while tasks run. */
 #include "tests/taskman/fixture.h"
 
 #include <stdlib.h>
@@ -24,7 +24,7 @@ static int count_of(const char *text, const char *what)
     return count;
 }
 
-/* Outside of quotes: balanced braces, every statement ended; inside: escapes closed. */
+/* Outside of quotes braces must be balanced and every statement ended; inside, escapes must be closed. */
 static void assert_is_dot(const char *text)
 {
     bool quoted = false;

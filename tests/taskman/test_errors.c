@@ -1,4 +1,4 @@
-/* Everything a caller can do wrong is told to him, and leaves the manager as it was. */
+/* Every mistake that a caller can make is reported, and leaves the manager as it was. */
 #include "tests/taskman/fixture.h"
 
 static void test_bad_arguments_are_refused(void **state)
@@ -11,7 +11,8 @@ static void test_bad_arguments_are_refused(void **state)
     assert_error(gantry_taskman_submit(NULL, &desc, &task), GANTRY_ERR_INVALID_ARGUMENT);
     assert_error(gantry_taskman_submit(f.manager, NULL, &task), GANTRY_ERR_INVALID_ARGUMENT);
     task = untouched;
-    assert_error(gantry_taskman_submit(f.manager, &desc, &task), GANTRY_ERR_INVALID_ARGUMENT); /* no run */
+    /* it must not run */
+    assert_error(gantry_taskman_submit(f.manager, &desc, &task), GANTRY_ERR_INVALID_ARGUMENT);
     desc.run = count_body;
     desc.kind = (gantry_task_kind)17;
     assert_error(gantry_taskman_submit(f.manager, &desc, &task), GANTRY_ERR_INVALID_ARGUMENT);
@@ -51,7 +52,7 @@ static void test_callbacks_of_the_other_kind_are_named(void **state)
     assert_error(gantry_taskman_submit(f.manager, &desc, NULL), GANTRY_ERR_INVALID_ARGUMENT);
     assert_non_null(strstr(gantry_last_error(), "launch is NULL, and a GPU task has no `run`"));
     desc = (gantry_task_desc)GANTRY_TASK_DESC_INIT;
-    desc.launch = (gantry_launch_fn)(void (*)(void))count_body; /* never called */
+    desc.launch = (gantry_launch_fn)(void (*)(void))count_body; /* it is never called */
     assert_error(gantry_taskman_submit(f.manager, &desc, NULL), GANTRY_ERR_INVALID_ARGUMENT);
     assert_non_null(strstr(gantry_last_error(), "run is NULL, and a CPU task has no `launch`"));
     tear_down(&f);
@@ -99,7 +100,7 @@ static void test_duplicate_name_is_refused(void **state)
     assert_ok(gantry_taskman_stop(f.manager));
     assert_int_equal(count, 1);
     assert_ok(gantry_taskman_reset(f.manager));
-    add_cpu(f.manager, "name", count_body, &count); /* a new step, a new namespace */
+    add_cpu(f.manager, "name", count_body, &count); /* this is a new step with a new namespace */
     tear_down(&f);
 }
 
@@ -110,7 +111,7 @@ static void test_gpu_task_without_dispatcher_is_refused(void **state)
     gantry_task_desc desc = GANTRY_TASK_DESC_INIT;
     desc.kind = GANTRY_TASK_KERNEL;
     assert_error(gantry_taskman_submit(f.manager, &desc, NULL), GANTRY_ERR_INVALID_ARGUMENT);
-    desc.launch = (gantry_launch_fn)(void (*)(void))count_body; /* never called */
+    desc.launch = (gantry_launch_fn)(void (*)(void))count_body; /* it is never called */
     desc.label = "kernel";
     assert_error(gantry_taskman_submit(f.manager, &desc, NULL), GANTRY_ERR_UNSUPPORTED);
     assert_last_error_has("kernel");
@@ -150,7 +151,7 @@ static void test_cycle_is_found_and_named_before_anything_runs(void **state)
     gantry_task *before = add_cpu(f.manager, "before", count_body, &count);
     gantry_task *one = add_cpu(f.manager, "one", count_body, &count);
     gantry_task *two = add_cpu(f.manager, "two", count_body, &count);
-    gantry_task *hole = get_named(f.manager, "hole"); /* a cycle through a placeholder */
+    gantry_task *hole = get_named(f.manager, "hole"); /* this closes a cycle through a placeholder */
     gantry_task *after = add_cpu(f.manager, "after", count_body, &count);
     assert_ok(gantry_task_start_after(one, before));
     assert_ok(gantry_task_start_after(two, one));
@@ -163,7 +164,7 @@ static void test_cycle_is_found_and_named_before_anything_runs(void **state)
     assert_last_error_has("'hole'");
     assert_null(strstr(gantry_last_error(), "'before'"));
     assert_null(strstr(gantry_last_error(), "'after'"));
-    /* told along the edges */
+    /* the failure goes along the edges */
     assert_true(strstr(gantry_last_error(), "'one' -> 'two'") != NULL ||
                 strstr(gantry_last_error(), "'two' -> 'hole' -> 'one'") != NULL);
     assert_int_equal(count, 0);
@@ -282,7 +283,7 @@ static void test_edge_from_a_released_task_is_late(void **state)
     gantry_status status = GANTRY_OK;
     int linked = 0;
     while ((status = gantry_task_start_after(held, done)) == GANTRY_OK) {
-        linked++; /* still in time */
+        linked++; /* this is still in time */
     }
     assert_int_equal(status, GANTRY_ERR_LATE_DEPENDENCY);
     assert_int_equal(stats_of(f.manager).edges, linked);

@@ -1,4 +1,4 @@
-/* Frozen graphs: run again, in parts, with conditions and loops; cancellation. */
+/* Frozen graphs: they run again, in parts, with conditions and loops, and are cancelled. */
 #include "tests/taskman/fake_gpu.h"
 
 #include <sched.h>
@@ -35,8 +35,8 @@ static void test_a_frozen_graph_runs_again_and_again(void **state)
     }
 }
 
-/* Ends once as many of them run at the same time as there are workers: then every worker is up, and has freed
- * what it was started with. */
+/* Ends once as many of these tasks run at the same time as there are workers: then every worker has started,
+ * and has freed the memory for its start. */
 static gantry_status gather_body(gantry_task *task, void *arg)
 {
     (void)task;
@@ -86,7 +86,7 @@ static void test_freezing_survives_every_failure(void **state)
         failed = gy_fault_fired();
         gy_fault_arm(-1);
         assert_int_equal(status, failed ? GANTRY_ERR_OUT_OF_HOST_MEMORY : GANTRY_OK);
-        assert_ok(gantry_taskman_start(f.manager)); /* frozen or still as it was */
+        assert_ok(gantry_taskman_start(f.manager)); /* it is frozen, or as it was before */
         assert_ok(gantry_taskman_stop(f.manager));
         assert_int_equal(count, 2);
         tear_down(&f);
@@ -233,7 +233,7 @@ static void test_a_part_runs_from_its_roots(void **state)
             assert_ptr_equal(trace.tasks[0], t[2]);
             assert_int_equal(stats_of(f.manager).released, 4);
             atomic_store(&trace.length, 0);
-            gantry_task *roots[] = {t[3], t[1]}; /* the one depends on the other */
+            gantry_task *roots[] = {t[3], t[1]}; /* one of them depends on the other */
             assert_ok(gantry_taskman_start_from(f.manager, roots, 2));
             assert_ok(gantry_taskman_stop(f.manager));
             assert_int_equal(trace.length, 3);
@@ -287,7 +287,8 @@ static void test_a_condition_makes_a_loop(void **state)
         gantry_task *enter = add_sync(f.manager, NULL);
         gantry_task *work[2] = {add_cpu(f.manager, NULL, count_body, &works),
                                 add_cpu(f.manager, NULL, count_body, &works)};
-        gantry_task *again = get_named(f.manager, "again"); /* edges first, then it turns out a condition */
+        /* the edges are declared first, and then it becomes a condition */
+        gantry_task *again = get_named(f.manager, "again");
         gantry_task *end = add_cpu(f.manager, NULL, count_body, &ends);
         assert_ok(gantry_task_start_after(enter, begin));
         assert_ok(gantry_task_start_after(enter, again));

@@ -1,4 +1,4 @@
-/* The contract with a GPU dispatcher, held against a fake one. */
+/* The contract with a GPU dispatcher, checked with a fake one. */
 #include "tests/taskman/fake_gpu.h"
 
 static void test_carry_submit_drop_release_come_in_this_order(void **state)
@@ -36,7 +36,7 @@ static void test_carry_submit_drop_release_come_in_this_order(void **state)
     tear_down_gpu(&f);
 }
 
-/* GPU -> CPU -> sync point -> unfilled name -> GPU: the wait set arrives. */
+/* GPU -> CPU -> sync point -> unfilled name -> GPU: the last task gets the wait set of the first. */
 static void test_wait_sets_go_through_cpu_tasks_and_sync_points(void **state)
 {
     (void)state;
@@ -63,7 +63,7 @@ static void test_wait_sets_go_through_cpu_tasks_and_sync_points(void **state)
         assert_true(find(f.fake, CARRY, cpu, sync) >= 0);
         assert_true(find(f.fake, CARRY, sync, hole) >= 0);
         assert_true(find(f.fake, CARRY, hole, last) >= 0);
-        assert_int_equal(find(f.fake, CARRY, alone, end), -1); /* nothing to carry */
+        assert_int_equal(find(f.fake, CARRY, alone, end), -1); /* there is no wait set to carry */
         assert_true(find(f.fake, DROP, sync, NULL) >= 0);
         assert_int_equal(find(f.fake, DROP, alone, NULL), -1);
         tear_down_gpu(&f);
@@ -116,7 +116,7 @@ static void test_failed_launch_fails_dependents_without_beginning_them(void **st
     assert_int_equal(gantry_task_result(bad), GANTRY_ERR_DRIVER);
     assert_int_equal(gantry_task_result(next), GANTRY_ERR_TASK_FAILED);
     assert_int_equal(gantry_task_result(cpu), GANTRY_ERR_TASK_FAILED);
-    f.fake->adopted = GANTRY_ERR_DEVICE_LOST; /* wins over the task */
+    f.fake->adopted = GANTRY_ERR_DEVICE_LOST; /* this failure wins over the task's own */
     assert_error(gantry_taskman_stop(f.base.manager), GANTRY_ERR_DEVICE_LOST);
     assert_last_error_has("the fake's first cause");
     tear_down_gpu(&f);
@@ -155,7 +155,8 @@ static void test_cycle_ends_the_step_it_began(void **state)
     tear_down_gpu(&f);
 }
 
-/* A completion that arrives from another thread while the inline waiter sleeps, in both fates. */
+/* A completion arrives from another thread while the waiting thread of an inline pool sleeps; the task ends
+ * well or fails. */
 static void complete(void *arg)
 {
     gantry_task_remove_reference(arg);
@@ -195,7 +196,7 @@ static void test_completions_reach_the_waiting_thread(void **state)
     }
 }
 
-/* Whatever a wait set was carried to gives it back, also a late name that nothing waits for. */
+/* Every task that got a wait set gives it back, also a late name that nothing waits for. */
 static void test_late_name_behind_a_gpu_task_drops_its_wait_set(void **state)
 {
     (void)state;
@@ -226,7 +227,7 @@ static void test_successor_count_saturates(void **state)
     tear_down_gpu(&f);
 }
 
-/* Many managers' worth of tasks between the fake's thread and the workers. */
+/* Tasks for many managers go between the fake's thread and the workers. */
 static void test_mixed_graphs_finish(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* Frozen graphs run whole and in parts: what is not part of a run cannot be let go, linked to or held; and
- * random graphs, runs and interventions against a model that runs them one task after the other. */
+/* Frozen graphs run whole and in parts: tasks outside of a run cannot be let go, linked to or held.  Random
+ * graphs, runs and interventions are compared with a model that runs the tasks one after the other. */
 #include "tests/taskman/fixture.h"
 
 enum { MOST = 16, MOST_ADDED = 8 };
@@ -76,7 +76,7 @@ static void test_what_is_outside_of_a_part_stays_as_it_is(void **state)
             gantry_task_state before = gantry_task_get_state(h.tasks[3]);
             assert_ok(gantry_taskman_start_from(h.f.manager, h.tasks, 1));
             try_outside(&h);
-            assert_error(gantry_taskman_stop(h.f.manager), GANTRY_ERR_IO); /* the one that was added */
+            assert_error(gantry_taskman_stop(h.f.manager), GANTRY_ERR_IO); /* the task that was added */
             assert_int_equal(gantry_task_get_state(h.tasks[3]), before);
             assert_int_equal(gantry_task_result(h.tasks[3]), GANTRY_OK);
             assert_int_equal(h.counts[0], ++runs + round / 2);
@@ -132,7 +132,7 @@ static void test_what_never_ran_is_released_by_the_reset(void **state)
         assert_ok(gantry_taskman_reset(f.manager));
         for (int i = 0; i < 4; i++) {
             int ran = parts == 0 || i > 1 ? 0 : parts == 2 && i == 1 ? 2 : 1;
-            assert_int_equal(counts[i][0], 2 * ran); /* by its body, and when it was released */
+            assert_int_equal(counts[i][0], 2 * ran); /* set by its body, and when it was released */
             assert_int_equal(counts[i][1], ran == 0);
         }
     }
@@ -163,8 +163,8 @@ static gantry_task *add_condition(gantry_taskman *manager, gantry_task_fn run, v
     return task;
 }
 
-/* enter -> work -> again -(chosen)-> enter; work also depends on something outside of the part that starts at
- * `enter`, and that counts as done in every round. */
+/* enter -> work -> again -(chosen)-> enter; work also depends on something outside of the part that starts
+ * at `enter`, and that counts as done in every round. */
 static void test_a_loop_goes_round_in_a_part(void **state)
 {
     (void)state;
@@ -205,7 +205,7 @@ static void test_a_loop_goes_round_in_a_part(void **state)
     }
 }
 
-/* In a graph with conditions a run that fails leaves marks on tasks that it does not come to. */
+/* In a graph with conditions a run that fails leaves marks on tasks that it does not reach. */
 static void test_a_failure_does_not_outlive_its_run(void **state)
 {
     (void)state;
@@ -221,7 +221,8 @@ static void test_a_failure_does_not_outlive_its_run(void **state)
     assert_ok(gantry_task_start_after(join, fails));
     assert_ok(gantry_taskman_freeze(f.manager));
     for (int run = 1; run <= 3; run++) {
-        assert_error(gantry_taskman_run(f.manager, 1), GANTRY_ERR_IO); /* `join` is told, not run */
+        /* `join` gets the failure and is not run */
+        assert_error(gantry_taskman_run(f.manager, 1), GANTRY_ERR_IO);
         assert_int_equal(gantry_task_get_state(join), GANTRY_TASK_STATE_HELD);
         assert_ok(gantry_taskman_start_from(f.manager, &join, 1));
         assert_ok(gantry_taskman_stop(f.manager));
@@ -247,16 +248,16 @@ static uint32_t random_below(uint32_t limit)
 struct item {
     gantry_task *task;
     uint32_t before; /* bits of the items it comes after */
-    int references;  /* held by the application in every run */
-    bool runs;       /* has a body */
+    int references;  /* the application holds it in every run */
+    bool runs;       /* it has a body */
     /* this run */
     bool takes_part, fails;
-    gantry_status added_failure; /* GANTRY_OK: no added task that it comes after fails */
+    gantry_status added_failure; /* GANTRY_OK: no added task before it fails */
     int added[MOST_ADDED], added_count;
     int given_back;
     atomic_int ran, released, stamp;
     _Atomic(int) release_result;
-    /* of the run before it was in last */
+    /* its last run before this one */
     bool ever;
     gantry_task_state shown;
 };
@@ -330,7 +331,7 @@ static void build_world(gantry_taskman *manager)
     assert_ok(gantry_taskman_freeze(manager));
 }
 
-/* All, or a part and what comes after it. */
+/* Start all items, or a part and what comes after it. */
 static void begin_run(gantry_taskman *manager)
 {
     gantry_task *roots[MOST];
@@ -361,7 +362,7 @@ static void begin_run(gantry_taskman *manager)
     }
 }
 
-/* Does a reference that has not been given back hold it or something before it? */
+/* Does a reference that was not given back hold the item or something before it? */
 static bool is_surely_held(const struct item *item)
 {
     if (!item->takes_part) {
@@ -463,7 +464,7 @@ static void intervene(gantry_taskman *manager)
     }
 }
 
-/* What becomes of an item by the model; those before it are decided. */
+/* The model's result for an item; the results of those before it are known. */
 static gantry_status expect(const struct item *item, const gantry_status *results)
 {
     gantry_status result = item->added_failure;

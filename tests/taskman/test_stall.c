@@ -1,4 +1,5 @@
-/* Stalls: several threads that wait, what a look for one costs, and references that come back too often. */
+/* Stalls: several threads that wait, the cost of looking for a stall, and references that come back too
+ * often. */
 #include "tests/taskman/fake_gpu.h"
 
 #include "taskman/manager.h"
@@ -37,7 +38,7 @@ static gantry_task *add_released(gantry_taskman *manager, atomic_int *count)
 
 /* ---- several waiters --------------------------------------------------------------------------- */
 
-/* Three tasks on a cycle among many others, and threads that all see that nothing goes on. */
+/* Three tasks on a cycle among many others, and several threads that all see that nothing goes on. */
 static void wait_for_cycle(struct fixture *f, gy_thread *threads)
 {
     atomic_int released = 0;
@@ -82,7 +83,7 @@ static void test_several_threads_see_a_cycle(void **state)
     }
 }
 
-/* Names that nobody fills are given up by who stops, while others wait. */
+/* The thread that stops the manager gives up names that nobody fills, while others wait. */
 static void test_several_threads_see_names_given_up(void **state)
 {
     (void)state;
@@ -115,7 +116,7 @@ static void test_several_threads_see_names_given_up(void **state)
 
 enum { HELD = 100 };
 
-/* Who walks the graph in search of a stall leaves a number in every task that waits. */
+/* A thread that walks the graph in search of a stall leaves a number in every task that waits. */
 static int count_visited(gantry_task *const *tasks)
 {
     int visited = 0;
@@ -134,8 +135,8 @@ static void run_one_more(gantry_taskman *manager, atomic_int *count)
     }
 }
 
-/* Neither after a name that was filled late, nor while one is not filled yet, nor after an edge that might
- * have closed a cycle: as long as somebody holds a reference. */
+/* No walk is made after a name was filled late, while one is not filled yet, or after an edge that might
+ * have closed a cycle, as long as somebody holds a reference. */
 static void test_nobody_walks_the_graph_while_references_are_held(void **state)
 {
     (void)state;
@@ -155,7 +156,7 @@ static void test_nobody_walks_the_graph_while_references_are_held(void **state)
     assert_ok(gantry_task_start_after(edges[1], edges[0]));
     assert_ok(gantry_task_start_after(held[0], edges[2]));
     assert_ok(gantry_task_start_after(edges[2], edges[1]));
-    assert_true(f.manager->may_have_cycle); /* as far as a quick look can tell */
+    assert_true(f.manager->may_have_cycle); /* as far as a quick look can see */
     for (int i = 0; i < 3; i++) {
         assert_ok(gantry_task_remove_reference(edges[i]));
     }
@@ -192,8 +193,8 @@ static void no_submit(gantry_dispatcher *self, gantry_task *first, gantry_task *
     (void)last;
 }
 
-/* Tasks that wait for memory: the dispatcher hears when nothing else goes on, and may ask; that, too, without
- * a walk. */
+/* Tasks wait for memory: the dispatcher is informed when nothing else goes on, and may ask; that is done
+ * without a walk, too. */
 static void test_memory_is_waited_for_without_a_walk(void **state)
 {
     (void)state;
@@ -247,7 +248,7 @@ static void test_memory_is_waited_for_without_a_walk(void **state)
 
 /* ---- too many references given back ------------------------------------------------------------ */
 
-/* A task that is let go before what it comes after: the step ends, and says so. */
+/* A task was let go before a task it depends on: the step ends, and its status says so. */
 static void test_a_reference_that_was_not_held_fails_the_step(void **state)
 {
     (void)state;

@@ -1,4 +1,5 @@
-/* Who is woken up for tasks: not one worker for each, but always one that looks where nobody else does. */
+/* Which threads are woken up for tasks: not one worker for each task, but always one that looks when no
+ * other does. */
 #include "tests/support/stops.h"
 #include "tests/taskman/fixture.h"
 
@@ -13,7 +14,7 @@ static void await_sleepers(const gantry_cpu_dispatcher *pool, uint32_t count)
     deadline_await(atomic_load(&pool->work.sleepers) == count, "workers to sleep, or to wake up");
 }
 
-/* Workers sleep at once, and nobody stands in for them. */
+/* Workers sleep at once, and have no guests. */
 static struct fixture set_up_sleepers(uint32_t workers)
 {
     gantry_cpu_dispatcher *pool = new_pool(workers, GANTRY_WAIT_BLOCK);
@@ -55,7 +56,7 @@ static void *sleep_once(void *user)
             break;
         }
         gy_event_sleep(&s->event, key);
-        if (atomic_load(&s->news) == 0) { /* woken without news: a test that counts */
+        if (atomic_load(&s->news) == 0) { /* it was woken without news: this test counts such wake-ups */
             break;
         }
     }
@@ -69,7 +70,8 @@ static void *wake_one(void *user)
     return NULL;
 }
 
-/* Two sleep.  While the first one that was woken is on its way nobody else is; then the other one is. */
+/* Two workers sleep.  While the first one that was woken is on its way, the other stays asleep; then it is
+ * woken. */
 static void test_one_is_on_its_way_at_a_time(void **state)
 {
     (void)state;
@@ -99,8 +101,8 @@ static void test_one_is_on_its_way_at_a_time(void **state)
     gy_event_fini(&s.event);
 }
 
-/* A thread has counted a sleeper as woken that is awake by itself by now.  Before it takes that back another
- * one falls asleep, and is not woken because of the count. */
+/* A thread has counted a sleeper as woken that is awake by itself by now.  Before the thread takes that
+ * back, another worker falls asleep, and is not woken because of the count. */
 static void test_who_finds_nobody_to_wake_looks_again(void **state)
 {
     (void)state;
@@ -127,8 +129,8 @@ static void test_who_finds_nobody_to_wake_looks_again(void **state)
     gy_event_fini(&s.event);
 }
 
-/* A thread that is about to sleep is counted as woken before it has read the epoch: it sleeps all the same.
- */
+/* A thread that is about to sleep is counted as woken before it has read the epoch: it sleeps all the
+ * same. */
 static void test_who_is_woken_too_early_is_woken_again(void **state)
 {
     (void)state;
@@ -167,7 +169,7 @@ static gantry_status spawn_many(gantry_task *task, void *arg)
     return status;
 }
 
-/* The first that is woken for a body's tasks has not come back yet: none of the others is. */
+/* The first worker that is woken for a body's tasks has not come back yet: no other one is woken. */
 static void test_many_tasks_wake_one_worker(void **state)
 {
     (void)state;
@@ -176,7 +178,7 @@ static void test_many_tasks_wake_one_worker(void **state)
     assert_ok(gantry_taskman_start(f.manager));
     gantry_task *spawner = add_held(f.manager, spawn_many, &many);
     uint32_t epoch = atomic_load(&f.pool->work.epoch);
-    assert_ok(gantry_task_remove_reference(spawner)); /* wakes the one that spawns */
+    assert_ok(gantry_task_remove_reference(spawner)); /* this wakes the worker that spawns */
     deadline_await(atomic_load(&many.spawned) != 0, "a body that spawns");
     stop_in_time(&f, "tasks that one body has spawned");
     assert_int_equal(atomic_load(&many.ran), TASKS);
@@ -213,7 +215,7 @@ static void test_what_a_woken_worker_leaves_is_passed_on(void **state)
         struct three three = {.meeting = {.size = size}};
         assert_ok(gantry_taskman_start(f.manager));
         gantry_task *first = add_held(f.manager, spawn_meeting, &three);
-        stops_arm(0, GY_POINT_WORKER_FOUND, f.pool); /* the one that spawns, before it passes on */
+        stops_arm(0, GY_POINT_WORKER_FOUND, f.pool); /* the worker that spawns, before it passes tasks on */
         assert_ok(gantry_task_remove_reference(first));
         stops_await(0);
         stops_arm(1, GY_POINT_EVENT_BACK, &f.pool->work);
@@ -228,7 +230,7 @@ static void test_what_a_woken_worker_leaves_is_passed_on(void **state)
 }
 
 struct theft {
-    struct meeting meeting; /* of the body and two of the tasks that it spawns */
+    struct meeting meeting; /* the body's worker and those for two of the tasks that it spawns */
     atomic_int may_spawn, has_spawned, may_steal, ran;
     _Atomic(struct gy_worker *) thief;
 };
@@ -263,7 +265,7 @@ static gantry_status be_robbed(gantry_task *task, void *arg)
     return meet_body(task, &theft->meeting);
 }
 
-/* A thief holds a task that is in no queue.  Another worker looks meanwhile, finds nothing, and sleeps. */
+/* A thief holds a task that is in no queue.  Meanwhile another worker looks, finds nothing, and sleeps. */
 static void test_stolen_tasks_wake_who_has_not_seen_them(void **state)
 {
     (void)state;
@@ -282,7 +284,7 @@ static void test_stolen_tasks_wake_who_has_not_seen_them(void **state)
     deadline_await(atomic_load(&theft.has_spawned) != 0, "three tasks");
     stops_arm(0, GY_POINT_WORKER_STOLE, atomic_load(&theft.thief));
     atomic_store(&theft.may_steal, 1);
-    stops_await(0); /* it has the first and holds the second */
+    stops_await(0); /* it has the first task and holds the second */
     stops_go(1);
     deadline_await(atomic_load(&theft.ran) == 1, "the third task");
     await_sleepers(f.pool, 1);
@@ -295,7 +297,7 @@ static void test_stolen_tasks_wake_who_has_not_seen_them(void **state)
 /* ---- loops --------------------------------------------------------------------------------------- */
 
 struct parts {
-    atomic_uint inside, helpers; /* threads in the loop; those of them that have not called it */
+    atomic_uint inside, helpers; /* threads in the loop; how many of them have not called it */
     atomic_int flag;
 };
 
@@ -333,8 +335,8 @@ static void *call_loop(void *user)
     return gantry_parallel_for(caller->pool, 0, 2, 1, wait_in_part, caller->parts) == GANTRY_OK ? NULL : user;
 }
 
-/* A worker that helps with a loop looks for nothing: another one is woken for the task that the loop waits
- * for.  One worker helps, or two while the thread that has called the loop does not get to run. */
+/* A worker that helps with a loop does not look for tasks: another one is woken for the task that the loop
+ * waits for.  One worker helps, or two while the thread that has called the loop does not get to run. */
 static void test_a_worker_in_a_loop_does_not_look(void **state)
 {
     (void)state;
