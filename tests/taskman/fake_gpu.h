@@ -1,5 +1,5 @@
-/* A GPU dispatcher without a GPU: a thread that begins and releases what it is given, and a log of every
- * call. */
+/* A GPU dispatcher without a GPU: a thread that begins and releases the tasks it is given, and a log of
+ * every call. */
 #ifndef TESTS_TASKMAN_FAKE_GPU_H
 #define TESTS_TASKMAN_FAKE_GPU_H
 
@@ -30,11 +30,11 @@ struct fake {
     int record_count;          /* guarded by lock */
     struct record records[MOST_CALLS];
     gy_thread thread;
-    gantry_status begin_status; /* set while idle */
-    gantry_status adopted;      /* set while idle */
-    gantry_task *fails;         /* set while idle: this task's launch goes wrong */
-    atomic_int not_begun;       /* tasks that gy_task_begin() refused */
-    atomic_bool open;           /* false: the thread takes nothing yet */
+    gantry_status begin_status; /* set while it is idle */
+    gantry_status adopted;      /* set while it is idle */
+    gantry_task *fails;         /* set while it is idle: the launch of this task fails */
+    atomic_int not_begun;       /* tasks that gy_task_begin() has refused */
+    atomic_bool open;           /* false: the thread takes no tasks yet */
 };
 
 static inline struct fake *fake_of(gantry_dispatcher *self)
@@ -85,7 +85,7 @@ static inline void fake_submit(gantry_dispatcher *self, gantry_task *first, gant
     gy_cond_signal(&fake->changed);
 }
 
-/* A wait set is twice the number of GPU tasks on the longest way behind us: it is never plain. */
+/* A wait set is twice the number of GPU tasks on the longest way before the task: it is never a plain one. */
 static inline void fake_carry(gantry_dispatcher *self, gantry_task *predecessor, gantry_task *successor)
 {
     note(fake_of(self), CARRY, predecessor, successor, gantry_task_references(successor));
@@ -135,7 +135,7 @@ static inline gantry_task *fake_take(struct fake *fake)
     return task;
 }
 
-/* The end of one task, counted off at once. */
+/* End one task, and count it off at once. */
 static inline void release_task(gantry_task *task, gantry_status result)
 {
     struct gy_gpu_debt debt = {0};
@@ -208,7 +208,7 @@ static inline struct gpu_fixture set_up_gpu(uint32_t workers)
     return f;
 }
 
-/* The dispatcher outlives its managers, the pool outlives the dispatcher. */
+/* The dispatcher outlives its managers, and the pool outlives the dispatcher. */
 static inline void tear_down_gpu(struct gpu_fixture *f)
 {
     gantry_taskman_destroy(f->base.manager);

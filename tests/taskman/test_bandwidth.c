@@ -25,7 +25,7 @@ static gantry_status look(gantry_task *task, void *arg)
     (void)task;
     struct seen *seen = arg;
     seen->gate = gate();
-    gantry_bandwidth_yield(); /* its own gate does not hold it */
+    gantry_bandwidth_yield(); /* its own gate does not hold it back */
     return seen->result;
 }
 
@@ -80,7 +80,7 @@ static void test_a_task_that_fails_lowers_it_too(void **state)
 
 struct loop {
     gantry_cpu_dispatcher *pool;
-    atomic_int inside; /* parts begun */
+    atomic_int inside; /* parts that have begun */
     atomic_int gates;  /* parts that have seen the gate up */
 };
 

@@ -1,4 +1,5 @@
-/* Which CPUs share a cache: the same made-up machines, described to hwloc and in files as of sysfs. */
+/* Which CPUs share a cache: the same made-up machines are described to hwloc, and in files like those of
+ * sysfs. */
 #include "tests/support/cmocka_c11.h"
 
 #include "taskman/cpu/caches.h"
@@ -17,7 +18,7 @@ enum { MOST_CPUS = 16 };
 struct machine {
     const char *synthetic;        /* for hwloc */
     uint32_t cpus;                /* numbered from 0 */
-    const char *lists[MOST_CPUS]; /* each CPU's index3/shared_cpu_list; NULL: no such file */
+    const char *lists[MOST_CPUS]; /* the index3/shared_cpu_list of each CPU; NULL: there is no such file */
 };
 
 /* Two packages with two caches each. */
@@ -92,7 +93,7 @@ static bool ask_hwloc(const struct machine *machine, const cpu_set_t *usable, st
     return is_known;
 }
 
-/* "0,1,4,5 2,3 ", a word per domain. */
+/* Text like "0,1,4,5 2,3 ", with a word per domain. */
 static void describe(const struct gy_caches *caches, const cpu_set_t *usable, char *out, size_t bytes)
 {
     size_t at = 0;
@@ -107,7 +108,7 @@ static void describe(const struct gy_caches *caches, const cpu_set_t *usable, ch
     }
 }
 
-/* The CPUs of `usable` (a bit each) are in these domains. */
+/* Check that the CPUs of `usable` (a bit each) are in these domains. */
 static void check(const struct machine *machine, unsigned usable, const char *expected)
 {
     cpu_set_t set;
@@ -170,7 +171,8 @@ static void test_files_that_make_no_sense_do_no_harm(void **state)
     assert_string_equal(text, "0,1 2 3 4 5 ");
 }
 
-/* A cache per CPU: what the function says then comes from hwloc, as no machine is like that by itself. */
+/* The description has a cache per CPU, which no machine has by itself: so an answer that says so comes from
+ * hwloc. */
 static void test_the_library_asks_hwloc(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Release callbacks that give back references: chains of any length need the same stack. */
+/* Release callbacks that give references back: a chain of any length needs the same stack. */
 #include "tests/taskman/fixture.h"
 
 #include "taskman/gpu_ops.h"
@@ -9,7 +9,7 @@ enum { LENGTH = 20000, STACK_BYTES = 128 * 1024 };
 
 enum how { REMOVE, FAIL };
 
-/* Each task's callback lets go of the next. */
+/* The callback of each task lets the next one go. */
 struct chain {
     gantry_task *tasks[LENGTH];
     gantry_taskman *managers[2];
@@ -52,7 +52,7 @@ static void build_chain(gantry_task_kind kind, gantry_task_fn run)
     }
 }
 
-/* On a thread with little stack. */
+/* Run it on a thread with little stack. */
 static void *let_go_of_the_first(void *unused)
 {
     if (chain.how == FAIL) {
@@ -117,7 +117,7 @@ static void test_callbacks_fail_tasks_without_end(void **state)
     }
 }
 
-/* Also when the chain goes to and fro between two managers, with pools of their own. */
+/* The same holds when the chain goes to and fro between two managers with pools of their own. */
 static void test_callbacks_let_go_of_tasks_of_other_managers(void **state)
 {
     (void)state;
@@ -133,7 +133,7 @@ static void test_callbacks_let_go_of_tasks_of_other_managers(void **state)
     }
 }
 
-/* What else a callback makes ready is queued before it returns. */
+/* Everything else that a callback makes ready is queued before it returns. */
 struct order {
     gantry_task *sync, *cpu;
     gantry_task_state sync_inside, cpu_inside;

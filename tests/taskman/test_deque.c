@@ -49,7 +49,7 @@ static void test_it_grows_and_keeps_its_content(void **state)
         link_items(i, 16);
         assert_true(gy_deque_push_list(&deque, &items[i], 16));
         bool lost = false;
-        assert_non_null(gy_deque_steal(&deque, &lost)); /* move the window through the ring */
+        assert_non_null(gy_deque_steal(&deque, &lost)); /* this moves the window through the ring */
     }
     int left = 0;
     while (gy_deque_take(&deque) != NULL) {
@@ -103,7 +103,7 @@ static void test_without_memory_nothing_is_pushed(void **state)
 
 struct theft {
     struct gy_deque *deque;
-    atomic_int *taken; /* per item: how often */
+    atomic_int *taken; /* per item: how often it was taken */
     gantry_task *base;
     atomic_bool *over;
     gy_thread thread;
@@ -125,7 +125,7 @@ static void thief_main(void *arg)
     }
 }
 
-/* The owner's side: pushes lists of random length and takes some back, in the end all. */
+/* The owner pushes lists of random length and takes some tasks back, in the end all. */
 static bool push_and_take_all(struct gy_deque *deque, gantry_task *tasks, atomic_int *taken)
 {
     bool pushed = true;

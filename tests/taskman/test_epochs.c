@@ -1,4 +1,4 @@
-/* gantry_taskman_wait() waits for what was submitted before, whatever is submitted meanwhile. */
+/* gantry_taskman_wait() waits for everything that was submitted before, whatever is submitted meanwhile. */
 #include "tests/support/deadline.h"
 #include "tests/taskman/fixture.h"
 
@@ -8,7 +8,7 @@
 
 #define LONG_NS (20 * UINT64_C(1000000000))
 
-/* Tasks that make tasks until they are told to end. */
+/* Tasks that make tasks until they shall end. */
 struct endless {
     gantry_taskman *manager;
     atomic_bool end;
@@ -82,7 +82,7 @@ enum { THREADS = 3, BATCHES = 15, MOST_BATCH = 40 };
 
 struct client {
     struct endless *endless;
-    int number, missing; /* this thread only, read after the join */
+    int number, missing; /* only this thread uses it; it is read after the join */
     gy_thread thread;
     atomic_int ran;
 };
@@ -95,7 +95,7 @@ static gantry_status client_body(gantry_task *task, void *arg)
     return GANTRY_OK;
 }
 
-/* Batches of tasks of all sorts, of which some depend on each other; all have ended when wait() returns. */
+/* Batches of tasks of all sorts, some of which depend on each other; all have ended when wait() returns. */
 static void submit_and_wait(void *arg)
 {
     struct client *client = arg;
@@ -124,7 +124,7 @@ static void submit_and_wait(void *arg)
     }
 }
 
-/* Several threads that turn the epochs of one manager, beside tasks that go on for ever. */
+/* Several threads turn the epochs of one manager, beside tasks that go on for ever. */
 static void test_wait_covers_what_was_submitted_before(void **state)
 {
     (void)state;
@@ -154,7 +154,8 @@ static void test_wait_covers_what_was_submitted_before(void **state)
     }
 }
 
-/* A task that is held when wait() is called is among them, though what is submitted later ends before. */
+/* A task that is held when wait() is called belongs to those it waits for, though tasks submitted later end
+ * before. */
 struct holding {
     struct endless *endless;
     gantry_task *held;
@@ -191,7 +192,7 @@ static void test_wait_covers_what_is_held(void **state)
     tear_down(&f);
 }
 
-/* A task that is submitted while a thread waits follows one that the thread waits for, and takes long. */
+/* A task is submitted while a thread waits.  It follows one that the thread waits for, and takes long. */
 struct later {
     gantry_taskman *manager;
     atomic_bool go, is_over;

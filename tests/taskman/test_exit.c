@@ -1,4 +1,4 @@
-/* pthread_exit() in a body, which it must not call: its task fails, with a reason, and everything else goes
+/* A body calls pthread_exit(), which it must not do: its task fails, with a reason, and everything else goes
  * on. */
 #include "tests/taskman/fixture.h"
 
@@ -45,13 +45,13 @@ static void test_a_worker_survives_it(void **state)
             add_cpu(f.manager, NULL, meet_body, &meeting);
         }
         assert_ok(gantry_taskman_start(f.manager));
-        assert_ok(gantry_taskman_stop(f.manager)); /* all workers are there */
+        assert_ok(gantry_taskman_stop(f.manager)); /* all workers have started */
         assert_int_equal(atomic_load(&f.pool->outside), 0);
         tear_down(&f);
     }
 }
 
-/* What comes with a body ends with it: its class's place, the bandwidth gate, tasks it has spawned. */
+/* The things that a body holds end with it: its class's place, the bandwidth gate, tasks it has spawned. */
 static gantry_status spawn_and_exit_body(gantry_task *task, void *arg)
 {
     if (gantry_taskman_spawn(gantry_task_manager(task), count_body, arg, NULL, NULL) == GANTRY_OK) {
@@ -97,7 +97,7 @@ struct loop {
     atomic_int inside, returned;
 };
 
-/* Two come together, and one of them exits. */
+/* Two bodies meet, and one of them exits. */
 static gantry_status exit_part(size_t begin, size_t end, void *arg)
 {
     (void)begin;
@@ -159,7 +159,7 @@ static void run_in_thread(void *arg)
     atomic_store(&stopper->returned, 1);
 }
 
-/* It ends the thread that waits, if it was that; somebody else can end the step. */
+/* It ends the thread that waits, if that ran the body; then another thread can end the step. */
 static void test_a_waiting_thread_goes_alone(void **state)
 {
     (void)state;
@@ -185,7 +185,8 @@ static void test_a_waiting_thread_goes_alone(void **state)
                 assert_error(gantry_taskman_stop(f.manager), GANTRY_ERR_STATE);
                 assert_last_error_has("pthread_exit()");
             }
-            /* Who ran it?  A worker may have been woken for what the thread before left behind. */
+            /* Which thread ran it?  A worker may have been woken for work that the thread before left
+             * behind. */
             assert_true(stopper.returned == 0 || workers == 2 || (workers == 1 && run > 1));
             assert_int_equal(exits, run);
             assert_int_equal(count, 30 * run);
@@ -204,7 +205,7 @@ static void *stop_and_tell(void *manager)
     return status == GANTRY_OK ? manager : NULL;
 }
 
-/* A thread that is cancelled while it waits gets on until it is outside. */
+/* A thread that is cancelled while it waits goes on until it has left the library. */
 static void test_waiting_is_no_cancellation_point(void **state)
 {
     (void)state;
@@ -246,7 +247,8 @@ static gantry_status testcancel_body(gantry_task *task, void *arg)
     return count_body(task, arg);
 }
 
-/* It takes effect where a body has a cancellation point, and then it is what pthread_exit() is. */
+/* The cancellation takes effect where a body has a cancellation point, and then it acts like
+ * pthread_exit(). */
 static void test_a_cancelled_worker_survives_it(void **state)
 {
     (void)state;
@@ -261,7 +263,7 @@ static void test_a_cancelled_worker_survives_it(void **state)
     assert_ok(gantry_taskman_reset(f.manager));
     add_cpu(f.manager, NULL, testcancel_body, &count);
     assert_ok(gantry_taskman_freeze(f.manager));
-#if !GY_WITH_ASAN /* which does not see that a cancelled thread leaves its frames */
+#if !GY_WITH_ASAN /* the sanitizer does not see that a cancelled thread leaves its frames */
     assert_error(gantry_taskman_run(f.manager, 1), GANTRY_ERR_STATE);
     assert_int_equal(count, 0);
     assert_ok(gantry_taskman_run(f.manager, 1));

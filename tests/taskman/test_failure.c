@@ -1,4 +1,4 @@
-/* Failing tasks: what fails with them, what goes on, what the waiting thread hears. */
+/* Failing tasks: which tasks fail with them, which go on, and what the waiting thread is told. */
 #include "tests/taskman/fixture.h"
 
 #include "base/sanitizers.h"
@@ -137,7 +137,8 @@ static void test_a_failure_without_cause_names_the_status(void **state)
     struct fixture f = set_up(1);
     gantry_task *handled = add_cpu(f.manager, "handled", handled_error_body, NULL);
     gantry_task *bad = add_cpu(f.manager, "bad", fail_body, NULL);
-    assert_ok(gantry_task_start_after(bad, handled)); /* the same worker: its old error is not the cause */
+    /* it is the same worker, and its old error is not the cause */
+    assert_ok(gantry_task_start_after(bad, handled));
     assert_ok(gantry_taskman_start(f.manager));
     assert_error(gantry_taskman_stop(f.manager), GANTRY_ERR_IO);
     assert_last_error_has("'bad' returned GANTRY_ERR_IO");

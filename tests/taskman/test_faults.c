@@ -1,4 +1,4 @@
-/* Every allocation, thread and condition variable that can fail does, one after the other. */
+/* Every allocation, thread and condition variable that can fail does fail, one after the other. */
 #include "tests/taskman/fixture.h"
 
 static void test_pool_creation_survives_every_failure(void **state)
@@ -7,7 +7,7 @@ static void test_pool_creation_survives_every_failure(void **state)
     gantry_cpu_dispatcher_options options = GANTRY_CPU_DISPATCHER_OPTIONS_INIT;
     options.worker_count = 3;
     for (long nth = 0;; nth++) {
-        gantry_cpu_dispatcher *pool = (gantry_cpu_dispatcher *)(void *)&nth; /* stays untouched */
+        gantry_cpu_dispatcher *pool = (gantry_cpu_dispatcher *)(void *)&nth; /* it stays untouched */
         gy_fault_arm(nth);
         gantry_status status = gantry_cpu_dispatcher_create(&options, &pool);
         bool failed = gy_fault_fired();
@@ -16,7 +16,8 @@ static void test_pool_creation_survives_every_failure(void **state)
             assert_int_equal(status, GANTRY_OK);
             gantry_cpu_dispatcher_destroy(pool);
             assert_int_equal(gy_alloc_live(), 0);
-            assert_true(nth > 9); /* pool, two conditions, three deques, three threads and what they need */
+            /* the pool, two conditions, three deques, three threads and what they need */
+            assert_true(nth > 9);
             return;
         }
         assert_int_equal(status, GANTRY_ERR_OUT_OF_HOST_MEMORY);
@@ -52,7 +53,7 @@ static void test_manager_creation_survives_every_failure(void **state)
 enum { TASKS = 300 };
 
 struct built {
-    int tasks; /* submitted */
+    int tasks; /* tasks that were submitted */
     int edges;
     int names; /* placeholders */
     int lights;
@@ -96,7 +97,7 @@ static void build(gantry_taskman *manager, atomic_int *count, struct built *buil
     }
 }
 
-/* A call that fails leaves no trace, everything else runs. */
+/* A call that fails leaves no trace, and everything else runs. */
 static void test_submission_survives_every_failure(void **state)
 {
     (void)state;
@@ -121,7 +122,7 @@ static void test_submission_survives_every_failure(void **state)
     }
 }
 
-/* Running allocates only to make room in a work queue, and does without. */
+/* Running a graph allocates memory only to make room in a work queue, and can do without it. */
 static gantry_status fan_body(gantry_task *task, void *arg)
 {
     (void)task;
@@ -129,8 +130,8 @@ static gantry_status fan_body(gantry_task *task, void *arg)
     return GANTRY_OK;
 }
 
-/* One worker alone gets the successors one by one, one of 130 gets bundles of three: both are more than a new
- * work queue has room for. */
+/* One worker alone gets the successors one by one, one of 130 workers gets bundles of three: both are more
+ * than a new work queue has room for. */
 static void test_running_survives_every_failure(void **state)
 {
     (void)state;

@@ -8,11 +8,11 @@
 
 enum { LANES = 3, RUNS = 12 };
 
-/* One value on its way: in -> device -> device -> out, looked at by a CPU task once the GPU is through. */
+/* One value on its way: in -> device -> device -> out; a CPU task reads it once the GPU is done. */
 struct lane {
     uint32_t *in, *out; /* pinned */
     uint32_t *device;   /* two words */
-    gantry_task *check; /* completed by the copy back */
+    gantry_task *check; /* the copy back completes it */
     atomic_int checked, wrong;
     gantry_taskman *cancels; /* not NULL: the first copy cancels the run of this manager */
 };
@@ -61,7 +61,7 @@ static gantry_launch_result done_if(gantry_status status)
     return status == GANTRY_OK ? GANTRY_LAUNCH_DONE : GANTRY_LAUNCH_FAILED;
 }
 
-/* What has begun is called to its end, also when it has cancelled its run. */
+/* A task that has begun is called to its end, also when it has cancelled its run. */
 static gantry_launch_result copy_in(gantry_launch *launch, void *arg)
 {
     struct lane *lane = arg;
@@ -97,7 +97,7 @@ static gantry_status check(gantry_task *task, void *arg)
     return GANTRY_OK;
 }
 
-/* `first` NULL, or before every lane. */
+/* `first` is NULL, or comes before every lane. */
 static void add_lanes(struct scene *s, gantry_task *first, gantry_task_fn body, bool is_condition)
 {
     static const gantry_task_kind kinds[] = {GANTRY_TASK_HTOD, GANTRY_TASK_KERNEL, GANTRY_TASK_DTOH};
@@ -159,7 +159,7 @@ static void test_a_part_runs_from_a_gpu_task(void **state)
     *s.lanes[1].in = 8;
     assert_ok(gantry_taskman_start_from(s.gpu.manager, &s.tasks[1][1], 1));
     assert_ok(gantry_taskman_stop(s.gpu.manager));
-    assert_int_equal(*s.lanes[1].out, 7); /* the copy to the device is no part of it */
+    assert_int_equal(*s.lanes[1].out, 7); /* the copy to the device is not part of it */
     assert_int_equal(s.lanes[1].wrong, 1);
     assert_ok(gantry_taskman_start_from(s.gpu.manager, &s.tasks[1][0], 1));
     assert_ok(gantry_taskman_stop(s.gpu.manager));
@@ -183,7 +183,7 @@ static gantry_status begin_body(gantry_task *task, void *arg)
     return GANTRY_OK;
 }
 
-/* Once round more with what came back, and one on top; or out. */
+/* Go round once more with the value that came back, plus one; or leave the loop. */
 static gantry_status again_or_on(gantry_task *task, void *arg)
 {
     struct lane *lane = arg;
@@ -230,8 +230,8 @@ static void test_loops_go_round_through_the_gpu(void **state)
 
 /* ---- ends before the end --------------------------------------------------------------------- */
 
-/* The first copy of lane 0 cancels its run from within its callback and goes on: it is DONE, the GPU is
- * through with it when the run has ended, and its followers are not begun.  The next run is whole again. */
+/* The first copy of lane 0 cancels its run from within its callback and goes on.  It is DONE, the GPU has
+ * done it when the run has ended, and its followers are not begun.  The next run is whole again. */
 static void test_cancelled_with_gpu_work_in_flight(void **state)
 {
     (void)state;

@@ -1,4 +1,5 @@
-/* Frozen graphs with joins of very many tasks: in groups, and as if there were none. */
+/* Frozen graphs with joins of very many tasks: they are split into groups, and behave as if there were
+ * none. */
 #include "tests/taskman/fixture.h"
 
 #include "taskman/joins.h"
@@ -8,9 +9,9 @@ enum { LEAVES = 3 * GY_JOIN_WIDE + 5, RUNS = 20 };
 
 struct fan {
     struct fixture f;
-    atomic_int leaves, joins; /* that ran in this run */
+    atomic_int leaves, joins; /* how many have run in this run */
     atomic_int disorder;
-    int failing; /* the leaf that fails; -1: none */
+    int failing; /* the leaf that fails; -1: none does */
     int expected;
     gantry_task *leaf[LEAVES], *first, *join, *second;
 };
@@ -42,7 +43,8 @@ static gantry_status first_body(gantry_task *task, void *arg)
     return GANTRY_OK;
 }
 
-/* One task before all leaves, two joins after them, of which one is a sync point; and a narrow one. */
+/* One task comes before all leaves, two joins come after them, of which one is a sync point, and there is a
+ * narrow join. */
 static void build(uint32_t workers)
 {
     memset(&fan, 0, sizeof(fan));
@@ -123,7 +125,7 @@ static void test_runs_of_a_part(void **state)
     tear_down(&fan.f);
 }
 
-/* References of others on a join count beside its groups. */
+/* References of the application on a join count beside its groups. */
 static void test_a_join_that_others_hold(void **state)
 {
     (void)state;
@@ -146,7 +148,8 @@ static void test_a_join_that_others_hold(void **state)
     tear_down(&fan.f);
 }
 
-/* What freeze() takes is given back when it fails, and with a reset; then the graph can be frozen again. */
+/* The memory that freeze() takes is given back when it fails, and with a reset; then the graph can be frozen
+ * again. */
 static void test_freezing_without_memory(void **state)
 {
     (void)state;
@@ -170,7 +173,7 @@ static void test_freezing_without_memory(void **state)
     }
 }
 
-/* One short of wide: no group. */
+/* One less than a wide join: there is no group. */
 static void test_narrow_joins_have_no_groups(void **state)
 {
     (void)state;

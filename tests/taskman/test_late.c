@@ -1,4 +1,4 @@
-/* What is submitted, declared and referred to while the manager runs; light tasks. */
+/* Tasks, edges and names that come while the manager runs; light tasks. */
 #include "tests/taskman/fixture.h"
 
 #include "base/thread.h"
@@ -52,7 +52,7 @@ static gantry_status join_body(gantry_task *task, void *arg)
     (void)task;
     struct node *root = arg;
     if (atomic_load(root->leaves) != 1 << 9) {
-        atomic_fetch_add(root->failures, 1); /* ran before its predecessors */
+        atomic_fetch_add(root->failures, 1); /* it ran before its predecessors */
     }
     return GANTRY_OK;
 }
@@ -86,10 +86,10 @@ enum { SUBMITTERS = 3, EACH = 1500 };
 
 struct submitter {
     gantry_taskman *manager;
-    gantry_task *end; /* successor of everything */
+    gantry_task *end; /* the successor of everything */
     atomic_int *count;
     int id;
-    int refused; /* this thread only, read after the join */
+    int refused; /* only this thread uses it; it is read after the join */
     gy_thread thread;
 };
 
@@ -99,7 +99,7 @@ static void submit_many(void *arg)
     gantry_task *last = NULL;
     for (int i = 0; i < EACH; i++) {
         char name[32];
-        /* names overlap between the threads by reference, not by submission */
+        /* threads use each other's names by reference, not by submission */
         snprintf(name, sizeof(name), "%d/%d", self->id, i);
         gantry_task_desc desc = GANTRY_TASK_DESC_INIT;
         desc.name = name;
@@ -111,7 +111,8 @@ static void submit_many(void *arg)
         self->refused += gantry_task_finish_before(task, self->end) != GANTRY_OK;
         if (gantry_taskman_get_named(self->manager, name + 16, &other) != GANTRY_OK) {
             self->refused++;
-        } else if (self->id + 1 < SUBMITTERS) { /* no cycle: always after the next thread's */
+            /* this is no cycle: it always comes after the next thread's */
+        } else if (self->id + 1 < SUBMITTERS) {
             gantry_status status = gantry_task_start_after(task, other);
             self->refused += status != GANTRY_OK && status != GANTRY_ERR_LATE_DEPENDENCY;
         }
@@ -207,7 +208,7 @@ struct filler {
     gantry_task *held;
 };
 
-/* Fills the name while the main thread is in stop(), then lets go of a task that others wait for. */
+/* Fills the name while the main thread is in stop(), then lets a task go that others wait for. */
 static gantry_status fill_body(gantry_task *task, void *arg)
 {
     (void)task;
@@ -240,7 +241,7 @@ static void test_stop_does_not_give_up_a_name_that_can_still_be_filled(void **st
         assert_ok(gantry_task_remove_reference(user));
         struct filler filler = {.manager = f.manager, .trace = &trace};
         filler.held = add_cpu(f.manager, "filler", fill_body, &filler);
-        gy_thread thread; /* stands for the GPU: holds a reference while nothing is dispatched */
+        gy_thread thread; /* it stands for the GPU: it holds a reference while nothing is dispatched */
         assert_ok(gy_thread_start(&thread, "outside", let_go, &filler));
         gantry_status status = gantry_taskman_stop(f.manager);
         gy_thread_join(&thread);
@@ -324,7 +325,7 @@ static void test_light_tasks_hold_their_continuation_back(void **state)
         assert_ok(gantry_taskman_create_light(f.manager, trace_body, &trace, "early", end, &early));
         assert_int_equal(gantry_task_references(end), 2);
         assert_int_equal(gantry_task_references(early), 1);
-        assert_ok(gantry_task_remove_reference(early)); /* queued, not run */
+        assert_ok(gantry_task_remove_reference(early)); /* it is queued, and not run */
         assert_error(gantry_task_remove_reference(early), GANTRY_ERR_STATE);
         assert_int_equal(gantry_task_get_state(early), GANTRY_TASK_STATE_HELD);
         assert_ok(gantry_task_add_reference(end));
@@ -348,7 +349,7 @@ static void test_light_tasks_hold_their_continuation_back(void **state)
         gantry_task *lost = NULL;
         assert_ok(gantry_taskman_reset(f.manager));
         assert_ok(gantry_taskman_create_light(f.manager, trace_body, &trace, NULL, NULL, &lost));
-        tear_down(&f); /* never let go, never started: forgotten */
+        tear_down(&f); /* it was never let go and never started, and is forgotten */
     }
 }
 
@@ -373,7 +374,7 @@ struct spawning {
     bool use_end;
 };
 
-/* Two more of the next generation, until there are enough. */
+/* Make two more of the next generation, until there are enough. */
 static gantry_status spawn_body(gantry_task *task, void *arg)
 {
     struct spawning *spawning = arg;
@@ -435,7 +436,7 @@ struct relay {
     atomic_int left;
 };
 
-/* Each spawns the next, and ends: never more than two at a time. */
+/* Each spawns the next one, and ends: there are never more than two at a time. */
 static gantry_status relay_body(gantry_task *task, void *arg)
 {
     (void)task;
@@ -445,7 +446,7 @@ static gantry_status relay_body(gantry_task *task, void *arg)
                : GANTRY_OK;
 }
 
-/* Two managers in turn on one worker, so that it changes sides all the time. */
+/* Two managers take turns on one worker, so that it changes from one to the other all the time. */
 static void test_spawned_tasks_use_storage_again(void **state)
 {
     (void)state;

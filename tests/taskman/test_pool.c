@@ -6,7 +6,7 @@
 #include "base/thread.h"
 
 #if GY_WITH_TSAN
-enum { MANY = 60000 }; /* what matters here is the depth of the stack, which that build shows as well */
+enum { MANY = 60000 }; /* the depth of the stack matters here, and that build shows it as well */
 #else
 enum { MANY = 1000000 };
 #endif
@@ -80,7 +80,7 @@ static void test_half_a_million_independent_tasks(void **state)
     check_many(0, INDEPENDENT, true);
 }
 
-/* Work comes in drops, so that workers fall asleep in between: none may be missed. */
+/* Tasks come one by one, so that workers fall asleep in between: none may be missed. */
 static void test_no_wake_up_is_lost(void **state)
 {
     (void)state;
@@ -103,7 +103,7 @@ static void test_no_wake_up_is_lost(void **state)
     }
 }
 
-/* Two tasks that need each other to be running: a task put aside for later would hang here. */
+/* Two tasks need each other to be running: a task that is put aside for later would hang here. */
 static gantry_status spawn_body(gantry_task *task, void *arg)
 {
     gantry_task *child = NULL;
@@ -181,7 +181,7 @@ static void test_workers_have_names_and_a_number(void **state)
 struct spans {
     struct gy_span_sink sink;
     atomic_int count;
-    char name[32]; /* written by the one worker, read after stop */
+    char name[32]; /* the only worker writes it, and it is read after stop */
     uint64_t id;
     bool in_order;
 };
@@ -242,7 +242,7 @@ static gantry_status again_body(gantry_task *task, void *arg)
     return atomic_load((atomic_int *)arg) == OTHERS ? GANTRY_OK : gantry_task_choose(task, 0);
 }
 
-/* Returns the first of it. */
+/* Submit the tasks; returns the first of them. */
 static gantry_task *add_endless(gantry_taskman *manager, bool is_loop, atomic_int *count)
 {
     if (!is_loop) {
@@ -299,10 +299,11 @@ static void test_who_feeds_itself_does_not_starve_others(void **state)
     }
 }
 
-/* Two threads in wait() and stop() of managers on one inline pool, each running what it finds. */
+/* Two threads are in wait() and stop() of managers on one inline pool, and each runs the tasks that it
+ * finds. */
 struct inline_waiter {
     gantry_taskman *manager;
-    gantry_status status; /* this thread only, read after the join */
+    gantry_status status; /* only this thread uses it; it is read after the join */
 };
 
 static void stop_inline(void *arg)

@@ -1,6 +1,5 @@
 /* The pool without task managers: this program is the client of taskman/cpu/client.h, and owns the tasks
- * itself.  If anything in the pool asked for more than those functions, the linker would find them defined
- * twice. */
+ * itself.  If the pool asked for anything more, the linker would find these functions defined twice. */
 #include "tests/support/cmocka_c11.h"
 #include "tests/support/deadline.h"
 
@@ -109,7 +108,7 @@ static void close_pool(gantry_cpu_dispatcher *pool)
     assert_int_equal(gy_alloc_live(), 0);
 }
 
-/* READY tasks from `first`, linked, and counted as pending and active. */
+/* Make READY tasks from `first`, linked, and count them as pending and active. */
 static struct gy_task_list make_tasks(int first, int count, gantry_task_fn run, void *arg)
 {
     struct gy_task_list list = {0};
@@ -215,7 +214,7 @@ static void test_a_guest_runs_tasks_of_its_owner_in_a_sleepers_place(void **stat
     assert_ptr_equal(self, &pool->workers[0]);
     assert_int_equal(atomic_load(&self->holder), GY_WORKER_ON_LOAN);
     assert_int_equal(atomic_load(&pool->on_loan), 1);
-    assert_null(gy_guest_begin(&client.owner)); /* there is no other */
+    assert_null(gy_guest_begin(&client.owner)); /* there is no other one */
     submit(make_tasks(0, 30, do_nothing, NULL));
     struct gy_wait wait = {.condition = nothing_is_left, .owner = &client.owner, .self = self};
     gy_pool_wait(pool, &wait);
@@ -314,7 +313,7 @@ static void test_a_quiet_owner_is_told_of_while_tasks_are_held_back(void **state
     assert_int_equal(atomic_load(&client.told_quiet), 0);
     gy_pool_count_held_back(pool, true);
     submit(make_tasks(1, 1, do_nothing, NULL));
-    while (atomic_load(&client.told_quiet) == 0) { /* after those who wait */
+    while (atomic_load(&client.told_quiet) == 0) { /* behind those that wait */
         sched_yield();
     }
     gy_pool_count_held_back(pool, false);
@@ -354,7 +353,7 @@ static void test_a_worker_sleeps_without_debts(void **state)
     late_job = (struct gy_start_job){.owner = &client.owner, .chunk = chunk, .left = TASKS};
     atomic_store(&client.owner.work, TASKS * GY_WORK_PENDING + GY_WORK_ACTIVE);
     gy_point_hook(start_late);
-    submit(make_tasks(0, 1, do_nothing, NULL)); /* wakes the worker */
+    submit(make_tasks(0, 1, do_nothing, NULL)); /* this wakes the worker */
     deadline_await(atomic_load(&client.owner.work) == TASKS * GY_WORK_PENDING, "the worker to pay");
     assert_int_equal(late_job.left, 0);
     gy_point_hook(NULL);
@@ -364,7 +363,8 @@ static void test_a_worker_sleeps_without_debts(void **state)
     close_pool(pool);
 }
 
-/* The tasks that a worker has spawned are told of before their owner can go, so as long it owes something. */
+/* The tasks that a worker has spawned are counted before their owner can be destroyed, so the worker owes
+ * something until then. */
 static void test_a_worker_that_has_spawned_owes(void **state)
 {
     (void)state;

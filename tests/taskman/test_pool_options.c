@@ -1,4 +1,4 @@
-/* What the CPU dispatcher can be asked for: priorities, class limits, CPUs, a host's pool, loops. */
+/* The options of the CPU dispatcher: priorities, class limits, CPUs, a host's pool, loops. */
 #include "tests/taskman/fixture.h"
 
 #include "base/thread.h"
@@ -41,7 +41,7 @@ static void test_higher_priorities_are_begun_first(void **state)
             assert_int_equal(gantry_task_get_priority(trace.tasks[i]), order[2 - (i - 1) / 10]);
         }
         assert_int_equal(atomic_load(&f.pool->urgent_count),
-                         0); /* else workers never look at their own first */
+                         0); /* otherwise workers never look at their own queue first */
         assert_int_equal(atomic_load(&f.pool->low_count), 0);
         tear_down(&f);
     }
@@ -120,7 +120,7 @@ static void test_workers_are_bound_to_their_cpus(void **state)
     }
     options.cpus = NULL;
     options.cpu_count = 0;
-    options.worker_count = 3; /* pinned, over whatever there is */
+    options.worker_count = 3; /* pinned, to all CPUs that there are */
     gantry_cpu_dispatcher_destroy(pool_with(options));
 }
 
@@ -160,7 +160,7 @@ static void test_options_that_do_not_fit_are_refused(void **state)
 
 /* ---- a host's pool ---------------------------------------------------------------------------- */
 
-/* The smallest pool there is: one thread, one ring. */
+/* The smallest pool possible: one thread, one ring. */
 struct host {
     gy_mutex lock;
     gy_cond changed;
@@ -251,7 +251,7 @@ enum { CELLS = 5000 };
 struct grid {
     gantry_cpu_dispatcher *pool;
     atomic_int cells[CELLS];
-    size_t bad; /* parts that begin here fail; CELLS: none */
+    size_t bad; /* parts that begin here fail; CELLS: none does */
 };
 
 static gantry_status touch_part(size_t begin, size_t end, void *arg)

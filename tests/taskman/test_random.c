@@ -1,5 +1,5 @@
-/* Random graphs: whatever their shape, every task runs once and after all of its predecessors; and several on
- * one pool, with threads that wait for them. */
+/* Random graphs: whatever their shape, every task runs once and after all of its predecessors.  Also
+ * several graphs on one pool, with threads that wait for them. */
 #include "tests/taskman/fixture.h"
 
 #include "base/thread.h"
@@ -10,8 +10,8 @@ struct item {
     gantry_task *task;
     int predecessors[MOST_PREDECESSORS];
     int predecessor_count;
-    bool runs;          /* a CPU task: notes its clock; others inherit their predecessors' */
-    atomic_int started; /* clock at the start of the body; 0: not run */
+    bool runs; /* a CPU task: it notes its clock; the others inherit the clock of their predecessors */
+    atomic_int started; /* the clock at the start of the body; 0: it has not run */
     atomic_int finished;
     atomic_int runs_seen;
 };
@@ -31,7 +31,7 @@ static uint32_t random_below(uint32_t bound)
     return (uint32_t)((random_state >> 33) % bound);
 }
 
-/* Every predecessor that runs has finished; through those that do not run, theirs have. */
+/* Every predecessor that runs has finished; of one that does not run, its predecessors have. */
 static bool predecessors_finished(struct graph *graph, int index)
 {
     const struct item *item = &graph->items[index];
@@ -60,7 +60,8 @@ static gantry_status random_body(gantry_task *task, void *arg)
     return GANTRY_OK;
 }
 
-/* Items are in topological order; submission is in random order, names make forward references. */
+/* The items are in topological order; they are submitted in random order, and names make forward
+ * references. */
 static void build(gantry_taskman *manager, bool *has_holes)
 {
     memset(&graph, 0, sizeof(graph));
@@ -144,7 +145,7 @@ static void test_random_graphs_run_in_order_in_every_wait_mode(void **state)
     }
 }
 
-/* A random graph into which one edge against the order was put is refused, and nothing runs. */
+/* A random graph that got an edge against the order is refused, and nothing runs. */
 static void test_random_cycles_are_found(void **state)
 {
     (void)state;
@@ -160,7 +161,7 @@ static void test_random_cycles_are_found(void **state)
             at = graph.items[at].predecessors[0];
             steps++;
         }
-        if (steps != 0) { /* `at` comes before the last item: now also after it */
+        if (steps != 0) { /* `at` comes before the last item: now it also comes after it */
             assert_ok(gantry_task_start_after(graph.items[at].task, graph.items[graph.count - 1].task));
             assert_error(gantry_taskman_start(f.manager), GANTRY_ERR_CYCLE);
             assert_last_error_has("' -> 'item ");
@@ -183,7 +184,8 @@ struct company {
     gantry_cpu_dispatcher *pool;
     int workers;
     atomic_int inside;
-    atomic_int strange; /* bodies too many at a time, or in a thread that waits for something else */
+    /* too many bodies ran at a time, or one ran in a thread that waits for something else */
+    atomic_int strange;
 };
 
 /* A manager on the pool that all share, and a thread that waits for it. */
@@ -197,7 +199,7 @@ struct member {
     gy_thread thread;
 };
 
-static _Thread_local const struct member *waits_for; /* NULL: a worker */
+static _Thread_local const struct member *waits_for; /* NULL: it is a worker */
 
 static void enter_body(struct member *member)
 {
@@ -256,7 +258,7 @@ static gantry_status member_body(gantry_task *task, void *arg)
     return status;
 }
 
-/* Returns how many tasks. */
+/* Submit a graph; returns how many tasks it has. */
 static int build_step(struct member *member)
 {
     gantry_task *tasks[60] = {NULL};
@@ -277,7 +279,7 @@ static int build_step(struct member *member)
     return count;
 }
 
-/* Returns how often the step was run; 0: something failed. */
+/* Run a step again and again; returns how often it was run; 0: something failed. */
 static int run_step(struct member *member)
 {
     if (random_below(2) == 0) {
@@ -339,8 +341,8 @@ static void check_company(uint32_t workers, gantry_wait_mode mode)
     assert_int_equal(gy_alloc_live(), 0);
 }
 
-/* Each is run by workers and by its own thread, by no other that waits, and by no more than there are
- * workers; and nobody's errors become somebody else's. */
+/* Each graph is run by workers and by the thread that waits for it, by no other waiting thread, and by no
+ * more threads than there are workers; no thread gets the errors of another. */
 static void test_random_steps_of_several_managers(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Several managers: started as one, and failures that cross them. */
+/* Several managers: started as a group, and failures that pass from one to another. */
 #include "tests/taskman/fake_gpu.h"
 
 #include "base/clock.h"
@@ -12,7 +12,7 @@ struct group {
     gantry_taskman *managers[MANAGERS];
 };
 
-/* Each with a pool of its own. */
+/* Each manager has a pool of its own. */
 static struct group new_group(uint32_t workers)
 {
     struct group group;
@@ -35,7 +35,7 @@ static void destroy_group(struct group *group)
 /* ---- started as one ---------------------------------------------------------------------------- */
 
 struct crossing {
-    gantry_task *next; /* of another manager */
+    gantry_task *next; /* it belongs to another manager */
     atomic_int *count, *refused;
 };
 
@@ -60,7 +60,8 @@ static void test_a_task_lets_go_of_one_in_a_manager_that_starts_with_it(void **s
         for (int round = 0; round < ROUNDS; round++) {
             atomic_int counts[2] = {0};
             struct crossing crossings[2 * MANAGERS];
-            for (int i = 0; i < MANAGERS; i++) { /* each has a task that the one before lets go, at once */
+            /* each has a task that the manager before lets go, at once */
+            for (int i = 0; i < MANAGERS; i++) {
                 gantry_task *held = add_cpu(group.managers[i], NULL, cross_body, &crossings[MANAGERS + i]);
                 assert_ok(gantry_task_add_reference(held));
                 crossings[MANAGERS + i] = (struct crossing){NULL, &counts[0], &counts[1]};
@@ -131,7 +132,7 @@ static void test_when_one_cannot_start_none_does(void **state)
     destroy_group(&group);
 }
 
-/* The dispatchers of those before are told that their step is over. */
+/* The dispatchers of the managers before are told that their step is over. */
 static void test_a_lost_dispatcher_keeps_all_from_starting(void **state)
 {
     (void)state;
@@ -206,7 +207,7 @@ static void test_a_failure_crosses_managers(void **state)
     }
 }
 
-/* The cause is the calling thread's last error, which stays what it was. */
+/* The cause is the calling thread's last error, which stays as it was. */
 static void test_the_cause_is_the_callers_error(void **state)
 {
     (void)state;
@@ -220,7 +221,7 @@ static void test_the_cause_is_the_callers_error(void **state)
     assert_error(gantry_taskman_wait(f.manager), GANTRY_ERR_STATE);
     assert_ok(gantry_task_fail_reference(task, GANTRY_ERR_STATE)); /* before the start */
     assert_last_error_has("wait: the task manager is building");
-    assert_ok(gantry_task_fail_reference(task, GANTRY_ERR_IO)); /* too late to be the cause */
+    assert_ok(gantry_task_fail_reference(task, GANTRY_ERR_IO)); /* this is too late to be the cause */
     assert_error(gantry_task_fail_reference(task, GANTRY_ERR_IO), GANTRY_ERR_STATE);
     assert_ok(gantry_taskman_start(f.manager));
     assert_error(gantry_taskman_stop(f.manager), GANTRY_ERR_STATE);
@@ -229,7 +230,7 @@ static void test_the_cause_is_the_callers_error(void **state)
     tear_down(&f);
 }
 
-/* `task` comes after one that fails, and is failed by a reference: before or after that. */
+/* `task` comes after one that fails, and a reference makes it fail: before or after that. */
 struct race {
     bool predecessor_first;
     gantry_status cause, expected;
@@ -313,7 +314,7 @@ static gantry_status visit_body(gantry_task *task, void *arg)
     return GANTRY_OK;
 }
 
-/* Both parts are run at once, and the later one visits: in some rounds it is the helper's. */
+/* Both parts run at once, and the later one visits the other manager: in some rounds that is the helper's. */
 static gantry_status visit_part(size_t begin, size_t end, void *arg)
 {
     (void)end;
@@ -342,7 +343,7 @@ static gantry_status nothing_body(gantry_task *task, void *arg)
     return GANTRY_OK;
 }
 
-/* The other manager's step is over at once, though the worker is still inside. */
+/* The other manager's step is over at once, though the worker is still inside the body. */
 static void test_a_worker_that_visits_another_manager_owes_it_nothing(void **state)
 {
     (void)state;

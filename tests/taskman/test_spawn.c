@@ -1,4 +1,4 @@
-/* Light tasks that bodies make: without the manager's lock, and with a handle that stays good. */
+/* Light tasks that bodies make: they take no lock of the manager, and their handle stays good. */
 #include "tests/support/deadline.h"
 #include "tests/taskman/fixture.h"
 
@@ -9,7 +9,7 @@ enum { DEPTH = 8, NODES = (2 << DEPTH) - 1 };
 /* A tree whose nodes make their children, and a join for each. */
 struct tree {
     atomic_int forked, joined, failed_joins;
-    int failing; /* the node whose body fails; -1: none */
+    int failing; /* the node whose body fails; -1: none does */
     gantry_task *joins[NODES];
     struct node {
         struct tree *tree;
@@ -68,7 +68,7 @@ static void test_a_tree_with_joins(void **state)
             grow(&f, &tree, -1);
             assert_ok(gantry_taskman_start(f.manager));
             if (step == 1) {
-                assert_ok(gantry_taskman_wait(f.manager)); /* perhaps in the other epoch */
+                assert_ok(gantry_taskman_wait(f.manager)); /* perhaps it is in the other epoch */
             }
             assert_ok(gantry_taskman_stop(f.manager));
             assert_int_equal(tree.forked, NODES);
@@ -84,7 +84,7 @@ static void test_a_tree_with_joins(void **state)
     }
 }
 
-/* The joins up to the root fail with a leaf, all others are done. */
+/* The joins up to the root fail with a leaf, all others are DONE. */
 static void test_a_failed_leaf_fails_its_joins(void **state)
 {
     (void)state;
@@ -117,7 +117,8 @@ static gantry_status make_two(gantry_task *task, void *arg)
     struct scene *scene = arg;
     gantry_taskman *manager = gantry_task_manager(task);
     gantry_task *made[2] = {NULL};
-    gantry_status status = gantry_taskman_spawn(manager, count_body, &scene->ran, NULL, NULL); /* its place */
+    /* its place */
+    gantry_status status = gantry_taskman_spawn(manager, count_body, &scene->ran, NULL, NULL);
     atomic_store(&scene->phase, 1);
     while (atomic_load(&scene->phase) == 1) {
         sched_yield();
@@ -182,7 +183,7 @@ static void test_what_cannot_be_made_is_told(void **state)
     tear_down(&f);
 }
 
-/* Many references that one body gives back are counted off without a word of it in between. */
+/* One body gives back many references, which are counted off and not mentioned in between. */
 static gantry_status give_back_many(gantry_task *task, void *arg)
 {
     enum { MANY = 70000 };

@@ -1,5 +1,6 @@
-/* A thread that waits for a manager runs that manager's tasks in the place of workers that sleep: whose, how
- * many at a time, and that nobody is left asleep for it. */
+/* A thread that waits for a manager is a guest: it runs that manager's tasks in the place of workers that
+ * sleep.  Whose tasks it runs, how many guests there are at a time, and that no task waits for a sleeping
+ * worker. */
 #include "tests/support/stops.h"
 #include "tests/taskman/fixture.h"
 
@@ -9,7 +10,7 @@
 #include <pthread.h>
 #include <sched.h>
 
-/* Until all workers sleep and may be stood in for. */
+/* Wait until all workers sleep and can be borrowed. */
 static void await_sleep(gantry_cpu_dispatcher *pool)
 {
     for (uint32_t i = 0; i < pool->worker_count; i++) {
@@ -27,7 +28,7 @@ static struct fixture set_up_with(const gantry_cpu_dispatcher_options *cpus, boo
     return f;
 }
 
-/* Who runs bodies. */
+/* The threads that run bodies. */
 struct where {
     pthread_t caller;
     atomic_int here, elsewhere;
@@ -64,7 +65,7 @@ static void test_a_small_run_wakes_nobody(void **state)
         assert_ok(gantry_taskman_run(f.manager, 5));
         assert_int_equal(where.here, 50);
         assert_int_equal(where.elsewhere, 0);
-        assert_int_equal(atomic_load(&f.pool->work.epoch), epoch); /* nobody was called */
+        assert_int_equal(atomic_load(&f.pool->work.epoch), epoch); /* no worker was woken */
         assert_int_equal(atomic_load(&f.pool->on_loan), 0);
         await_sleep(f.pool);
         tear_down(&f);
@@ -82,7 +83,7 @@ static void test_one_worker_is_enough_for_a_wide_run(void **state)
     assert_ok(gantry_taskman_freeze(f.manager));
     await_sleep(f.pool);
     assert_ok(gantry_taskman_run(f.manager, 1));
-    assert_int_equal(where.here, 200); /* the worker is not called for what nobody else may do meanwhile */
+    assert_int_equal(where.here, 200); /* the worker is not woken for a task that only the guest may run */
     tear_down(&f);
 }
 
@@ -113,7 +114,7 @@ static void test_bodies_stay_with_workers_where_asked_to(void **state)
 
 /* ---- parallelism ------------------------------------------------------------------------------- */
 
-/* As many tasks as there are workers, all needed at once: at the start, or behind another task. */
+/* As many tasks as there are workers are all needed at once: at the start, or behind another task. */
 static void test_nobody_sleeps_while_there_is_work(void **state)
 {
     (void)state;
@@ -144,13 +145,13 @@ static void test_nobody_sleeps_while_there_is_work(void **state)
 
 struct visitor {
     gantry_taskman *manager;
-    int good; /* read by the test once the thread has ended */
+    int good; /* the test reads it once the thread has ended */
     gy_thread thread;
 };
 
 enum { VISITS = 60, VISITED = 12 };
 
-/* Steps of a manager of one's own on the pool that all share. */
+/* Each thread runs steps of its own manager on the pool that all share. */
 static void visit(void *arg)
 {
     struct visitor *visitor = arg;
@@ -228,7 +229,7 @@ static void let_go_release(gantry_task *task, void *arg, gantry_status result)
     (void)result;
 }
 
-/* What a body, or a release callback, makes ready in another manager is for others to run. */
+/* Tasks that a body, or a release callback, makes ready in another manager are for workers to run. */
 static void test_tasks_of_other_managers_are_left_to_workers(void **state)
 {
     (void)state;
@@ -239,7 +240,7 @@ static void test_tasks_of_other_managers_are_left_to_workers(void **state)
         gantry_task_desc desc = GANTRY_TASK_DESC_INIT;
         desc.run = way % 2 == 0 ? let_go_body : where_body;
         desc.release = way % 2 == 0 ? NULL : let_go_release;
-        desc.arg = &foreign; /* which begins with its `where` */
+        desc.arg = &foreign; /* its struct begins with `where` */
         assert_ok(gantry_taskman_submit(f.manager, &desc, NULL));
         gantry_task *after = add_cpu(other, NULL, where_body, &foreign.where);
         foreign.held = after;
@@ -253,7 +254,7 @@ static void test_tasks_of_other_managers_are_left_to_workers(void **state)
         await_sleep(f.pool);
         assert_ok(gantry_taskman_run(f.manager, 1));
         while (gantry_task_get_state(after) != GANTRY_TASK_STATE_DONE) {
-            sched_yield(); /* nobody waits for the other manager, and still it gets on */
+            sched_yield(); /* nobody waits for the other manager, and still it goes on */
         }
         assert_int_equal(foreign.where.elsewhere, 1);
         assert_int_equal(foreign.where.here, way % 2);
@@ -263,7 +264,7 @@ static void test_tasks_of_other_managers_are_left_to_workers(void **state)
     }
 }
 
-/* Also when it is time to look elsewhere first, which it is once in so many tasks. */
+/* The same holds when it is time to look at other queues first, which happens once in so many tasks. */
 static void test_tasks_of_other_managers_are_left_at_any_turn(void **state)
 {
     (void)state;
@@ -295,7 +296,7 @@ static void test_tasks_of_other_managers_are_left_at_any_turn(void **state)
 }
 
 struct endless {
-    struct foreign foreign; /* first, for its bodies */
+    struct foreign foreign; /* this is first, for its bodies */
     atomic_int has_run;
 };
 
@@ -320,7 +321,8 @@ static void let_go_later(void *arg)
     (void)gantry_task_remove_reference(((struct endless *)arg)->foreign.held);
 }
 
-/* The only worker is stood in for, for a manager that always has something to do: others get their turn. */
+/* The only worker is on loan, for a manager that always has something to do: other managers get their
+ * turn. */
 static void test_other_managers_are_not_kept_waiting(void **state)
 {
     (void)state;
@@ -351,7 +353,7 @@ static void test_other_managers_are_not_kept_waiting(void **state)
     }
 }
 
-/* Three tasks in the deque of the worker that runs the body, which stays until it is told to end. */
+/* Three tasks are in the deque of the worker that runs the body, which does not return before it may. */
 struct late {
     gantry_cpu_dispatcher *pool;
     gantry_taskman *other;
@@ -424,7 +426,7 @@ static void test_what_is_stolen_of_other_managers_is_given_away(void **state)
     }
 }
 
-/* A pool of one worker whose class 1 has CPUs, class 2 none. */
+/* A pool of one worker, whose class 1 has CPUs and whose class 2 has none. */
 static struct fixture set_up_with_cpus_for_class(void)
 {
     const uint32_t limits[] = {2, 2};
@@ -465,7 +467,8 @@ static void test_tasks_with_cpus_are_left_to_workers(void **state)
     tear_down(&f);
 }
 
-/* The only worker is stood in for, and its manager always has something to do: those have their turn, too. */
+/* The only worker is on loan, and the guest's manager always has something to do: classes with CPUs have
+ * their turn, too. */
 static void test_tasks_with_cpus_are_not_kept_waiting(void **state)
 {
     (void)state;
@@ -487,7 +490,7 @@ static void test_tasks_with_cpus_are_not_kept_waiting(void **state)
 }
 
 struct leaver {
-    struct foreign foreign; /* first, for its bodies */
+    struct foreign foreign; /* this is first, for its bodies */
     gantry_cpu_dispatcher *pool;
     gantry_taskman *manager;
     atomic_int locked, good;
@@ -510,8 +513,8 @@ static void run_leaver(void *arg)
     atomic_store(&leaver->good, gantry_taskman_run(leaver->manager, 1) == GANTRY_OK);
 }
 
-/* No worker wakes up until the thread that waits for the other manager sleeps, or has run what it must not.
- */
+/* No worker wakes up until the thread that waits for the other manager sleeps, or has run a task that it
+ * must not run. */
 static void keep_asleep(void *arg)
 {
     struct leaver *leaver = arg;
@@ -523,8 +526,8 @@ static void keep_asleep(void *arg)
     gy_mutex_unlock(&leaver->pool->work.lock);
 }
 
-/* A thread that stood in for one manager leaves, and tasks of that manager in the worker's queue.  Before the
- * worker wakes up somebody comes who waits for another. */
+/* A guest of one manager leaves, and tasks of that manager are in the worker's queue.  Before the worker
+ * wakes up, a thread that waits for another manager borrows it. */
 static void test_what_others_have_left_is_not_taken(void **state)
 {
     (void)state;

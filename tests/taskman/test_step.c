@@ -173,7 +173,7 @@ static void test_release_callback_comes_once_also_when_never_started(void **stat
     assert_int_equal(note.calls, 2);
     assert_int_equal(note.result, GANTRY_ERR_TASK_FAILED);
     assert_ok(gantry_taskman_submit(f.manager, &desc, NULL));
-    tear_down(&f); /* stops nothing, but tells the owner */
+    tear_down(&f); /* it stops nothing, but the owner is informed */
     assert_int_equal(note.calls, 3);
 }
 
@@ -266,7 +266,7 @@ static void test_destroy_runs_what_is_queued(void **state)
     }
 }
 
-/* The table is the diagram of taskman/graph/state.h. */
+/* The table is the diagram in taskman/graph/state.h. */
 static void test_states_follow_each_other_as_in_the_diagram(void **state)
 {
     (void)state;
@@ -293,7 +293,8 @@ static void test_states_follow_each_other_as_in_the_diagram(void **state)
 static void test_a_chain_runs_in_order_without_a_pool(void **state)
 {
     (void)state;
-    gantry_taskman_options options = GANTRY_TASKMAN_OPTIONS_INIT; /* no pool: stop() runs the tasks */
+    /* there is no pool: stop() runs the tasks */
+    gantry_taskman_options options = GANTRY_TASKMAN_OPTIONS_INIT;
     gantry_taskman *manager;
     assert_ok(gantry_taskman_create(&options, &manager));
     struct trace trace = {0};
@@ -355,7 +356,7 @@ static void test_storage_is_a_quarter_more_than_needed_at_most(void **state)
 static void test_names_count_as_storage(void **state)
 {
     (void)state;
-    enum { COUNT = 6000 }; /* so that the table is more than texts are rounded up by */
+    enum { COUNT = 6000 }; /* so that the table is larger than the amount to which texts are rounded up */
     uint64_t bytes[2];
     for (int named = 0; named < 2; named++) {
         struct fixture f = set_up(0);
@@ -367,11 +368,11 @@ static void test_names_count_as_storage(void **state)
         bytes[named] = stats_of(f.manager).memory_bytes;
         tear_down(&f);
     }
-    /* Each its text, and two words in a table that is three quarters full at most. */
+    /* Each name has its text, and two words in a table that is three quarters full at most. */
     assert_true(bytes[1] >= bytes[0] + (uint64_t)COUNT * 12 + (uint64_t)COUNT * 16 * 4 / 3);
 }
 
-/* One of several threads that build the same graph: a chain with gaps, names, and a task that all end in. */
+/* Each of several threads builds the same graph: a chain with gaps, names, and a task in which all end. */
 struct builder {
     gantry_taskman *manager;
     gantry_task *end;

@@ -1,11 +1,11 @@
-/* Each check of state says no to a struct that was damaged, and yes to the one it was copied from. */
+/* Each check of a state says no to a struct that was damaged, and yes to the one from which it was copied. */
 #include "tests/taskman/fixture.h"
 
 #include "taskman/cpu/loop.h"
 #include "taskman/cpu/start_batch.h"
 #include "taskman/places.h"
 
-/* `is_valid` of a copy of `whole`, once as it is and once after `damage`. */
+/* Ask `is_valid` about a copy of `whole`, once as it is and once after `damage`. */
 #define SEES(is_valid, type, whole, damage) \
     do {                                    \
         type copy_ = (whole);               \
@@ -28,7 +28,7 @@ static void test_task_states(void **state)
     memcpy(&copy, task, sizeof(copy));
     atomic_store(&copy.references, 0);
     assert_true(gy_task_is_valid(&copy, GANTRY_TASK_STATE_RUNNING));
-    assert_false(gy_task_is_valid(&copy, GANTRY_TASK_STATE_FAILED)); /* without a result */
+    assert_false(gy_task_is_valid(&copy, GANTRY_TASK_STATE_FAILED)); /* it has no result */
     copy.body.run = NULL;
     assert_false(gy_task_is_valid(&copy, GANTRY_TASK_STATE_RUNNING));
     tear_down(&f);
@@ -82,7 +82,7 @@ static void test_work(void **state)
     assert_false(gy_work_is_valid(0, GY_WORK_ACTIVE));
 }
 
-/* Nobody else has the copies, so their locks are not taken. */
+/* No other thread has the copies, so their locks are not taken. */
 GY_NO_ANALYSIS static void test_managers_and_frozen_graphs(void **state)
 {
     (void)state;
@@ -122,7 +122,8 @@ static void test_workers(void **state)
     SEES(gy_worker_is_valid, struct gy_worker, worker, s->owed -= 2 * GY_WORK_PENDING);
     SEES(gy_worker_is_valid, struct gy_worker, worker, s->owed -= GY_WORK_ACTIVE);
     SEES(gy_worker_is_valid, struct gy_worker, worker, s->owed_odd--);
-    SEES(gy_worker_is_valid, struct gy_worker, worker, s->running = &task); /* while it looks for one */
+    /* this is set while it looks for a task */
+    SEES(gy_worker_is_valid, struct gy_worker, worker, s->running = &task);
     SEES(gy_worker_is_valid, struct gy_worker, worker, s->cpu_class = 0);
     SEES(gy_worker_is_valid, struct gy_worker, worker, s->batch.left = 1);
     SEES(gy_worker_is_valid, struct gy_worker, worker, s->only_owner = &owner); /* nobody has borrowed it */
@@ -134,7 +135,7 @@ static void test_workers(void **state)
     assert_false(gy_pool_loans_are_valid(&pool));
 }
 
-/* What a worker does, how its thread looks for tasks, and who has it. */
+/* The activity of a worker, how its thread looks for tasks, and who holds it. */
 static void test_activities_of_workers(void **state)
 {
     (void)state;
@@ -149,7 +150,7 @@ static void test_activities_of_workers(void **state)
     SEES(gy_worker_is_valid, struct gy_worker, busy, s->search = GY_SEARCH_ASLEEP + 1);
     SEES(gy_worker_is_valid, struct gy_worker, busy, atomic_store(&s->holder, GY_WORKER_ON_LOAN));
     struct gy_worker lent = {.pool = &pool, .search = GY_SEARCH_ASLEEP};
-    lent.activity = GY_WORKER_RELEASING; /* GPU tasks: nothing is running */
+    lent.activity = GY_WORKER_RELEASING; /* there are GPU tasks, and nothing is running */
     atomic_store(&lent.holder, GY_WORKER_ON_LOAN);
     SEES(gy_worker_is_valid, struct gy_worker, lent, s->search = GY_SEARCH_ON);
     SEES(gy_worker_is_valid, struct gy_worker, lent, atomic_store(&s->holder, GY_WORKER_AWAKE));
@@ -213,7 +214,7 @@ static void test_starts_loops_places_and_debts(void **state)
     struct gy_start_job job = {.owner = &owner, .roots = roots, .left = 2};
     SEES(gy_start_job_is_valid, struct gy_start_job, job, s->owner = NULL);
     SEES(gy_start_job_is_valid, struct gy_start_job, job, s->roots = NULL);
-    SEES(gy_start_job_is_valid, struct gy_start_job, job, s->chunk = &chunk); /* both */
+    SEES(gy_start_job_is_valid, struct gy_start_job, job, s->chunk = &chunk); /* it has both */
     struct gy_start_job first = {.owner = &owner, .chunk = &chunk, .left = 2};
     SEES(gy_start_job_is_valid, struct gy_start_job, first, s->at = 5);
     struct gy_loop loop = {.begin = 0, .end = 10, .grain = 3, .parts = 4};

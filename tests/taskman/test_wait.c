@@ -1,5 +1,5 @@
-/* How workers wait: which modes sleep, that they wake up, and what an adaptive worker learns from its pauses.
- */
+/* How workers wait: which modes sleep, that sleeping workers wake up, and what an adaptive worker learns
+ * from its pauses. */
 #include "tests/support/stops.h"
 #include "tests/taskman/fixture.h"
 
@@ -24,21 +24,21 @@ static uint64_t after_pauses(uint64_t budget, uint64_t pause_ns, int times)
 static void test_spin_budget_follows_the_pauses(void **state)
 {
     (void)state;
-    /* One pause is enough to bridge the next of its length, with some to spare. */
+    /* After one pause the budget is long enough to bridge the next one of that length, with some to spare. */
     uint64_t budget = after_pauses(GY_WAITER_LEAST_NS, 100 * US, 1);
     assert_int_equal(budget, 200 * US);
     assert_int_equal(after_pauses(budget, 100 * US, 50), 200 * US);
     assert_int_equal(after_pauses(GY_WAITER_LEAST_NS, 900 * US, 1), 1800 * US);
-    /* It never looks for longer than it may. */
+    /* The budget never exceeds its maximum. */
     assert_int_equal(after_pauses(GY_WAITER_LEAST_NS, 1900 * US, 1), GY_WAITER_MOST_NS);
     assert_int_equal(after_pauses(GY_WAITER_LEAST_NS, GY_WAITER_MOST_NS, 1), GY_WAITER_MOST_NS);
-    /* One short pause among long ones costs little, many bring it down. */
+    /* One short pause among long ones costs little; many of them bring the budget down. */
     assert_in_range(after_pauses(1800 * US, 1 * US, 1), 1500 * US, 1700 * US);
     assert_int_equal(after_pauses(1800 * US, 1 * US, 100), GY_WAITER_LEAST_NS);
     /* A thread that may waste less has a smaller budget. */
     assert_int_equal(gy_waiter_learn(40 * US, 150 * US, GY_WAITER_HYBRID_NS), GY_WAITER_HYBRID_NS);
     assert_int_equal(gy_waiter_learn(80 * US, 250 * US, GY_WAITER_HYBRID_NS), 40 * US);
-    /* Pauses that nobody could bridge halve it, down to the least. */
+    /* Pauses that no budget could bridge halve it, down to the least. */
     assert_int_equal(after_pauses(800 * US, 3 * MS, 1), 400 * US);
     assert_int_equal(after_pauses(800 * US, UINT64_MAX, 1), 400 * US);
     assert_int_equal(after_pauses(GY_WAITER_MOST_NS, 1000 * (uint64_t)MS, 10), GY_WAITER_LEAST_NS);
@@ -94,8 +94,8 @@ static void test_busy_workers_never_sleep(void **state)
     }
 }
 
-/* One worker wakes up for tasks that are likely to come, and looks for them until they do or the time is
- * over; one that sleeps at once anyhow is not disturbed. */
+/* One worker wakes up for tasks that are likely to come, and looks for them until they come or the time is
+ * over.  A worker of a mode that sleeps at once is not disturbed. */
 static void test_one_worker_is_awake_for_what_is_expected(void **state)
 {
     (void)state;
@@ -106,7 +106,8 @@ static void test_one_worker_is_awake_for_what_is_expected(void **state)
         await_sleepers(pool, 3);
         while (atomic_load(&pool->work.sleepers) != 2) {
             gy_pool_expect(pool,
-                           for_ever); /* again: a hint may be lost on a worker that wakes up by chance */
+                           /* it is given again: a hint may be lost on a worker that wakes up by chance */
+                           for_ever);
             sched_yield();
         }
         gy_pool_expect(pool, 0);
@@ -123,8 +124,8 @@ static void test_one_worker_is_awake_for_what_is_expected(void **state)
 
 /* ---- lost wake-ups ------------------------------------------------------------------------- */
 
-/* A worker has found nothing and is about to sleep, when the last task of a step is queued: who queues it
- * sees nobody asleep and wakes nobody, or sees it and must be heard. */
+/* A worker has found nothing and is about to sleep when the last task of a step is queued.  The thread that
+ * queues it either sees nobody asleep and wakes nobody, or sees the worker and must wake it. */
 static void test_a_worker_sees_what_comes_before_it_sleeps(void **state)
 {
     (void)state;
@@ -165,7 +166,7 @@ static gantry_status wait_for_flag(gantry_task *task, void *arg)
     return GANTRY_OK;
 }
 
-/* The same for who waits for a step, which ends just before it sleeps. */
+/* The same for a thread that waits for a step, which ends just before it sleeps. */
 static void test_who_waits_sees_an_end_before_it_sleeps(void **state)
 {
     (void)state;
