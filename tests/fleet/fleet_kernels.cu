@@ -30,7 +30,7 @@ GANTRY_KERNEL(stamp, (uint32_t * clock, uint32_t *begin, uint32_t *end, uint32_t
     POKE(end, tick);
 }
 
-/* The same in a task that is launched again without a call: the run is read from memory. */
+/* The same for a task that is launched again without a call: it reads the number of the run from memory. */
 GANTRY_KERNEL(stamp_in_run, (uint32_t * clock, uint32_t *begin, const uint32_t *run, uint32_t stride,
                              uint32_t spins))
 {

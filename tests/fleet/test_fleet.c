@@ -1,4 +1,5 @@
-/* Fleets: how they are made, what is refused, how they are lost, and in which order things may go. */
+/* Fleets: how they are made, which ones are refused, how they are lost, and in which order their parts may
+ * be destroyed. */
 #include "base/alloc.h"
 #include "heap/internal.h"
 #include "tests/support/cmocka_c11.h"
@@ -11,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Has a real machine fewer devices?  What wants them has nothing to show then. */
+/* Does a real machine have fewer devices?  Then tests that need more have nothing to show. */
 static bool lacks_devices(uint32_t wanted)
 {
     const uint32_t there = gpu_fixture_devices();
@@ -93,7 +94,7 @@ static void test_a_list_is_in_its_own_order(void **state)
     assert_null(gantry_fleet_context(fleet, 2));
     assert_null(gantry_fleet_context(NULL, 0));
     assert_int_equal(gantry_fleet_device_count(NULL), 0);
-    gantry_context_destroy(gantry_fleet_context(fleet, 0)); /* refused */
+    gantry_context_destroy(gantry_fleet_context(fleet, 0)); /* it was refused */
     assert_true(gantry_context_is_valid(gantry_fleet_context(fleet, 0)));
     gantry_fleet_destroy(fleet);
     gantry_fleet_destroy(NULL);
@@ -112,7 +113,8 @@ static gantry_status run_nothing(gantry_task *task, void *arg)
     return GANTRY_OK;
 }
 
-/* Memory of a fleet's heaps is reached by all its devices, and by those alone that the application names. */
+/* All devices of a fleet reach the memory of its heaps, and no others do but those that the application
+ * names. */
 static void test_heaps_are_reached_by_all_devices(void **state)
 {
     (void)state;
@@ -156,7 +158,7 @@ static void test_what_is_refused(void **state)
     desc.context = gantry_fleet_context(other, 0);
     assert_int_equal(gantry_taskman_submit(manager, &desc, NULL), GANTRY_ERR_FOREIGN_HANDLE);
     gantry_taskman_destroy(manager);
-    manager = make_manager(other); /* a fleet of one: its only context can be named */
+    manager = make_manager(other); /* in a fleet of one the only context can be named */
     assert_ok(gantry_taskman_submit(manager, &desc, NULL));
     desc.context = gantry_fleet_context(fleet, 0);
     assert_int_equal(gantry_taskman_submit(manager, &desc, NULL), GANTRY_ERR_FOREIGN_HANDLE);
@@ -172,8 +174,8 @@ static void test_what_is_refused(void **state)
 struct pair {
     gantry_fleet *fleet;
     gantry_taskman *manager;
-    gantry_task *after;    /* told when the GPU has done the task on the second device */
-    _Atomic(uint32_t) ran; /* it was */
+    gantry_task *after;    /* it starts when the GPU has done the task on the second device */
+    _Atomic(uint32_t) ran; /* it has started */
 };
 
 static gantry_launch_result launch_and_break(gantry_launch *launch, void *arg)
@@ -211,8 +213,8 @@ static gantry_task *submit_gpu(struct pair *p, uint32_t device, gantry_launch_fn
     return task;
 }
 
-/* The first device goes on with what it has; nothing on it that comes after the lost one is said to be well.
- */
+/* The first device goes on with its own work; nothing on it that comes after the lost one's work is reported
+ * as done. */
 static void test_a_device_is_lost(void **state)
 {
     (void)state;

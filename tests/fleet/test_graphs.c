@@ -1,10 +1,10 @@
 /* Random graphs over the devices of a fleet: CPU tasks, sync points, and GPU tasks that each name a device.
- * Whatever the shape, every GPU task that follows another, directly or through CPU tasks and sync points,
- * begins after the other has ended, on whatever device; all of a step comes after all of the step before; and
- * what waits for the GPU's end of a task starts after it.  The order is recorded by the kernels themselves,
- * with one clock in memory that all devices reach.
  *
- * `--graphs N` sets how many graphs each test takes, `--seed N` which, `--test PATTERN` which tests. */
+ * Whatever the shape, a GPU task that follows another, directly or through CPU tasks and sync points, begins
+ * after the other has ended, on whatever device; a step comes after the whole step before it; and a task
+ * that waits for the GPU's end of another starts after that.  The kernels record the order themselves, with
+ * one clock in memory that all devices reach.  `--graphs N` sets how many graphs each test takes, `--seed
+ * N` with which one it begins, `--test PATTERN` which tests run. */
 #include "base/handle.h"
 #include "base/sanitizers.h"
 #include "tests/support/cmocka_c11.h"
@@ -19,7 +19,7 @@
 #include <string.h>
 #include <time.h>
 
-#define ROOM ((uint64_t)64 << 20) /* of device memory, where tasks declare some */
+#define ROOM ((uint64_t)64 << 20) /* of device memory, in scenes in which tasks declare some */
 #define BURST 500000u             /* ns */
 
 enum { MOST_NODES = 32, RUNS = 5, MOST_DEVICES = 4, CELLS = 2 + 2 * RUNS * MOST_NODES };
@@ -31,14 +31,14 @@ struct node {
     struct scene *scene;
     gantry_task_kind kind;
     uint32_t device, spins, index;
-    bool fails;             /* its callback says so */
+    bool fails;             /* its callback says that it has failed */
     bool is_stable;         /* it is launched again, and not called in each run */
     gantry_status result;   /* of the latest run */
     uint32_t before;        /* bit i: node i precedes this one, directly or not */
     uint32_t ended;         /* bit i: the GPU has done node i before this one starts */
-    gantry_task *completes; /* told when the GPU is done with this one */
+    gantry_task *completes; /* a task that starts when the GPU has done this one */
     gantry_task *task;
-    _Atomic(uint32_t) released; /* run in which it was called or run last, plus 1 */
+    _Atomic(uint32_t) released; /* the run in which it was called or run last, plus 1 */
 };
 
 struct scene {
@@ -54,17 +54,17 @@ struct scene {
     uint32_t count, run;
     uint32_t fails_one_in; /* 0: no node fails */
     bool may_be_lost;      /* a driver call fails */
-    uint32_t memories[4];  /* declared for this graph, by nobody or by some of its nodes */
+    uint32_t memories[4];  /* declared for this graph, by no node or by some */
     _Atomic(uint32_t) early;
     struct node nodes[MOST_NODES];
 };
 
 static struct scene scene;
 
-/* What the scenes that are opened from now on have besides. */
+/* The features that scenes opened from now on have besides. */
 static struct {
-    bool memory; /* tasks declare some, of which there is not enough for all at once */
-    bool share;  /* the manager is bound to a part of the GPU time */
+    bool memory; /* tasks declare memory, of which there is not enough for all at once */
+    bool share;  /* the manager has a bound on its GPU time */
     bool stable; /* most GPU tasks are stable, and graphs are frozen */
 } extra;
 
@@ -87,13 +87,13 @@ static bool is_gpu(const struct node *node)
     return node->kind >= GANTRY_TASK_HTOD;
 }
 
-/* The cell of the node's begin in a run; that of its end is the next one. */
+/* The cell of the node's begin in a run; the next cell is that of its end. */
 static uint32_t cell_of(uint32_t run, uint32_t index)
 {
     return 1 + 2 * (run * MOST_NODES + index);
 }
 
-/* With as many devices as are wanted, or all that a real machine has if those are fewer. */
+/* Use as many devices as are wanted, or all that a real machine has if those are fewer. */
 static void open_scene(uint32_t wanted, gantry_submission submission, gantry_wait_mode wait)
 {
     const uint32_t there = gpu_fixture_devices();
@@ -274,7 +274,7 @@ static void make_node(struct scene *s, uint32_t index)
 
 /* ---- what came out -------------------------------------------------------------------------- */
 
-/* A node has failed if it says so, or if one before it has; nothing else has. */
+/* A node has failed if it says so, or if one before it has; no other node has. */
 static void check_results(const struct scene *s, uint32_t graph)
 {
     uint32_t failed = 0;
@@ -291,7 +291,7 @@ static void check_results(const struct scene *s, uint32_t graph)
     }
 }
 
-/* Has the node done its work?  One that was called may have had it taken away with its device. */
+/* Has the node done its work?  The loss of its device may have taken the work of a node that was called. */
 static bool is_due(const struct scene *s, uint32_t i)
 {
     return is_gpu(&s->nodes[i]) && s->nodes[i].result == GANTRY_OK && !s->may_be_lost;
@@ -299,7 +299,7 @@ static bool is_due(const struct scene *s, uint32_t i)
 
 static void check_runs(const struct scene *s, uint32_t graph, uint32_t runs)
 {
-    uint32_t latest = 0; /* end of the runs before */
+    uint32_t latest = 0; /* the end of the runs before */
     for (uint32_t run = 0; run < runs; run++) {
         uint32_t end_of_run = latest;
         for (uint32_t i = 0; i < s->count; i++) {
@@ -423,7 +423,7 @@ static void test_failing_tasks(void **state)
     }
 }
 
-/* What one task holds others wait for, on their device and through edges on the others. */
+/* Tasks wait for memory that another task holds, on their device and through edges on the others. */
 static void test_declared_memory(void **state)
 {
     (void)state;
@@ -433,7 +433,7 @@ static void test_declared_memory(void **state)
     extra.memory = false;
 }
 
-/* Stable tasks of each device are launched again, in the order of the graph, also across devices. */
+/* The stable tasks of each device are launched again, in the order of the graph, also across devices. */
 static void test_stable_tasks(void **state)
 {
     (void)state;
@@ -457,9 +457,9 @@ static void test_shares(void **state)
 
 static struct gantry_emu_control emu;
 
-/* What comes out of a step in which something failed: a task that comes after one that is not well is not
- * well, what the GPU has done it did in order, and nobody was told too early that it had.  If a device is
- * lost all are, with a cause that names it. */
+/* The rules for a step in which something failed: a task that comes after a failed one has failed; the GPU
+ * did the work that it did in order; and no task was told too early that the GPU had done another.  If a
+ * device is lost all are, with a cause that names it. */
 static void check_after_a_fault(struct scene *s, uint32_t n, bool is_frozen)
 {
     gantry_status status = GANTRY_OK;
@@ -480,9 +480,9 @@ static void check_after_a_fault(struct scene *s, uint32_t n, bool is_frozen)
     }
 }
 
-/* How a graph is broken: a driver call or a kernel of one device fails. */
+/* The ways to break a graph: a driver call or a kernel of one device fails. */
 struct fault {
-    const char *function; /* NULL: a kernel */
+    const char *function; /* NULL: a kernel fails */
     int result;
     bool spreads_late; /* the other devices do not notice for a while */
 };
@@ -507,7 +507,8 @@ static void *let_it_spread(void *arg)
     return NULL;
 }
 
-/* Something fails in the middle of a graph: nothing hangs, and nothing says that it is well but is not. */
+/* Something fails in the middle of a graph: nothing hangs, and no task that has failed is reported as
+ * successful. */
 static void run_faulty_graph(uint32_t n, const struct fault *fault)
 {
     open_scene(2 + n % 2, n % 3 == 0 ? GANTRY_SUBMISSION_GRAPHS : GANTRY_SUBMISSION_STREAMS,
@@ -532,7 +533,7 @@ static void run_faulty_graph(uint32_t n, const struct fault *fault)
     close_scene();
 }
 
-/* Is there something that fails at will?  The driver is loaded with the first context. */
+/* Can anything be made to fail?  The driver is loaded with the first context. */
 static bool finds_controls(void)
 {
     open_scene(2, GANTRY_SUBMISSION_STREAMS, GANTRY_WAIT_HYBRID);

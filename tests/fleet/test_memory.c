@@ -34,7 +34,7 @@ static int open_scene(void **state)
     context.driver = gpu_fixture_driver();
     context.mode = GANTRY_CONTEXT_OWN;
     context.heap = &heap;
-    context.completion_wait = GANTRY_WAIT_BLOCK; /* it shows when a dispatcher has nothing to do */
+    context.completion_wait = GANTRY_WAIT_BLOCK; /* this shows when a dispatcher has nothing to do */
     heap.limit_bytes[GANTRY_MEMORY_DEVICE] = ROOM;
     options.devices = "0,1";
     options.context = &context;
@@ -63,7 +63,7 @@ static bool lacks_devices(void)
     return fleet == NULL;
 }
 
-/* Of the fleet; `device` not negative: of that device alone. */
+/* Declare memory of the fleet, or of one device if `device` is not negative. */
 static gantry_taskman *make_manager(int device)
 {
     gantry_taskman_options options = GANTRY_TASKMAN_OPTIONS_INIT;
@@ -153,7 +153,7 @@ static void await_waiting(uint32_t device, uint64_t count)
     deadline_await(stats_of(device).memory_tasks_waiting == count, "tasks to wait for memory");
 }
 
-/* What one declaration says is held on each device by itself, and given back there. */
+/* The bytes of one declaration are held on each device by itself, and given back there. */
 static void test_each_device_holds_its_own(void **state)
 {
     (void)state;
@@ -193,7 +193,7 @@ static void submit_crossing(gantry_taskman *manager, uint32_t from)
     (void)submit_gpu(manager, task, from, mine);
 }
 
-/* Each of two managers holds what the other one needs: one of them is let in, and only one. */
+/* Each of two managers holds memory that the other one needs: one of them is let in, and only one. */
 static void test_two_managers_cross(void **state)
 {
     (void)state;
@@ -222,7 +222,7 @@ static void test_two_managers_cross(void **state)
     }
 }
 
-/* A manager waits on device 1, whose memory comes back: what waits behind it on device 0 waits, too. */
+/* A manager waits on device 1, whose memory comes back: the tasks behind it on device 0 wait, too. */
 static void test_a_device_that_goes_on_is_awaited(void **state)
 {
     (void)state;
@@ -244,7 +244,8 @@ static void test_a_device_that_goes_on_is_awaited(void **state)
     await_waiting(1, 1);
     assert_ok(gantry_taskman_start(here));
     await_waiting(0, 1);
-    const struct timespec while_asleep = {.tv_nsec = 20000000}; /* nothing happens that could be awaited */
+    /* nothing happens that the test could wait for */
+    const struct timespec while_asleep = {.tv_nsec = 20000000};
     (void)nanosleep(&while_asleep, NULL);
     assert_int_equal(forced(), 0);
     atomic_store(&gate, true);
@@ -258,7 +259,7 @@ static void test_a_device_that_goes_on_is_awaited(void **state)
     gantry_taskman_destroy(across);
 }
 
-/* What waits on any device goes with its run, or with the fleet. */
+/* Tasks that wait on any device end with their run, or with the fleet. */
 static void test_waiting_tasks_end(void **state)
 {
     (void)state;
@@ -290,7 +291,8 @@ static void test_waiting_tasks_end(void **state)
     gantry_taskman_destroy(holder);
 }
 
-/* More than a device has is refused there, and fails what comes after it on the other one. */
+/* A task that needs more than a device has is refused there, and the tasks after it on the other device
+ * fail. */
 static void test_what_never_fits_fails(void **state)
 {
     (void)state;

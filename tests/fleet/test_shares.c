@@ -75,7 +75,7 @@ static gantry_taskman *make_manager(void)
     return manager;
 }
 
-/* A chain whose tasks are on these devices, in turn; how long it took on the device clock. */
+/* Run a chain whose tasks are on these devices, in turn; returns how long it took on the device clock. */
 static uint64_t run_chain(gantry_taskman *manager, const uint32_t *devices, uint32_t count)
 {
     uint64_t begin = share_emu.clock_ns();
@@ -117,7 +117,7 @@ static void test_each_device_keeps_the_bound(void **state)
     }
 }
 
-/* Each device has its own time: what one has used up the other has still. */
+/* Each device has its own time: one device may have used up its time, and the other still has some. */
 static void test_devices_do_not_pay_for_each_other(void **state)
 {
     (void)state;
