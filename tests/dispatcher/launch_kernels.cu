@@ -16,7 +16,7 @@ GANTRY_KERNEL(next_in_cluster, (uint32_t * out))
     gantry_cluster_sync();
 }
 
-/* seen[block] = how many blocks had come when all had. */
+/* seen[block] = how many blocks had come when all had come. */
 GANTRY_KERNEL(meet_in_grid, (uint32_t * word, uint32_t *count, uint32_t *seen))
 {
     if (threadIdx.x == 0) {
@@ -47,7 +47,7 @@ GANTRY_KERNEL_EARLY(early_step, (uint32_t * data, uint64_t steps))
     spin(steps);
 }
 
-/* It breaks the rule: its second block never waits. */
+/* This breaks the rule: its second block never waits. */
 GANTRY_KERNEL_EARLY(overtaking, (uint32_t * data))
 {
     if (blockIdx.x == 0) {
@@ -56,7 +56,7 @@ GANTRY_KERNEL_EARLY(overtaking, (uint32_t * data))
     data[blockIdx.x] = 1u;
 }
 
-/* The blocks of a cluster of two that never meet. */
+/* The two blocks of a cluster never meet. */
 GANTRY_KERNEL(missing_meeting, (uint32_t * data))
 {
     if (blockIdx.x == 0) {

@@ -74,7 +74,7 @@ uint32_t modes_end_of(const struct modes_scene *s, uint32_t index)
     return s->stamps.cells[2 + 2 * index];
 }
 
-/* A step of `count` jobs in a row (each after the one before) that ends with a completion. */
+/* Run a step of `count` jobs in a row (each after the one before), which ends with a completion. */
 gantry_status modes_run_chain(struct modes_scene *s, gantry_launch_fn launch, struct modes_job *jobs,
                               uint32_t count)
 {

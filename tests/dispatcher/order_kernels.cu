@@ -24,7 +24,7 @@ GANTRY_KERNEL(stamp, (uint32_t * clock, uint32_t *begin, uint32_t *end, uint32_t
     POKE(end, atomicAdd(clock, 1u));
 }
 
-/* Wait until `*flag` is not 0, for `most_ns` at most; `*seen` tells whether it was, plus 1. */
+/* Wait until `*flag` is not 0, for `most_ns` at most; `*seen` says whether it was, plus 1. */
 GANTRY_KERNEL(await_flag, (uint32_t * flag, uint32_t *seen, uint64_t most_ns))
 {
     if (threadIdx.x != 0) {
@@ -38,8 +38,8 @@ GANTRY_KERNEL(await_flag, (uint32_t * flag, uint32_t *seen, uint64_t most_ns))
     POKE(seen, 1u + (is_set != 0));
 }
 
-/* As stamp, for the n-th run of a node, counted by `*runs`: at begin[n * stride] and the cell behind; run
- * `most` writes where run 0 did.  It lasts `least_ns` or longer. */
+/* Like stamp, for the n-th run of a node, which `*runs` counts: it writes begin[n * stride] and the cell
+ * behind; run `most` writes where run 0 did.  It lasts `least_ns` or longer. */
 GANTRY_KERNEL(stamp_run, (uint32_t * clock, uint32_t *runs, uint32_t most, uint32_t *begin, uint32_t stride,
                           uint64_t least_ns))
 {
@@ -56,13 +56,13 @@ GANTRY_KERNEL(stamp_run, (uint32_t * clock, uint32_t *runs, uint32_t most, uint3
     POKE(&begin[at + 1], atomicAdd(clock, 1u));
 }
 
-/* Any number of threads: each adds `by` to `*clock`. */
+/* For any number of threads: each adds `by` to `*clock`. */
 GANTRY_KERNEL(count_up, (uint32_t * clock, uint32_t by))
 {
     atomicAdd(clock, by);
 }
 
-/* The opposite. */
+/* The opposite: each subtracts it. */
 GANTRY_KERNEL(count_down, (uint32_t * clock, uint32_t by))
 {
     atomicAdd(clock, 0u - by);

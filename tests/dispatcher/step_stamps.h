@@ -1,5 +1,5 @@
-/* Nodes that stamp when they begin and end in each step of a manager: cells for all of them, and what tests
- * draw them with.  Functions fail the test themselves. */
+/* Nodes that stamp when they begin and end in each step of a manager: the cells for all of them, and random
+ * numbers for the tests.  Functions fail the test themselves. */
 #ifndef TESTS_DISPATCHER_STEP_STAMPS_H
 #define TESTS_DISPATCHER_STEP_STAMPS_H
 
@@ -21,14 +21,14 @@ struct step_stamps {
     uint64_t random;
 };
 
-/* `more` cells behind those of the nodes. */
+/* Make `more` cells behind those of the nodes. */
 void step_stamps_open(struct step_stamps *s, const gantry_context_options *options, uint32_t more);
-/* The manager goes first: nothing works on the cells any more. */
+/* Destroy the manager first: after that nothing works on the cells. */
 void step_stamps_close(struct step_stamps *s);
 
-/* The cell of a node's begin in a step; the next one is that of its end. */
+/* The cell of a node's begin in a step; the next cell is that of its end. */
 uint32_t step_stamps_at(uint32_t step, uint32_t index);
-/* In a launch callback: the same in every step, as stable tasks promise. */
+/* Call this in a launch callback: it does the same in every step, as stable tasks promise. */
 gantry_launch_result step_stamps_launch(const struct step_stamps *s, gantry_launch *launch, uint32_t index,
                                         uint64_t least_ns);
 uint32_t step_stamps_draw(struct step_stamps *s, uint32_t below);

@@ -1,5 +1,5 @@
-/* Beside a task that says GANTRY_LAUNCH_AGAIN until something else has happened, that something happens:
- * other tasks are launched, completions are told, memory is let go. */
+/* A task says GANTRY_LAUNCH_AGAIN until something else has happened, and that something does happen beside
+ * it: other tasks are launched, completions are told, memory is let go. */
 #include "base/clock.h"
 #include "dispatcher/internal.h"
 #include "taskman/gpu_task.h"
@@ -11,11 +11,11 @@
 #include <stdatomic.h>
 
 #define MIB ((uint64_t)1 << 20)
-#define PATIENCE_NS UINT64_C(60000000000) /* then something is wrong */
+#define PATIENCE_NS UINT64_C(60000000000) /* after so long, something is wrong */
 
 static struct modes_scene scene;
 static _Atomic(bool) flag;
-static _Atomic(uint32_t) polls; /* since the flag was taken down */
+static _Atomic(uint32_t) polls; /* calls since the flag was taken down */
 
 static gantry_launch_result poll(gantry_launch *launch, void *arg)
 {
@@ -131,7 +131,8 @@ static gantry_task *submit_needing(gantry_taskman *manager, gantry_launch_fn lau
     return task;
 }
 
-/* A manager all of whose tasks wait for memory of its own: the dispatcher lets one in, though it has work. */
+/* All tasks of a manager wait for memory that the manager itself holds: the dispatcher lets one in, though
+ * it has work. */
 static void test_memory_is_let_go(void **state)
 {
     (void)state;
@@ -160,7 +161,7 @@ static struct {
     uint64_t wrong;
 } often;
 
-/* Pretends in its first call to have been called 2^32 - 2 times. */
+/* In its first call it pretends to have been called 2^32 - 2 times. */
 static gantry_launch_result call_often(gantry_launch *launch, void *arg)
 {
     (void)arg;
@@ -176,8 +177,9 @@ static gantry_launch_result call_often(gantry_launch *launch, void *arg)
                            : GANTRY_LAUNCH_DONE;
 }
 
-/* After 2^32 calls a task has still begun: it is not cancelled in the middle of its work.  What its calls are
- * counted with is its own result, which comes later, and that of the run before, which does not count. */
+/* After 2^32 calls a task has still begun, and is not cancelled in the middle of its work.  Its calls are
+ * counted in the place of its result, which comes later, and of the result of the run before, which does not
+ * count. */
 static void test_calls_are_counted_beyond_32_bits(void **state)
 {
     (void)state;
@@ -200,7 +202,8 @@ static void test_calls_are_counted_beyond_32_bits(void **state)
     modes_close(&scene);
 }
 
-/* Declared stable, such a task keeps its unit from being recorded, and not the others from being called. */
+/* When it is declared stable, such a task keeps its unit from being recorded, and does not keep the others
+ * from being called. */
 static void test_a_stable_task_that_polls_is_called_in_every_run(void **state)
 {
     (void)state;
@@ -235,7 +238,7 @@ static gantry_taskman *manager_with_share(void)
     return manager;
 }
 
-/* What was launched so far is measured: its share is never the one that waits for room. */
+/* The work it has launched so far is measured: its share is never the one that waits for room. */
 static gantry_launch_result poll_when_measured(gantry_launch *launch, void *arg)
 {
     struct gy_shares *shares = &gantry_context_dispatcher(scene.gpu.context)->shares;
@@ -256,7 +259,8 @@ static void submit_to(gantry_taskman *manager, gantry_task_kind kind, gantry_lau
     assert_ok(gantry_taskman_submit(manager, &desc, NULL));
 }
 
-/* Two managers take turns on the GPU; one of them polls for what the other one does in a later phase. */
+/* Two managers take turns on the GPU; one of them polls for something that the other does in a later
+ * phase. */
 static void check_turns(gantry_submission submission)
 {
     open_with(submission, 0);
@@ -264,7 +268,7 @@ static void check_turns(gantry_submission submission)
     submit_to(polls_here, GANTRY_TASK_KERNEL, poll_when_measured);
     submit_to(raises, GANTRY_TASK_DTOH, raise_flag);
     assert_ok(gantry_taskman_start(polls_here));
-    deadline_await(atomic_load(&polls) > 1000, "a task that polls"); /* what a call takes is known then */
+    deadline_await(atomic_load(&polls) > 1000, "a task that polls"); /* the time of a call is known then */
     assert_ok(gantry_taskman_start(raises));
     deadline_begin("the turn of the other manager");
     assert_ok(gantry_taskman_stop(raises));

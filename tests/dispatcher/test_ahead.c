@@ -21,12 +21,12 @@ static struct {
     gantry_taskman *other;
     pthread_t thread;
     gantry_launch_fn launch_critical;
-    uint32_t tasks;                        /* critical ones */
-    uint32_t calls;                        /* of the batch; GD only */
-    uint32_t called_at[BURST];             /* when a critical task was called; GD only */
-    uint32_t critical_calls;               /* GD only */
-    uint32_t stamp;                        /* cells taken; GD only */
-    bool waits_for_the_end;                /* immutable in a step */
+    uint32_t tasks;            /* critical tasks */
+    uint32_t calls;            /* calls of the batch; GD only */
+    uint32_t called_at[BURST]; /* the number of such calls when a critical task was called; GD only */
+    uint32_t critical_calls;   /* GD only */
+    uint32_t stamp;            /* cells that were given out; GD only */
+    bool waits_for_the_end;    /* immutable in a step */
     _Atomic(bool) is_due, has_begun, told; /* atomic */
 } s;
 
@@ -71,8 +71,8 @@ static gantry_launch_result stamp(gantry_launch *launch)
                                                                         : GANTRY_LAUNCH_FAILED;
 }
 
-/* In the middle of the batch the other manager's step is begun, and the callback returns when its tasks have
- * come.  Later on it may wait until the end of one was told. */
+/* In the middle of the batch the other manager's step is begun, and the callback returns when that step's
+ * tasks have come.  Later it may wait until the end of one of them was told. */
 static gantry_launch_result launch_many(gantry_launch *launch, void *arg)
 {
     (void)arg;
@@ -138,8 +138,8 @@ static void *run_critical(void *arg)
     return NULL;
 }
 
-/* A step of `many` tasks in pipelines, beside it one of `tasks` critical ones; the former's graphs come out.
- */
+/* Run a step of `many` tasks in pipelines, and beside it one of `tasks` critical ones; returns how many
+ * graphs the first one took. */
 static uint64_t run(uint32_t many, uint32_t tasks, gantry_launch_fn launch)
 {
     gantry_task *last[4] = {NULL};
@@ -174,7 +174,7 @@ static uint64_t run(uint32_t many, uint32_t tasks, gantry_launch_fn launch)
 static void check_goes_first(int priority)
 {
     open_scene(priority);
-    (void)run(FEW, 1, launch_critical); /* functions and shapes are met */
+    (void)run(FEW, 1, launch_critical); /* functions and shapes become known */
     uint64_t undisturbed = run(MANY, 0, NULL);
     for (int i = 0; i < 3; i++) {
         s.waits_for_the_end = i == 2;
@@ -197,7 +197,7 @@ static void test_a_task_of_a_greater_priority_goes_before_the_rest_of_a_batch(vo
     check_goes_first(-1);
 }
 
-/* They are a graph of their own; where they have a greater priority the batch is launched for them. */
+/* They become a graph of their own; where they have the higher priority the batch is launched for them. */
 static void check_burst(int priority, uint32_t least, uint32_t most)
 {
     open_scene(priority);

@@ -1,5 +1,5 @@
-/* Calls that cannot begin in their mode, or cannot leave it: what they have taken is given back, and nothing
- * of them is enqueued twice or on a stream that is no member of the graph. */
+/* Calls that cannot begin in their mode, or cannot leave it: everything they have taken is given back, and
+ * nothing of them is enqueued twice, or on a stream that is no member of the graph. */
 #include "context/context.h"
 #include "dispatcher/internal.h"
 #include "profile/gpu_time.h"
@@ -11,8 +11,8 @@
 #include <string.h>
 
 #define OUT_OF_MEMORY 2
-#define FORKED 300u /* words of the scene's device memory: what was forked goes there, */
-#define LATE 310u   /* and what a callback enqueues after its leaving has failed */
+#define FORKED 300u /* words of the scene's device memory: the forked work writes there, */
+#define LATE 310u   /* and here the work that a callback enqueues after its leaving has failed */
 
 static struct gantry_emu_control emu;
 static struct modes_scene scene;
@@ -53,7 +53,8 @@ static gantry_launch_result launch_raw(gantry_launch *launch, void *arg)
                                                                             : GANTRY_LAUNCH_FAILED;
 }
 
-/* One batch with it, and with a task that has a completion: until that is told, marks are collected. */
+/* Run one batch with the task, and with a task that has a completion: until that is told, marks are
+ * collected. */
 static gantry_status run_raw(struct modes_job *job)
 {
     gantry_dispatcher *dispatcher = gantry_context_dispatcher(scene.gpu.context);
@@ -71,8 +72,8 @@ static gantry_status run_raw(struct modes_job *job)
     return status;
 }
 
-/* The function is known to ask for its stream, which cannot be captured: the second capture that is begun,
- * the first is the guard's. */
+/* The function is known to ask for its stream, which cannot be captured: its capture is the second that is
+ * begun, the first is the guard's. */
 static void run_what_cannot_begin(struct modes_job *job)
 {
     const uint32_t calls = job->calls;
@@ -90,7 +91,7 @@ static void test_a_call_that_cannot_begin_keeps_no_mark(void **state)
     gy_gpu_time_set_marks(MARKS);
     open_scene(false);
     struct modes_job job = {.scene = &scene};
-    assert_ok(run_raw(&job)); /* it asks for its stream: known from now on */
+    assert_ok(run_raw(&job)); /* it asks for its stream, which is known from now on */
     gantry_profile *profile = begin_recording(path);
     assert_ok(run_raw(&job));
     for (int i = 0; i < 4; i++) {
@@ -103,7 +104,7 @@ static void test_a_call_that_cannot_begin_keeps_no_mark(void **state)
     assert_ok(run_raw(&job));
     const int64_t more = emu.live(GANTRY_EMU_LIVE_EVENTS) - events;
     (void)end_recording(profile, path); /* of so many steps something else may be lost */
-    assert_in_range(more, 0, TIMES);    /* two for each mark would be twice as many */
+    assert_in_range(more, 0, TIMES);    /* if each mark had two, there would be twice as many */
     modes_close(&scene);
 }
 
@@ -113,7 +114,7 @@ static gantry_launch_result launch_half(gantry_launch *launch, void *arg)
 {
     struct modes_job *job = arg;
     job->calls++;
-    for (uint32_t i = 0; i < 8; i++) { /* more nodes than the graph has in which it is not */
+    for (uint32_t i = 0; i < 8; i++) { /* more nodes than the graph has in which the task is not */
         assert_true(modes_stamp(launch, job));
     }
     return job->sync_point ? GANTRY_LAUNCH_AGAIN : GANTRY_LAUNCH_DONE;
@@ -140,9 +141,9 @@ static gantry_launch_result launch_last(gantry_launch *launch, void *arg)
     return GANTRY_LAUNCH_DONE;
 }
 
-/* One graph with the first task, the second by itself, another graph with the third.  `aborts`: memory runs
- * out while that one is built, so that the first task ends without its second call, and its stream is no
- * member of that graph. */
+/* One graph has the first task, the second task runs by itself, another graph has the third.  `aborts`:
+ * memory runs out while that graph is built, so that the first task ends without its second call, and its
+ * stream is no member of that graph. */
 static gantry_status run_three(struct modes_job jobs[3], bool aborts)
 {
     static const gantry_launch_fn fns[] = {launch_half, launch_on_streams, launch_last};
@@ -172,7 +173,7 @@ static void test_a_mark_ends_on_the_stream_that_is_no_member(void **state)
     static const char path[] = "call-modes-end.pftrace";
     open_scene(true);
     struct modes_job jobs[3];
-    assert_ok(run_three(jobs, false)); /* the second leaves its graph for good */
+    assert_ok(run_three(jobs, false)); /* the second one leaves its graph for good */
     gantry_profile *profile = begin_recording(path);
     assert_ok(run_three(jobs, false));
     for (int i = 0; i < 4; i++) {
@@ -203,8 +204,8 @@ static CUdeviceptr word(uint32_t index)
     return (CUdeviceptr)(uintptr_t)((uint32_t *)scene.device + index);
 }
 
-/* What it enqueues cannot go with the graph: there is a fork that it does not join, or it makes a call that
- * is refused, and does not look at the answer. */
+/* The work it enqueues cannot go with the graph: there is a fork that it does not join, or it makes a call
+ * that is refused, and ignores the answer. */
 static bool enqueues_what_cannot_go(gantry_launch *launch, CUstream own)
 {
     const struct gy_driver *driver = launch->dispatcher->config.context->driver;
@@ -278,7 +279,7 @@ static void run_one_that_stays(struct modes_job jobs[3])
     }
 }
 
-/* Its call is made again on its stream, whatever it has made of the refusal. */
+/* Its call is made again on its stream, whatever it did about the refusal. */
 static void test_a_call_that_cannot_leave_is_made_again(void **state)
 {
     (void)state;
@@ -293,7 +294,7 @@ static void test_a_call_that_cannot_leave_is_made_again(void **state)
         run_one_that_stays(jobs);
         assert_int_equal(jobs[1].calls, 2);
         run_one_that_stays(jobs);
-        assert_int_equal(jobs[1].calls, 1); /* on its stream from the beginning */
+        assert_int_equal(jobs[1].calls, 1); /* it is called on its stream from the beginning */
         assert_int_equal(stay.refusals, stay.way == TRIES_AGAIN ? 2 : 1);
         assert_int_equal(driver->cuStreamDestroy(side), CUDA_SUCCESS);
         assert_int_equal(driver->cuEventDestroy(forked), CUDA_SUCCESS);
@@ -311,12 +312,12 @@ static struct {
     gantry_copy_queue *queue;
     unsigned acts;
     bool is_filled; /* copies are queued before the step */
-    bool waits;     /* the callback waits for the context, which no graph takes */
+    bool waits;     /* the callback waits for the context, which no graph can contain */
     size_t seen[2]; /* how many copies the queue held when it was called */
 } flush;
 
-/* Words that a run writes: each copy queued before the step one from word 0 on, and the last one of them, and
- * what the callback adds, the word LAST. */
+/* Words that a run writes: each copy that was queued before the step writes one, from word 0 on, and the
+ * last one writes the word LAST, as does the copy that the callback adds. */
 enum { QUEUED = 5, LAST = 8 };
 
 static void queue_word(uint32_t index, uint32_t pattern)
@@ -350,7 +351,7 @@ static gantry_launch_result launch_flush(gantry_launch *launch, void *arg)
                                                                                    : GANTRY_LAUNCH_FAILED;
 }
 
-/* The status of the step; all words were written if that is GANTRY_OK. */
+/* Returns the status of the step; all words were written if that is GANTRY_OK. */
 static gantry_status run_flush(uint32_t pattern, uint32_t calls)
 {
     struct modes_job job = {.scene = &scene, .index = pattern};
@@ -359,7 +360,7 @@ static gantry_status run_flush(uint32_t pattern, uint32_t calls)
         queue_word(i, pattern);
     }
     if (flush.is_filled) {
-        queue_word(LAST, (flush.acts & ADDS) != 0 ? 0 : pattern); /* what is added comes after it */
+        queue_word(LAST, (flush.acts & ADDS) != 0 ? 0 : pattern); /* the added copy comes after it */
     }
     (void)gpu_fixture_gpu(&scene.gpu, GANTRY_TASK_KERNEL, "flush", launch_flush, &job);
     const gantry_status status = gpu_fixture_step(&scene.gpu);
@@ -376,8 +377,8 @@ static gantry_status run_flush(uint32_t pattern, uint32_t calls)
     return status;
 }
 
-/* Its copies are done, whoever has queued them and whatever the first call has done with the queue.  Copies
- * that only the first call has queued are lost, and then the task fails. */
+/* Its copies are done, whichever thread has queued them and whatever the first call has done with the
+ * queue.  Copies that only the first call has queued are lost, and then the task fails. */
 static void test_a_queue_is_what_it_was_when_its_call_is_made_again(void **state)
 {
     (void)state;
@@ -400,14 +401,14 @@ static void test_a_queue_is_what_it_was_when_its_call_is_made_again(void **state
         open_scene(false);
         assert_ok(gantry_context_acquire(scene.gpu.context));
         assert_ok(gantry_copy_queue_create(0, &flush.queue));
-        for (uint32_t run = 0; run < 3; run++) { /* none of them is made again, and nothing is done twice */
+        for (uint32_t run = 0; run < 3; run++) { /* none of them is called again, and nothing is done twice */
             assert_ok(run_flush(10 + run, 1));
         }
         flush.acts = cases[i].acts;
         flush.waits = true;
         assert_int_equal(run_flush(2, 2), cases[i].status);
         flush.acts &= ~(unsigned)CLEARS_FIRST;
-        assert_ok(run_flush(3, 1)); /* on streams from now on */
+        assert_ok(run_flush(3, 1)); /* it runs on streams from now on */
         gantry_copy_queue_destroy(flush.queue);
         assert_ok(gantry_context_release(scene.gpu.context));
         modes_close(&scene);

@@ -1,5 +1,5 @@
-/* A run that is cancelled ends at once: what has not begun is not launched any more, whatever it waits for,
- * and what was launched counts as begun. */
+/* A cancelled run ends at once: tasks that have not begun are not launched any more, whatever they wait for,
+ * and tasks that were launched count as begun. */
 #include "base/clock.h"
 #include "dispatcher/internal.h"
 #include "tests/dispatcher/modes_scene.h"
@@ -11,8 +11,8 @@
 
 #define MIB ((uint64_t)1 << 20)
 #define TASKS 8u
-#define KERNEL_NS UINT64_C(10000000000) /* by the device's clock */
-#define MOST_NS UINT64_C(60000000000)   /* much less than what is owed then, much more than an end takes */
+#define KERNEL_NS UINT64_C(10000000000) /* on the device's clock */
+#define MOST_NS UINT64_C(60000000000)   /* much less than is owed then, and much more than an end takes */
 
 static struct gantry_emu_control emu;
 static struct modes_scene scene;
@@ -99,7 +99,8 @@ static void check_share(gantry_submission submission)
     assert_true(gy_clock_ns() - begin < MOST_NS);
     assert_int_equal(status, atomic_load(&cancelled) != 0 ? GANTRY_ERR_CANCELLED : GANTRY_OK);
     assert_int_equal(done + cancelled, TASKS);
-    assert_int_equal(calls, 2 * done); /* what has begun was carried through, the rest never called */
+    /* tasks that have begun were carried through, the rest was never called */
+    assert_int_equal(calls, 2 * done);
     gantry_taskman_destroy(manager);
     emu.clock_manual(0);
     modes_close(&scene);
@@ -120,7 +121,7 @@ static gantry_launch_result launch_kernel(gantry_launch *launch, void *arg)
                                                                                 : GANTRY_LAUNCH_FAILED;
 }
 
-/* Memory that another manager's work holds until the device has done it. */
+/* Memory is held by another manager's work until the device has done it. */
 static void test_nobody_waits_for_memory(void **state)
 {
     (void)state;
@@ -152,7 +153,7 @@ static void test_nobody_waits_for_memory(void **state)
     while (gpu_fixture_stats(&scene.gpu).memory_held_bytes[GANTRY_MEMORY_DEVICE] != 0) {
         sched_yield();
     }
-    submit(manager, launch_twice, 1, 0); /* and the next run is one like any other */
+    submit(manager, launch_twice, 1, 0); /* the next run is one like any other */
     assert_ok(gantry_taskman_start(manager));
     assert_ok(gantry_taskman_stop(manager));
     assert_int_equal(calls, 2);
@@ -225,7 +226,7 @@ static void test_what_was_launched_has_begun(void **state)
 
 int main(void)
 {
-    unsetenv("GANTRY_TEST_DRIVER"); /* clocks are moved and work is held back */
+    unsetenv("GANTRY_TEST_DRIVER"); /* the test moves clocks and holds work back */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_nobody_waits_until_a_share_is_paid),
         cmocka_unit_test(test_nobody_waits_for_memory),

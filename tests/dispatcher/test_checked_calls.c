@@ -1,4 +1,4 @@
-/* GANTRY_CHECK=forks and =stable: what callbacks leave unjoined, and stable tasks whose calls differ. */
+/* GANTRY_CHECK=forks and =stable: work that callbacks leave unjoined, and stable tasks whose calls differ. */
 #include "context/context.h"
 #include "dispatcher/internal.h"
 #include "order_kernels.kernels.h"
@@ -15,11 +15,11 @@ struct scene {
     const struct gy_driver *driver;
     gantry_kernel *count_up;
     gantry_task *other; /* another task of the graph */
-    char *memory;       /* device */
-    CUstream side;      /* of the application */
+    char *memory;       /* on the device */
+    CUstream side;      /* streams and events of the application's own */
     CUevent event;
     uint32_t act;
-    bool is_other; /* what it does now is not what it did */
+    bool is_other; /* in this call it does something else than before */
     uint32_t calls;
 };
 
@@ -62,9 +62,9 @@ static void close_scene(struct scene *s)
 enum fork_act {
     FORKS,
     FORKS_AND_JOINS,
-    LEAVES_WORK,      /* which comes after nothing of the task's */
+    LEAVES_WORK,      /* this stream comes after nothing of the task's */
     LEAVES_AND_JOINS, /* the task's stream comes after it */
-    WAITS_FOR_IT,     /* the host does */
+    WAITS_FOR_IT,     /* the host waits for it */
     STAYS,
     FORK_ACTS
 };
@@ -95,7 +95,7 @@ static gantry_launch_result fork_off(gantry_launch *launch, void *arg)
     return worst == CUDA_SUCCESS ? GANTRY_LAUNCH_DONE : GANTRY_LAUNCH_FAILED;
 }
 
-/* Lines that name a task of this label which does so; two steps. */
+/* Returns how many lines name a task of this label that does so; runs two steps. */
 static uint32_t fork_lines(struct scene *s, enum fork_act act, const char *label)
 {
     static const char what[] = "leaves work on stream";
@@ -127,7 +127,7 @@ static void test_work_that_is_left_elsewhere_is_told_once(void **state)
         assert_int_equal(fork_lines(&s, FORKS, labels[i][0]), is_emulated());
         assert_int_equal(fork_lines(&s, FORKS, labels[i][0]), 0);
         assert_int_equal(fork_lines(&s, LEAVES_WORK, labels[i][1]), is_emulated());
-        assert_int_equal(s.calls, 6); /* nobody is called again */
+        assert_int_equal(s.calls, 6); /* no task is called again */
         close_scene(&s);
     }
 }
@@ -350,7 +350,7 @@ static void test_a_stable_task_whose_calls_differ_is_told(void **state)
     }
 }
 
-/* Lines about stable tasks in `runs` runs. */
+/* Returns how many lines about stable tasks `runs` runs write. */
 static uint32_t stable_lines(struct scene *s, gantry_task *task, int runs, bool invalidates)
 {
     struct log_lines lines;
@@ -365,7 +365,7 @@ static uint32_t stable_lines(struct scene *s, gantry_task *task, int runs, bool 
     return log_lines_end(&lines);
 }
 
-/* In several calls: index 0 launches, the others fill. */
+/* The task has several calls: index 0 launches, the others fill. */
 static gantry_launch_result launch_again(gantry_launch *launch, void *arg)
 {
     struct scene *s = arg;
@@ -375,7 +375,7 @@ static gantry_launch_result launch_again(gantry_launch *launch, void *arg)
     return !done ? GANTRY_LAUNCH_FAILED : index < 3 ? GANTRY_LAUNCH_AGAIN : GANTRY_LAUNCH_DONE;
 }
 
-/* What it does cannot be replayed, so that it is called in every run and may differ. */
+/* Its work cannot be replayed, so that it is called in every run and may differ. */
 static gantry_launch_result launch_allocating(gantry_launch *launch, void *arg)
 {
     struct scene *s = arg;
@@ -389,7 +389,7 @@ static gantry_launch_result launch_allocating(gantry_launch *launch, void *arg)
     return done ? GANTRY_LAUNCH_DONE : GANTRY_LAUNCH_FAILED;
 }
 
-/* Its first call in a run is called again on a plain stream, as a capture does not take it. */
+/* Its first call in a run is made again on a plain stream, as a capture does not take it. */
 static gantry_launch_result launch_spoilt(gantry_launch *launch, void *arg)
 {
     struct scene *s = arg;
@@ -398,7 +398,7 @@ static gantry_launch_result launch_spoilt(gantry_launch *launch, void *arg)
     return done && launch_kernel(s, launch) == GANTRY_OK ? GANTRY_LAUNCH_DONE : GANTRY_LAUNCH_FAILED;
 }
 
-/* The same of its second call, in a run that is compared. */
+/* The same for its second call, in a run that is compared. */
 static gantry_launch_result launch_spoilt_later(gantry_launch *launch, void *arg)
 {
     struct scene *s = arg;

@@ -1,4 +1,4 @@
-/* Single copies and fills: what they refuse, and that they touch nothing then. */
+/* Single copies and fills: which of them are refused, and that a refused one touches nothing. */
 #include "tests/support/cmocka_c11.h"
 #include "tests/support/gpu_fixture.h"
 #include "tests/support/log_lines.h"
@@ -11,7 +11,7 @@
 
 enum { BLOCK = 4096, SMALL = 100 };
 
-/* What one call answered. */
+/* The answer of one call. */
 struct answer {
     gantry_status status;
     char text[400];
@@ -21,7 +21,7 @@ struct copies {
     struct gpu_fixture gpu;
     char *host, *other;            /* page-locked, 2 * BLOCK and BLOCK bytes */
     char *device, *victim, *small; /* BLOCK, BLOCK and SMALL bytes; the first two are neighbours */
-    char *foreign;                 /* BLOCK bytes of the driver */
+    char *foreign;                 /* BLOCK bytes, allocated with the driver */
     void (*body)(struct copies *copies, gantry_launch *launch);
     struct answer answers[16];
     uint32_t count;
@@ -121,7 +121,7 @@ static void test_copies_and_fills_stay_inside_of_their_block(void **state)
             fail_msg("'%s' lacks '%s'", c->answers[i].text, parts[i]);
         }
     }
-    assert_int_equal(gpu_fixture_stats(&c->gpu).copies, 1); /* that of gpu_fixture_clear() */
+    assert_int_equal(gpu_fixture_stats(&c->gpu).copies, 1); /* the mark of gpu_fixture_clear() */
 }
 
 static void copy_to_the_end(struct copies *c, gantry_launch *l)
@@ -186,7 +186,7 @@ static void test_memory_without_a_live_block_is_refused(void **state)
     }
 }
 
-/* Of memory that is not the heap's only the driver knows the bounds. */
+/* Only the driver knows the bounds of memory that is not the heap's. */
 static void copy_foreign(struct copies *c, gantry_launch *l)
 {
     note(c, gantry_launch_copy_htod(l, c->foreign, c->host, 2 * BLOCK));
@@ -218,8 +218,8 @@ static void test_bounds_of_other_memory_are_checked_on_demand(void **state)
     assert_ok(gantry_context_release(c->gpu.context));
 }
 
-/* The emulated driver's device memory has guard bytes, too: a kernel that writes behind its block is found.
- */
+/* The emulated driver's device memory has guard bytes, too: a kernel that writes behind its block is found
+ * out. */
 static void test_writes_of_the_device_behind_a_block_are_found(void **state)
 {
     (void)state;

@@ -1,11 +1,11 @@
-/* The dispatcher's behaviour seen from its public face. */
+/* The dispatcher's behaviour as an application sees it. */
 #include "tests/support/cmocka_c11.h"
 #include "tests/support/gpu_fixture.h"
 
 #include <stdatomic.h>
 #include <string.h>
 
-/* A log of calls, written on GD, read after the step. */
+/* A log of calls, which GD writes, and which is read after the step. */
 struct call_log {
     _Atomic(uint32_t) count;
     const char *labels[64];
@@ -87,14 +87,14 @@ static void *stream_of(const char *label)
 static void test_flavours_run_in_three_phases(void **state)
 {
     struct gpu_fixture *f = *state;
-    /* Submitted backwards: the phases decide. */
+    /* The tasks are submitted in the opposite order: the phases decide. */
     gpu_fixture_gpu(f, GANTRY_TASK_DTOH, "out", launch_once, NULL);
     gpu_fixture_gpu(f, GANTRY_TASK_KERNEL, "work", launch_once, NULL);
     gpu_fixture_gpu(f, GANTRY_TASK_HTOD, "in", launch_once, NULL);
     gantry_dispatcher *d = gantry_context_dispatcher(f->context);
     gantry_dispatcher_start_group(d);
     gantry_dispatcher_start_group(d);
-    gantry_dispatcher_finish_group(d); /* the outer one is open still */
+    gantry_dispatcher_finish_group(d); /* the outer group is still open */
     assert_ok(gantry_taskman_start(f->manager));
     gantry_dispatcher_finish_group(d);
     assert_ok(gantry_taskman_stop(f->manager));
@@ -244,8 +244,8 @@ static void count_errors(void *user, gantry_log_level level, const char *line)
     atomic_fetch_add((_Atomic(uint32_t) *)user, level == GANTRY_LOG_ERROR);
 }
 
-/* The task, and the step whose first failure it is, end with the status of what failed, and one line says so.
- */
+/* The task, and the step in which it is the first to fail, end with the status of the failed call, and one
+ * line says so. */
 static void test_a_failed_call_tells_its_status(void **state)
 {
     struct gpu_fixture *f = *state;
@@ -388,8 +388,8 @@ static gantry_launch_result launch_long_fill_and_force_failure(gantry_launch *la
     return GANTRY_LAUNCH_DONE;
 }
 
-/* The device does not know that the context is given up: its memory must last until it is done.  It did not
- * if this crashes, or if on a real device a later test finds its context broken. */
+/* The device does not know that the context is given up: the context's memory must last until the device is
+ * done.  If it did not, this test crashes, or on a real device a later test finds its context broken. */
 static void test_memory_outlives_work_that_a_forced_failure_leaves_in_flight(void **state)
 {
     struct gpu_fixture *f = *state;

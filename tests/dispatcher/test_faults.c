@@ -1,8 +1,9 @@
-/* Whatever driver call fails, and whenever: the step ends, every task is released once, the cause is told,
- * the context can be destroyed without leaving anything behind, and a new one works.
+/* Whatever driver call fails, and whenever: the step ends, every task is released once, the cause is
+ * reported, the context can be destroyed without leaving anything behind, and a new one works.  The faults
+ * are the emulated driver's.
  *
- * The faults are the emulated driver's.  With a share of GPU time (CUDA_DEVICE_SM_LIMIT=50), by
- * hand: when events are asked about depends on time then, and so does who hears of a failure first. */
+ * With a share of GPU time (CUDA_DEVICE_SM_LIMIT=50) this has to be run by hand: the time decides when
+ * events are asked about then, and so which thread hears of a failure first. */
 #include "base/alloc.h"
 #include "dispatcher/internal.h"
 #include "driver/context.h"
@@ -39,7 +40,7 @@ struct scene {
     void *buffer;         /* device */
     gantry_task *completes[PIPELINES];
     struct record records[TASKS];
-    gantry_status result; /* of the step */
+    gantry_status result; /* status of the step */
     char cause[512];      /* last error of the step */
     bool lost;
     _Atomic(uint32_t) releases;
@@ -47,7 +48,7 @@ struct scene {
     bool frozen; /* the graph is built already */
 };
 
-/* What each task needs: its scene and its place. */
+/* Each task gets its scene and its place. */
 struct place {
     struct scene *scene;
     uint32_t index;
@@ -138,7 +139,7 @@ static gantry_task *submit(struct scene *s, uint32_t index, gantry_task_kind kin
     return task;
 }
 
-/* in → {left → cpu, right} → join → batched → out → done, each pipeline; a last task after all. */
+/* in → {left → cpu, right} → join → batched → out → done in each pipeline; a last task after all. */
 static void build(struct scene *s)
 {
     memset(s->records, 0, sizeof(s->records));
@@ -189,7 +190,7 @@ static void open_scene(struct scene *s, gantry_submission submission)
                                 GANTRY_ALLOC_SITE("buffer"), &s->buffer));
 }
 
-static struct gy_context *held; /* keeps the driver loaded */
+static struct gy_context *held; /* it keeps the driver loaded */
 
 /* A failed pipeline has work in flight that nothing waits for. */
 static void await_gpu(struct scene *s)
@@ -210,7 +211,7 @@ static void close_scene(struct scene *s)
     gpu_fixture_close(&s->gpu);
 }
 
-/* A frozen graph of stable tasks that will be launched without calling them. */
+/* A frozen graph of stable tasks that will be launched without being called. */
 static void warm_up(struct scene *s)
 {
     s->stable = true;
@@ -222,7 +223,7 @@ static void warm_up(struct scene *s)
     s->frozen = true;
 }
 
-/* One step; afterwards the graph is gone and what was seen is in the scene. */
+/* Run one step; afterwards the graph is gone and the scene has the results. */
 static void run_step(struct scene *s)
 {
     if (s->frozen) {
@@ -250,8 +251,8 @@ static void run_step(struct scene *s)
     }
 }
 
-/* GPU tasks are released after what they depend on.  (A CPU task tells its dependents before it calls back.)
- */
+/* A GPU task is released after the tasks it depends on.  (A CPU task releases its dependents before its
+ * callback is called.) */
 static void check_order(const struct scene *s)
 {
     static const uint8_t after[][2] = {{1, 0}, {2, 0}, {4, 2}, {5, 4}, {6, 5}};
@@ -273,7 +274,8 @@ static bool none_failed(const struct scene *s)
     return failed == 0;
 }
 
-/* After a fault: the cause is told, and the context is either as good as before or refuses for good. */
+/* After a fault the cause is reported, and the context either works as before or refuses everything for
+ * good. */
 static void check_aftermath(struct scene *s, const char *cause)
 {
     if (s->result != GANTRY_OK) {
@@ -285,8 +287,8 @@ static void check_aftermath(struct scene *s, const char *cause)
             fail_msg("\"%s\" tells no place", s->cause);
         }
         check_order(s);
-        /* What is called after the last task (events of a share, a launching thread's last look) may find the
-         * context lost, too. */
+        /* A driver call after the last task (for the events of a share, or a launching thread's last look)
+         * may find the context lost, too. */
         assert_true(s->records[TASKS - 1].failed == 1 || (s->lost && none_failed(s)));
     }
     if (s->lost) {
@@ -313,7 +315,7 @@ struct sweep {
     int64_t live;
     long host_live;
     uint32_t faults; /* steps that failed */
-    uint32_t lost;   /* of those, lost contexts */
+    uint32_t lost;   /* how many of these lost their context */
 };
 
 static int open_sweep(void **state)
@@ -353,8 +355,8 @@ static bool light(void)
     return getenv("GANTRY_TEST_LIGHT") != NULL;
 }
 
-/* Fail the n-th call of every function for n = 1, 2, … until a step makes fewer calls; where tests are light,
- * with gaps behind the third. */
+/* Fail the n-th call of every function for n = 1, 2, … until a step makes fewer calls; where tests are
+ * light, with gaps behind the third. */
 static void sweep_scene(struct sweep *sweep, gantry_submission submission, bool stable, int result, int mode)
 {
     static const char *const functions[] = {
@@ -365,7 +367,8 @@ static void sweep_scene(struct sweep *sweep, gantry_submission submission, bool 
     static struct scene scene;
     const uint64_t gap = light() ? 5 : 1;
     for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
-        /* What a lost context would not destroy is not tried again: it may be gone. */
+        /* A call that a lost context would not destroy something with is not tried again: the object may be
+         * gone. */
         bool leaks = result == ILLEGAL_ADDRESS && (strcmp(functions[i], "cuGraphDestroy") == 0 ||
                                                    strcmp(functions[i], "cuGraphExecDestroy") == 0);
         for (uint64_t nth = 1; !leaks; nth += nth < 3 ? 1 : gap) {
@@ -378,7 +381,7 @@ static void sweep_scene(struct sweep *sweep, gantry_submission submission, bool 
             run_step(&scene);
             bool reached = (emu.calls)(functions[i]) >= nth;
             emu.clear_faults();
-            /* Of a broken context any thread may hear first, from any call. */
+            /* Any thread may hear first, from any call, that a context is broken. */
             end_run(sweep, &scene, result == OUT_OF_MEMORY ? functions[i] : "CUDA_ERROR_ILLEGAL_ADDRESS");
             if (!reached) {
                 break;
@@ -439,11 +442,11 @@ static void test_any_call_failing_in_a_replay_is_survived(void **state)
     sweep_scene(*state, GANTRY_SUBMISSION_GRAPHS, true, ILLEGAL_ADDRESS, GANTRY_EMU_ONCE);
 }
 
-/* No executable graph is kept, so each batch's updates one of the cache, or needs another. */
+/* No executable graph is kept, so each batch updates one of the cache, or needs another. */
 static void keep_no_graphs(const struct scene *scene)
 {
     struct gantry_dispatcher *d = gantry_context_dispatcher(scene->gpu.context);
-    deadline_await(gy_inbox_borrow(&d->inbox), "the dispatcher to sleep"); /* what follows is its own */
+    deadline_await(gy_inbox_borrow(&d->inbox), "the dispatcher to sleep"); /* the next work is its own */
     d->graphs.kept.refusals = GY_KEPT_REFUSALS;
     gy_inbox_give_back(&d->inbox, 0, true, true);
 }
@@ -457,7 +460,7 @@ static void refuse_destruction(struct sweep *sweep, const char *function, int mo
     emu.reset_counters();
     assert_int_equal((emu.fail)("cuGraphExecUpdate", 1, UPDATE_FAILURE, GANTRY_EMU_ALWAYS), 0);
     assert_int_equal((emu.fail)(function, 1, OUT_OF_MEMORY, mode), 0);
-    do { /* until a batch is divided as one was before: that depends on the CPU tasks */
+    do { /* until a batch is divided as an earlier one was: that depends on the CPU tasks */
         run_step(&scene);
         assert_ok(scene.result);
     } while ((emu.calls)(function) == 0);
@@ -500,7 +503,7 @@ static void test_any_kernel_failing_on_the_device_is_survived(void **state)
     }
 }
 
-/* Whatever a driver call is made for one task, its failure names that task. */
+/* If a driver call is made for one task, its failure names that task. */
 static void test_a_failed_call_names_its_task(void **state)
 {
     static const struct {
@@ -516,7 +519,8 @@ static void test_a_failed_call_names_its_task(void **state)
     for (size_t i = 0; i < 2 * sizeof(calls) / sizeof(calls[0]); i++) {
         bool is_sticky = i % 2 != 0;
         if (is_sticky && getenv("CUDA_DEVICE_SM_LIMIT") != NULL) {
-            continue; /* the events of a share are looked at meanwhile: who does may hear of it first */
+            /* the events of a share are looked at meanwhile: the looking thread may hear of it first */
+            continue;
         }
         open_scene(&scene, GANTRY_SUBMISSION_STREAMS);
         emu.reset_counters();
@@ -539,7 +543,7 @@ static void test_a_step_takes_no_host_memory(void **state)
     struct sweep *sweep = *state;
     static struct scene scene;
     open_scene(&scene, GANTRY_SUBMISSION_STREAMS);
-    run_step(&scene); /* what is made at first use is made now */
+    run_step(&scene); /* everything that is made at first use is made now */
     assert_ok(scene.result);
     build(&scene);
     gy_fault_arm(0);
@@ -565,9 +569,9 @@ static void ignore_line(void *user, gantry_log_level level, const char *line)
 
 int main(void)
 {
-    /* Failures are scripted, which only the emulated driver can. */
+    /* Failures are scripted, which only the emulated driver can do. */
     unsetenv("GANTRY_TEST_DRIVER");
-    gantry_set_log(ignore_line, NULL, GANTRY_LOG_DEBUG); /* places in the source are told at this level */
+    gantry_set_log(ignore_line, NULL, GANTRY_LOG_DEBUG); /* source positions are logged at this level */
     const struct CMUnitTest tests[] = {
         TEST(test_any_call_failing_once_is_survived),
         TEST(test_any_call_failing_from_then_on_is_survived),

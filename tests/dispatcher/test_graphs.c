@@ -1,4 +1,5 @@
-/* Batches as graphs: which are captured, in how many parts, what cannot be, and what auto chooses. */
+/* Batches as graphs: which batches are captured, in how many parts, what cannot be captured, and what the
+ * automatic mode chooses. */
 #include "context/context.h"
 #include "dispatcher/internal.h"
 #include "tests/dispatcher/modes_scene.h"
@@ -21,7 +22,7 @@ static void test_steps_of_one_shape_share_an_executable_graph(void **state)
     modes_open(&s, &options);
     for (uint32_t step = 0; step < 30; step++) {
         for (uint32_t i = 0; i < 10; i++) {
-            jobs[i].spins = step; /* other arguments each time */
+            jobs[i].spins = step; /* it has other arguments each time */
         }
         memset(s.stamps.cells, 0, 256);
         assert_ok(modes_run_chain(&s, modes_launch, jobs, 10));
@@ -39,8 +40,8 @@ static void test_steps_of_one_shape_share_an_executable_graph(void **state)
 
 enum { MOST_TASKS = 600 };
 
-/* A step of so many tasks in pipelines, each after the one before; a CPU task comes after the last of them.
- */
+/* A step of so many tasks in pipelines, each after the one before it; a CPU task comes after the last of
+ * them. */
 static void run_pipelines(struct modes_scene *s, uint32_t pipelines, uint32_t count)
 {
     static struct modes_job jobs[MOST_TASKS];
@@ -64,7 +65,7 @@ static void run_pipelines(struct modes_scene *s, uint32_t pipelines, uint32_t co
     }
 }
 
-/* What four steps add to the counters once what can be captured was tried. */
+/* How much four steps add to the counters, after everything that can be captured was tried. */
 static void count_steps(uint32_t pipelines, uint32_t count, gantry_dispatcher_stats *before,
                         gantry_dispatcher_stats *after)
 {
@@ -82,7 +83,7 @@ static void count_steps(uint32_t pipelines, uint32_t count, gantry_dispatcher_st
     modes_close(&s);
 }
 
-/* A batch of many calls: the device begins while the rest is captured, in the same parts in every step. */
+/* In a batch of many calls the device begins while the rest is captured, in the same parts in every step. */
 static void test_a_large_batch_is_launched_in_parts(void **state)
 {
     (void)state;
@@ -93,18 +94,18 @@ static void test_a_large_batch_is_launched_in_parts(void **state)
     assert_int_equal(after.graph_instantiations, before.graph_instantiations);
 }
 
-/* Tasks that share streams for want of more share the same ones in every step. */
+/* Tasks that share streams because there are not enough share the same ones in every step. */
 static void test_a_step_wider_than_the_streams_is_the_same_graph_again(void **state)
 {
     (void)state;
     gantry_dispatcher_stats before, after;
-    count_steps(45, 180, &before, &after); /* no multiple of the 32 streams */
+    count_steps(45, 180, &before, &after); /* this is no multiple of the 32 streams */
     assert_int_equal(after.streams_peak, 32);
     assert_int_equal(after.graph_launches - before.graph_launches, 4);
     assert_int_equal(after.graph_instantiations, before.graph_instantiations);
 }
 
-/* Every driver's capture forbids this. */
+/* The capture of any driver forbids this. */
 static CUresult forbidden(gantry_launch *launch)
 {
     const struct gy_driver *driver = launch->dispatcher->config.context->driver;
@@ -134,7 +135,7 @@ static gantry_launch_result launch_leaving(gantry_launch *launch, void *arg)
     return modes_complete(launch, job) ? GANTRY_LAUNCH_DONE : GANTRY_LAUNCH_FAILED;
 }
 
-/* stamp → `odd` → modes_stamp, in graphs mode, three times; how often `odd` was called. */
+/* Run stamp → `odd` → modes_stamp, in graphs mode, three times; returns how often `odd` was called. */
 static uint32_t run_odd(gantry_launch_fn odd)
 {
     gantry_context_options options = modes_options();
@@ -165,7 +166,7 @@ static uint32_t run_odd(gantry_launch_fn odd)
     return jobs[1].calls;
 }
 
-/* The same; the log has named the task, once. */
+/* Do the same, and check that the log has named the task, once. */
 static uint32_t run_odd_and_listen(gantry_launch_fn odd)
 {
     struct log_lines lines;
@@ -197,7 +198,7 @@ static gantry_launch_result launch_breaking_later(gantry_launch *launch, void *a
     return modes_launch(launch, arg);
 }
 
-/* The task's, and no more: what the others have captured is launched. */
+/* Only this task's work is enqueued again: the captured work of the others is launched. */
 static void test_a_capture_broken_behind_our_back_costs_one_task(void **state)
 {
     (void)state;
@@ -223,7 +224,7 @@ static gantry_launch_result launch_pageable(gantry_launch *launch, void *arg)
     job->calls++;
     pageable[0] = job->calls;
     gantry_status status = gantry_launch_copy_htod(launch, job->scene->device, pageable, sizeof(pageable));
-    pageable[0] = 0; /* too early for a graph, not for a copy from pageable memory */
+    pageable[0] = 0; /* this is too early for a graph, and early enough for a copy from pageable memory */
     if (status == GANTRY_OK) {
         status = gantry_launch_copy_dtoh(launch, job->scene->stamps.cells + 100, job->scene->device, 16);
     }
@@ -234,7 +235,7 @@ static void test_pageable_sources_are_never_read_late(void **state)
 {
     (void)state;
     if (gpu_fixture_driver() == GANTRY_DRIVER_EMULATED) {
-        /* It reads pageable memory when the copy runs; what can be seen is that nothing is captured. */
+        /* The copy reads pageable memory when it runs, so the test can only see that nothing is captured. */
         gantry_context_options options = modes_options();
         options.submission = GANTRY_SUBMISSION_GRAPHS;
         struct modes_scene s;
@@ -259,7 +260,8 @@ static void test_pageable_sources_are_never_read_late(void **state)
     modes_close(&s);
 }
 
-/* A shape's batches cost so much per call as streams, and as graphs: which way does the last of many go? */
+/* The batches of a shape cost so much per call as streams, and so much as graphs: which way does the last of
+ * many go? */
 static bool settles_on_graphs(struct gy_graphs *graphs, uint64_t shape, uint64_t streams_ns,
                               uint64_t graph_ns)
 {
@@ -267,7 +269,8 @@ static bool settles_on_graphs(struct gy_graphs *graphs, uint64_t shape, uint64_t
     for (int batch = 0; batch < 20; batch++) {
         as_graph = gy_graphs_choose(graphs, shape);
         uint64_t ns = as_graph ? graph_ns : streams_ns;
-        gy_graphs_learn(graphs, shape, as_graph, batch % 3 == 0 ? 10 * ns : ns, 10); /* some are disturbed */
+        /* some measurements are disturbed */
+        gy_graphs_learn(graphs, shape, as_graph, batch % 3 == 0 ? 10 * ns : ns, 10);
     }
     return as_graph;
 }
@@ -282,9 +285,9 @@ static void test_auto_keeps_what_costs_less_for_each_shape(void **state)
     assert_true(gy_graphs_choose(&graphs, 1));
     assert_false(gy_graphs_choose(&graphs, 2));
     assert_false(
-        gy_graphs_choose(&graphs, 1 + GY_GRAPHS_SHAPES)); /* another one, in the place of the first */
+        gy_graphs_choose(&graphs, 1 + GY_GRAPHS_SHAPES)); /* another one takes the place of the first */
     assert_true(settles_on_graphs(&graphs, 1, 4000, 600));
-    /* After some hundred batches it looks again: the machine has changed. */
+    /* After some hundred batches it tries the other way again: the machine has changed. */
     for (int batch = 0; batch < 600; batch++) {
         bool as_graph = gy_graphs_choose(&graphs, 1);
         gy_graphs_learn(&graphs, 1, as_graph, as_graph ? 9000 : 4000, 10);
@@ -292,7 +295,7 @@ static void test_auto_keeps_what_costs_less_for_each_shape(void **state)
     assert_false(gy_graphs_choose(&graphs, 1));
 }
 
-/* Of ten batches that begin alike, so many are new further on and need an executable graph. */
+/* Of ten batches that begin alike, so many continue in a new way and need an executable graph. */
 static bool settles_on_graphs_with(uint32_t new_ones)
 {
     static struct gy_graphs graphs;
@@ -330,15 +333,16 @@ static void test_auto_tries_both_and_settles(void **state)
     }
     gantry_dispatcher_stats stats = gpu_fixture_stats(&s.gpu);
     assert_true(stats.graph_launches >=
-                2); /* it tries no further where graphs cost twice as much: time decides */
+                2); /* it tries no further where graphs cost twice as much: the time decides */
     assert_true(stats.graph_launches <= stats.batches - 4);
     assert_int_equal(gantry_dispatcher_set_submission(gantry_context_dispatcher(s.gpu.context), 9),
                      GANTRY_ERR_INVALID_ARGUMENT);
     modes_close(&s);
 }
 
-/* Work that a sync point has gathered within a capture is behind the graph like all other: who waits for its
- * stream waits for the graph, since the stream itself comes after nothing until it gets more work. */
+/* Work that a sync point within a capture comes after is behind the graph like all other work.  A task that
+ * waits for its stream waits for the graph, since the stream itself comes after nothing until it gets more
+ * work. */
 static void test_work_before_a_sync_point_ends_with_its_graph(void **state)
 {
     (void)state;
@@ -347,7 +351,8 @@ static void test_work_before_a_sync_point_ends_with_its_graph(void **state)
     struct modes_scene s;
     modes_open(&s, &options);
     gantry_dispatcher *d = gantry_context_dispatcher(s.gpu.context);
-    for (int round = 0; round < 3; round++) { /* in the first the callback's first call is captured alone */
+    /* in the first one, the callback's first call is captured alone */
+    for (int round = 0; round < 3; round++) {
         struct modes_job jobs[3];
         gantry_task *tasks[3];
         _Atomic(uint32_t) ran = 0;
@@ -378,7 +383,7 @@ static void test_work_before_a_sync_point_ends_with_its_graph(void **state)
 static struct {
     struct gy_graphs *graphs;
     _Atomic(bool) paused;
-    _Atomic(uint32_t) captured; /* calls in a capture, meanwhile */
+    _Atomic(uint32_t) captured; /* how many calls were in a capture meanwhile */
 } pausing;
 
 static gantry_launch_result launch_noting(gantry_launch *launch, void *arg)
@@ -404,7 +409,7 @@ static void test_no_capture_begins_in_a_pause(void **state)
         uint32_t calls = job.calls;
         assert_ok(gantry_taskman_start(s.gpu.manager));
         for (int i = 0; i < 2000 && atomic_load(&pausing.captured) == 0; i++) {
-            sched_yield(); /* whoever would capture it may do so now */
+            sched_yield(); /* a thread that would capture it may do so now */
         }
         assert_int_equal(job.calls, calls);
         atomic_store(&pausing.paused, false);
@@ -432,7 +437,7 @@ static void *wait_launched(void *arg)
     return NULL;
 }
 
-/* The third lets somebody wait for the capture: it ends before the fourth. */
+/* The third task lets a thread wait for the capture, which ends before the fourth. */
 static gantry_launch_result launch_hurried(gantry_launch *launch, void *arg)
 {
     const struct modes_job *job = arg;
@@ -469,8 +474,8 @@ static gantry_launch_result launch_raw(gantry_launch *launch, void *arg)
     return gantry_launch_stream(launch) != NULL ? modes_launch(launch, arg) : GANTRY_LAUNCH_FAILED;
 }
 
-/* Of graphs that are updated as a whole: one shape more than there is room for.  The one that was not used
- * for longest goes. */
+/* Graphs that are updated as a whole: there is one shape more than there is room for.  The graph that was
+ * not used for the longest time goes. */
 static void test_the_cache_gives_up_the_oldest_graph(void **state)
 {
     (void)state;

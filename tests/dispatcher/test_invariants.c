@@ -21,7 +21,7 @@ static struct {
     gantry_task *kernel[2], *upload;
 } s;
 
-/* A dispatcher that has run a step and whose thread sleeps until close_scene(), whatever is signalled; and
+/* A dispatcher has run a step, and its thread sleeps until close_scene(), whatever is signalled; there are
  * tasks of the next step. */
 static int open_scene(void **state)
 {
@@ -68,7 +68,7 @@ static void test_lists_and_bins(void **state)
     PLANT(gy_bins_are_valid(&bins), bins.of[GD_KERNEL].last, s.kernel[0]);
     s.upload->stream = 1;
     s.upload->next = NULL;
-    PLANT(gy_bins_are_valid(&bins), bins.of[GD_KERNEL].first, s.upload); /* of another phase */
+    PLANT(gy_bins_are_valid(&bins), bins.of[GD_KERNEL].first, s.upload); /* the task is of another phase */
 }
 
 static void test_rounds(void **state)
@@ -133,7 +133,8 @@ static void test_completion_slots(void **state)
     (void)state;
     struct gy_completion_slot slot = {.state = GY_SLOT_WRITTEN, .kind = GY_SLOT_POINT, .task = s.kernel[0]};
     PLANT(gy_completion_slot_is_valid(&slot, GY_SLOT_WRITTEN), slot.state, GY_SLOT_LISTED);
-    PLANT(gy_completion_slot_is_valid(&slot, GY_SLOT_WRITTEN), slot.kind, GY_SLOT_WATCH); /* with a task */
+    /* the slot has a task */
+    PLANT(gy_completion_slot_is_valid(&slot, GY_SLOT_WRITTEN), slot.kind, GY_SLOT_WATCH);
     PLANT(gy_completion_slot_is_valid(&slot, GY_SLOT_WRITTEN), slot.stream, GY_STREAMS_MAX);
     struct gy_completion *c = &s.d->completion.rings[0];
     PLANT(gy_completion_is_valid(c), c->written, atomic_load(&c->head) + GY_COMPLETION_SLOTS + 1);
@@ -193,7 +194,7 @@ static void test_the_gates_of_gpu_time(void **state)
     struct gy_watcher watcher = {.closing = false};
     s.d->shares.watcher = &watcher;
     s.upload->stream = 1;
-    gy_gpu_list_append(&watcher.held, s.upload, s.upload); /* no kernel: it is never throttled */
+    gy_gpu_list_append(&watcher.held, s.upload, s.upload); /* there is no kernel, so it is never throttled */
     assert_false(gy_gate_throttle.is_valid(s.d));
     assert_false(gy_gates_are_valid(s.d));
     s.d->shares.watcher = NULL;
@@ -204,9 +205,9 @@ static void test_the_gate_of_units(void **state)
 {
     (void)state;
     struct gy_unit unit = {.members = 2, .roots = 1, .needs = 1, .stage = GY_UNIT_WAITING};
-    PLANT(gy_unit_is_valid(&unit), unit.arrived, 1); /* it is not there */
+    PLANT(gy_unit_is_valid(&unit), unit.arrived, 1); /* the task is not there */
     PLANT(gy_unit_is_valid(&unit), unit.settled, 2);
-    PLANT(gy_unit_is_valid(&unit), unit.stage, GY_UNIT_LAUNCHED); /* of what? */
+    PLANT(gy_unit_is_valid(&unit), unit.stage, GY_UNIT_LAUNCHED); /* there is no graph to launch */
     PLANT(gy_unit_is_valid(&unit), unit.completes, 1);
     gy_gpu_list_append(&unit.held, s.kernel[0], s.kernel[0]);
     unit.arrived = unit.settled = 1;
@@ -255,7 +256,7 @@ static void test_call_modes(void **state)
     s.d->streams.batch.state = GY_BATCH_CLOSED;
 }
 
-/* A gate that says no has the task; those behind it are not asked. */
+/* A gate that says no has the task; the gates behind it are not asked. */
 static void test_a_task_asks_the_gates_in_order(void **state)
 {
     (void)state;
@@ -267,7 +268,7 @@ static void test_a_task_asks_the_gates_in_order(void **state)
     assert_true(gy_gates_admit_behind_units(s.d, &round, s.kernel[0])); /* it declares no memory */
     round.recording = NULL;
     assert_true(gy_gates_admit(s.d, &round, s.kernel[1]));
-    assert_false(gy_gates_concern_calls(s.d)); /* nothing is bounded: nothing is asked */
+    assert_false(gy_gates_concern_calls(s.d)); /* nothing is bounded, so no gate is asked */
     assert_int_equal(gy_gates_deadline(s.d), 0);
     assert_false(gy_gates_hold_calls(s.d));
 }

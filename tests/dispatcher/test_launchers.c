@@ -1,5 +1,5 @@
-/* Launch callbacks that are called by several threads at once: they are, what they may do stays right, and
- * their tasks end in order with their own causes. */
+/* Launch callbacks that several threads call at once: that they do, that everything a callback may do stays
+ * right, and that tasks end in order with their own causes. */
 #include "dispatcher/internal.h"
 #include "tests/dispatcher/modes_scene.h"
 #include "tests/support/cmocka_c11.h"
@@ -22,7 +22,7 @@ struct member {
     void *block;
 };
 
-/* A task, and then TASKS of them that are ready at once. */
+/* A task, and behind it TASKS tasks that are ready at once. */
 struct group {
     struct modes_scene scene;
     struct member members[TASKS];
@@ -31,7 +31,7 @@ struct group {
     uint32_t before_point;         /* bit i: member i had returned before the sync point was asked for */
     _Atomic(uint32_t) after_point; /* bit i: member i began after it was there */
     _Atomic(bool) point_is_there;
-    uint32_t asks; /* the member that asks for it */
+    uint32_t asks; /* the member that asks for the sync point */
     uint32_t failed_order[TASKS], failed_count;
 };
 
@@ -80,7 +80,7 @@ static gantry_launch_result launch_together(gantry_launch *launch, void *arg)
     return GANTRY_LAUNCH_DONE;
 }
 
-/* Would not end if one thread called them all. */
+/* This would not end if one thread called them all. */
 static void test_callbacks_run_at_once(void **state)
 {
     (void)state;
@@ -127,13 +127,13 @@ static struct gantry_emu_control emu;
 static gantry_launch_result launch_before_failure(gantry_launch *launch, void *arg)
 {
     const struct member *m = arg;
-    if (m->index == 0) { /* its end is recorded, as two come after it */
+    if (m->index == 0) { /* its end is recorded, because two tasks come after it */
         (void)(emu.fail)("cuEventRecord", 1, CUDA_ERROR_INVALID_VALUE, GANTRY_EMU_ONCE);
     }
     return launch_together(launch, arg);
 }
 
-/* What fails when the task ends, on the dispatcher's thread, names the task that it is for. */
+/* A failure at the end of a task, on the dispatcher's thread, names that task. */
 static void test_what_fails_behind_a_call_names_the_task(void **state)
 {
     (void)state;
@@ -247,8 +247,8 @@ static gantry_launch_result launch_later(gantry_launch *launch, void *arg)
                                                                    : GANTRY_LAUNCH_FAILED;
 }
 
-/* What had been launched when a member asks for it comes before what it launches then, before what members
- * launch that begin later, and before what is launched after the group. */
+/* Work that had been launched when a member asks for the sync point comes before the work that this member
+ * launches then, before the work of members that begin later, and before the work after the group. */
 static void check_point(struct group *g, uint32_t asks)
 {
     g->asks = asks;
@@ -297,7 +297,7 @@ static gantry_launch_result launch_beside_point(gantry_launch *launch, void *arg
     struct group *g = m->group;
     uint32_t place = atomic_fetch_add(&g->entered, 1);
     if (place == 1) {
-        atomic_store(&m->returned, 1); /* as good as asked */
+        atomic_store(&m->returned, 1); /* this counts as asked */
         gantry_status status = gantry_launch_request_sync_point(launch);
         atomic_store(&g->point_is_there, true);
         return status == GANTRY_OK ? GANTRY_LAUNCH_DONE : GANTRY_LAUNCH_FAILED;
@@ -336,7 +336,7 @@ static void test_a_sync_point_waits_until_nobody_is_inside(void **state)
     modes_close(&g.scene);
 }
 
-/* All of them at once: they take turns. */
+/* All of them ask at once: they take turns. */
 static gantry_launch_result launch_point(gantry_launch *launch, void *arg)
 {
     struct member *m = arg;
@@ -363,7 +363,7 @@ static void test_everybody_may_ask_for_a_sync_point(void **state)
         }
         assert_ok(gpu_fixture_step(&g.scene.gpu));
         for (uint32_t i = 0; i < TASKS; i++) {
-            for (uint32_t j = 0; j < TASKS; j++) { /* one after the other, whichever comes first */
+            for (uint32_t j = 0; j < TASKS; j++) { /* one after the other, in any order */
                 assert_true(i == j || modes_end_of(&g.scene, i) < modes_begin_of(&g.scene, j) ||
                             modes_end_of(&g.scene, j) < modes_begin_of(&g.scene, i));
             }

@@ -1,5 +1,5 @@
-/* Units of stable tasks where something goes wrong between their recording and their launch: a failed call,
- * a cancelled run, a launch or a completion that the driver or the graph refuses. */
+/* Units of stable tasks, when something goes wrong between their recording and their launch: a call fails, a
+ * run is cancelled, or the driver or the graph refuses a launch or a completion. */
 #include "base/alloc.h"
 #include "context/context.h"
 #include "dispatcher/internal.h"
@@ -22,10 +22,10 @@ struct node {
     struct scene *scene;
     uint32_t index;
     uint32_t spins;
-    bool fails; /* gives up before it enqueues anything */
+    bool fails; /* it gives up before it enqueues anything */
     gantry_task *task;
     gantry_task *completes;
-    _Atomic(uint32_t) calls, asked; /* begun; done, its completion included */
+    _Atomic(uint32_t) calls, asked; /* it has begun; it is done, its completion included */
 };
 
 struct scene {
@@ -33,7 +33,7 @@ struct scene {
     struct gantry_emu_control emu;
     struct stamps stamps;
     gantry_dispatcher *dispatcher;
-    gantry_task *waits; /* a CPU task that starts when the GPU is done with all nodes that complete it */
+    gantry_task *waits; /* a CPU task that starts when the GPU has done all nodes that complete it */
     uint32_t count;
     struct node nodes[MOST];
 };
@@ -98,7 +98,7 @@ static struct node *add(struct scene *s)
     return add_with(s, NULL);
 }
 
-/* Its GPU end ends the run. */
+/* The run ends when the GPU has done it. */
 static void add_end(struct scene *s, struct node *last)
 {
     s->waits = gpu_fixture_cpu(&s->gpu, "waits", NULL, NULL);
@@ -142,7 +142,7 @@ static uint64_t replays(struct scene *s)
     return gpu_fixture_stats(&s->gpu).graph_replays;
 }
 
-/* Until the last run has called nobody. */
+/* Run until a run has called nothing. */
 static void warm_up(struct scene *s)
 {
     for (uint32_t i = 0; i < 8; i++) {
@@ -155,8 +155,8 @@ static void warm_up(struct scene *s)
     fail_msg("stable tasks are called again and again");
 }
 
-/* Whichever call fails: the task is called again, and does its work.  The third time, when it is known that
- * the callback can be captured, the first call is the one that is recorded. */
+/* Whichever call fails, the task is called again, and does its work.  The third time, when the callback is
+ * known to be capturable, the first call is the one that is recorded. */
 static void test_a_failed_call_is_not_what_is_repeated(void **state)
 {
     struct scene *s = *state;
@@ -217,7 +217,7 @@ static gantry_launch_result occupy(gantry_launch *launch, void *arg)
     return atomic_load(&occupied.over) ? GANTRY_LAUNCH_DONE : GANTRY_LAUNCH_AGAIN;
 }
 
-/* Another manager's task has the only stream, and there is no second one just when a unit is to be launched:
+/* Another manager's task has the only stream, and there is no second one just when a unit shall be launched:
  * its task is called, as after any other failure. */
 static void test_a_unit_without_a_stream_is_called(void **state)
 {
@@ -259,7 +259,7 @@ static gantry_status nothing(gantry_task *task, void *arg)
     return GANTRY_OK;
 }
 
-/* Nobody takes them out meanwhile. */
+/* No thread takes them out meanwhile. */
 static uint32_t count_submitted(struct scene *s)
 {
     uint32_t count = 0;
@@ -274,7 +274,7 @@ static void start_held(struct scene *s, uint32_t tasks)
 {
     clear_stamps(s);
     deadline_await(atomic_load(&s->dispatcher->inbox.asleep),
-                   "the dispatcher to sleep"); /* not to be reading */
+                   "the dispatcher to sleep"); /* GD is not reading */
     gantry_dispatcher_start_group(s->dispatcher);
     assert_ok(gantry_taskman_start(s->gpu.manager));
     deadline_await(count_submitted(s) == tasks, "tasks to be submitted");
@@ -290,8 +290,8 @@ static gantry_status end_held(struct scene *s)
     return status;
 }
 
-/* {p} is a unit; r and t, of which t comes after p, are the next one, and r is there already when the
- * launch of {p} fails: t may not be launched before p is called. */
+/* {p} is a unit; r and t are the next one, and t comes after p.  r is there already when the launch of {p}
+ * fails: t may not be launched before p is called. */
 static void test_a_region_behind_one_that_is_called_is_called_too(void **state)
 {
     struct scene *s = *state;
@@ -349,7 +349,7 @@ static void cancel_when_released(gantry_task *task, void *arg, gantry_status res
     }
 }
 
-/* The GPU has it: its later tasks have begun, too.  What comes after them has not. */
+/* The GPU has the unit's work: its later tasks have begun, too.  The tasks behind the unit have not. */
 static void test_a_cancel_does_not_reach_into_a_launched_unit(void **state)
 {
     struct scene *s = *state;
@@ -471,7 +471,7 @@ static void test_a_refused_completion_is_told_to_the_callback(void **state)
     uint32_t calls = atomic_load(&node->calls);
     assert_ok(run_race(s, false));
     assert_int_equal(atomic_load(&node->calls), calls);
-    assert_ok(run_race(s, true)); /* replayed, and what it completes has ended */
+    assert_ok(run_race(s, true)); /* it was replayed, and the task that it completes has ended */
     assert_int_equal(atomic_load(&node->calls), calls);
     (void)run_race(s, false);
     assert_int_equal(atomic_load(&node->calls), calls + 1);
@@ -479,7 +479,7 @@ static void test_a_refused_completion_is_told_to_the_callback(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_scene, close_scene)
 
-/* Which is said once, as somebody might wonder. */
+/* The log says this once, as somebody might wonder. */
 static void test_streams_mode_replays_nothing(void **state)
 {
     struct scene *s = *state;

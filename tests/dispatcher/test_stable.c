@@ -1,7 +1,6 @@
-/* Stable tasks of frozen graphs: they are called until what they enqueue is recorded, then no more; the work
- * is done in every run all the same, in the same order, with the same completions.
- *
- * `--graphs N` sets how many random graphs. */
+/* Stable tasks of frozen graphs are called until the work that they enqueue is recorded, and then no more.
+ * The work is done in every run all the same, in the same order, with the same completions.  `--graphs N`
+ * sets how many random graphs there are. */
 #include "context/context.h"
 #include "dispatcher/internal.h"
 #include "tests/dispatcher/stamps.h"
@@ -29,9 +28,9 @@ struct node {
     gantry_task_kind kind;
     gantry_task *task;
     gantry_task *completes; /* GPU: the CPU task that starts when the GPU is done with this one */
-    gantry_launch_fn extra; /* GPU: something more to do in the callback */
+    gantry_launch_fn extra; /* GPU: the callback has something more to do */
     uint64_t before;        /* bit i: node i comes before, directly or not */
-    uint64_t completed_by;  /* CPU: nodes the GPU is done with when it starts */
+    uint64_t completed_by;  /* CPU: the nodes that the GPU has done when it starts */
     uint32_t spins;
     bool stable;
     bool fails;                   /* CPU: in this run */
@@ -43,7 +42,7 @@ struct scene {
     struct stamps stamps;
     uint32_t count;
     uint64_t random;
-    _Atomic(uint32_t) early; /* CPU tasks that started before what completes them had ended */
+    _Atomic(uint32_t) early; /* how many CPU tasks started before the GPU had done what they wait for */
     struct node nodes[MOST];
 };
 
@@ -133,7 +132,7 @@ static void complete(struct node *gpu, struct node *cpu)
     }
 }
 
-/* A CPU task that starts when the GPU has done all the GPU nodes. */
+/* Submit a CPU task that starts when the GPU has done all GPU nodes. */
 static void add_end(struct scene *s)
 {
     uint32_t count = s->count;
@@ -156,7 +155,7 @@ static gantry_status run(struct scene *s)
     return gantry_taskman_run(s->gpu.manager, 1);
 }
 
-/* Everything ran once more, in order. */
+/* Check that everything ran once more, and in order. */
 static void check_run(const struct scene *s, uint32_t runs)
 {
     for (uint32_t i = 0; i < s->count; i++) {
@@ -193,7 +192,7 @@ static void freeze(struct scene *s)
     assert_ok(gantry_taskman_freeze(s->gpu.manager));
 }
 
-/* Runs until a run has called no stable task; at most as many as there are nodes. */
+/* Run until a run has called no stable task; it takes as many runs as there are nodes at most. */
 static uint32_t warm_up(struct scene *s, uint32_t runs)
 {
     for (uint32_t i = 0; i <= s->count + 4; i++) {
@@ -240,7 +239,8 @@ static void test_a_stable_graph_is_launched_without_calls(void **state)
     freeze(&s);
     uint32_t runs = warm_up(&s, 0);
     assert_true(runs <= 4);
-    assert_true(calls(&s, true) <= 2 * 5); /* unknown callbacks are tried first, then recorded */
+    /* callbacks that are not known yet are tried first, and then recorded */
+    assert_true(calls(&s, true) <= 2 * 5);
     gantry_dispatcher_stats before = gpu_fixture_stats(&s.gpu);
     check_silent(&s, runs);
     gantry_dispatcher_stats stats = gpu_fixture_stats(&s.gpu);
@@ -280,13 +280,13 @@ static void test_cpu_tasks_divide_a_graph_into_units(void **state)
     uint32_t runs = warm_up(&s, 0);
     gantry_dispatcher_stats before = gpu_fixture_stats(&s.gpu);
     check_silent(&s, runs);
-    /* All the first parts, the second part of each pipeline, and the end. */
+    /* The first part of each pipeline, the second part of each, and the end. */
     assert_int_equal(gpu_fixture_stats(&s.gpu).graph_replays - before.graph_replays, RUNS * (1 + 4 + 1));
     close_scene(&s);
 }
 
-/* r comes after a CPU task, t after r and after a GPU task that no CPU task precedes: the units {p} and
- * {r, t}, of which the second needs the first. */
+/* r comes after a CPU task, t after r and after a GPU task that no CPU task precedes: the units are {p} and
+ * {r, t}, and the second needs the first. */
 static void test_a_region_may_need_another(void **state)
 {
     (void)state;
@@ -342,12 +342,13 @@ static void test_what_has_changed_is_recorded_anew(void **state)
     assert_ok(gantry_task_set_arg(s.nodes[2].task, elsewhere));
     assert_ok(run(&s));
     assert_true(s.stamps.cells[2 + 2 * elsewhere->index] != 0 && s.stamps.cells[2 + 2 * 2] == 0);
-    assert_int_equal(calls(&s, true) - before, 4); /* and one that is counted elsewhere */
+    assert_int_equal(calls(&s, true) - before, 4); /* and one whose kernel counts elsewhere */
     assert_ok(run(&s));
     assert_true(s.stamps.cells[2 + 2 * elsewhere->index] != 0 && s.stamps.cells[2 + 2 * 2] == 0);
     assert_int_equal(calls(&s, true) - before, 4);
-    assert_int_equal(atomic_exchange(&s.early, 0), 2); /* the last task missed node 2's stamp, as it should */
-    /* The same argument, of which something else has changed. */
+    /* the last task did not see node 2's stamp, as it should */
+    assert_int_equal(atomic_exchange(&s.early, 0), 2);
+    /* The argument is the same, but something else about it has changed. */
     elsewhere->index = 2;
     assert_ok(gantry_task_invalidate(s.nodes[2].task));
     runs += 2;
@@ -384,7 +385,7 @@ static void test_a_failed_predecessor_keeps_a_region_from_being_launched(void **
         }
     }
     assert_true(gpu_fixture_stats(&s.gpu).graph_replays > 0);
-    assert_ok(gantry_context_acquire(s.gpu.context)); /* nothing above waits for the GPU */
+    assert_ok(gantry_context_acquire(s.gpu.context)); /* nothing before waits for the GPU */
     assert_int_equal(s.gpu.context->cuda->driver->cuCtxSynchronize(), CUDA_SUCCESS);
     assert_ok(gantry_context_release(s.gpu.context));
     close_scene(&s);
@@ -438,7 +439,8 @@ static void test_what_cannot_be_replayed_is_called_in_every_run(void **state)
     check_called(NULL, GANTRY_SUBMISSION_STREAMS);
 }
 
-/* They start when there is room, so nobody can know when; the others are launched without a call. */
+/* These tasks start when there is room, at a time that nobody can know; the others are launched without a
+ * call. */
 static void test_tasks_that_declare_memory_are_called_in_every_run(void **state)
 {
     (void)state;
@@ -452,7 +454,7 @@ static void test_tasks_that_declare_memory_are_called_in_every_run(void **state)
     struct node *a = kernel(&s);
     struct node *b = add_with(&s, GANTRY_TASK_KERNEL, true, memory);
     struct node *c = add_with(&s, GANTRY_TASK_KERNEL, true, memory);
-    b->stable = c->stable = false; /* do not count as such */
+    b->stable = c->stable = false; /* they are not counted as such */
     after(b, a);
     after(c, b);
     add_end(&s);
@@ -494,7 +496,7 @@ static void test_a_part_of_a_graph_is_called(void **state)
     clear_cells(&s);
     assert_ok(gantry_taskman_start_from(s.gpu.manager, &s.nodes[3].task, 1));
     assert_ok(gantry_taskman_stop(s.gpu.manager));
-    assert_int_equal(calls(&s, true) - before, 2); /* join and the last */
+    assert_int_equal(calls(&s, true) - before, 2); /* the join and the last one */
     assert_true(s.stamps.cells[2 + 2 * 3] != 0 && s.stamps.cells[2 + 2 * 0] == 0);
     before = calls(&s, true);
     assert_ok(run(&s));
@@ -606,7 +608,7 @@ static void build_random(struct scene *s)
     static const gantry_task_kind kinds[] = {GANTRY_TASK_CPU,    GANTRY_TASK_SYNC_POINT, GANTRY_TASK_HTOD,
                                              GANTRY_TASK_KERNEL, GANTRY_TASK_KERNEL,     GANTRY_TASK_DTOH};
     uint32_t count = 1 + next_random(s, MOST - 4);
-    uint32_t few = next_random(s, 3); /* of CPU tasks: so that units are larger */
+    uint32_t few = next_random(s, 3); /* of CPU tasks: fewer of them make units larger */
     s->count = 0;
     for (uint32_t i = 0; i < count; i++) {
         gantry_task_kind kind = kinds[next_random(s, 6)];

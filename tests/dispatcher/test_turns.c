@@ -1,5 +1,5 @@
-/* Graphs that are launched again and wait for their share of the GPU have their turns, whoever had the last
- * one. */
+/* Graphs that are launched again and wait for their share of the GPU get their turns, whichever graph had
+ * the last one. */
 #include "dispatcher/internal.h"
 #include "order_kernels.kernels.h"
 #include "tests/dispatcher/stamps.h"
@@ -13,7 +13,7 @@
 
 enum { FLAG = 100, SEEN = 101, ROUNDS = 30, RECORDED = 4 };
 
-#define PATIENCE_NS UINT64_C(60000000000) /* then something is wrong */
+#define PATIENCE_NS UINT64_C(60000000000) /* after so long, something is wrong */
 
 static struct {
     struct gpu_fixture gpu;
@@ -44,7 +44,7 @@ static struct gy_meter *meter_of(uint32_t quota)
     return s.shares->quotas[quota]->meters[0];
 }
 
-/* Of two graphs: they wait for their turns; what they have launched so far was measured. */
+/* This belongs to two graphs: they wait for their turns, and what they have launched so far was measured. */
 static bool both_wait(void)
 {
     return atomic_load(&meter_of(0)->has_held) && atomic_load(&meter_of(1)->has_held);
@@ -56,7 +56,7 @@ static bool both_are_measured(void)
            atomic_load(&meter_of(1)->collected) == atomic_load(&meter_of(1)->published);
 }
 
-/* Has the turn, while the kernels that the two graphs wait for come to their end. */
+/* This manager has the turn, while the kernels that the two graphs wait for end. */
 static gantry_launch_result take_the_turn(gantry_launch *launch, void *arg)
 {
     set_flag(1);
@@ -66,8 +66,9 @@ static gantry_launch_result take_the_turn(gantry_launch *launch, void *arg)
     return launch_await(launch, arg);
 }
 
-/* With one kernel in flight: the next one waits for its end, as those of independent steps do else not.  Each
- * is an interval of its own, else two that come soon after each other would be in flight together. */
+/* One kernel is in flight at a time: the next one waits for its end, which those of independent steps
+ * otherwise do not.  Each is an interval of its own; otherwise two that come soon after each other would be
+ * in flight together. */
 static gantry_taskman *open_manager(void)
 {
     const gantry_share share = {.percent = 50, .burst_ns = PATIENCE_NS, .in_flight = 1, .group_us = 1};
@@ -96,7 +97,8 @@ static void open_scene(void)
     gantry_context_options options = GANTRY_CONTEXT_OPTIONS_INIT;
     gantry_module *module = NULL;
     memset(&s, 0, sizeof(s));
-    /* Of the emulated device: a callback here keeps GD from going on, so on a real one nobody reads times. */
+    /* The times are those of the emulated device: a callback here keeps GD from going on, so nobody would
+     * read times on a real one. */
     options.driver = GANTRY_DRIVER_EMULATED;
     options.submission = GANTRY_SUBMISSION_GRAPHS;
     gpu_fixture_open_with(&s.gpu, 1, &options);
@@ -125,8 +127,8 @@ static void close_scene(void)
     gpu_fixture_close(&s.gpu);
 }
 
-/* Both are held at once, and let go at once, when a third manager has had the turn: who is promised the next
- * one must not be held by the promise to the other one. */
+/* Both graphs are held at once, and let go at once, when a third manager has had the turn: the promise to
+ * one of them must not hold the other. */
 static void test_two_graphs_that_are_held_have_their_turns(void **state)
 {
     (void)state;

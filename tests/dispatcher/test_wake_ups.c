@@ -1,4 +1,4 @@
-/* The dispatcher's threads sleep, and are told of what comes just before they do. */
+/* The dispatcher's threads sleep, and hear of things that happen just before they fall asleep. */
 #include "context/context.h"
 #include "dispatcher/internal.h"
 #include "taskman/cpu/worker.h"
@@ -19,14 +19,14 @@ static gantry_launch_result launch_completing(gantry_launch *launch, void *arg)
                                                                       : GANTRY_LAUNCH_FAILED;
 }
 
-/* A GPU task, and one on the CPU that waits for the GPU's end of it; frozen. */
+/* A GPU task, and a CPU task that waits for the GPU's end of it; frozen. */
 static struct gantry_dispatcher *open_dispatcher(gantry_wait_mode mode)
 {
     gantry_context_options options = GANTRY_CONTEXT_OPTIONS_INIT;
     options.driver = gpu_fixture_driver();
     options.completion_wait = mode;
     gpu_fixture_open_with(&fixture, 1, &options);
-    gpu_fixture_use_threads_only(&fixture); /* they sleep and are told, whoever waits */
+    gpu_fixture_use_threads_only(&fixture); /* they sleep and are woken, whichever thread waits */
     waiting = gpu_fixture_cpu(&fixture, "waiting", NULL, NULL);
     gpu_fixture_after(waiting,
                       gpu_fixture_gpu(&fixture, GANTRY_TASK_KERNEL, "work", launch_completing, NULL));
@@ -60,7 +60,7 @@ static void close_dispatcher(void)
     gpu_fixture_close(&fixture);
 }
 
-/* GD: between its last look and its sleep a task is submitted. */
+/* GD: a task is submitted between its last look and its sleep. */
 static void test_the_dispatcher_hears_of_tasks(void **state)
 {
     (void)state;
@@ -86,7 +86,7 @@ static void *close_context(void *arg)
     return NULL;
 }
 
-/* GD again: it is to end, and there is no task that would wake it up. */
+/* GD again: it shall end, and there is no task that would wake it up. */
 static void test_the_dispatcher_hears_of_its_end(void **state)
 {
     (void)state;
@@ -109,7 +109,8 @@ static void test_the_dispatcher_hears_of_its_end(void **state)
     }
 }
 
-/* A thread that never sleeps does not, however long there is nothing to do; others do, and soon. */
+/* A thread of a mode that never sleeps does not, however long there is nothing to do; the others sleep, and
+ * soon. */
 static void test_the_completion_thread_waits_as_it_was_told(void **state)
 {
     (void)state;
@@ -120,7 +121,7 @@ static void test_the_completion_thread_waits_as_it_was_told(void **state)
         struct gy_completion *ring = &d->completion.rings[0];
         run();
         if (i < 2) {
-            (void)usleep(50000); /* 500 times as long as others look around */
+            (void)usleep(50000); /* 500 times as long as the others look for */
             assert_false(gy_completion_is_asleep(ring));
         } else {
             deadline_await(gy_completion_is_asleep(ring), "the completion thread to sleep");
@@ -129,7 +130,7 @@ static void test_the_completion_thread_waits_as_it_was_told(void **state)
     }
 }
 
-/* It has nothing more to look for, and stops where it is about to sleep. */
+/* It has nothing more to look for, and is stopped where it is about to sleep. */
 static void stop_before_sleep(struct gy_completion *ring)
 {
     deadline_await(gy_completion_is_asleep(ring), "the completion thread to sleep");
@@ -138,7 +139,7 @@ static void stop_before_sleep(struct gy_completion *ring)
     stops_await(0);
 }
 
-/* Completion thread: the same with completions to look for. */
+/* The same for the completion thread, with completions to look for. */
 static void test_the_completion_thread_hears_of_completions(void **state)
 {
     (void)state;
@@ -156,7 +157,7 @@ static void test_the_completion_thread_hears_of_completions(void **state)
     }
 }
 
-/* It falls asleep while it is being told: whoever tells it looks after that whether it sleeps. */
+/* It falls asleep while it is being informed: the informing thread looks afterwards whether it sleeps. */
 static void test_the_completion_thread_may_fall_asleep_while_it_is_told(void **state)
 {
     (void)state;
@@ -200,7 +201,8 @@ static gantry_status run_nothing(gantry_task *task, void *arg)
     return GANTRY_OK;
 }
 
-/* GD tells the pool of a round's last task.  That is run by whoever stops the step, and the pool could go. */
+/* GD hands the last task of a round to the pool.  The thread that stops the step runs the task, and the
+ * pool could be destroyed. */
 static void test_a_pool_stays_while_it_is_told_of_a_task(void **state)
 {
     (void)state;
@@ -210,7 +212,7 @@ static void test_a_pool_stays_while_it_is_told_of_a_task(void **state)
     pthread_t thread;
     options.driver = gpu_fixture_driver();
     gpu_fixture_open_with(&fixture, 1, &options);
-    gpu_fixture_use_threads_only(&fixture); /* they sleep and are told, whoever waits */
+    gpu_fixture_use_threads_only(&fixture); /* they sleep and are woken, whichever thread waits */
     desc.run = run_nothing;
     desc.is_condition = true;
     assert_ok(gantry_taskman_submit(fixture.manager, &desc, &last));
@@ -231,14 +233,14 @@ static void test_a_pool_stays_while_it_is_told_of_a_task(void **state)
     gpu_fixture_close(&fixture);
 }
 
-/* Whoever told a completion puts its events back for the next one. */
+/* The thread that told a completion puts its events back for the next one. */
 static void test_events_of_completions_are_used_again(void **state)
 {
     (void)state;
     const gantry_wait_mode modes[] = {GANTRY_WAIT_BLOCK, GANTRY_WAIT_HYBRID, GANTRY_WAIT_YIELD};
     struct gantry_emu_control emu;
     if (gpu_fixture_driver() != GANTRY_DRIVER_EMULATED) {
-        skip(); /* nobody else counts them */
+        skip(); /* no other thread counts them */
     }
     for (size_t i = 0; i < 3; i++) {
         (void)open_dispatcher(modes[i]);
@@ -265,8 +267,8 @@ static void wait_launched(void *done)
     atomic_store((_Atomic(bool) *)done, true);
 }
 
-/* A thread waits for the capture that is under way, not for a moment without one: the next may begin before
- * it has woken up. */
+/* A thread waits for the end of the capture that is under way, not for a moment without one: the next may
+ * begin before the thread has woken up. */
 static void test_who_waits_for_a_launch_does_not_wait_for_the_next(void **state)
 {
     (void)state;
