@@ -7,15 +7,15 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#define SLOTS 8192u /* power of 2, above all streams and events of a dispatcher */
+#define SLOTS 8192u /* a power of 2, more than all streams and events of a dispatcher */
 #define MAX_WAITS 64u
 
-/* A stream's or an event's set of nodes, found by handle. */
+/* The set of nodes of a stream or an event, which is found by its handle. */
 struct slot {
-    _Atomic(void *) handle; /* set once by the dispatcher's thread */
+    _Atomic(void *) handle; /* the dispatcher's thread sets it once */
     _Atomic(uint64_t) nodes;
-    /* Streams: by one thread at a time, since a callback is called after its waits were made. */
-    uint32_t began;        /* nodes begun since the reset */
+    /* Streams: one thread at a time uses these, since a callback is called after its waits were made. */
+    uint32_t began;        /* nodes that have begun since the reset */
     uint64_t before_waits; /* nodes before the first of `waits` */
     uint64_t waits[MAX_WAITS];
     uint32_t wait_count;
@@ -23,25 +23,26 @@ struct slot {
 
 #define MAX_NOTED 4096u /* nodes of a batch's graph */
 
-/* A node that begins in a graph: what it needs and does not have there, the graph has to come after. */
+/* A node that begins in a graph: the nodes that it needs and that the graph does not contain, which the
+ * graph has to come after. */
 #define MAX_DEFERRED 128u
 
 static struct {
-    struct gy_context *held;  /* keeps the driver loaded */
-    struct gy_driver *driver; /* its table, shared by all contexts */
+    struct gy_context *held;  /* it keeps the driver loaded */
+    struct gy_driver *driver; /* its table, which all contexts share */
     CUresult (*record)(CUevent event, CUstream stream);
     CUresult (*wait)(CUstream stream, CUevent event, unsigned int flags);
     CUresult (*query)(CUevent event);
     CUresult (*synchronize)(CUevent event);
     CUresult (*launch)(CUgraphExec exec, CUstream stream);
     struct slot slots[SLOTS];
-    uint64_t deferred[MAX_DEFERRED]; /* of the graph that is being noted, by its thread */
+    uint64_t deferred[MAX_DEFERRED]; /* of the graph that is being noted, used by its thread only */
     uint32_t deferred_count;
-    uint64_t noted[MAX_NOTED]; /* what each of its nodes comes after, and is */
-    uint64_t captured;         /* nodes that ended in it */
-    _Atomic(uint64_t) passed;  /* nodes that the host has seen the device finish */
+    uint64_t noted[MAX_NOTED]; /* the set of nodes that each of its nodes comes after, and is itself */
+    uint64_t captured;         /* nodes that ended in the graph */
+    _Atomic(uint64_t) passed;  /* nodes that the host knows to be done */
     bool exact;                /* waits are judged */
-    _Atomic(uint64_t) unordered, redundant, misplaced, waits; /* what struct order_faults says */
+    _Atomic(uint64_t) unordered, redundant, misplaced, waits; /* the counts of struct order_faults */
 } model;
 
 static struct slot *slot_of(void *handle)
@@ -60,7 +61,7 @@ static struct slot *slot_of(void *handle)
     }
 }
 
-/* All that the graph needs is before it, and all its nodes are before what comes behind it. */
+/* All nodes that the graph needs are before it, and all its nodes are before the work behind it. */
 static CUresult launch_graph(CUgraphExec exec, CUstream stream)
 {
     struct slot *home = slot_of(stream);
@@ -155,7 +156,7 @@ void order_model_reset(void)
     for (uint32_t i = 0; i < SLOTS; i++) {
         atomic_store(&model.slots[i].nodes, 0);
         model.slots[i].began = 0;
-        if (model.slots[i].wait_count != 0) { /* nobody has begun a node behind them */
+        if (model.slots[i].wait_count != 0) { /* no node behind them has begun */
             atomic_fetch_add(&model.misplaced, 1);
             model.slots[i].wait_count = 0;
         }
@@ -163,7 +164,7 @@ void order_model_reset(void)
     atomic_store(&model.passed, 0);
 }
 
-/* What nodes of the graph that is being noted come after there, and are. */
+/* The set of nodes that some nodes of the graph being noted come after in it, and are themselves. */
 static uint64_t noted_of(const struct gy_nodes *nodes, struct gy_node_set set)
 {
     uint64_t noted = 0;
@@ -179,7 +180,7 @@ void order_model_begin(gantry_launch *launch, uint64_t before)
     own->began++;
     if (launch->lane != NULL) {
         const uint64_t inside = noted_of(launch->lane->nodes, launch->lane->last);
-        model.deferred_count = launch->nodes != 0 ? model.deferred_count : 0; /* of graphs without nodes */
+        model.deferred_count = launch->nodes != 0 ? model.deferred_count : 0; /* for graphs without nodes */
         assert_true(model.deferred_count < MAX_DEFERRED);
         model.deferred[model.deferred_count++] = before & ~inside;
         return;

@@ -1,5 +1,5 @@
-/* Kernels that note when they begin and end, by a clock that all of them advance: what tests look at to see
- * in which order work was done.  Functions fail the test themselves. */
+/* Kernels that note when they begin and end, by a clock that all of them advance: by these stamps a test
+ * sees in which order work was done.  Functions fail the test themselves. */
 #ifndef TESTS_DISPATCHER_STAMPS_H
 #define TESTS_DISPATCHER_STAMPS_H
 
@@ -9,14 +9,14 @@ struct stamps {
     gantry_heap *heap;
     gantry_kernel *kernel;
     uint32_t *cells;     /* pinned; [0] is the clock */
-    uint32_t *on_device; /* the same memory, as the device sees it */
+    uint32_t *on_device; /* the address of the same memory on the device */
 };
 
-/* `bytes` of cells, all 0. */
+/* Make `bytes` of cells, all 0. */
 void stamps_open(struct stamps *stamps, gantry_context *context, size_t bytes);
 void stamps_close(struct stamps *stamps);
 
-/* In a launch callback: a kernel that stamps cells `begin` and `end`; `spins` make it longer. */
+/* In a launch callback: launch a kernel that stamps cells `begin` and `end`; `spins` make it last longer. */
 GANTRY_MUST_CHECK gantry_status stamps_launch(const struct stamps *stamps, gantry_launch *launch,
                                               uint32_t begin, uint32_t end, uint32_t spins);
 

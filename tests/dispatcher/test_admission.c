@@ -17,20 +17,20 @@
 #define MIB ((size_t)1 << 20)
 #define STAGED (24 * MIB)
 #define SCRATCH (24 * MIB)
-#define ROOM (64 * MIB) /* for one job, and nearly for the first half of a third */
+#define ROOM (64 * MIB) /* enough for one job, and nearly enough for the first half of a third */
 #define JOBS 6u
 
-/* Copies its input to the device, computes with scratch memory, gives both back. */
+/* A job copies its input to the device, computes with scratch memory, and gives both back. */
 struct job {
     gantry_heap *heap;
     uint32_t number;
-    size_t bytes; /* of each of these; 0: STAGED and SCRATCH */
+    size_t bytes; /* how much of each of these; 0: STAGED and SCRATCH */
     void *staged, *scratch;
-    gantry_status status;    /* the first that was not GANTRY_OK */
-    _Atomic(bool) freed;     /* by a CPU task */
-    struct job *before;      /* not NULL: has been freed when we start */
-    bool before_was_freed;   /* seen */
-    uint32_t *order, *begun; /* numbers of jobs in the order of their first launches */
+    gantry_status status;    /* the first status that was not GANTRY_OK */
+    _Atomic(bool) freed;     /* set by a CPU task */
+    struct job *before;      /* not NULL: this task has freed its memory when we start */
+    bool before_was_freed;   /* what was seen of it */
+    uint32_t *order, *begun; /* the numbers of the jobs, in the order of their first launches */
 };
 
 static void keep(struct job *job, gantry_status status)
@@ -109,7 +109,7 @@ static uint32_t declare(struct gpu_fixture *f, uint64_t device_bytes)
     return memory;
 }
 
-/* Three tasks, of which the last gives the memory back; returns that. */
+/* Submit three tasks, of which the last gives the memory back; returns that one. */
 static gantry_task *add_job(struct gpu_fixture *f, struct job *job, uint32_t memory)
 {
     gantry_task *first = submit(f, GANTRY_TASK_HTOD, stage, job, memory);
@@ -120,7 +120,7 @@ static gantry_task *add_job(struct gpu_fixture *f, struct job *job, uint32_t mem
     return third;
 }
 
-/* ROOM for device memory besides what the library itself has. */
+/* Leave ROOM for device memory besides the library's own. */
 static void limit(struct gpu_fixture *f)
 {
     gantry_heap *heap = gantry_context_heap(f->context);
@@ -131,7 +131,7 @@ static void limit(struct gpu_fixture *f)
     assert_ok(gantry_heap_configure(heap, GANTRY_MEMORY_DEVICE, &settings));
 }
 
-/* What is held comes back when the GPU has passed, which a step does not wait for. */
+/* The memory that a job holds comes back when the GPU has passed its work, which a step does not wait for. */
 static gantry_dispatcher_stats settled(struct gpu_fixture *f)
 {
     deadline_await(gpu_fixture_stats(f).memory_held_bytes[GANTRY_MEMORY_DEVICE] == 0,
@@ -158,9 +158,8 @@ static int close_fixture(void **state)
 
 /* ---- what it is for ---- */
 
-/* The dispatcher runs all copies to the device before the kernels: what the jobs have staged leaves no room
- * for what the first kernel needs, unless they have declared it.  Both jobs are there when the batch begins.
- */
+/* The dispatcher runs all copies to the device before the kernels: the memory of all copies leaves no room
+ * for the first kernel's, unless the jobs have declared it.  Both jobs are there when the batch begins. */
 static gantry_status run_both_at_once(struct gpu_fixture *f, struct job jobs[2], bool is_declared)
 {
     gantry_dispatcher *dispatcher = gantry_context_dispatcher(f->context);
@@ -232,8 +231,8 @@ static void test_declared_memory_is_waited_for(void **state)
     run_jobs(f);
 }
 
-/* What others use withholds more than its bytes: the units of slabs that it lies in.  By the bytes, two jobs
- * would fit beside eight small blocks. */
+/* Other blocks withhold more than their bytes: the units of slabs in which they lie.  By the bytes, two
+ * jobs would fit beside eight small blocks. */
 static void test_memory_is_counted_as_the_heap_takes_it(void **state)
 {
     struct gpu_fixture *f = *state;
@@ -272,7 +271,7 @@ static void test_memory_is_counted_as_the_heap_takes_it(void **state)
     assert_ok(gantry_taskman_reset(f->manager));
 }
 
-/* Every value that a counter of the recording has taken. */
+/* All values that a counter of the recording has taken. */
 struct counted {
     size_t count;
     uint64_t most, last;
@@ -309,7 +308,7 @@ static void test_a_recording_shows_who_waits_and_what_is_held(void **state)
     gantry_dispatcher *dispatcher = gantry_context_dispatcher(f->context);
     add_job(f, &jobs[0], declare(f, STAGED + SCRATCH - 5));
     add_job(f, &jobs[1], declare(f, STAGED + SCRATCH - 5));
-    gantry_dispatcher_start_group(dispatcher); /* the second finds the first holding its memory */
+    gantry_dispatcher_start_group(dispatcher); /* the second job finds that the first holds its memory */
     assert_ok(gantry_taskman_start(f->manager));
     gantry_dispatcher_finish_group(dispatcher);
     assert_ok(gantry_taskman_stop(f->manager));
@@ -323,7 +322,7 @@ static void test_a_recording_shows_who_waits_and_what_is_held(void **state)
     assert_int_equal(waiting.most, 1);
     assert_int_equal(waiting.last, 0);
     struct counted held = counter_of(&trace, "Declared device bytes");
-    assert_true(held.count >= 3); /* the first, none, the second */
+    assert_true(held.count >= 3); /* the first one, none, the second one */
     assert_int_equal(held.most, STAGED + SCRATCH);
     const struct read_slice *wait = NULL;
     for (size_t i = 0; i < trace.slice_count; i++) {
@@ -339,7 +338,7 @@ static void test_a_recording_shows_who_waits_and_what_is_held(void **state)
     settled(f);
 }
 
-/* The third would fit beside the first. */
+/* The third job would fit beside the first. */
 static void test_nobody_overtakes(void **state)
 {
     struct gpu_fixture *f = *state;
@@ -473,7 +472,7 @@ static gantry_status do_nothing(gantry_task *task, void *arg)
     return GANTRY_OK;
 }
 
-/* One job holds memory and waits for another, which waits for that memory: let in after all. */
+/* One job holds memory and waits for another, which waits for that memory, and is let in after all. */
 static void test_who_waits_for_its_own_memory_is_let_in(void **state)
 {
     struct gpu_fixture *f = *state;
@@ -496,7 +495,7 @@ static void test_who_waits_for_its_own_memory_is_let_in(void **state)
     }
 }
 
-/* The same while other memory is about to come back: whichever of the two is heard of first. */
+/* The same while other memory is about to come back, whichever of the two events is noticed first. */
 static void test_who_waits_is_let_in_while_memory_comes_back(void **state)
 {
     struct gpu_fixture *f = *state;
@@ -538,7 +537,7 @@ static void test_what_can_never_fit_is_refused(void **state)
     settled(f);
 }
 
-/* A task that is asked for while another one holds, and the context goes meanwhile. */
+/* A task is asked for while another one holds memory, and the context is destroyed meanwhile. */
 static gantry_launch_result lose(gantry_launch *launch, void *arg)
 {
     (void)arg;
@@ -612,7 +611,7 @@ static void test_what_declaring_refuses(void **state)
     desc.memory = 0;
     assert_ok(gantry_taskman_submit(f->manager, &desc, NULL));
     assert_int_equal(gantry_taskman_freeze(f->manager), GANTRY_ERR_UNSUPPORTED);
-    assert_ok(gantry_taskman_reset(f->manager)); /* never started: nothing was held */
+    assert_ok(gantry_taskman_reset(f->manager)); /* it was never started, so it held nothing */
     assert_int_equal(gpu_fixture_stats(f).memory_admitted, 0);
 }
 

@@ -1,5 +1,5 @@
-/* Tasks that end between two of their calls: memory has run out, or a driver call failed.  Work of the first
- * call is on the stream then, and everything that waits for it goes on waiting for it. */
+/* Tasks that end between two of their calls: memory has run out, or a driver call failed.  Work of the
+ * first call is on the stream then, and everything that waits for it goes on waiting. */
 #include "tests/dispatcher/modes_scene.h"
 #include "tests/support/cmocka_c11.h"
 
@@ -13,13 +13,14 @@
 static struct gantry_emu_control emu;
 static struct modes_scene scene;
 
-/* One task with two calls, of which only the first comes. */
+/* One task with two calls, of which only the first is made. */
 struct half {
     bool aborts; /* memory runs out in the first call; else a driver call fails before the second */
     gantry_task *completes;
-    void *block;            /* given back in the first call */
-    uint32_t calls;         /* GD only */
-    _Atomic(uint32_t) told; /* 1 + the cell that the kernel writes when it ends, when the completion came */
+    void *block;    /* a block that is given back in the first call */
+    uint32_t calls; /* GD only */
+    /* 1 + the value that the kernel writes when it ends, as it was when the completion came */
+    _Atomic(uint32_t) told;
 };
 
 static gantry_launch_result launch_half(gantry_launch *launch, void *arg)
@@ -79,7 +80,7 @@ static void submit_half(struct half *half)
     }
 }
 
-/* What is completed belongs to another manager: it does not depend on the task that fails. */
+/* The completed task belongs to another manager, so it does not depend on the task that fails. */
 static gantry_taskman *start_waiter(struct half *half)
 {
     gantry_taskman_options options = GANTRY_TASKMAN_OPTIONS_INIT;
@@ -120,7 +121,7 @@ static void check_half(gantry_submission submission, bool aborts)
     }
     uint32_t told = atomic_load(&half.told);
     uint64_t pending = gpu_fixture_stats(&scene.gpu).frees_pending, held = held_bytes();
-    emu.release(); /* before anything is checked: what follows a failed check would hang */
+    emu.release(); /* before anything is checked: the teardown of a failed check would hang */
     assert_int_equal(told, 0);
     assert_int_equal(pending, 1);
     assert_int_equal(held, DECLARED);
@@ -150,7 +151,7 @@ static void test_when_a_driver_call_has_failed(void **state)
 
 int main(void)
 {
-    unsetenv("GANTRY_TEST_DRIVER"); /* work is held back, which only the emulated driver can */
+    unsetenv("GANTRY_TEST_DRIVER"); /* work is held back, which only the emulated driver can do */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_when_memory_has_run_out),
         cmocka_unit_test(test_when_a_driver_call_has_failed),

@@ -1,6 +1,6 @@
-/* Callbacks whose work cannot be captured, or not any more: it is done on a plain stream, or that task fails
- * by name.  Nobody else's work is lost, and never the context.  And what callbacks enqueue themselves, on the
- * stream they ask for, is part of the batch, in order. */
+/* Callbacks whose work cannot be captured, or not any more: the work is done on a plain stream, or that task
+ * fails by name.  No other task's work is lost, and the context never is.  Work that callbacks enqueue
+ * themselves, on the stream they ask for, is part of the batch, in order. */
 #include "context/context.h"
 #include "dispatcher/internal.h"
 #include "tests/dispatcher/modes_scene.h"
@@ -69,7 +69,7 @@ static bool forks(gantry_launch *launch, const struct modes_job *job, bool joins
     const struct gy_driver *driver = driver_of(launch);
     CUstream own = gantry_launch_stream(launch);
     CUdeviceptr to = word(job, joins ? TARGET : ELSEWHERE);
-    CUdeviceptr from = word(job, joins ? SOURCE : ELSEWHERE + 1); /* nobody else's: it is in no order */
+    CUdeviceptr from = word(job, joins ? SOURCE : ELSEWHERE + 1); /* no other task's: it is in no order */
     bool done = driver->cuEventRecord(fork_event, own) == CUDA_SUCCESS &&
                 driver->cuStreamWaitEvent(side, fork_event, 0) == CUDA_SUCCESS &&
                 driver->cuMemcpyDtoDAsync(to, from, 4, side) == CUDA_SUCCESS;
@@ -105,9 +105,9 @@ static bool copies_plainly(gantry_launch *launch, const struct modes_job *job)
 static struct {
     bool (*acts)(gantry_launch *launch, const struct modes_job *job);
     bool now;          /* in this step */
-    bool stamps_first; /* before it acts; else behind */
-    bool asks;         /* for its stream, in every call */
-    bool ignores;      /* what its act returns */
+    bool stamps_first; /* it asks before it acts; else behind */
+    bool asks;         /* it asks for its stream, in every call */
+    bool ignores;      /* the answer of its act */
 } odd;
 
 static gantry_launch_result launch_odd(gantry_launch *launch, void *arg)
@@ -145,7 +145,8 @@ static gantry_launch_result launch_prepare(gantry_launch *launch, void *arg)
     return modes_launch(launch, arg);
 }
 
-/* The odd one is the fourth; a bystander that nothing depends on runs beside them.  Status of the step. */
+/* The odd one is the fourth; a bystander that nothing depends on runs beside them.  Returns the status of
+ * the step. */
 static gantry_status run(struct modes_scene *s, struct modes_job *jobs)
 {
     _Atomic(uint32_t) ran = 0;
@@ -171,7 +172,7 @@ static gantry_status run(struct modes_scene *s, struct modes_job *jobs)
     }
     gantry_status status = gpu_fixture_step(&s->gpu);
     assert_int_equal(s->gpu.context->cuda->driver->cuCtxSynchronize(), CUDA_SUCCESS);
-    assert_int_equal(ran, status == GANTRY_OK ? 2 : 1); /* the bystander's in any case */
+    assert_int_equal(ran, status == GANTRY_OK ? 2 : 1); /* the bystander's work is done in any case */
     assert_true(modes_end_of(s, JOBS) != 0);
     for (uint32_t i = 1; i < (status == GANTRY_OK ? JOBS : ODD); i++) {
         assert_true(modes_end_of(s, i - 1) < modes_begin_of(s, i));
@@ -207,8 +208,8 @@ static void close_scene(struct modes_scene *s)
 static const struct {
     const char *name;
     bool (*acts)(gantry_launch *launch, const struct modes_job *job);
-    bool copies;   /* the source to the target */
-    bool can_hide; /* a callback that ignores what it returns is found out all the same */
+    bool copies;   /* it copies the source to the target */
+    bool can_hide; /* a callback that ignores the answer is found out all the same */
 } acts[] = {
     {"allocates", allocates, false, true},
     {"waits for the context", waits_for_the_context, false, true},
@@ -264,7 +265,7 @@ static bool leaves_and_waits(gantry_launch *launch, const struct modes_job *job)
            driver_of(launch)->cuStreamSynchronize(stream) == CUDA_SUCCESS && cells[101] == 7;
 }
 
-/* What it has enqueued by itself is launched with the graph that it leaves. */
+/* The work that it has enqueued by itself is launched with the graph that it leaves. */
 static void test_a_callback_leaves_the_graph_with_what_it_has_enqueued(void **state)
 {
     (void)state;
@@ -286,7 +287,8 @@ static void test_a_callback_leaves_the_graph_with_what_it_has_enqueued(void **st
     }
 }
 
-/* Captured for a while, and then not any more: what the call has put into the batch is taken back. */
+/* It can be captured for a while, and then not any more: the work that the call has put into the batch is
+ * taken out again. */
 static void test_what_stops_being_capturable_goes_on_on_streams(void **state)
 {
     (void)state;
@@ -318,8 +320,8 @@ static void test_what_stops_being_capturable_goes_on_on_streams(void **state)
 
 enum { BLOCK = 512 };
 static struct {
-    void *kept;     /* allocated before the step, given back in each call */
-    void *once;     /* the same, given back only in the call that is refused */
+    void *kept;     /* allocated before the step, and given back in each call */
+    void *once;     /* likewise, but given back only in the call that is refused */
     uint32_t calls; /* in this step */
     bool is_right;
 } gives;
@@ -329,7 +331,7 @@ static bool can_be_freed_again(gantry_launch *launch, void *block)
     return gantry_free_after(block, launch) != GANTRY_ERR_NOT_FOUND;
 }
 
-/* What is taken here must not be what the call uses until it gives it back. */
+/* The block that is taken here must not be the one that the call uses until it gives it back. */
 static bool gives_back(gantry_launch *launch, const struct modes_job *job)
 {
     gantry_heap *heap = job->scene->stamps.heap;
@@ -415,7 +417,8 @@ static void test_what_callbacks_enqueue_themselves_is_part_of_the_batch(void **s
         }
         gantry_dispatcher_stats after = gpu_fixture_stats(&s.gpu);
         assert_int_equal(jobs[ODD].calls, 8);
-        assert_int_equal(after.graph_launches - before.graph_launches, 5); /* one each, of one shape */
+        /* one graph each, all of one shape */
+        assert_int_equal(after.graph_launches - before.graph_launches, 5);
         assert_int_equal(after.graph_instantiations, before.graph_instantiations);
         assert_int_equal(after.graph_cuts, before.graph_cuts);
         close_scene(&s);
@@ -476,8 +479,8 @@ static void test_a_task_has_one_stream_whatever_its_calls_do(void **state)
 
 enum { SLOW = 20000 };
 static struct {
-    uint32_t now;      /* in this step, which of the tasks */
-    uint32_t seen;     /* what it found when it had waited */
+    uint32_t now;      /* in this step: which of the tasks */
+    uint32_t seen;     /* the data that it found when it had waited */
     bool stamps_first; /* before it waits; else behind */
 } sync;
 
@@ -495,8 +498,8 @@ static gantry_launch_result launch_waiting(gantry_launch *launch, void *arg)
     return done && modes_complete(launch, job) ? GANTRY_LAUNCH_DONE : GANTRY_LAUNCH_FAILED;
 }
 
-/* Whichever task of a batch waits for the context: it finds the work before it done, as on streams, and no
- * task loses its own. */
+/* Whichever task of a batch waits for the context finds the work before it done, as on streams, and no task
+ * loses its own. */
 static void test_a_context_synchronised_in_a_batch_costs_nothing(void **state)
 {
     (void)state;
@@ -601,8 +604,8 @@ static void test_stable_tasks_that_use_their_stream_are_replayed(void **state)
     close_scene(&s);
 }
 
-/* A batch of plain tasks and an urgent one, all ready at once, goes to the device as one graph while it
- * stands still: whose kernel begins first? */
+/* A batch of plain tasks and an urgent one, all ready at once, goes to the device as one graph while the
+ * device is stopped: whose kernel begins first? */
 static void test_priorities_hold_in_graphs(void **state)
 {
     (void)state;
@@ -626,7 +629,7 @@ static void test_priorities_hold_in_graphs(void **state)
     struct modes_job jobs[PLAIN + 1] = {{0}};
     modes_open(&s, &options);
     gantry_dispatcher *dispatcher = gantry_context_dispatcher(s.gpu.context);
-    for (int step = 0; step < 3; step++) { /* in the first the callback's first call is captured alone */
+    for (int step = 0; step < 3; step++) { /* in the first one, the callback's first call is captured alone */
         for (uint32_t i = 0; i <= PLAIN; i++) {
             jobs[i] = (struct modes_job){.scene = &s, .index = i};
             (void)submit(&s, modes_launch, &jobs[i], gantry_partition_at(s.gpu.context, i == PLAIN ? 0 : 1));

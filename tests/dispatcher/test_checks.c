@@ -1,4 +1,4 @@
-/* GANTRY_CHECK: a CPU task that follows GPU work which nothing has waited for is told. */
+/* GANTRY_CHECK: a CPU task that follows GPU work for which nothing has waited is reported. */
 #include "tests/support/cmocka_c11.h"
 #include "tests/support/gpu_fixture.h"
 #include "tests/support/log_lines.h"
@@ -11,7 +11,7 @@
 struct scene {
     struct gpu_fixture gpu;
     void *memory;
-    gantry_task *completes; /* in the callback; NULL: none */
+    gantry_task *completes; /* waited for in the callback; NULL: none */
 };
 
 static gantry_launch_result launch(gantry_launch *launch, void *arg)
@@ -54,7 +54,7 @@ static void close_scene(struct scene *s)
 
 enum way { FORGOTTEN, COMPLETED, AFTER_DONE, COMPLETED_BEFORE };
 
-/* A GPU task and `label`, a CPU task after it; how many warnings name that. */
+/* Run a GPU task and `label`, a CPU task after it; returns how many warnings name that. */
 static uint32_t warnings(struct scene *s, enum way way, const char *label, bool with_sync_point)
 {
     struct log_lines lines;

@@ -1,6 +1,6 @@
-/* What it costs the completion threads to wait, in calls of the driver, and that the thread which blocks on
- * one event keeps nobody from hearing of others.  The emulated driver counts the calls; a gate, opened by the
- * test or after a time, is the work that takes long. */
+/* The cost of waiting for the completion threads, in calls of the driver; and a thread that blocks on one
+ * event keeps no task from hearing of other completions.  The emulated driver counts the calls; long work
+ * is a gate, which the test opens, or which opens after a time. */
 #include "context/context.h"
 #include "dispatcher/internal.h"
 #include "tests/support/cmocka_c11.h"
@@ -12,7 +12,7 @@
 #include <time.h>
 
 #define LONG_NS 400000000u
-#define LEARNT_NS 100000000u /* the threads see it begin on a busy machine, too: it counts as long */
+#define LEARNT_NS 100000000u /* so long counts as long: the threads see it begin, on a busy machine, too */
 #define WHILE_NS 20000000u
 #define MANY 50u
 
@@ -27,7 +27,7 @@ static struct gantry_emu_control emu;
 struct gated {
     bool has_none;           /* it ends at once */
     uint64_t for_ns;         /* not 0: it opens by itself after so long */
-    _Atomic(uint32_t) *gate; /* NULL: none, or one that opens by itself */
+    _Atomic(uint32_t) *gate; /* NULL: it has none, or one that opens by itself */
     _Atomic(bool) told;      /* atomic */
     gantry_task *task, *done;
 };
@@ -87,7 +87,7 @@ static void submit(struct gated *gated)
 static struct gy_completion *open_ring(gantry_wait_mode mode)
 {
     gantry_context_options options = GANTRY_CONTEXT_OPTIONS_INIT;
-    options.driver = GANTRY_DRIVER_EMULATED; /* it counts calls, and has gates */
+    options.driver = GANTRY_DRIVER_EMULATED; /* the driver counts calls, and there are gates */
     options.completion_wait = mode;
     gpu_fixture_open_with(&fixture, 1, &options);
     assert_true(emu_controls_open(&emu));
@@ -129,7 +129,8 @@ static void step_of(struct gated *gated)
     end_step(gated, "a step with one long task");
 }
 
-/* Alone, a wait that blocks is one call of the driver behind a look, however long it takes. */
+/* When nothing else is pending, a wait that blocks makes one call of the driver after a look, however long
+ * it takes. */
 static void test_blocking_costs_a_few_calls(void **state)
 {
     (void)state;
@@ -158,8 +159,8 @@ static bool naps(struct gy_completion *ring)
     return naps;
 }
 
-/* Once long waits are known, the modes that spin first block, too: while work that takes longer than ever
- * runs, there is nothing that looks at it. */
+/* Once waits are known to be long, the modes that spin first block, too: while work runs that takes longer
+ * than ever, no thread looks at it. */
 static void test_spinning_threads_block_on_what_takes_long(void **state)
 {
     (void)state;
@@ -173,7 +174,7 @@ static void test_spinning_threads_block_on_what_takes_long(void **state)
         submit(&gated);
         assert_ok(gantry_taskman_start(fixture.manager));
         deadline_await(is_blocking(ring), "a thread to block");
-        /* When it was expected it is looked for; nobody does behind that. */
+        /* A thread looks for the completion at the time when it was expected, and none does after that. */
         pause_ns(WHILE_NS);
         deadline_await(!naps(ring), "naps to end");
         uint64_t before = emu.calls("cuEventQuery");
@@ -185,12 +186,12 @@ static void test_spinning_threads_block_on_what_takes_long(void **state)
     }
 }
 
-/* What happens in a step beside a long task: on the CPU `when`, then on the GPU younger tasks, one by one,
- * and on the CPU `meanwhile`, if there is that. */
+/* The tasks of a step beside a long one: on the CPU `when`, then younger tasks on the GPU, one by one, and
+ * on the CPU `meanwhile`, if there is such a task. */
 struct beside {
     gantry_task_fn when, meanwhile;
     struct gy_completion *ring;
-    uint64_t news; /* of the ring, once `when` was done */
+    uint64_t news; /* flushes of the ring, when `when` had run */
 };
 
 static gantry_status when_blocking(gantry_task *task, void *arg)
@@ -302,7 +303,8 @@ static void test_a_thread_may_block_while_it_is_told(void **state)
     close_ring();
 }
 
-/* Two streams' completions are pending, and a thread stops at `point`, about to block on one. */
+/* The completions of two streams are pending, and a thread stops at `point`, about to block on one of
+ * them. */
 static void start_two(struct gy_completion *ring, enum gy_point point, struct gated *first,
                       struct gated *second)
 {
@@ -316,7 +318,7 @@ static void start_two(struct gy_completion *ring, enum gy_point point, struct ga
                    "both to be published");
 }
 
-/* It blocks on one, and leaves the other to the other thread, whichever they are. */
+/* It blocks on one of them, and leaves the other to the other thread, whichever stream it is. */
 static void test_a_thread_that_blocks_leaves_the_rest_to_another(void **state)
 {
     (void)state;
@@ -335,8 +337,8 @@ static void test_a_thread_that_blocks_leaves_the_rest_to_another(void **state)
     }
 }
 
-/* The other thread tells what one is about to block on: the event is not used for anything else before that
- * one is back (there is an assertion). */
+/* The other thread tells the completion on whose event one is about to block: the event is not used for
+ * anything else before that thread is back (an assertion checks it). */
 static void test_the_other_thread_may_tell_what_one_blocks_on(void **state)
 {
     (void)state;
@@ -352,7 +354,7 @@ static void test_the_other_thread_may_tell_what_one_blocks_on(void **state)
     close_ring();
 }
 
-/* Completions behind the one that a thread blocks on wake nobody: they cannot pass before it. */
+/* Completions behind the one on which a thread blocks wake no thread: they cannot pass before it. */
 static void test_more_on_the_same_stream_wakes_nobody(void **state)
 {
     (void)state;
@@ -377,7 +379,7 @@ static void test_more_on_the_same_stream_wakes_nobody(void **state)
     close_ring();
 }
 
-/* A wait that fails tells the loss, whoever leads then. */
+/* A wait that fails reports the loss, whichever thread leads then. */
 static void test_a_wait_that_fails_loses_the_context(void **state)
 {
     (void)state;

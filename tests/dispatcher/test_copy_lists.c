@@ -1,6 +1,5 @@
 /* Lists of copies that the device reads: from launch callbacks, on streams, in graphs and in replayed steps,
- * with lists that earlier GPU work has written; and what is refused, by the host and by GANTRY_CHECK=bounds.
- */
+ * with lists that earlier GPU work has written; and lists that the host or GANTRY_CHECK=bounds refuses. */
 #include "tests/support/cmocka_c11.h"
 #include "tests/support/gpu_fixture.h"
 
@@ -16,17 +15,17 @@ struct lists {
     struct gpu_fixture gpu;
     bool emulated;
     uint8_t *source, *dest; /* BYTES in device memory each */
-    uint8_t *content, *got; /* page-locked: what source holds; what came back from dest */
+    uint8_t *content, *got; /* page-locked: the contents of source, and what was copied back from dest */
     uint8_t *expected;
-    gantry_copy_desc *made;  /* page-locked, MOST: the list as the host makes it */
+    gantry_copy_desc *made;  /* page-locked, MOST: the list that the host makes */
     uint64_t *arrays;        /* page-locked, 3 * MOST: the same */
     uint32_t *made_count;    /* page-locked */
     gantry_copy_desc *descs; /* device memory, written by the step's first task */
     uint64_t *columns;       /* device memory, 3 * MOST, as well */
     uint32_t *count;         /* device memory, as well */
     gantry_copy_list list;
-    uint32_t calls;         /* of launch_list() */
-    gantry_status answered; /* by its last call */
+    uint32_t calls;         /* the status of launch_list() */
+    gantry_status answered; /* set by its last call */
     char text[300];
 };
 
@@ -100,7 +99,7 @@ static int close_lists(void **state)
 
 /* ---- lists ---- */
 
-/* Copies of all sizes from `source` to `dest`; what dest holds then is in `expected`. */
+/* Make copies of all sizes from `source` to `dest`; `expected` has the contents of dest afterwards. */
 static void make_list(struct lists *l, uint32_t most, uint64_t biggest)
 {
     uint64_t at = 0;
@@ -170,7 +169,7 @@ static gantry_launch_result launch_result(gantry_launch *launch, void *arg)
     return GANTRY_LAUNCH_DONE;
 }
 
-/* The step's three tasks. */
+/* Submit the step's three tasks. */
 static void submit_step(struct lists *l, bool stable)
 {
     gantry_task *tasks[3];
@@ -237,7 +236,7 @@ static void test_lists_are_copied_in_graphs(void **state)
     assert_true(gpu_fixture_stats(&l->gpu).graph_launches > 0);
 }
 
-/* A largest copy that is none, and a count above the maximum. */
+/* The largest copy is out of bounds, or the count is above the maximum. */
 static void test_what_the_list_says_wrongly_is_bounded(void **state)
 {
     struct lists *l = *state;
@@ -277,7 +276,7 @@ static void run_again(struct lists *l)
     assert_copied(l);
 }
 
-/* What the list holds is read anew in every run, without a call. */
+/* The list's contents are read anew in every run, without a call. */
 static void test_replayed_lists_may_change(void **state)
 {
     struct lists *l = *state;
@@ -299,7 +298,7 @@ static void test_replayed_lists_may_change(void **state)
     assert_ok(gantry_taskman_reset(l->gpu.manager));
 }
 
-/* A host's batch of more copies than fit into a kernel's parameters. */
+/* A batch that the host describes, of more copies than fit into a kernel's parameters. */
 static gantry_launch_result launch_packed(gantry_launch *launch, void *arg)
 {
     struct lists *l = arg;
@@ -313,7 +312,7 @@ static gantry_launch_result launch_packed(gantry_launch *launch, void *arg)
     return GANTRY_LAUNCH_DONE;
 }
 
-/* Another one, not stable: it must not get the memory that the recorded one reads. */
+/* Another batch, not stable: it must not get the memory that the recorded one reads. */
 static gantry_launch_result launch_other(gantry_launch *launch, void *arg)
 {
     struct lists *l = arg;
@@ -350,7 +349,7 @@ static void submit_packed(struct lists *l)
 static void test_large_batches_are_replayed(void **state)
 {
     struct lists *l = *state;
-    for (int round = 0; round < 2; round++) { /* what a graph used before is used again */
+    for (int round = 0; round < 2; round++) { /* the memory that a graph used before is used again */
         l->calls = 0;
         submit_packed(l);
         for (uint32_t run = 0; run < 4; run++) {
@@ -467,7 +466,7 @@ static void test_arrays_are_checked_like_descriptors(void **state)
     use_form(l, COLUMNS, true);
     refuse(l, "copy descriptor 5: dest 0x");
     make_list(l, 40, 300);
-    l->arrays[MOST + 6] = (uintptr_t)l->content; /* from page-locked memory: fine */
+    l->arrays[MOST + 6] = (uintptr_t)l->content; /* a copy from page-locked memory is allowed */
     l->arrays[2 * MOST + 6] = 1;
     memcpy(l->expected + (l->arrays[6] - (uintptr_t)l->dest), l->content, 1);
     use_form(l, PINNED_COLUMNS, true);

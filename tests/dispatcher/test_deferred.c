@@ -11,14 +11,14 @@
 #define SITE GANTRY_ALLOC_SITE("test")
 #define MANY 1000
 
-/* What the callbacks are given and what they saw; read after the step. */
+/* The callbacks' inputs, and what they saw; read after the step. */
 struct work {
     gantry_heap *heap;
-    void *host;  /* pinned source of a copy */
-    void *block; /* given back after the copy */
+    void *host;  /* the pinned source of a copy */
+    void *block; /* a block that is given back after the copy */
     size_t bytes;
-    gantry_status status; /* of the call under test */
-    gantry_status again;  /* of a second one */
+    gantry_status status; /* the status of the call under test */
+    gantry_status again;  /* the status of a second one */
     void *reused;         /* from gantry_launch_alloc() on the same stream */
     void *elsewhere;      /* the same on another stream */
     void *many[MANY];
@@ -58,7 +58,7 @@ static void *allocate(struct work *work, gantry_memory_kind kind, size_t bytes)
     return block;
 }
 
-/* Bytes that the library itself has; taken when the context is new. */
+/* The bytes that the library itself has; taken when the context is new. */
 static uint64_t own[GANTRY_MEMORY_KIND_COUNT];
 
 static uint64_t used_of(gantry_heap *heap, gantry_memory_kind kind)
@@ -81,7 +81,7 @@ static void open_work(struct gpu_fixture *f, struct work *work, size_t bytes)
     work->block = allocate(work, GANTRY_MEMORY_DEVICE, bytes);
 }
 
-/* Until the last stream has passed: what is given back comes back by itself. */
+/* Wait until the last stream has passed: blocks that were given back come back by themselves. */
 static void wait_for_frees(struct gpu_fixture *f)
 {
     deadline_await(gpu_fixture_stats(f).frees_pending == 0, "blocks to come back when the GPU has passed");
@@ -142,7 +142,7 @@ static gantry_launch_result free_many(gantry_launch *launch, void *arg)
     return GANTRY_LAUNCH_DONE;
 }
 
-/* A task that gives its block back and then asks until another one's completion was told. */
+/* A task gives its block back and then asks again until another one's completion was told. */
 struct asking {
     struct work work;
     gantry_task *told;
@@ -174,7 +174,7 @@ static gantry_status is_told(gantry_task *task, void *arg)
     return GANTRY_OK;
 }
 
-/* Memory runs out, here or elsewhere, after the copy was enqueued. */
+/* Memory runs out, in this task or in another, after the copy was enqueued. */
 static gantry_launch_result run_out_and_free(gantry_launch *launch, void *arg)
 {
     struct work *work = arg;
@@ -187,7 +187,7 @@ static gantry_launch_result run_out_and_free(gantry_launch *launch, void *arg)
 
 /* ---- tests ---- */
 
-/* Completions are flushed while a task asks again; the block that it gave back waits for what comes after
+/* Completions are flushed while a task asks again; the block that it gave back waits for the work after
  * that. */
 static void test_block_of_a_task_that_asks_again_comes_back(void **state)
 {
@@ -259,7 +259,8 @@ static void test_same_stream_has_the_memory_at_once_and_others_do_not(void **sta
         emulator_call("gantry_emu_release");
         wait_for_frees(f);
         assert_int_equal(gpu_fixture_stats(f).frees_reused, i + 1);
-        assert_int_equal(used(&work, GANTRY_MEMORY_DEVICE), 2 * sizes[i]); /* the reused one is live */
+        /* the block that was used again is live */
+        assert_int_equal(used(&work, GANTRY_MEMORY_DEVICE), 2 * sizes[i]);
         assert_ok(gantry_heap_free(work.heap, work.reused));
         assert_ok(gantry_heap_free(work.heap, other.elsewhere));
         assert_ok(gantry_heap_free(work.heap, work.host));

@@ -1,5 +1,5 @@
-/* Who waits for a manager does the dispatcher's work while its threads sleep: where callbacks are called,
- * what the thread is like afterwards, and when it leaves the work to the dispatcher's own threads. */
+/* A thread that waits for a manager does the dispatcher's work while its threads sleep: where callbacks are
+ * called, the state of the thread afterwards, and when it leaves the work to the dispatcher's own threads. */
 #include "context/context.h"
 #include "dispatcher/internal.h"
 #include "tests/support/cmocka_c11.h"
@@ -77,7 +77,7 @@ static void open_graph(gantry_wait_mode mode)
     make_graph(note_call);
 }
 
-/* GD, the completion thread and the workers. */
+/* Wait until GD, the completion thread and the workers sleep. */
 static void await_sleep(void)
 {
     struct gantry_dispatcher *d = dispatcher();
@@ -102,8 +102,8 @@ static void run(void)
     deadline_end();
 }
 
-/* A caller that loses its CPU for long on a busy machine leaves the rest of its work to others, so it is
- * asked several times. */
+/* On a busy machine a caller may lose its CPU for long and leave the rest of its work to other threads, so
+ * it is asked several times. */
 static void run_until_here(pthread_t *const *threads, size_t count)
 {
     for (int n = 0; n < RUNS; n++) {
@@ -125,7 +125,7 @@ static void run_until_called_here(void)
     run_until_here((pthread_t *const[]){&called_on}, 1);
 }
 
-/* All is done by the caller, and nobody else has been awake for it. */
+/* The caller does everything, and no other thread was awake for it. */
 static void test_the_caller_does_everything(void **state)
 {
     (void)state;
@@ -137,7 +137,7 @@ static void test_the_caller_does_everything(void **state)
     }
 }
 
-/* Who started a step and stops it later takes over as soon as nobody is awake. */
+/* A thread that started a step and stops it later takes over as soon as no other thread is awake. */
 static void test_who_stops_a_step_takes_over(void **state)
 {
     (void)state;
@@ -168,7 +168,7 @@ static void test_a_manager_may_want_the_dispatchers_threads_only(void **state)
     gpu_fixture_close(&fixture);
 }
 
-/* Who may not spin does not look at the GPU, and who never sleeps needs no help. */
+/* A thread of a mode that may not spin does not look at the GPU, and one that never sleeps needs no help. */
 static void test_other_modes_do_it_themselves(void **state)
 {
     (void)state;
@@ -196,8 +196,8 @@ static void wait_at_the_inbox(void *arg)
     atomic_store(&is_back, true);
 }
 
-/* What a guest leaves need not be news: it is in the bins already, or a gate has a deadline.  And who is
- * woken while the loop is on loan sleeps on. */
+/* The work that a guest leaves need not be news: it is in the bins already, or a gate has a deadline.  A
+ * dispatcher's thread that is woken while the loop is on loan sleeps on. */
 static void test_who_is_left_something_wakes_up(void **state)
 {
     (void)state;
@@ -257,7 +257,7 @@ static const struct gy_driver *driver(void)
     return dispatcher()->config.context->driver;
 }
 
-/* One push too many. */
+/* It pushes a context once too often. */
 static gantry_launch_result leave_another_context(gantry_launch *launch, void *arg)
 {
     (void)driver()->cuCtxPushCurrent(dispatcher()->config.context->native);
@@ -277,7 +277,7 @@ static gantry_launch_result look_at_the_thread(gantry_launch *launch, void *arg)
     return note_call(launch, arg);
 }
 
-/* Its context, capture mode, last error and whether it can be cancelled. */
+/* The state of the thread: its context, capture mode, last error, and whether it can be cancelled. */
 static void test_the_thread_is_as_before(void **state)
 {
     (void)state;
@@ -343,7 +343,7 @@ static gantry_launch_result ask_for_one_of_many(gantry_launch *launch, void *arg
                                                                                    : GANTRY_LAUNCH_FAILED;
 }
 
-/* More completions than a ring has slots: who waits for room tells none itself. */
+/* There are more completions than a ring has slots: the thread that waits for room tells none itself. */
 static void test_a_guest_does_not_wait_for_itself(void **state)
 {
     (void)state;
@@ -368,7 +368,7 @@ static gantry_status note_that_it_has_run(gantry_task *task, void *arg)
     return GANTRY_OK;
 }
 
-/* It gives up in the end, long after a GPU has done nothing. */
+/* The thread gives up in the end, long after the GPU has had nothing to do. */
 static gantry_launch_result ask_again_until_it_has_run(gantry_launch *launch, void *arg)
 {
     (void)arg;
@@ -378,8 +378,8 @@ static gantry_launch_result ask_again_until_it_has_run(gantry_launch *launch, vo
     return atomic_load(&has_run) ? GANTRY_LAUNCH_DONE : GANTRY_LAUNCH_AGAIN;
 }
 
-/* A callback asks to be called again until a task has run that waits for a completion, and whoever calls it
- * is the only one who is awake to tell that. */
+/* A callback asks to be called again until a task has run that waits for a completion, and the thread that
+ * calls it is the only one awake that could tell this completion. */
 static void test_a_callback_waits_for_a_completion(void **state)
 {
     (void)state;

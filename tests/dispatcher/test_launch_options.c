@@ -1,5 +1,6 @@
 /* gantry_launch_kernel_with(): clusters, cooperative grids, early starts and priorities, on streams, in
- * graphs and in replays; what cannot fit is refused with numbers; what a partition runs at once. */
+ * graphs and in replays; requests that cannot fit are refused with numbers; how many blocks a partition runs
+ * at once. */
 #include "context/context.h"
 #include "launch_kernels.kernels.h"
 #include "tests/support/cmocka_c11.h"
@@ -57,7 +58,7 @@ static bool has_clusters(void)
     return info.compute_major >= 9;
 }
 
-/* One task that launches `times` kernels, and one that reads the words back. */
+/* Submit one task that launches `times` kernels, and one that reads the words back. */
 struct job {
     const char *kernel;
     uint32_t grid, threads, shared_bytes, times, restart;
@@ -216,7 +217,8 @@ static void test_cooperative_grids_run_on_streams_and_in_graphs(void **state)
     }
 }
 
-/* 16 multiprocessors: clusters of 16 do not fit, and cooperative grids are counted by them. */
+/* There are 16 multiprocessors: clusters of 16 do not fit, and the limit of cooperative grids follows from
+ * them. */
 static void test_a_partition_is_what_things_must_fit(void **state)
 {
     (void)state;
@@ -325,7 +327,7 @@ static void test_only_kernels_that_promise_to_wait_start_early(void **state)
     close_all();
 }
 
-/* The emulated device ends what breaks the rules as failed. */
+/* The emulated device ends a kernel that breaks the rules with a failure. */
 static void run_broken(const char *kernel, bool cooperative)
 {
     open_with(GANTRY_SUBMISSION_STREAMS, NULL);
@@ -364,7 +366,7 @@ static uint64_t now_ns(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* Run a frozen graph of one chain again and again; the time of one run, in ns. */
+/* Run a frozen graph of one chain again and again; returns the time of one run, in ns. */
 static uint64_t replay_chain(uint32_t times, gantry_kernel_start start, uint64_t steps, uint32_t runs)
 {
     struct job job = chain_of(times, start, &steps);
@@ -383,8 +385,8 @@ static uint64_t replay_chain(uint32_t times, gantry_kernel_start start, uint64_t
     return ns;
 }
 
-/* On a device, in a chain of kernels of about 1 us of which half needs nothing of the one before: an early
- * start saves that half, and what is left of the launch. */
+/* On a device: in a chain of kernels of about 1 us, half of each needs nothing of the one before.  An early
+ * start saves that half, and the rest of the launch. */
 static void test_a_replayed_chain_starts_early(void **state)
 {
     (void)state;
@@ -412,7 +414,7 @@ struct foreign {
     bool refused;
 };
 
-/* Three steps of the chain. */
+/* Run three steps of the chain. */
 static CUgraphExec make_graph(void)
 {
     const struct gy_driver *driver = gpu.context->cuda->driver;
@@ -441,7 +443,7 @@ static CUgraphExec make_graph(void)
     return exec;
 }
 
-/* A step, the graph, a step. */
+/* Run a step, run the graph, run a step. */
 static gantry_launch_result launch_foreign(gantry_launch *launch, void *arg)
 {
     struct foreign *foreign = arg;
@@ -459,7 +461,7 @@ static gantry_launch_result launch_foreign(gantry_launch *launch, void *arg)
     return GANTRY_LAUNCH_DONE;
 }
 
-/* Stable tasks before and behind it, which may be replayed; it may not. */
+/* Stable tasks come before and behind it, which may be replayed; it may not. */
 static void run_foreign(struct foreign *foreign)
 {
     uint64_t steps = 0;

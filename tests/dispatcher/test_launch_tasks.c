@@ -112,7 +112,7 @@ static void test_parts_launch_together_and_end_when_the_gpu_has(void **state)
         assert_int_equal(s.ended, PARTS);
         assert_int_equal(s.wrong, 0);
         assert_int_equal(gpu_fixture_stats(&s.gpu).completions, step);
-        assert_int_equal(gpu_fixture_stats(&s.gpu).batches, step); /* one for all parts */
+        assert_int_equal(gpu_fixture_stats(&s.gpu).batches, step); /* one task for all parts */
     }
     close_scene(&s);
 }
@@ -150,7 +150,7 @@ static void test_a_part_that_fails_ends_all(void **state)
     close_scene(&s);
 }
 
-/* Light tasks that prepare, whose continuation is pre_launch; and a reference from outside. */
+/* Light tasks prepare, and pre_launch is their continuation; the application holds a reference. */
 static void test_light_tasks_and_references_hold_the_launch(void **state)
 {
     (void)state;
@@ -180,7 +180,7 @@ static void test_light_tasks_and_references_hold_the_launch(void **state)
     close_scene(&s);
 }
 
-/* Submitted while the step runs, each of the three is held until its submitter lets go. */
+/* Each of the three is submitted while the step runs, and is held until its submitter lets it go. */
 static gantry_status submit_late(gantry_task *task, void *arg)
 {
     struct scene *s = arg;

@@ -13,9 +13,9 @@
 
 #define MIB ((uint64_t)1 << 20)
 #define ROOM (64 * MIB)
-#define MOST (ROOM / 2 + 8 * MIB) /* two of these do not fit beside each other, one and LITTLE do */
+#define MOST (ROOM / 2 + 8 * MIB) /* two of these do not fit beside each other; one and LITTLE do */
 #define LITTLE (16 * MIB)
-#define GUARDS ((uint64_t)64 << 10) /* room for what GANTRY_CHECK=guards adds to a block */
+#define GUARDS ((uint64_t)64 << 10) /* room for the bytes that GANTRY_CHECK=guards adds to a block */
 
 static struct gpu_fixture scene;
 static _Atomic(bool) gate;
@@ -27,7 +27,7 @@ static int open_scene(void **state)
     (void)state;
     options.driver = gpu_fixture_driver();
     options.heap = &heap;
-    options.completion_wait = GANTRY_WAIT_BLOCK; /* it shows when GD has nothing to do */
+    options.completion_wait = GANTRY_WAIT_BLOCK; /* this shows when GD has nothing to do */
     heap.limit_bytes[GANTRY_MEMORY_DEVICE] = ROOM;
     gpu_fixture_open_with(&scene, 1, &options);
     atomic_store(&gate, false);
@@ -41,7 +41,7 @@ static int close_scene(void **state)
     return 0;
 }
 
-/* `cpus` NULL: what waits for the manager runs its CPU tasks. */
+/* `cpus` NULL: the thread that waits for the manager runs its CPU tasks. */
 static gantry_taskman *manager_on(gantry_cpu_dispatcher *cpus)
 {
     gantry_taskman_options options = GANTRY_TASKMAN_OPTIONS_INIT;
@@ -91,7 +91,7 @@ static gantry_task *submit_gpu(gantry_taskman *manager, gantry_task *after, uint
     return task;
 }
 
-/* Its last task needs the memory of its first, and the one between needs other memory. */
+/* The manager's last task needs the memory of its first, and the one between needs other memory. */
 static gantry_task *submit_knot(gantry_taskman *manager, sem_t *ended)
 {
     uint32_t first = declare(manager, MOST), second = declare(manager, MOST);
@@ -158,7 +158,7 @@ static void test_nobody_waits_for_the_manager(void **state)
     }
 }
 
-/* While somebody else still runs, who waits cannot be let in; he may end at any time after. */
+/* While any other manager still runs, a waiting one cannot be let in, since the other may end at any time. */
 static void test_another_manager_ends_later(void **state)
 {
     (void)state;
@@ -179,7 +179,7 @@ static void test_another_manager_ends_later(void **state)
         assert_int_equal(pthread_create(&ours, NULL, stop, manager), 0);
         await_waiting(1);
         for (uint64_t turn = 0; turn < i; turn++) {
-            sched_yield(); /* it has asked, or not yet */
+            sched_yield(); /* it has asked, or it has not yet */
         }
         atomic_store(&gate, true);
         deadline_begin("a manager that waits for memory of its own");
@@ -194,7 +194,8 @@ static void test_another_manager_ends_later(void **state)
     }
 }
 
-/* The other one, for which nobody waits, comes to a standstill on a worker of its own, and ends nothing. */
+/* The other manager, for which no thread waits, comes to a standstill on a worker of its own, and ends
+ * nothing. */
 static void test_another_manager_falls_quiet_later(void **state)
 {
     (void)state;
@@ -224,7 +225,7 @@ static void test_another_manager_falls_quiet_later(void **state)
     gantry_taskman_destroy(manager);
 }
 
-/* A name that may still be submitted is no standstill, unless somebody waits. */
+/* A name that may still be submitted makes no stall, unless a thread waits. */
 static void test_a_name_may_still_come(void **state)
 {
     (void)state;
@@ -241,7 +242,7 @@ static void test_a_name_may_still_come(void **state)
     gantry_task *waits = submit_gpu(manager, NULL, declare(manager, MOST), NULL);
     assert_ok(gantry_task_remove_reference(waits));
     await_waiting(1);
-    assert_ok(gantry_task_remove_reference(last)); /* and now the name alone holds it back */
+    assert_ok(gantry_task_remove_reference(last)); /* and now only the name holds it back */
     gantry_taskman *bystander = manager_on(scene.cpus);
     (void)submit_gpu(bystander, NULL, 0, NULL);
     assert_ok(gantry_taskman_start(bystander));
@@ -271,7 +272,7 @@ static gantry_launch_result take_all(gantry_launch *launch, void *arg)
                                                                                 : GANTRY_LAUNCH_FAILED;
 }
 
-/* Some tasks, each with a declaration of its own, of `bytes`; the status of the step comes out. */
+/* Run some tasks that each have a declaration of their own, of `bytes`; returns the status of the step. */
 static gantry_status declare_and_take(uint64_t bytes)
 {
     enum { TASKS = 12 };
@@ -307,7 +308,7 @@ static void test_what_the_library_needs_can_not_be_declared(void **state)
     assert_int_equal(forced(), 0);
 }
 
-/* Small blocks find room beside the library's, in the same 2 MiB: such tasks may try, and it is said. */
+/* Small blocks find room beside the library's, in the same 2 MiB: such tasks may try, and the log says it. */
 static void test_what_fits_in_small_blocks_alone_is_forced(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* The ways in which a dispatcher can be told to work: waits, sync points, synchronous mode. */
+/* The settings of a dispatcher: wait modes, sync points, synchronous mode. */
 #include "context/context.h"
 #include "dispatcher/internal.h"
 #include "driver/emulator/gantry_emu.h"
@@ -74,7 +74,7 @@ static void test_a_full_ring_holds_the_dispatcher_back(void **state)
     while (gpu_fixture_stats(&s.gpu).completions < GY_COMPLETION_SLOTS) {
         sched_yield();
     }
-    /* Not one more fits, and none is told: the device is at the gate. */
+    /* No more completions fit, and none is told: the device is stopped at the gate. */
     assert_int_equal(gpu_fixture_stats(&s.gpu).completions, GY_COMPLETION_SLOTS);
     assert_int_equal(atomic_load(&ran), 0);
     atomic_store(&go, true);
@@ -137,7 +137,7 @@ static void test_completions_do_not_wait_for_older_work(void **state)
 }
 
 struct of_all {
-    gantry_task *own, *all; /* completed behind the task's own work, and behind all */
+    gantry_task *own, *all; /* one is completed behind the task's own work, the other behind all work */
     _Atomic(bool) go;
     _Atomic(uint32_t) own_ran, all_ran;
 };
@@ -151,9 +151,8 @@ static gantry_launch_result launch_of_all(gantry_launch *launch, void *arg)
                : GANTRY_LAUNCH_FAILED;
 }
 
-/* What another task has enqueued before, on a stream of its own, is waited for by the one and not by the
- * other.
- */
+/* One task waits for the work that another task has enqueued before, on a stream of its own, and the other
+ * does not. */
 static void test_a_completion_may_cover_all_work(void **state)
 {
     (void)state;
@@ -175,7 +174,7 @@ static void test_a_completion_may_cover_all_work(void **state)
             sched_yield();
         }
         for (int i = 0; i < 1000; i++) {
-            sched_yield(); /* who would be told too early may run now */
+            sched_yield(); /* a task that would be released too early may run now */
         }
         uint32_t early = atomic_load(&o.all_ran);
         atomic_store(&o.go, true);
@@ -212,7 +211,8 @@ static gantry_launch_result launch_burst(gantry_launch *launch, void *arg)
     return good ? GANTRY_LAUNCH_DONE : GANTRY_LAUNCH_FAILED;
 }
 
-/* The ring is flushed while the call that fills it is under way, and its timeline point still open. */
+/* The ring is flushed while the call that fills it is under way, and the timeline point of that call is
+ * still open. */
 static void test_one_call_with_more_completions_than_fit(void **state)
 {
     (void)state;
@@ -220,7 +220,7 @@ static void test_one_call_with_more_completions_than_fit(void **state)
     struct modes_scene s;
     static struct burst burst;
     modes_open(&s, &options);
-    for (int step = 0; step < 2; step++) { /* once on a stream that is new, once on one with a past */
+    for (int step = 0; step < 2; step++) { /* once on a stream that is new, once on a used one */
         memset(&burst, 0, sizeof(burst));
         gantry_task *work = gpu_fixture_gpu(&s.gpu, GANTRY_TASK_KERNEL, "work", launch_burst, &burst);
         for (uint32_t i = 0; i < COMPLETIONS; i++) {
@@ -233,7 +233,7 @@ static void test_one_call_with_more_completions_than_fit(void **state)
             sched_yield();
         }
         for (int i = 0; i < 1000; i++) {
-            sched_yield(); /* whoever would be told too early may run now */
+            sched_yield(); /* a task that would be released too early may run now */
         }
         assert_int_equal(gpu_fixture_stats(&s.gpu).completions, before + GY_COMPLETION_SLOTS);
         atomic_store(&burst.go, true);
@@ -245,7 +245,7 @@ static void test_one_call_with_more_completions_than_fit(void **state)
     modes_close(&s);
 }
 
-/* Full, and the context is lost when it is flushed: whoever was to be told is, in the end. */
+/* The ring is full, and the context is lost when it is flushed: all tasks in it are released in the end. */
 static void test_a_full_ring_that_cannot_be_flushed_keeps_nobody(void **state)
 {
     (void)state;
@@ -323,8 +323,8 @@ static gantry_task *submit_completing(struct modes_scene *s, gantry_task_kind ki
     return task;
 }
 
-/* One flush per round trip, when its last phase is over; but a CPU task that everything else waits for, in
- * the middle of a step, is told before that is over. */
+/* There is one flush per round trip, when its last phase is over.  But a CPU task in the middle of a step
+ * that everything else waits for is released before that is over. */
 static void test_completions_are_flushed_once_per_round_trip(void **state)
 {
     (void)state;
@@ -378,7 +378,8 @@ static void test_statistics_tell_tasks_phases_and_batches(void **state)
     assert_int_equal(gpu_fixture_stats(&s.gpu).phase_tasks[2], 1);
     struct modes_job jobs[3] = {{0}};
     assert_ok(
-        modes_run_chain(&s, modes_launch, jobs, 3)); /* its completion is flushed after its batch's phases */
+        /* its completion is flushed after the phases of its batch */
+        modes_run_chain(&s, modes_launch, jobs, 3));
     assert_int_equal(gpu_fixture_stats(&s.gpu).phase_tasks[1], 3);
     assert_ok(modes_run_chain(&s, modes_launch, jobs, 2)); /* by now the batch before has ended */
     gantry_batch_stats batch = {.struct_size = sizeof(batch)};
@@ -446,7 +447,7 @@ static void test_the_stream_switch_takes_effect_between_steps(void **state)
     struct modes_job jobs[4] = {{0}};
     for (uint32_t round = 0; round < 2; round++) {
         for (uint32_t i = 0; i < 4; i++) {
-            /* Cells of its own: the first round may still run on the device. */
+            /* It has cells of its own: the first round may still run on the device. */
             jobs[i] = (struct modes_job){.scene = &s, .index = 4 * round + i};
             gpu_fixture_gpu(&s.gpu, GANTRY_TASK_KERNEL, "t", modes_launch, &jobs[i]);
         }
@@ -464,7 +465,7 @@ static void check_synchronous(bool by_environment)
     struct gantry_emu_control emu;
     gantry_context_options options = modes_options();
     options.mode = GANTRY_CONTEXT_OWN;
-    options.submission = GANTRY_SUBMISSION_GRAPHS; /* overruled */
+    options.submission = GANTRY_SUBMISSION_GRAPHS; /* the callback's own answer is ignored */
     options.synchronous = !by_environment;
     if (by_environment) {
         assert_int_equal(setenv("GANTRY_SYNC", "1", 1), 0);
@@ -507,7 +508,7 @@ static gantry_launch_result launch_twice(gantry_launch *launch, void *arg)
     return job->calls % 2 != 0 ? GANTRY_LAUNCH_AGAIN : GANTRY_LAUNCH_DONE;
 }
 
-/* Whichever of its calls it was. */
+/* Whichever of its calls asked for it. */
 static void test_synchronous_mode_looks_after_every_call(void **state)
 {
     (void)state;
@@ -552,7 +553,7 @@ int main(void)
         cmocka_unit_test(test_synchronous_mode_looks_after_every_call),
         cmocka_unit_test(test_a_full_ring_that_cannot_be_flushed_keeps_nobody),
     };
-    /* Failing kernels are the emulated driver's. */
+    /* Only the emulated driver's kernels fail. */
     size_t count =
         sizeof(tests) / sizeof(tests[0]) - (gpu_fixture_driver() != GANTRY_DRIVER_EMULATED ? 3 : 0);
     return _cmocka_run_group_tests("modes", tests, count, NULL, NULL);

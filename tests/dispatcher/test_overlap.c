@@ -14,10 +14,10 @@
 #include <string.h>
 
 enum { FLAG = 100, SEEN = 101, TICKS = 102, WIDTH = 4 };
-enum { NEVER = 1, IN_TIME = 2 }; /* what `await_flag` says of the flag */
+enum { NEVER = 1, IN_TIME = 2 }; /* the values of the flag, as `await_flag` reports them */
 
-#define PATIENCE_NS UINT64_C(20000000000) /* of a kernel that waits for what has to come */
-#define MOMENT_NS UINT64_C(30000000)      /* of one that waits for what must not */
+#define PATIENCE_NS UINT64_C(20000000000) /* how long a kernel waits for an event that has to come */
+#define MOMENT_NS UINT64_C(30000000)      /* how long a kernel waits for an event that must not come */
 
 static struct {
     struct gpu_fixture gpu;
@@ -77,7 +77,7 @@ static gantry_launch_result launch_stamp(gantry_launch *launch, void *arg)
                                                                         : GANTRY_LAUNCH_FAILED;
 }
 
-/* Sets the flag. */
+/* A kernel sets the flag. */
 static gantry_launch_result launch_flag(gantry_launch *launch, void *arg)
 {
     (void)arg;
@@ -85,7 +85,7 @@ static gantry_launch_result launch_flag(gantry_launch *launch, void *arg)
                                                                          : GANTRY_LAUNCH_FAILED;
 }
 
-/* Waits so long for the flag. */
+/* A kernel waits so long for the flag. */
 static gantry_launch_result launch_await(gantry_launch *launch, void *arg)
 {
     const uint64_t *most_ns = arg;
@@ -124,7 +124,7 @@ static void clear(void)
     __atomic_store_n(&s.stamps.cells[SEEN], 0u, __ATOMIC_RELEASE);
 }
 
-/* A step of some tasks of which one waits for the flag; those behind it are of the same graph. */
+/* A step of some tasks, one of which waits for the flag; those behind it are of the same graph. */
 static void run_waiting(gantry_taskman *manager, gantry_partition *partition, uint64_t most_ns)
 {
     static uint64_t most[2];
@@ -140,7 +140,7 @@ static void run_waiting(gantry_taskman *manager, gantry_partition *partition, ui
     run(manager);
 }
 
-/* A step of the same shape as that of run_waiting(), with one task that sets the flag. */
+/* Run a step of the same shape as that of run_waiting(), with one task that sets the flag. */
 static void run_flag_in_that_shape(gantry_taskman *manager)
 {
     gantry_task *flag = add(manager, NULL, launch_flag, NULL);
@@ -166,7 +166,8 @@ static uint32_t seen_at_the_end(void)
     return cell(SEEN);
 }
 
-/* Each function's first call is captured alone, which is another graph: so everything is done once before. */
+/* The first call of each function is captured alone, which makes another graph: so everything is done once
+ * before. */
 static void get_ready(gantry_partition *one, gantry_partition *two)
 {
     for (int i = 0; i < 2; i++) {
@@ -243,7 +244,7 @@ static void test_graphs_of_independent_steps_overlap(void **state)
     close_scene();
 }
 
-/* Started as one group, so ready at once: each has a graph of its own. */
+/* They are started as a group, and so are ready at once: each has a graph of its own. */
 static void test_a_graph_holds_one_managers_work(void **state)
 {
     (void)state;
@@ -270,7 +271,8 @@ static void test_a_graph_holds_one_managers_work(void **state)
         assert_ok(gantry_taskman_reset(s.gpu.manager));
         assert_ok(gantry_taskman_reset(s.other));
         assert_int_equal(seen_at_the_end(), IN_TIME);
-        assert_true(gpu_fixture_stats(&s.gpu).graph_launches >= graphs + 3); /* cut for who waits: more */
+        /* the batch is cut for a waiting thread, so there are more */
+        assert_true(gpu_fixture_stats(&s.gpu).graph_launches >= graphs + 3);
         clear();
     }
     close_scene();
@@ -355,7 +357,7 @@ static gantry_launch_result launch_between(gantry_launch *launch, void *arg)
     return launch_stamp(launch, arg);
 }
 
-/* The end of a step waits for its own work alone. */
+/* The end of a step waits for the step's own work alone. */
 static void test_the_end_of_a_step_cuts_no_others_batch(void **state)
 {
     (void)state;
@@ -394,7 +396,7 @@ static void test_graphs_of_a_managers_steps_do_not_overlap(void **state)
     close_scene();
 }
 
-/* Over streams between two graphs, and the other way round. */
+/* The order goes over streams between two graphs, and the other way round. */
 static void test_steps_in_both_ways_keep_their_order(void **state)
 {
     (void)state;
@@ -406,7 +408,7 @@ static void test_steps_in_both_ways_keep_their_order(void **state)
         assert_ok(gantry_dispatcher_set_submission(d, i % 2 == 0 ? GANTRY_SUBMISSION_GRAPHS
                                                                  : GANTRY_SUBMISSION_STREAMS));
         run_waiting(s.gpu.manager, NULL, MOMENT_NS);
-        run_flag(s.other, NULL); /* beside it, so its own streams are in between */
+        run_flag(s.other, NULL); /* a third task beside it has its own streams in between */
         __atomic_store_n(&s.stamps.cells[FLAG], 0u, __ATOMIC_RELEASE);
         assert_ok(gantry_dispatcher_set_submission(d, i % 2 == 0 ? GANTRY_SUBMISSION_STREAMS
                                                                  : GANTRY_SUBMISSION_GRAPHS));
@@ -419,7 +421,7 @@ static void test_steps_in_both_ways_keep_their_order(void **state)
     close_scene();
 }
 
-/* Sets the flag in its second call. */
+/* It sets the flag in its second call. */
 static gantry_launch_result launch_flag_later(gantry_launch *launch, void *arg)
 {
     return gantry_launch_index(launch) == 0 ? GANTRY_LAUNCH_AGAIN : launch_flag(launch, arg);
@@ -434,7 +436,7 @@ static void test_a_task_that_goes_on_in_another_graph_keeps_its_order(void **sta
     open_scene(true);
     struct gantry_dispatcher *d = gantry_context_dispatcher(s.gpu.context);
     get_ready(NULL, s.critical);
-    deadline_await(gy_inbox_borrow(&d->inbox), "the dispatcher to sleep"); /* what follows is its own */
+    deadline_await(gy_inbox_borrow(&d->inbox), "the dispatcher to sleep"); /* the next work is its own */
     gy_graphs_set_trust(&d->graphs, launch_flag_later, GY_TRUST_OURS);
     d->graphs.first_calls = 2; /* the graph ends behind that call */
     gy_inbox_give_back(&d->inbox, 0, true, true);
@@ -490,7 +492,7 @@ static void test_a_partition_is_waited_for_with_its_graphs_alone(void **state)
     close_scene();
 }
 
-/* A graph with work in two partitions, joined by an edge, is waited for with either. */
+/* A graph with work in two partitions, joined by an edge, is waited for together with either. */
 static void test_a_graph_of_two_partitions_is_part_of_both(void **state)
 {
     (void)state;

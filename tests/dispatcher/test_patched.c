@@ -1,4 +1,4 @@
-/* Steps that are like earlier ones: their graphs are kept, and set only where they differ. */
+/* Steps that are like earlier ones: their graphs are kept, and only the nodes that differ are set. */
 #include "context/context.h"
 #include "dispatcher/internal.h"
 #include "order_kernels.kernels.h"
@@ -17,7 +17,7 @@
 
 enum function { COUNT_UP, COUNT_DOWN, STAMP, FUNCTIONS };
 
-/* What one task does: it adds to its cell, or takes from it, by the threads that it has. */
+/* The work of one task: it adds the number of its threads to its cell, or subtracts it. */
 struct job {
     uint32_t index, by, blocks;
     enum function function;
@@ -30,7 +30,7 @@ static struct {
     struct gpu_fixture gpu;
     gantry_module *module;
     gantry_kernel *kernels[FUNCTIONS];
-    uint32_t *cells; /* 3 * MOST, pinned: a cell each, and two that stamps are put in */
+    uint32_t *cells; /* 3 * MOST, pinned: a cell for each, and two into which stamps are copied */
     uint32_t *on_device;
     uint32_t expected[MOST];
     struct job jobs[MOST];
@@ -118,7 +118,7 @@ static void check_cells(void)
     }
 }
 
-/* `count` jobs behind the first one, in LANES rows, which have edges between them where `crosses`. */
+/* Submit `count` jobs behind the first one, in LANES rows, with edges between the rows where `crosses`. */
 static void submit_rows(uint32_t count, bool crosses)
 {
     gantry_task *tasks[MOST];
@@ -151,7 +151,7 @@ static struct change since(struct change before)
                            after.kept - before.kept, after.set - before.set, after.made - before.made};
 }
 
-/* A step of rows, and what it has cost. */
+/* Run a step of rows; returns what it has cost. */
 static struct change run_rows(uint32_t count, bool crosses)
 {
     const struct change before = now();
@@ -282,7 +282,7 @@ static gantry_status release_late(gantry_task *task, void *arg)
     return GANTRY_OK;
 }
 
-/* From a generator with a seed. */
+/* A number from a generator with a seed. */
 static uint32_t draw(uint64_t *seed, uint32_t below)
 {
     *seed = *seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
@@ -295,7 +295,7 @@ static int compare(const void *x, const void *y)
     return (a > b) - (a < b);
 }
 
-/* An order of the numbers below `count`, in which none is `apart` places or more from its own. */
+/* An order of the numbers below `count`, in which no number is `apart` places or more from its own. */
 static void draw_order(uint64_t *seed, uint32_t count, uint32_t apart, uint32_t *order)
 {
     uint64_t places[MOST];
@@ -308,7 +308,7 @@ static void draw_order(uint64_t *seed, uint32_t count, uint32_t apart, uint32_t 
     }
 }
 
-/* Jobs that start when a reference of ours is given back. */
+/* These jobs start when a reference of ours is given back. */
 static void submit_held(gantry_task **tasks, uint32_t count, bool has_edges)
 {
     for (uint32_t i = 0; i < count; i++) {
@@ -320,13 +320,14 @@ static void submit_held(gantry_task **tasks, uint32_t count, bool has_edges)
     }
 }
 
-/* The dispatcher reads all of them at once, and the GPU is done with them when this returns. */
+/* The dispatcher reads all of them at once, and the GPU has done them when this returns. */
 static void release_part(gantry_task *const *tasks, const uint32_t *order, uint32_t count)
 {
     gantry_dispatcher *d = gantry_context_dispatcher(s.gpu.context);
     const uint64_t before = now().nodes;
     gantry_dispatcher_start_group(d);
-    deadline_await(gy_inbox_is_free(&d->inbox), "the end of the batch before"); /* which takes what comes */
+    /* it takes everything that comes */
+    deadline_await(gy_inbox_is_free(&d->inbox), "the end of the batch before");
     for (uint32_t i = 0; i < count; i++) {
         assert_ok(gantry_task_remove_reference(tasks[order[i]]));
     }
@@ -358,7 +359,8 @@ static void test_any_order_of_release_is_the_same_step(void **state)
     close_scene();
 }
 
-/* What chance does to steps: into how many parts they are cut, and how far from its place a task may be. */
+/* What differs at random from step to step: into how many parts a step is cut, and how far from its place a
+ * task may be. */
 struct chance {
     const char *name;
     uint32_t fewest, most, apart;
@@ -414,7 +416,7 @@ static void test_steps_cut_by_chance_are_patched(void **state)
     }
 }
 
-/* Jobs that 16 workers release, each after a while of its own. */
+/* 16 workers release these jobs, each after a while of its own. */
 static void submit_released(bool has_edges)
 {
     gantry_task *tasks[MOST];
@@ -429,7 +431,7 @@ static void submit_released(bool has_edges)
     }
 }
 
-/* How much of them is kept depends on the machine's load. */
+/* How many of them are kept depends on the machine's load. */
 static void test_steps_that_workers_release_are_right(void **state)
 {
     (void)state;
@@ -468,14 +470,14 @@ static void test_steps_in_flight_have_graphs_of_their_own(void **state)
         submit_rows(ROWS, true);
         assert_ok(gpu_fixture_step(&s.gpu));
     }
-    if (holds) { /* the first is idle; more than there may be are updated as a whole */
+    if (holds) { /* the first step does nothing; when there are too many, graphs are updated as a whole */
         assert_int_equal(gpu_fixture_stats(&s.gpu).graphs_kept, GY_KEPT_COPIES);
         assert_int_equal(since(before).kept, ROWS);
         emu.release();
     }
     check_cells();
     for (uint32_t i = 0; i < ROWS; i++) {
-        s.jobs[i].by += 1000; /* as none of them has */
+        s.jobs[i].by += 1000; /* since none of them has one */
     }
     expect_patched(run_rows(ROWS, true), ROWS);
     close_scene();
@@ -518,7 +520,7 @@ static void test_an_unloaded_module_drops_what_was_kept(void **state)
     close_scene();
 }
 
-/* Kernels of a partition are not set: what the driver makes of that is not known. */
+/* Kernels of a partition are not set, because it is not known what the driver makes of that. */
 static void test_work_in_partitions_is_updated_as_a_whole(void **state)
 {
     (void)state;
@@ -539,7 +541,7 @@ static void test_work_in_partitions_is_updated_as_a_whole(void **state)
 
 /* ---- bounds ------------------------------------------------------------------------------------ */
 
-/* Eight nodes in a row: bit i of the shape says whether the i-th is a fill. */
+/* Eight nodes are in a row: bit i of the shape says whether the i-th is a fill. */
 static gantry_launch_result launch_shape(gantry_launch *launch, void *arg)
 {
     const uint32_t shape = (uint32_t)(uintptr_t)arg;
@@ -569,7 +571,7 @@ static void test_the_one_not_used_for_longest_is_given_up(void **state)
     }
     assert_int_equal(gpu_fixture_stats(&s.gpu).graphs_kept, GY_KEPT_MOST);
     assert_int_equal(run_shape(0), 0);
-    assert_int_equal(run_shape(GY_KEPT_MOST), 1); /* in place of 1 */
+    assert_int_equal(run_shape(GY_KEPT_MOST), 1); /* in the place of 1 */
     assert_int_equal(gpu_fixture_stats(&s.gpu).graphs_kept, GY_KEPT_MOST);
     assert_int_equal(gpu_fixture_stats(&s.gpu).graphs_kept_nodes, GY_KEPT_MOST * 8);
     assert_int_equal(run_shape(0), 0);

@@ -1,6 +1,5 @@
-/* What docs/design/path-of-a-task.md says, walked: which of its steps a task passes, in which order, and on
- * which thread. That the page and the marks in the code name the same functions is checked by
- * tests/docs/check_docs.py. */
+/* The steps of docs/design/path-of-a-task.md: which of them a task passes, in which order, and on which
+ * thread. tests/docs/check_docs.py checks that the page and the marks in the code name the same functions. */
 #include "base/point.h"
 #include "dispatcher/current.h"
 #include "tests/support/cmocka_c11.h"
@@ -27,14 +26,14 @@ static void note(enum gy_point point, const void *at)
 {
     if (point >= GY_POINT_PATH_1 && point <= GY_POINT_PATH_8) {
         uint32_t i = atomic_fetch_add(&steps, 1);
-        if (i < MOST_STEPS) { /* else the count tells */
+        if (i < MOST_STEPS) { /* otherwise the count shows it */
             walked[i] = (struct walked){at, (char)('1' + (point - GY_POINT_PATH_1)), gy_gd_current != NULL};
         }
     }
 }
 
-/* The steps of a task, a letter behind those that its dispatcher's thread did; step 7, which is of several
- * tasks, as if it were this one's. */
+/* The steps of a task, with a letter behind those that its dispatcher's thread did.  Step 7 belongs to
+ * several tasks, and is shown as if it were this one's. */
 static const char *path_of(const gantry_task *task, bool with_events)
 {
     static char path[2 * MOST_STEPS + 1];
@@ -76,7 +75,7 @@ static gantry_status run_nothing(gantry_task *task, void *arg)
 
 static gantry_task *upload, *kernel;
 
-/* upload > kernel > awaited, a CPU task that also waits for a completion of the kernel. */
+/* upload > kernel > awaited; the last one is a CPU task that also waits for a completion of the kernel. */
 static void build(void)
 {
     atomic_store(&steps, 0);
@@ -104,15 +103,16 @@ static void test_the_path_of_a_task(void **state)
     build();
     run();
     assert_string_equal(path_of(upload, false), "12345d6d8d");
-    /* What GD has made ready itself does not go through the inbox; then the event that was asked for. */
+    /* Tasks that GD has made ready itself do not go through the inbox; then the event that was asked for
+     * comes. */
     assert_string_equal(path_of(kernel, true), "12d3d5d6d8d7d");
-    /* It goes on when the event was seen, on another thread. */
+    /* It goes on when another thread has seen the event. */
     assert_string_equal(path_of(awaited, true), "17d28");
     assert_ok(gantry_taskman_reset(fixture.manager));
     gpu_fixture_close(&fixture);
 }
 
-/* A frozen graph takes the same way in every run, without being described again. */
+/* A frozen graph takes the same way in every run, and is not described again. */
 static void test_the_path_of_a_frozen_task(void **state)
 {
     (void)state;

@@ -28,29 +28,29 @@ static uint64_t first_seed = 1;
 
 struct node {
     gantry_task_kind kind;
-    uint32_t launches; /* GPU: launch calls */
+    uint32_t launches; /* GPU: how many launch calls it has */
     uint32_t spins;
-    bool asks; /* GPU: for a sync point after it */
+    bool asks; /* GPU: it has a sync point after it */
     gantry_task *task;
-    gantry_task *completes;      /* GPU: told when the GPU is done with this one; may be NULL */
+    gantry_task *completes;      /* GPU: the task that starts when the GPU has done this one; may be NULL */
     uint64_t before;             /* bit i: node i precedes this one, directly or not */
-    _Atomic(uint32_t) cpu_order; /* order of release among CPU bodies and last launches */
+    _Atomic(uint32_t) cpu_order; /* its place in the order of releases of CPU bodies and last launches */
     struct graph *graph;
 };
 
 struct graph {
     struct gpu_fixture *fixture;
-    struct stamps stamps; /* begin and end of each node */
+    struct stamps stamps; /* the begin and the end of each node */
     _Atomic(uint32_t) cpu_clock;
     _Atomic(uint32_t) violations;
     _Atomic(uint32_t) early; /* GPU tasks whose end was told before it */
-    bool may_ask;            /* the order model does not know what sync points that are asked for do */
+    bool may_ask;            /* the order model does not know the effect of sync points that tasks ask for */
     uint32_t count;
     uint64_t gpu_nodes;        /* bit i: node i is a GPU task */
     _Atomic(uint64_t) streams; /* bit i: a task was on stream i of the pool */
     struct node nodes[MAX_NODES];
     uint64_t random;
-    gantry_task *done; /* starts when the GPU has finished all of them */
+    gantry_task *done; /* the task that starts when the GPU has finished all of them */
 };
 
 static uint32_t next_random(struct graph *g, uint32_t below)
@@ -77,7 +77,7 @@ static void check_predecessors(struct node *node)
     }
 }
 
-/* The GPU is said to be done with these. */
+/* The dispatcher says that the GPU has done these. */
 static void check_ended(struct graph *g, uint64_t nodes)
 {
     const volatile uint32_t *cells = g->stamps.cells;
@@ -113,8 +113,8 @@ static gantry_launch_result launch_node(gantry_launch *launch, void *arg)
         atomic_fetch_or(&g->streams, UINT64_C(1) << launch->stream_index);
         order_model_begin(launch, node->before & g->gpu_nodes);
     }
-    /* The first launch writes begin, each overwrites end; begins of later ones go to the scratch cell of the
-     * node. */
+    /* The first launch writes begin, and each overwrites end; later launches write their begin to the node's
+     * scratch cell. */
     uint32_t begin = call == 0 ? 1 + 2 * index : 1 + 2 * MAX_NODES + index;
     if (stamps_launch(&g->stamps, launch, begin, 2 + 2 * index, node->spins) != GANTRY_OK) {
         return GANTRY_LAUNCH_FAILED;
@@ -158,7 +158,7 @@ static void make_node(struct graph *g, uint32_t index)
     for (uint32_t e = 0; e < edges; e++) {
         uint32_t from = next_random(g, index);
         if ((node->before >> from & 1) != 0 && next_random(g, 2) == 0) {
-            continue; /* keep some redundant edges, drop others */
+            continue; /* some redundant edges are kept, others are dropped */
         }
         gpu_fixture_after(node->task, g->nodes[from].task);
         node->before |= UINT64_C(1) << from | g->nodes[from].before;
@@ -186,7 +186,7 @@ static gantry_status run_done(gantry_task *task, void *arg)
     return GANTRY_OK;
 }
 
-/* One GPU task after all others, and a CPU task that starts when the GPU is done with it: when the step has
+/* One GPU task comes after all others, and a CPU task starts when the GPU has done it: when the step has
  * stopped, the device has finished everything. */
 static void add_end(struct graph *g)
 {
@@ -217,7 +217,7 @@ static bool augment(const struct graph *g, uint32_t i, uint64_t *seen, int *heir
     return false;
 }
 
-/* Dilworth: nodes less the pairs of a largest matching, which is the least number of chains. */
+/* Dilworth: the number of nodes less the pairs of a largest matching is the least number of chains. */
 static uint32_t width(const struct graph *g)
 {
     int heir[MAX_NODES];
@@ -234,7 +234,7 @@ static uint32_t width(const struct graph *g)
     return nodes - pairs;
 }
 
-/* The most GPU tasks that were between begin and end on the device at once. */
+/* The largest number of GPU tasks that were between begin and end on the device at once. */
 static uint32_t most_in_flight(const struct graph *g)
 {
     uint32_t most = 0;
@@ -316,7 +316,7 @@ static void run_random_graphs(struct gpu_fixture *fixture, struct graph *g, uint
     }
 }
 
-/* What a test has open; one that fails leaves it to its teardown. */
+/* The objects that a test has open; a test that fails leaves them to its teardown. */
 static struct {
     struct gpu_fixture fixture;
     struct graph graph;
@@ -335,7 +335,7 @@ static int close_scene(void **state)
     return 0;
 }
 
-/* `first_calls`: how large the first part of a batch that is captured may get; 0: as always. */
+/* `first_calls`: the most calls in the first part of a captured batch; 0: as always. */
 static void check_parts(uint32_t workers, const gantry_context_options *options, uint32_t graphs,
                         uint32_t first_calls)
 {

@@ -1,5 +1,5 @@
-/* Declared memory and blocks on their way back while the GPU is slow: nothing is handed on before it has
- * passed, and everything when it has. */
+/* Declared memory and blocks on their way back while the GPU is slow: nothing is given out again before the
+ * GPU has passed, and everything is when it has. */
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "context/context.h"
@@ -83,7 +83,7 @@ static gantry_launch_result count_call(gantry_launch *launch, void *arg)
     return GANTRY_LAUNCH_DONE;
 }
 
-/* All at once: in the order in which they were submitted. */
+/* All jobs start at once: in the order in which they were submitted. */
 static void start(void)
 {
     atomic_store(&calls, 0);
@@ -153,7 +153,7 @@ static gantry_status wait_to_end(gantry_task *task, void *arg)
     return GANTRY_OK;
 }
 
-/* Two jobs, of which one fits.  The first ends with a CPU task that waits for `may_end`. */
+/* There are two jobs, and one fits.  The first ends with a CPU task that waits for `may_end`. */
 static void submit_two_jobs(void)
 {
     uint32_t first = declare(), second = declare();
@@ -178,7 +178,8 @@ static void test_memory_that_ends_after_the_last_flush_comes_back(void **state)
     let_it_look();
     atomic_store(&may_end, true);
     deadline_await(atomic_load(&dispatcher->admission.ending) == 1, "the first job to end");
-    deadline_await(atomic_load(&dispatcher->inbox.asleep), "the dispatcher to sleep"); /* it looks once */
+    /* it looks once */
+    deadline_await(atomic_load(&dispatcher->inbox.asleep), "the dispatcher to sleep");
     assert_int_equal(atomic_load(&calls), 1);
     emu.release();
     assert_ok(gpu_fixture_stop(&fixture));
@@ -186,8 +187,8 @@ static void test_memory_that_ends_after_the_last_flush_comes_back(void **state)
     await_nothing_held();
 }
 
-/* The first job ends when the dispatcher has looked for what has ended, and has yet to look whether its
- * manager waits.  Nobody is let in beside it: its memory comes back by itself. */
+/* The first job ends when the dispatcher has looked for ended work, and has yet to look whether its manager
+ * waits.  No other job is let in beside it: its memory comes back by itself. */
 static void test_memory_that_ends_while_the_dispatcher_looks_is_not_forced(void **state)
 {
     (void)state;
@@ -223,7 +224,7 @@ static gantry_launch_result poll_until_told(gantry_launch *launch, void *arg)
     return atomic_load(&may_stop) ? GANTRY_LAUNCH_DONE : GANTRY_LAUNCH_AGAIN;
 }
 
-/* The dispatcher does not come to sleep, and nobody else looks at the stream. */
+/* The dispatcher does not go to sleep, and no other thread looks at the stream. */
 static void test_memory_comes_back_while_a_task_polls(void **state)
 {
     (void)state;
@@ -250,9 +251,9 @@ static void *stop_step(void *unused)
     return gantry_taskman_stop(fixture.manager) == GANTRY_OK ? NULL : &fixture;
 }
 
-/* The same when the dispatcher has just looked, and found nothing, or is about to sleep.  Whoever waits for
- * the step has no more to tell it then: it looks once.  It is no guest, so that the thread that sleeps is the
- * dispatcher's. */
+/* The same when the dispatcher has just looked, and found nothing, or is about to sleep.  The thread that
+ * waits for the step has nothing more to report then: it looks once.  It is no guest, so that the sleeping
+ * thread is the dispatcher's. */
 static void test_memory_that_ends_before_the_dispatcher_sleeps_comes_back(void **state)
 {
     (void)state;
@@ -293,8 +294,8 @@ static gantry_launch_result take_some(gantry_launch *launch, void *arg)
                : GANTRY_LAUNCH_FAILED;
 }
 
-/* What jobs have declared and taken is counted once: three fit, one after the other, while all hold theirs.
- */
+/* Memory that jobs have declared and taken is counted once: three fit, one after the other, while all hold
+ * theirs. */
 static void test_what_was_declared_is_not_somebody_elses(void **state)
 {
     (void)state;
@@ -340,7 +341,7 @@ static gantry_launch_result note_admitted(gantry_launch *launch, void *arg)
     return GANTRY_LAUNCH_DONE;
 }
 
-/* Gives the other threads their time, but not for ever. */
+/* Let the other threads run, but not for ever. */
 static gantry_launch_result link_on(gantry_launch *launch, void *arg)
 {
     (void)launch;
@@ -423,7 +424,8 @@ static uint64_t blocks_in_use(void)
     return stats.block_count;
 }
 
-/* So many on one stream, of which the ring has passed some already when it has to grow: at any place. */
+/* So many blocks wait on one stream, some of which the ring has passed already when it has to grow, at any
+ * place. */
 static void test_the_queue_of_a_stream_grows_wherever_it_is(void **state)
 {
     (void)state;
@@ -460,7 +462,7 @@ static gantry_launch_result ask_for_more(gantry_launch *launch, void *arg)
     return GANTRY_LAUNCH_DONE;
 }
 
-/* The dispatcher's thread itself waits for a block on its way back, which the GPU is still busy with. */
+/* The dispatcher's thread itself waits for a block on its way back, which the GPU is still using. */
 static void test_a_callback_waits_for_blocks_on_their_way(void **state)
 {
     (void)state;
@@ -478,7 +480,7 @@ static void test_a_callback_waits_for_blocks_on_their_way(void **state)
     start();
     deadline_await(atomic_load(&asking.asks), "a callback to be called");
     for (int i = 0; i < 1000; i++) {
-        sched_yield(); /* who would give up may do so now */
+        sched_yield(); /* a thread that would give up may do so now */
     }
     emu.release();
     assert_ok(gpu_fixture_stop(&fixture));
@@ -494,7 +496,7 @@ static gantry_launch_result ask_for_less(gantry_launch *launch, void *arg)
     return GANTRY_LAUNCH_DONE;
 }
 
-/* A block is tried, and too small, and its turn comes meanwhile: it comes back all the same. */
+/* A block is tried and is too small, and its turn comes meanwhile: it comes back all the same. */
 static void test_a_block_that_is_tried_when_its_turn_comes_is_not_lost(void **state)
 {
     (void)state;
@@ -545,16 +547,17 @@ static void test_a_free_without_host_memory_can_be_repeated(void **state)
     assert_int_equal(blocks_in_use(), before);
 }
 
-/* It waits for a timeline point that nobody looks out for any more. */
+/* It waits for a timeline point that no thread looks for any more. */
 static void test_blocks_of_a_lost_context_come_back_whatever_they_wait_for(void **state)
 {
     (void)state;
     uint64_t before = blocks_in_use();
-    (void)submit(GANTRY_TASK_KERNEL, count_call, NULL, 0); /* makes a stream */
+    (void)submit(GANTRY_TASK_KERNEL, count_call, NULL, 0); /* this makes a stream */
     assert_ok(gpu_fixture_step(&fixture));
     let_it_look();
     allocate(1);
-    assert_ok(gy_deferred_add(&dispatcher->deferred, 0, 1000, work.blocks[0])); /* for GD, which sleeps */
+    /* for GD, which sleeps */
+    assert_ok(gy_deferred_add(&dispatcher->deferred, 0, 1000, work.blocks[0]));
     assert_int_equal(gpu_fixture_stats(&fixture).frees_pending, 1);
     gantry_dispatcher_force_failure(dispatcher);
     deadline_await(gpu_fixture_stats(&fixture).frees_pending == 0, "blocks to come back from a lost context");

@@ -1,7 +1,6 @@
 /* The order between the steps of a task manager: GPU work of a step comes after GPU work of the step before,
- * in every way of submission, unless the application says that it need not.
- *
- * `--graphs N` sets how many random series of steps. */
+ * in every submission mode, unless the application says that it need not.  `--graphs N` sets how many
+ * random series of steps there are. */
 #include "tests/dispatcher/step_stamps.h"
 #include "tests/support/cmocka_c11.h"
 
@@ -10,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Behind the cells of the nodes: those of await_flag. */
+/* Behind the cells of the nodes there are those of await_flag. */
 #define FLAG STEP_CELLS
 #define SEEN (FLAG + 1u)
 #define CELLS (FLAG + 2u)
@@ -38,7 +37,7 @@ struct node {
 struct scene {
     struct step_stamps on;
     gantry_kernel *await_flag;
-    uint64_t patience_ns; /* of the next launch of await_flag */
+    uint64_t patience_ns; /* for the next launch of await_flag */
     uint32_t count;
     struct node nodes[MOST];
 };
@@ -85,7 +84,7 @@ static void submit_node(struct scene *s, gantry_taskman *manager, struct node *n
     }
 }
 
-/* The same graph is built again in every step, or frozen. */
+/* The same graph is built again in every step, or it is frozen. */
 static void draw_graph(struct scene *s, uint32_t independent_percent)
 {
     s->count = 1 + step_stamps_draw(&s->on, MOST);
@@ -116,7 +115,7 @@ static gantry_launch_result launch_last(gantry_launch *launch, void *arg)
     return gantry_launch_add_completion(launch, arg) == GANTRY_OK ? GANTRY_LAUNCH_DONE : GANTRY_LAUNCH_FAILED;
 }
 
-/* A step of one GPU task, which comes after everything before, and a CPU task that waits for it. */
+/* Run a step of one GPU task, which comes after everything before, and a CPU task that waits for it. */
 static void flush(struct scene *s, gantry_taskman *manager)
 {
     (void)s;
@@ -137,10 +136,10 @@ static void flush(struct scene *s, gantry_taskman *manager)
     assert_ok(gantry_taskman_reset(manager));
 }
 
-/* A node begins after everything of the steps before has ended, unless it is independent. */
+/* A node begins after all nodes of the steps before have ended, unless it is independent. */
 static void check_order(const struct scene *s, uint32_t seed)
 {
-    uint32_t latest = 0; /* end of all steps before */
+    uint32_t latest = 0; /* the end of all steps before */
     for (uint32_t step = 0; step < STEPS; step++) {
         uint32_t ended = latest;
         for (uint32_t i = 0; i < s->count; i++) {
@@ -222,8 +221,8 @@ static void test_few_streams_and_sync_points_keep_the_order(void **state)
 
 /* ---- a chosen graph --------------------------------------------------------------------------- */
 
-/* a, then b and c beside each other, of which c lasts long: a of the next step would begin before c has
- * ended. */
+/* a comes first, then b and c beside each other, and c lasts long: a of the next step would begin before c
+ * has ended. */
 static void check_fork(gantry_submission submission, bool is_frozen, bool is_stable, uint32_t steps)
 {
     struct scene s;
@@ -307,7 +306,7 @@ static gantry_taskman *make_manager(struct scene *s, bool independent_steps)
     return manager;
 }
 
-/* A step of `first` waits for the flag on the GPU; is the next step of `second` over before? */
+/* A step of `first` waits for the flag on the GPU; returns whether the next step of `second` ends before. */
 static bool overlaps(struct scene *s, gantry_taskman *first, gantry_taskman *second, bool is_independent,
                      uint64_t patience_ns)
 {
@@ -335,10 +334,11 @@ static void test_independent_steps_and_tasks_overlap(void **state)
     open_scene(&s, &options);
     gantry_taskman *independent = make_manager(&s, true);
     gantry_taskman *other = make_manager(&s, false);
-    /* A step is held open meanwhile, or its streams are given out again when it ends. */
+    /* A step is held open meanwhile; else its streams are given out again when it ends. */
     gantry_taskman *open = make_manager(&s, false);
     assert_ok(gantry_taskman_start(open));
-    /* A driver may load a kernel when it is launched first, and wait for all others to end then. */
+    /* A driver may load a kernel when it is launched for the first time, and wait for all others to end
+     * then. */
     (void)overlaps(&s, s.on.gpu.manager, s.on.gpu.manager, true, 0);
     assert_true(overlaps(&s, s.on.gpu.manager, s.on.gpu.manager, true, PATIENCE_NS));
     assert_true(overlaps(&s, independent, independent, false, PATIENCE_NS));
@@ -381,7 +381,7 @@ static void test_a_step_costs_a_wait_per_stream(void **state)
         assert_ok(gantry_taskman_reset(s.on.gpu.manager));
     }
     gantry_dispatcher_stats after = gpu_fixture_stats(&s.on.gpu);
-    /* All others into one stream, and from its fence back. */
+    /* This joins all other streams into one, and goes back from its fence. */
     assert_true(after.wfi_edges - before.wfi_edges <= ROUNDS * 2 * (WIDTH - 1));
     flush(&s, s.on.gpu.manager);
     close_scene(&s);

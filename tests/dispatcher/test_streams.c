@@ -52,7 +52,7 @@ static uint64_t finish(struct pool *pool, uint32_t stream, uint32_t dependents)
     return point;
 }
 
-/* A task after `wait_set` with that many dependents; its timeline point comes out. */
+/* Assign a task that comes after `wait_set` and has that many dependents; returns its timeline point. */
 static uint64_t run_task(struct pool *pool, uint64_t wait_set, uint32_t dependents)
 {
     uint32_t stream = assign(pool, wait_set);
@@ -101,8 +101,8 @@ static void test_a_wait_implied_by_an_earlier_one_is_dropped(void **state)
 {
     struct pool *pool = *state;
     uint64_t root = run_task(pool, GY_WAIT_SET_NONE, 2);
-    (void)run_task(pool, root, 1);           /* inherits */
-    uint64_t side = run_task(pool, root, 1); /* waits */
+    (void)run_task(pool, root, 1);           /* it inherits the stream */
+    uint64_t side = run_task(pool, root, 1); /* it waits */
     assert_int_equal(waits(pool), 1);
     uint64_t next = run_task(pool, join(pool, side, root), 1);
     assert_int_equal(gy_timeline_stream(next), gy_timeline_stream(side));
@@ -112,11 +112,11 @@ static void test_a_wait_implied_by_an_earlier_one_is_dropped(void **state)
 static void test_a_join_does_not_wait_for_what_another_wait_covers(void **state)
 {
     struct pool *pool = *state;
-    /* a on A; b on B after a; c on C after b and a: waiting for b covers a. */
+    /* a is on A; b on B after a; c on C after b and a: the wait for b covers a. */
     uint64_t a = run_task(pool, GY_WAIT_SET_NONE, 3);
-    uint32_t heir = assign(pool, a); /* occupies A */
+    uint32_t heir = assign(pool, a); /* this occupies A */
     uint64_t b = run_task(pool, a, 2);
-    uint32_t heir_b = assign(pool, b); /* occupies B */
+    uint32_t heir_b = assign(pool, b); /* this occupies B */
     uint64_t before = waits(pool);
     uint64_t c = run_task(pool, join(pool, a, b), 0);
     assert_int_not_equal(gy_timeline_stream(c), gy_timeline_stream(a));
@@ -166,7 +166,7 @@ static void test_a_join_leaves_a_stream_to_whom_has_no_other(void **state)
     uint64_t d = run_task(pool, a, 0);
     assert_int_equal(gy_timeline_stream(c), gy_timeline_stream(b));
     assert_int_equal(gy_timeline_stream(d), gy_timeline_stream(a));
-    assert_int_equal(waits(pool), 1); /* c after a */
+    assert_int_equal(waits(pool), 1); /* c comes after a */
 }
 
 static void test_a_task_takes_a_stream_it_comes_after_anyhow(void **state)
@@ -185,8 +185,8 @@ static void test_a_task_takes_a_stream_it_comes_after_anyhow(void **state)
     assert_int_equal(atomic_load(&pool->streams.created), 2);
 }
 
-/* Two streams are free for it: the work of one comes before it anyhow, that of the other would only hold it
- * up. */
+/* Two streams are free for it: it comes after the work of one anyhow, and the work of the other would only
+ * delay it. */
 static void test_a_task_takes_what_it_comes_after_before_what_others_do(void **state)
 {
     struct pool *pool = *state;
@@ -196,7 +196,7 @@ static void test_a_task_takes_what_it_comes_after_before_what_others_do(void **s
     uint64_t last = run_task(pool, GY_WAIT_SET_NONE, 2);
     streams[gy_timeline_stream(other)].superseded = gy_timeline_seq(other);
     streams[gy_timeline_stream(last)].known[gy_timeline_stream(before)] = gy_timeline_seq(before);
-    assert_int_equal(assign(pool, last), gy_timeline_stream(last)); /* its heir */
+    assert_int_equal(assign(pool, last), gy_timeline_stream(last)); /* its successor */
     assert_int_equal(assign(pool, last), gy_timeline_stream(before));
 }
 
@@ -206,7 +206,8 @@ static void test_a_new_pipeline_takes_an_overtaken_stream_before_a_new_one(void 
     uint64_t a = run_task(pool, GY_WAIT_SET_NONE, 1);
     uint64_t b = run_task(pool, GY_WAIT_SET_NONE, 1);
     uint64_t wait_set = join(pool, a, b);
-    uint32_t ready = assign(pool, wait_set); /* not launched yet, but nobody comes after b alone any more */
+    /* it is not launched yet, but no task comes after b alone any more */
+    uint32_t ready = assign(pool, wait_set);
     assert_int_equal(ready, gy_timeline_stream(a));
     assert_int_equal(assign(pool, GY_WAIT_SET_NONE), gy_timeline_stream(b));
     /* Now it has work of its own. */
@@ -268,7 +269,8 @@ static void test_a_stream_with_fewer_tasks_is_shared_first(void **state)
     }
 }
 
-/* What a function does not write of its variables is 0 then, and not what a call before has left there. */
+/* The emulator sets the variables that a function does not write to 0, and does not leave the values of an
+ * earlier call in them. */
 static void clear_stack(void)
 {
     volatile char below[16384];
@@ -295,7 +297,7 @@ static void test_a_point_older_than_the_kept_events_is_still_covered(void **stat
     uint64_t old = run_task(pool, GY_WAIT_SET_NONE, 2);
     uint64_t point = old;
     for (int i = 0; i < 2 * GY_STREAM_EVENTS; i++) {
-        point = run_task(pool, point, 2); /* inherits, records an event each time */
+        point = run_task(pool, point, 2); /* it inherits the stream, and records an event each time */
         assert_int_equal(gy_timeline_stream(point), gy_timeline_stream(old));
     }
     uint64_t before = waits(pool);
@@ -326,13 +328,14 @@ static void test_what_has_passed_stays_passed(void **state)
     }
     uint32_t stream = gy_timeline_stream(point);
     gy_streams_passed(&pool->streams, stream, 4);
-    gy_streams_passed(&pool->streams, stream, 2); /* told later, as of a task of another completion ring */
+    gy_streams_passed(&pool->streams, stream, 2); /* told later, like a task of another completion ring */
     assert_int_equal(atomic_load(&pool->streams.streams[stream].completed), 4);
     gy_streams_passed(&pool->streams, stream, 5);
     assert_int_equal(atomic_load(&pool->streams.streams[stream].completed), 5);
 }
 
-/* Who cannot inherit waits for the task itself, not for what its stream does next. */
+/* A task that cannot inherit the stream waits for the other task itself, not for the next work of its
+ * stream. */
 static void test_two_dependents_get_an_event_at_once(void **state)
 {
     struct pool *pool = *state;
@@ -356,7 +359,7 @@ static void test_a_shared_stream_is_busy_until_its_last_task_ends(void **state)
         on[i] = assign(pool, GY_WAIT_SET_NONE);
     }
     assert_int_equal(pool->streams.busy, LIMIT);
-    for (uint32_t i = 0; i < LIMIT; i++) { /* one of each stream's two */
+    for (uint32_t i = 0; i < LIMIT; i++) { /* one on each of the two streams */
         gy_streams_abandon(&pool->streams, on[i]);
         assert_int_equal(pool->streams.busy, LIMIT);
     }
@@ -370,14 +373,14 @@ static void test_a_shared_stream_is_busy_until_its_last_task_ends(void **state)
     }
 }
 
-/* A stream that is ordered after nothing of `stream`. */
+/* A stream that is ordered after no work of `stream`. */
 static uint32_t assign_other_than(struct pool *pool, uint32_t stream)
 {
     uint32_t other = assign(pool, GY_WAIT_SET_NONE);
     return other != stream ? other : assign(pool, GY_WAIT_SET_NONE);
 }
 
-/* An event that is older than a wait of its stream does not come after what that wait is for. */
+/* An event that is older than a wait of its stream does not come after the work that the wait is for. */
 static void test_a_wait_behind_a_step_is_none_of_its_order(void **state)
 {
     struct pool *pool = *state;
@@ -397,7 +400,7 @@ static void test_a_wait_behind_a_step_is_none_of_its_order(void **state)
     gy_step_order_close(order);
 }
 
-/* One that the work waited for does. */
+/* An event of the work that was waited for does. */
 static void test_what_a_step_waited_for_is_implied_by_its_end(void **state)
 {
     struct pool *pool = *state;

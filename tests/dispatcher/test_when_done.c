@@ -1,7 +1,6 @@
-/* gantry_task_start_after_done(): a CPU task that reads what the GPU wrote finds it written, in every way of
- * submission, frozen or not, with nothing done for it in the callbacks.
- *
- * `--graphs N` sets how many random graphs. */
+/* gantry_task_start_after_done(): a CPU task that reads data of the GPU finds it written, in every
+ * submission mode, frozen or not, although the callbacks do nothing for it.  `--graphs N` sets how many
+ * random graphs there are. */
 #include "tests/dispatcher/step_stamps.h"
 #include "tests/support/cmocka_c11.h"
 
@@ -21,7 +20,7 @@ struct node {
     gantry_task_kind kind;
     gantry_task *task;
     uint64_t after, after_done; /* bit i: starts after node i; all are older */
-    uint64_t done;              /* GPU nodes that the GPU has done when this one starts */
+    uint64_t done;              /* the GPU nodes that the GPU has done when this one starts */
     uint64_t least_ns;
     bool fails;
     _Atomic(uint32_t) ran;
@@ -31,7 +30,7 @@ struct scene {
     struct step_stamps on;
     uint32_t step; /* written between steps */
     uint32_t count;
-    _Atomic(uint32_t) early; /* CPU tasks that ran before the GPU had done what they wait for */
+    _Atomic(uint32_t) early; /* how many CPU tasks ran before the GPU had done the work they wait for */
     struct node nodes[MOST];
 };
 
@@ -72,7 +71,7 @@ static gantry_status run_node(gantry_task *task, void *arg)
     return GANTRY_OK;
 }
 
-/* The next node, not submitted yet. */
+/* Make the next node, which is not submitted yet. */
 static struct node *add(struct scene *s, gantry_task_kind kind)
 {
     struct node *node = &s->nodes[s->count];
@@ -85,8 +84,8 @@ static uint64_t bit(const struct node *node)
     return UINT64_C(1) << node->index;
 }
 
-/* What the GPU has done when a node starts: by edges that wait for it, and by what older CPU nodes and sync
- * points have waited for. */
+/* The nodes that the GPU has done when a node starts: by edges that wait for them, and by the waits of older
+ * CPU nodes and sync points. */
 static void find_done(struct scene *s, struct node *node)
 {
     node->done = 0;
@@ -131,7 +130,7 @@ static gantry_status run_step(struct scene *s)
     return status == GANTRY_OK ? gantry_taskman_stop(s->on.gpu.manager) : status;
 }
 
-/* The graph's nodes, so many steps. */
+/* Run so many steps of the graph's nodes. */
 static void run_steps(struct scene *s, bool is_frozen, bool is_stable)
 {
     memset(s->on.stamps.cells, 0, STEP_CELLS * sizeof(uint32_t));
@@ -217,7 +216,8 @@ static void test_random_graphs_in_other_modes(void **state)
 
 /* ---- chosen graphs ---------------------------------------------------------------------------- */
 
-/* Long kernels on streams of their own; a CPU task behind each, one behind a sync point of all. */
+/* Long kernels are on streams of their own; a CPU task comes behind each, and one behind a sync point of
+ * all. */
 static void test_a_cpu_task_sees_what_long_kernels_wrote(void **state)
 {
     (void)state;
@@ -275,7 +275,7 @@ static void test_a_lost_device_fails_who_waits_for_it(void **state)
     }
     gantry_dispatcher_force_failure(gantry_context_dispatcher(s.on.gpu.context));
     assert_int_equal(gantry_taskman_stop(s.on.gpu.manager), GANTRY_ERR_DEVICE_LOST);
-    /* It may have been done just before. */
+    /* The GPU may have done it just before. */
     bool has_run = atomic_load(&cpu->ran) != 0;
     assert_int_equal(gantry_task_get_state(cpu->task),
                      has_run ? GANTRY_TASK_STATE_DONE : GANTRY_TASK_STATE_FAILED);
