@@ -15,8 +15,8 @@ struct fixture {
     gantry_heap *heap;
     struct gy_copier *copier;
     CUstream stream;
-    void *device, *pinned; /* ARENA bytes each, of the heap */
-    uint8_t *image;        /* what `device` should hold */
+    void *device, *pinned; /* ARENA bytes each, from the heap */
+    uint8_t *image;        /* the expected contents of `device` */
     struct gantry_emu_control emu;
 };
 
@@ -25,13 +25,13 @@ uint64_t random_below(uint64_t bound);
 int open_fixture(void **state);
 int close_fixture(void **state);
 #define WITH_FIXTURE(test) cmocka_unit_test_setup_teardown(test, open_fixture, close_fixture)
-/* Skips the test on a device. */
+/* Skip the test on a device. */
 struct fixture *emulated_only(void **state);
 
 char *at(void *base, size_t offset);
 gantry_status try_launch(struct fixture *f, const gantry_copy_desc *descs, size_t count);
 gantry_status flush(struct fixture *f, gantry_copy_queue *queue);
-/* It succeeds. */
+/* Check that the call succeeds. */
 void launch(struct fixture *f, const gantry_copy_desc *descs, size_t count);
 void synchronize(struct fixture *f);
 void assert_device_is_image(struct fixture *f);

@@ -1,6 +1,6 @@
 /* The descriptors lie in six rooms of memory of every kind.  Half of the inputs are descriptors that are
- * right by construction, so that much is copied; the others may be anything.  What must come of them is
- * decided here anew, by comparing each with each. */
+ * right by construction, so that much is copied; the others may be anything.  The expected result is
+ * computed here by other means, by comparing each descriptor with each. */
 #include "tests/copykernel/fuzz_batch.h"
 
 #include "copykernel/copier.h"
@@ -91,7 +91,7 @@ static void open_all(void)
 {
     gantry_context_options options = GANTRY_CONTEXT_OPTIONS_INIT;
     options.driver = GANTRY_DRIVER_EMULATED;
-    setenv("GANTRY_EMU_PROFILE", "b200", 1); /* where blocks may take over others */
+    setenv("GANTRY_EMU_PROFILE", "b200", 1); /* on a device where blocks steal others */
     MUST(gy_context_open(&options, &all.context));
     MUST(gy_context_push(all.context));
     MUST(gy_heap_create(all.context, NULL, &all.heap));
@@ -131,7 +131,7 @@ void fuzz_end(void)
     all.context = NULL;
 }
 
-/* Every byte of every room is as the model has it. */
+/* Every byte of every room is as in the model. */
 static void compare(void)
 {
     static uint8_t got[ROOM_BYTES];
@@ -157,7 +157,7 @@ struct input {
     size_t left;
 };
 
-/* Zeros when there is nothing left. */
+/* The next bytes; zeros when there are none left. */
 static uint32_t take(struct input *in, uint32_t bytes)
 {
     uint32_t value = 0;
@@ -187,7 +187,7 @@ static uint8_t *pick(struct input *in, const enum room_kind *rooms, uint32_t cou
 static const enum room_kind device_rooms[] = {HEAP_DEVICE, OWN_DEVICE},
                             host_rooms[] = {HEAP_PINNED, HEAP_COMBINED, REGISTERED};
 
-/* From the lower half of a room to the upper half of one, behind the copies before. */
+/* A copy from the lower half of a room to the upper half of one, behind the copies before it. */
 static bool right_desc(struct input *in, uint32_t *cursor, gantry_copy_desc *desc)
 {
     enum { HALF = ROOM_BYTES / 2 };
@@ -211,17 +211,17 @@ static bool right_desc(struct input *in, uint32_t *cursor, gantry_copy_desc *des
     return true;
 }
 
-/* Mostly inside a room, now and then anywhere. */
+/* An address mostly inside a room, now and then anywhere. */
 static uint8_t *any_address(struct input *in)
 {
     uint32_t kind = take(in, 1) % 64, offset = take(in, 2) % (ROOM_BYTES + 8);
     if (kind == 60) {
         return NULL;
     }
-    if (kind == 61) { /* nobody's */
+    if (kind == 61) { /* it belongs to nobody */
         return (uint8_t *)(uintptr_t)(4096 + offset);
     }
-    if (kind == 62) { /* beyond what a descriptor can hold */
+    if (kind == 62) { /* more than a descriptor can hold */
         return (uint8_t *)(uintptr_t)(((uint64_t)1 << 48) - 4 + offset);
     }
     return all.rooms[kind < 8 ? PAGEABLE : kind % PAGEABLE] + offset;
@@ -239,7 +239,7 @@ static void any_desc(struct input *in, gantry_copy_desc *desc)
     if (desc->type == GANTRY_COPY_FILL) {
         take_pattern(in, desc);
         desc->pattern_bytes = size < 8 ? sizes[size] : desc->pattern_bytes;
-        if (desc->pattern_bytes > 4) { /* what is there is read: it must be there, or NULL */
+        if (desc->pattern_bytes > 4) { /* the device would read it: it must be there, or NULL */
             desc->source = size == 9 ? NULL : all.patterns + desc->pattern % (PATTERNS - 16);
         }
     }
@@ -279,7 +279,7 @@ static bool beyond(const void *address, uint64_t bytes)
     return address == NULL || at >= top || bytes > top - at;
 }
 
-/* Whatever the addresses mean. */
+/* These checks are made whatever the addresses mean. */
 static struct verdict judge_alone(const gantry_copy_desc *d, uint32_t i)
 {
     bool fill = d->type == GANTRY_COPY_FILL;
@@ -340,7 +340,7 @@ static bool touch(const void *a, uint64_t a_bytes, const void *b, uint64_t b_byt
            (uintptr_t)b < (uintptr_t)a + a_bytes;
 }
 
-/* Does j write what i writes or reads? */
+/* Does j write anything that i writes or reads? */
 static bool conflict(const gantry_copy_desc *descs, uint32_t i, uint32_t j, bool source)
 {
     if (source) {
@@ -362,7 +362,7 @@ static bool any_conflict(const gantry_copy_desc *descs, uint32_t count, bool onl
     return false;
 }
 
-/* The first thing wrong with any of them alone, then with its memory. */
+/* The first mistake in any of them alone, and then with its memory. */
 static struct verdict judge(const gantry_copy_desc *descs, uint32_t count)
 {
     for (uint32_t i = 0; i < 2 * count; i++) {
@@ -404,7 +404,7 @@ static void expect_named(const struct verdict *v)
     }
 }
 
-/* The message names two descriptors that really are in each other's way. */
+/* The message names two descriptors that really overlap. */
 static void expect_conflict_named(const gantry_copy_desc *descs, uint32_t count)
 {
     unsigned i = 0, j = 0;
@@ -417,7 +417,7 @@ static void expect_conflict_named(const gantry_copy_desc *descs, uint32_t count)
     }
 }
 
-/* Check the result against the verdict; true when the copies are to be in the memory now. */
+/* Compare the result with the verdict; returns whether the copies are to be in the memory now. */
 static bool expect(gantry_status status, const gantry_copy_desc *descs, uint32_t count, bool only_selves)
 {
     struct verdict v = judge(descs, count);

@@ -1,5 +1,5 @@
-/* Boxes: random ones against memcpy() row by row, and what is refused.  Runs on the emulated driver, or on a
- * device with GANTRY_TEST_DRIVER=cuda. */
+/* Boxes: random ones are compared with memcpy() row by row, and some are refused.  Runs on the emulated
+ * driver, or on a device with GANTRY_TEST_DRIVER=cuda. */
 #include "tests/copykernel/fixture.h"
 
 #include "copykernel/box.h"
@@ -29,7 +29,7 @@ static void do_in_image(struct fixture *f, const gantry_copy_box *box)
     }
 }
 
-/* One that fits into a half of an arena on both sides; some are contiguous, some have gaps. */
+/* A box that fits into a half of an arena on both sides; some are contiguous, some have gaps. */
 static gantry_copy_box random_box(struct fixture *f)
 {
     static const uint64_t widths[] = {1, 8, 16, 64, 200, 1000, 20000, 40001};

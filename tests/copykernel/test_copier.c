@@ -9,7 +9,7 @@
 
 /* ---- copies ---- */
 
-/* Up to `most` disjoint HtoD copies and fills of the device arena, also made in the image. */
+/* Make up to `most` disjoint HtoD copies and fills of the device arena, also in the image. */
 static size_t random_batch(struct fixture *f, gantry_copy_desc *descs, size_t most, uint64_t biggest)
 {
     size_t count = 0, offset = 0;
@@ -160,7 +160,7 @@ static void test_bad_addresses_are_named_and_nothing_is_launched(void **state)
     assert_refused(f, (gantry_copy_desc){device, at(f->device, 15), 1, GANTRY_COPY_DTOD, 0, 0},
                    "copy descriptor 2: source overlaps dest of descriptor 0");
     assert_int_equal(try_launch(f, NULL, 1), GANTRY_ERR_INVALID_ARGUMENT);
-    assert_device_is_image(f); /* the good first descriptor was not done either */
+    assert_device_is_image(f); /* the valid first descriptor was not performed either */
     if (f->context->driver->emulated) {
         assert_int_equal(f->emu.calls("cuLaunchKernel"), 0);
     }
@@ -185,7 +185,7 @@ static void test_one_launch_for_any_count(void **state)
         f->emu.reset_counters();
         launch(f, descs, count);
         assert_int_equal(f->emu.calls("cuLaunchKernel"), 1);
-        assert_int_equal(f->emu.calls("cuPointerGetAttribute"), 0); /* the heap knows */
+        assert_int_equal(f->emu.calls("cuPointerGetAttribute"), 0); /* the heap knows it */
     }
     assert_device_is_image(f);
     f->emu.reset_counters();
@@ -203,7 +203,7 @@ static uint64_t pinned_blocks(struct fixture *f)
     return stats.block_count;
 }
 
-/* Batches too long for kernel parameters, each filling its own part of the arena. */
+/* Batches too long for kernel parameters; each fills its own part of the arena. */
 static void launch_long(struct fixture *f, uint32_t number)
 {
     enum { COUNT = 400, BYTES = 32 };
@@ -259,7 +259,7 @@ static void test_failed_driver_calls_are_reported_and_survived(void **state)
         }
         assert_int_equal(try_launch(f, descs, 300), GANTRY_ERR_DRIVER);
         assert_non_null(strstr(gantry_last_error(), calls[i]));
-        /* (zeros over zeros: it does not show that the last of them was launched all the same) */
+        /* (These are zeros over zeros, so this does not show that the last of them was launched.) */
         f->emu.clear_faults();
         launch_long(f, (uint32_t)i);
     }

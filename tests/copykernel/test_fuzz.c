@@ -1,5 +1,5 @@
-/* The function of the fuzzer (fuzz_batch.c) with random bytes, the same ones each time.  $GANTRY_FUZZ_ROUNDS
- * asks for more or less of them and $GANTRY_FUZZ_SEED for others. */
+/* The function of the fuzzer (fuzz_batch.h) with random bytes, the same ones each time.
+ * $GANTRY_FUZZ_ROUNDS asks for more or fewer of them and $GANTRY_FUZZ_SEED for others. */
 #include "tests/support/cmocka_c11.h"
 
 #include "base/alloc.h"

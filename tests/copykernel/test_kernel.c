@@ -1,6 +1,7 @@
-/* What the planner plans is copied byte by byte: batches run through the block engine and are compared with
- * memcpy() and plain fills, guard zones included.  Every form of the kernel, every way of dividing the
- * units among blocks, those of devices whose blocks take over others (Cluster Launch Control) too. */
+/* The planner's plans are performed byte by byte: batches run through the block engine and are compared with
+ * memcpy() and plain fills, guard zones included.  Every form of the kernel is tested, and every way of
+ * dividing the units among blocks, also those of devices whose blocks steal others (Cluster Launch
+ * Control). */
 #include "tests/support/cmocka_c11.h"
 
 #include "base/sanitizers.h"
@@ -33,7 +34,7 @@ static uint8_t *dest_arena, *source_arena, *expected_arena;
 static int make_arenas(void **state)
 {
     (void)state;
-    /* of their own sizes, so that a sanitizer sees every byte read or written outside */
+    /* arenas of their own sizes, so that a sanitizer sees every byte read or written outside */
     dest_arena = malloc(ARENA);
     source_arena = malloc(ARENA);
     expected_arena = malloc(ARENA);
@@ -56,7 +57,7 @@ static int free_arenas(void **state)
     return 0;
 }
 
-/* What the item means, in plain C. */
+/* The effect of the item, in plain C. */
 static void do_expected(const struct gy_copy_item *item)
 {
     uint8_t *to = expected_arena + (item->dest - (uintptr_t)dest_arena);
@@ -70,19 +71,19 @@ static void do_expected(const struct gy_copy_item *item)
     }
 }
 
-/* How to run a batch. */
+/* How a batch is run. */
 struct way {
     uint32_t device_warps;  /* of the budget */
     uint32_t threads;       /* of a block */
     uint32_t host_blocks;   /* at most */
     uint32_t device_blocks; /* at most; 0: any number */
-    bool in_parameters;     /* if the batch fits */
-    bool counts;            /* with counters */
-    bool steals;            /* blocks take over others */
-    uint64_t refuse_every;  /* so many requests to refuse one */
+    bool in_parameters;     /* it is used if the batch fits */
+    bool counts;            /* the kernel has counters */
+    bool steals;            /* blocks steal others */
+    uint64_t refuse_every;  /* one of so many requests is refused */
 };
 
-static uint64_t steals; /* blocks taken over so far */
+static uint64_t steals; /* blocks stolen so far */
 
 static bool run_kernel(const char *name, uint32_t blocks, const struct way *way, void *const *args)
 {
@@ -127,7 +128,7 @@ static bool run_words(uint64_t *words, const struct gy_copy_plan *plan, const st
     void *args[] = {&words, &shape, &counting};
     const char *name = way->threads == GY_COPY_BLOCK ? "gantry_copy_plain" : "gantry_copy_table";
     bool ok = run_kernel(name, blocks, way, args);
-    /* as the next launch wants to find them */
+    /* the state that the next launch needs */
     static const struct gy_copy_counters zero;
     assert_memory_equal(&counters, &zero, sizeof(counters));
     return ok;
@@ -193,7 +194,7 @@ static size_t random_items(struct gy_copy_item *items, uint64_t biggest)
             random_pattern(item);
         } else {
             uint64_t room = ARENA - bytes + 1;
-            /* half of them aligned alike, half anyhow, some up to the end of the source */
+            /* half of them are aligned alike, half in any way, some up to the end of the source */
             uint64_t from = random_below(8) == 0 ? room - 1 : random_below(room);
             item->source = (uintptr_t)source_arena + from;
             if (random_below(2) == 0 && from >= 16) {
@@ -241,7 +242,7 @@ static void test_every_alignment_and_small_size_is_exact(void **state)
 {
     (void)state;
     static struct gy_copy_item items[256];
-    /* 512 and less by teams of eight lanes, more by whole warps */
+    /* teams of eight lanes do 512 and less, whole warps do more */
     static const uint64_t sizes[] = {1,  15,  16,  17,  63,  64,  65,  79,  80,
                                      96, 127, 128, 200, 511, 512, 513, 1100};
     for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {
@@ -282,7 +283,7 @@ static void test_source_is_not_read_outside_its_range(void **state)
 {
     (void)state;
     /* Each source begins in the middle of a vector, is a block of its own, and has poison before it: an
-     * address sanitizer sees reads on either side.  Two copies are done by teams of eight lanes. */
+     * address sanitizer sees reads on either side.  Teams of eight lanes do two of the copies. */
     for (uint64_t bytes = 1; bytes < 700; bytes += bytes < 200 ? 13 : 59) {
         uint8_t *block = malloc(8 + bytes), *source = block + 8;
         assert_non_null(block);

@@ -1,6 +1,6 @@
-/* Lists that the device reads: random ones run through the block engine, both kernels, and are compared with
- * memcpy() and plain fills, every byte between the copies included.  The arenas are blocks of their own
- * sizes, so that a sanitizer sees what is read or written outside. */
+/* Lists that the device reads: random ones run through the block engine, with both kernels, and are compared
+ * with memcpy() and plain fills, every byte between the copies included.  The arenas are blocks of their
+ * own sizes, so that a sanitizer sees a read or write outside. */
 #include "tests/support/cmocka_c11.h"
 
 #include "copykernel/format.h"
@@ -75,14 +75,14 @@ static int close_arenas(void **state)
 
 /* ---- lists ---- */
 
-/* What sizes a list has, and where its copies lie. */
+/* The sizes in a list, and where its copies lie. */
 struct recipe {
     uint32_t count;
     uint64_t least, most; /* bytes of a copy */
     uint64_t huge_every;  /* about one in so many has up to 200 000 bytes; 0: none */
-    uint32_t alignment;   /* of both sides and the size */
+    uint32_t alignment;   /* the alignment of both sides and the size */
     bool fills;           /* some are */
-    bool tight;           /* no gaps, and the sources overlap each other */
+    bool tight;           /* there are no gaps, and the sources overlap each other */
 };
 
 static void make_copy(const struct recipe *recipe, gantry_copy_desc *desc, uint64_t bytes)
@@ -98,7 +98,7 @@ static void make_copy(const struct recipe *recipe, gantry_copy_desc *desc, uint6
     }
 }
 
-/* As many as have room: dests in order, then shuffled. */
+/* Make as many as there is room for: dests in order, then shuffled. */
 static void make_list(const struct recipe *recipe)
 {
     uint64_t at = 0;
@@ -158,7 +158,7 @@ struct way {
     bool counted; /* the device knows the number of copies */
 };
 
-static struct gy_copy_large large; /* as the device's: zero before and after each list */
+static struct gy_copy_large large; /* like the device's: zero before and after each list */
 
 static void run_list(const struct way *way, uint32_t most, uint32_t *count)
 {
@@ -263,14 +263,14 @@ static void test_the_count_on_the_device_is_held_to_the_maximum(void **state)
     }
 }
 
-/* What is not a copy does nothing; nothing else suffers. */
+/* An entry that is no copy does nothing, and nothing else suffers. */
 static void test_descriptors_of_no_known_kind_are_left_out(void **state)
 {
     (void)state;
     static const struct recipe recipe = {.count = 64, .least = 1, .most = 40, .alignment = 1};
     make_list(&recipe);
     a.list->descs[5].type = (gantry_copy_type)77;
-    a.list->descs[9].type = GANTRY_COPY_FILL; /* of no size of pattern */
+    a.list->descs[9].type = GANTRY_COPY_FILL; /* of no size that a pattern has */
     a.list->descs[40].type = GANTRY_COPY_FILL;
     a.list->descs[40].pattern_bytes = 12;
     memset(a.dest, 0xa5, ARENA);

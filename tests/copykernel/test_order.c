@@ -24,7 +24,7 @@ static void enqueue(gantry_copy_queue *queue, gantry_copy_desc desc)
     assert_ok(gantry_copy_queue_enqueue(queue, &desc));
 }
 
-/* One random copy within the front of the arenas, where most overlap; in the image too. */
+/* One random copy within the front of the arenas, where most of them overlap; in the image too. */
 static gantry_copy_desc random_desc(struct fixture *f)
 {
     enum { FRONT = 6000 };
@@ -42,7 +42,7 @@ static gantry_copy_desc random_desc(struct fixture *f)
         return copy(at(f->device, dest), at(f->pinned, source), bytes, GANTRY_COPY_HTOD);
     }
     if (source < dest + bytes && dest < source + bytes) {
-        source += FRONT; /* not onto itself */
+        source += FRONT; /* it does not copy onto itself */
     }
     memcpy(f->image + dest, f->image + source, bytes);
     return copy(at(f->device, dest), at(f->device, source), bytes, GANTRY_COPY_DTOD);
@@ -109,7 +109,7 @@ static void test_queue_refuses_what_is_wrong_and_keeps_the_rest(void **state)
     assert_int_equal(gantry_copy_queue_count(queue), 0);
     enqueue(queue, fill(f->device, 40, 0x01010101));
     enqueue(queue, copy(f->device, f->device, 0, GANTRY_COPY_DTOD));
-    enqueue(queue, copy(f->device, at(f->device, 39), 40, GANTRY_COPY_DTOD)); /* onto itself */
+    enqueue(queue, copy(f->device, at(f->device, 39), 40, GANTRY_COPY_DTOD)); /* it copies onto itself */
     assert_int_equal(flush(f, queue), GANTRY_ERR_INVALID_ARGUMENT);
     assert_non_null(strstr(gantry_last_error(), "copy descriptor 2: source overlaps dest of descriptor 2"));
     assert_int_equal(gantry_copy_queue_count(queue), 3);
@@ -126,7 +126,7 @@ static void test_failed_flush_keeps_what_was_not_launched(void **state)
     gantry_copy_queue *queue;
     assert_ok(gantry_copy_queue_create(1, &queue));
     for (uint32_t i = 0; i < 4; i++) {
-        enqueue(queue, fill(f->device, 40, i + 1)); /* each after the one before */
+        enqueue(queue, fill(f->device, 40, i + 1)); /* each comes after the one before */
     }
     assert_int_equal((f->emu.fail)("cuLaunchKernel", 3, CUDA_ERROR_UNKNOWN, GANTRY_EMU_ONCE), 0);
     assert_int_equal(flush(f, queue), GANTRY_ERR_DRIVER);
@@ -286,7 +286,7 @@ static void test_calibration_measures_and_leaves_copies_right(void **state)
     gantry_copy_tuning tuning = gy_copier_tuning(f->copier);
     assert_int_equal(tuning.measured, 1);
     for (int d = 0; d < 3; d++) {
-        for (int c = 3; c < GANTRY_COPY_SIZE_CLASSES; c++) { /* did not fit */
+        for (int c = 3; c < GANTRY_COPY_SIZE_CLASSES; c++) { /* it did not fit */
             assert_int_equal(tuning.engine_up_to[d][c], tuning.engine_up_to[d][2]);
         }
     }
@@ -329,8 +329,8 @@ static void test_a_copier_that_cannot_begin_leaves_nothing(void **state)
     }
 }
 
-/* A batch that does not fit into a kernel's arguments, and no memory for it: it says so, and the next one
- * works. */
+/* A batch does not fit into a kernel's arguments, and there is no memory for it: the call says so, and the
+ * next one works. */
 static void test_a_batch_without_memory_for_its_descriptors(void **state)
 {
     struct fixture *f = emulated_only(state);
@@ -389,7 +389,7 @@ static void test_batches_of_every_form_are_captured(void **state)
         assert_ok(GY_CALL(f->context, cuStreamBeginCapture(f->stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL)));
         gy_copier_begin_capture(f->copier);
         static const size_t counts[] = {3, 100, COUNT, 1};
-        static const uint64_t sizes[] = {50, 50, 50, 400000}; /* the last one by an engine */
+        static const uint64_t sizes[] = {50, 50, 50, 400000}; /* an engine does the last one */
         for (int form = 0; form < 4; form++) {
             for (size_t i = 0; i < counts[form]; i++, next += sizes[form] + 1) {
                 size_t from = random_below(ARENA - sizes[form]);

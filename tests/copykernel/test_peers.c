@@ -64,7 +64,7 @@ static void close_sides(void)
     }
 }
 
-/* What a task does, and what came out of it. */
+/* The work of a task, and its result. */
 struct job {
     gantry_status (*work)(gantry_launch *launch);
     gantry_status status;
@@ -158,7 +158,7 @@ static gantry_status read_other(gantry_launch *launch)
     return gantry_launch_copy_dtoh(launch, sides.host, sides.block[1], BYTES);
 }
 
-/* Fill, send there in the given way, clear, fetch back. */
+/* Fill, send it to the other device in the given way, clear, and fetch it back. */
 static void go_there_and_back(gantry_status (*send)(gantry_launch *launch))
 {
     assert_ok(run(0, fill_own).status);
@@ -238,7 +238,7 @@ static void test_bounds_of_the_other_heap_are_kept(void **state)
     close_sides();
 }
 
-/* Each slab is one piece, and let to all in one call. */
+/* Each slab is one piece, and one call opens it to all. */
 static void test_a_slab_is_let_to_all_at_once(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* The planner: checks, patterns, overlaps, prefixes, merging and divisions. */
+/* The planner: checks, patterns, overlaps, prefixes, merging and divisions of the work. */
 #include "tests/support/cmocka_c11.h"
 #include "tests/support/plant.h"
 
@@ -118,7 +118,7 @@ static bool touch(uint64_t a, uint64_t a_bytes, uint64_t b, uint64_t b_bytes)
     return a < b + b_bytes && b < a + a_bytes;
 }
 
-/* The definition, pair by pair. */
+/* The definition of an overlap, pair by pair. */
 static bool overlaps(const struct gy_copy_item *items, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -147,7 +147,7 @@ static void test_overlap_is_found_exactly_when_there_is_one(void **state)
             items[i] = make_item(1000 + random_below(space), 1000 + random_below(space), 1 + random_below(12),
                                  (uint32_t)(100 + i), random_below(3) == 0);
             if (random_below(2) == 0) {
-                items[i].source += 100000; /* as sources on the other side of the link are */
+                items[i].source += 100000; /* like sources on the other side of the link */
             }
         }
         bool expected = overlaps(items, count);
@@ -228,7 +228,7 @@ static void test_neighbours_are_merged_only_where_both_sides_continue(void **sta
     assert_int_equal(items[1].bytes, 200);
     assert_int_equal(items[7].index, 9);
     assert_int_equal(gy_copy_merge(items, 0), 0);
-    for (uint32_t i = 0; i < 3; i++) { /* fills: the pattern counts, and is no address */
+    for (uint32_t i = 0; i < 3; i++) { /* for fills the pattern counts, and is no address */
         items[i] = make_item(1000 + 100 * i, 0, 100, i, true);
         items[i].joins = true;
         items[i].source = items[i].high = 0x1111111111111111u + (i == 2 ? 100 : 0);
@@ -294,7 +294,7 @@ static uint32_t assert_pieces_cover(const struct gy_copy_item *items, size_t cou
     return next;
 }
 
-/* What the unit costs; it is not empty, and a cut is at a memory line. */
+/* The cost of the unit; it is not empty, and a cut is at a memory line. */
 static uint64_t cost_of_unit(const uint64_t *words, const uint64_t *start)
 {
     uint32_t first = (uint32_t)start[0], last = (uint32_t)start[1];
@@ -310,7 +310,7 @@ static uint64_t cost_of_unit(const uint64_t *words, const uint64_t *start)
     return cost;
 }
 
-/* The units follow each other, cover everything, and none has much more than its share of the cost. */
+/* The units follow each other, cover everything, and none costs much more than its share. */
 static void assert_units_are_fair(const uint64_t *words, const struct gy_copy_plan *plan,
                                   const uint32_t *piece_ends)
 {
@@ -358,7 +358,7 @@ static void test_division_covers_everything_and_is_fair(void **state)
             items[i] = make_item(dest, random_below(1000000), 1 + random_below(biggest), (uint32_t)i,
                                  random_below(4) == 0);
             items[i].group = (uint32_t)random_below(GY_COPY_GROUPS);
-            if (items[i].is_fill) { /* long ones, short ones, some again and again */
+            if (items[i].is_fill) { /* long ones and short ones; some come again and again */
                 items[i].source = (1 + random_below(3)) * 0x100000001u;
                 items[i].high = random_below(2) == 0 ? items[i].source : 7;
             }
@@ -403,7 +403,8 @@ static void test_units_over_the_link_become_smaller_at_the_end(void **state)
     uint64_t *words = pack(items, 2, 4224, &plan);
     const uint64_t *starts = words + 2 * (size_t)plan.pieces;
     uint64_t before = UINT32_MAX;
-    assert_in_range(plan.ends[GY_COPY_FROM_HOST], 1024 + 200, 1024 + 500); /* 1024 of 64 KiB would be alike */
+    /* 1024 of 64 KiB would all be alike */
+    assert_in_range(plan.ends[GY_COPY_FROM_HOST], 1024 + 200, 1024 + 500);
     for (uint32_t u = 0; u + 1 < plan.ends[GY_COPY_FROM_HOST]; u++) {
         uint64_t cost = cost_of_unit(words, starts + u);
         assert_true(cost <= before + 512);
@@ -411,7 +412,7 @@ static void test_units_over_the_link_become_smaller_at_the_end(void **state)
         before = cost;
     }
     assert_true(before < 9000);
-    /* what one round of warps can do is dealt out evenly */
+    /* the work of one round of warps is dealt out evenly */
     assert_int_equal(plan.ends[GY_COPY_TO_HOST] - plan.ends[GY_COPY_FROM_HOST], 64);
     assert_int_equal(plan.ends[GY_COPY_WITHIN], plan.ends[GY_COPY_TO_HOST]);
     free(words);

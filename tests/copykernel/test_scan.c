@@ -1,6 +1,6 @@
-/* The short way of large usual batches, and large copies whose sides are aligned differently: what they copy,
- * and that they refuse what the long way refuses.  Runs on the emulated driver, or on a device with
- * GANTRY_TEST_DRIVER=cuda. */
+/* The short way of large usual batches, and large copies whose sides are aligned differently: their copies
+ * are right, and they refuse everything that the long way refuses.  Runs on the emulated driver, or on a
+ * device with GANTRY_TEST_DRIVER=cuda. */
 #include "tests/copykernel/fixture.h"
 
 #include "base/alloc.h"
@@ -13,7 +13,8 @@ enum { MOST = 1200, HALF = ARENA / 2 };
 
 static gantry_copy_desc descs[MOST];
 
-/* From the lower half of `from` to the upper half of `to`: dests in order with gaps, sources anywhere. */
+/* Copies from the lower half of `from` to the upper half of `to`: dests in order with gaps, sources
+ * anywhere. */
 static size_t make_batch(void *to, void *from, gantry_copy_type type, uint64_t least, uint64_t most)
 {
     size_t count = 0, offset = HALF;
@@ -47,7 +48,7 @@ static bool is_usual(struct fixture *f, size_t count)
     return gy_copy_scan(f->context, f->heap, descs, count, &f->copier->places, &scan);
 }
 
-/* The image of `to` as the batch leaves it. */
+/* The image of `to` after the batch. */
 static void do_in_image(struct fixture *f, size_t count, const uint8_t *from_image, const void *from)
 {
     for (size_t i = 0; i < count; i++) {
@@ -84,7 +85,7 @@ static void test_batches_to_the_host_arrive(void **state)
     uint8_t *expected = malloc(ARENA);
     assert_non_null(expected);
     memcpy(expected, f->pinned, ARENA);
-    for (size_t i = 0; i < count; i++) { /* what came from there goes behind where it came from */
+    for (size_t i = 0; i < count; i++) { /* data that came from there goes behind its source */
         const gantry_copy_desc forth = descs[i];
         memcpy(expected + ((char *)forth.dest - (char *)f->device), forth.source, forth.bytes);
         descs[i] = (gantry_copy_desc){.dest = at(f->pinned, (size_t)((char *)forth.dest - (char *)f->device)),
@@ -99,7 +100,7 @@ static void test_batches_to_the_host_arrive(void **state)
     free(expected);
 }
 
-/* Dests in any order, where their map has room, arrive by the short way; in any case they arrive. */
+/* Dests in any order take the short way where their map has room; in any case they arrive. */
 static void test_shuffled_batches_arrive(void **state)
 {
     struct fixture *f = *state;

@@ -1,5 +1,5 @@
-/* The copier on a device of compute capability 10.0, whose thread blocks take over others (Cluster Launch
- * Control): only emulated ones, whatever device there is.  The kernel is the same source as everywhere. */
+/* The copier on a device of compute capability 10.0, whose thread blocks steal others (Cluster Launch
+ * Control): only emulated ones, whatever device there is.  The kernel has the same source as everywhere. */
 #include "tests/copykernel/fixture.h"
 
 #include <stdlib.h>
@@ -7,7 +7,8 @@
 
 enum { COUNT = 3000 };
 
-/* Disjoint copies within the device arena and fills, more units than threads of the emulator run at once. */
+/* Disjoint copies within the device arena and fills; there are more units than threads of the emulator run
+ * at once. */
 static size_t make_batch(struct fixture *f, gantry_copy_desc *descs, uint64_t biggest)
 {
     size_t count = 0, next = ARENA / 2;
