@@ -1,4 +1,4 @@
-/* As much of NVML as is used, with the utilisation that a test says. */
+/* The functions of NVML that are used, with the utilisation that a test sets. */
 #include "partition/nvml.h"
 
 #include <stdatomic.h>
@@ -14,7 +14,7 @@ struct gy_nvml_device_st {
 static struct gy_nvml_device_st device;
 static _Atomic(int) process = -1, whole = -1, started = 0;
 
-/* Percent; below 0: NVML does not tell. */
+/* Percent; below 0: NVML does not report it. */
 EXPORT void fake_nvml_use(int of_process, int of_device);
 void fake_nvml_use(int of_process, int of_device)
 {

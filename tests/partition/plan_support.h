@@ -1,4 +1,4 @@
-/* Topologies that were seen on devices, and short ways to ask for a plan. */
+/* Topologies that were seen on devices, and short functions that ask for a plan. */
 #ifndef TESTS_PARTITION_PLAN_SUPPORT_H
 #define TESTS_PARTITION_PLAN_SUPPORT_H
 

@@ -1,4 +1,5 @@
-/* The bucket on a clock of the test: its bound in every window, what idle and starved ones may do. */
+/* The bucket with a clock that the test moves: its bound in every window, and how much an idle or a starved
+ * tenant may use afterwards. */
 #include "partition/bucket.h"
 #include "partition/usage.h"
 #include "tests/support/cmocka_c11.h"
@@ -29,7 +30,7 @@ struct tenant {
     double predicted[16], used[16];
     uint32_t head, count;
     double longest, total;
-    /* Used up to each moment, for windows. */
+    /* The time used up to each moment, for windows. */
     uint64_t at[MOST];
     double sum[MOST];
     uint32_t points;
@@ -91,7 +92,7 @@ static double worst_error(const struct tenant *t, double rate, uint64_t window)
         if (b == t->points) {
             break;
         }
-        double used = t->sum[b - 1] - t->sum[a]; /* what ended in (at[a], at[a] + window) */
+        double used = t->sum[b - 1] - t->sum[a]; /* the pieces that ended in (at[a], at[a] + window) */
         double error = fabs(used - rate * (double)window);
         worst = error > worst ? error : worst;
     }
@@ -109,7 +110,8 @@ static void test_every_window_keeps_the_bound(void **state)
         for (size_t m = 0; m < 3; m++) {
             for (uint32_t n = 1; n <= 4; n *= 2) {
                 run(&t, rates[r], means[m], n, 30 * (uint64_t)SECOND);
-                double bound = 2 * MS + (n + 1) * t.longest + 2 * t.longest; /* a piece is cut by each end */
+                /* each end of the window cuts a piece */
+                double bound = 2 * MS + (n + 1) * t.longest + 2 * t.longest;
                 assert_true(fabs(t.total / (double)t.now - rates[r]) < 0.005);
                 for (size_t w = 0; w < 3; w++) {
                     assert_true(worst_error(&t, rates[r], windows[w]) <= bound);
@@ -141,7 +143,7 @@ static void test_a_busy_one_catches_up_to_the_ceiling(void **state)
     (void)state;
     struct gy_bucket b;
     gy_bucket_init(&b, 0.5, 2 * MS, 0);
-    gy_bucket_refill(&b, SECOND / 2, false); /* starved by others, it wanted all the time */
+    gy_bucket_refill(&b, SECOND / 2, false); /* others starved it: it wanted all the time */
     assert_true(b.tokens > 200 * MS);
     gy_bucket_refill(&b, 60 * (uint64_t)SECOND, false);
     assert_true(b.tokens == 0.5 * SECOND);
@@ -156,7 +158,7 @@ static void test_usage_finds_the_worst_windows(void **state)
     (void)state;
     static struct gy_gpu_usage u;
     gy_gpu_usage_init(&u, 0);
-    /* Half of every 10 ms for 12 s, in it one second of nine tenths. */
+    /* It uses half of every 10 ms for 12 s, and nine tenths in one second of them. */
     for (uint64_t i = 0; i < 1200; i++) {
         gy_gpu_usage_add(&u, i * 10 * MS + MS, i >= 300 && i < 400 ? 9.0 * MS : 5.0 * MS);
     }
@@ -165,7 +167,8 @@ static void test_usage_finds_the_worst_windows(void **state)
     assert_true(fabs(u.worst[1] - 0.9) < 1e-9);
     assert_true(fabs(u.worst[2] - 0.54) < 1e-9);
     assert_true(fabs(u.used_ns - (1100 * 5.0 + 100 * 9.0) * MS) < 1);
-    gy_gpu_usage_add(&u, 100 * (uint64_t)SECOND, 1.0); /* nothing of before is in a window any more */
+    /* nothing of the time before is in a window any more */
+    gy_gpu_usage_add(&u, 100 * (uint64_t)SECOND, 1.0);
     assert_true(u.sums[0] == 0 && u.sums[2] == 0);
     assert_true(fabs(u.worst[1] - 0.9) < 1e-9);
 }

@@ -1,5 +1,5 @@
-/* The process's limit on GPU time: what several accounts of one device have together, on a clock of the test.
- */
+/* The process's limit on GPU time: the sum that several accounts of one device may use, with a clock that
+ * the test moves. */
 #include "partition/budget.h"
 #include "tests/support/cmocka_c11.h"
 #include "tests/support/log_lines.h"
@@ -46,7 +46,7 @@ static void test_a_device_has_one(void **state)
     assert_int_equal(gy_budget_count(), 0);
 }
 
-/* Tenants that always want more, in turn: one has pieces of 1 ms, the other of 3 ms. */
+/* Tenants that always want more take turns: the pieces of one take 1 ms, those of the other 3 ms. */
 static void test_all_together_keep_the_rate(void **state)
 {
     (void)state;
@@ -80,7 +80,7 @@ static void test_all_together_keep_the_rate(void **state)
     }
 }
 
-/* While one is busy the others' idleness caps nothing; when all are idle a burst is left. */
+/* While one tenant is busy the idleness of the others caps nothing; when all are idle a burst is left. */
 static void test_idle_ones_save_a_burst_together(void **state)
 {
     (void)state;
@@ -91,13 +91,13 @@ static void test_idle_ones_save_a_burst_together(void **state)
     gy_budget_end(a, 10.0 * MS, 10.0 * MS, 0);
     assert_false(gy_budget_admits(a, GROUP, 0));
     gy_budget_set_busy(b, false, 0);
-    assert_true(gy_budget_admits(a, GROUP, 60 * (uint64_t)MS)); /* 24 ms are there */
+    assert_true(gy_budget_admits(a, GROUP, 60 * (uint64_t)MS)); /* 24 ms have been saved */
     gy_budget_begin(a, 20.0 * MS);
     assert_true(gy_budget_admits(a, GROUP, 60 * (uint64_t)MS));
     gy_budget_end(a, 20.0 * MS, 20.0 * MS, 60 * (uint64_t)MS);
     gy_budget_set_busy(a, false, 60 * (uint64_t)MS);
     gy_budget_set_busy(a, true, 1000 * (uint64_t)MS);
-    gy_budget_begin(a, 4.0 * MS); /* all that was saved */
+    gy_budget_begin(a, 4.0 * MS); /* everything that was saved */
     assert_false(gy_budget_admits(a, GROUP, 1000 * (uint64_t)MS));
     gy_budget_end(a, 4.0 * MS, 0, 1000 * (uint64_t)MS);
     gy_budget_set_busy(a, false, 1000 * (uint64_t)MS);
@@ -105,7 +105,8 @@ static void test_idle_ones_save_a_burst_together(void **state)
     gy_budget_leave(b);
 }
 
-/* What another one has in flight may end sooner than predicted: nobody sleeps for its prediction. */
+/* Work that another tenant has in flight may end sooner than predicted: no tenant sleeps because of its
+ * prediction. */
 static void test_others_work_is_looked_at_again(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* What the device was busy is counted once, in whatever order it is told. */
+/* Busy time of the device is counted once, in whatever order it is reported. */
 #include "partition/busy.h"
 #include "tests/support/cmocka_c11.h"
 
@@ -27,13 +27,13 @@ static void test_each_moment_once(void **state)
     assert_int_equal(add(10, 20), 0);
     assert_int_equal(add(12, 15), 0);
     assert_int_equal(add(15, 25), 5);
-    assert_int_equal(add(5, 30), 10); /* both sides */
+    assert_int_equal(add(5, 30), 10); /* on both sides */
     assert_int_equal(add(40, 40), 0);
     assert_int_equal(add(40, 39), 0);
     assert_int_equal(busy.count, 1);
 }
 
-/* An interval that was launched later and ended earlier: nothing of it was told. */
+/* An interval was launched later and ended earlier: nothing of it was reported. */
 static void test_what_is_told_late_is_not_lost(void **state)
 {
     (void)state;
@@ -44,11 +44,11 @@ static void test_what_is_told_late_is_not_lost(void **state)
     assert_int_equal(add(15, 55), 20); /* the two gaps */
     assert_int_equal(busy.count, 1);
     assert_int_equal(add(20, 30), 0);
-    assert_int_equal(add(60, 70), 10); /* it touches, and becomes one with what is there */
+    assert_int_equal(add(60, 70), 10); /* it touches the one that is there, and becomes one with it */
     assert_int_equal(busy.count, 1);
 }
 
-/* Random stretches: what is counted is what a map of the moments says. */
+/* Random stretches: the counted time is that of a map of all moments. */
 static void test_like_a_map(void **state)
 {
     (void)state;
@@ -70,7 +70,7 @@ static void test_like_a_map(void **state)
     }
 }
 
-/* It forgets the oldest; what would be told of that time counts as told. */
+/* It forgets the oldest stretches; time that would be reported in that range counts as reported. */
 static void test_it_does_not_grow(void **state)
 {
     (void)state;

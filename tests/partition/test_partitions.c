@@ -1,4 +1,4 @@
-/* Plans carried out: grants, sets of SMs, whole-partition calls, refusals, destruction. */
+/* Plans that are carried out: grants, sets of SMs, calls for whole partitions, refusals, destruction. */
 #include "audit_kernels.kernels.h"
 #include "base/alloc.h"
 #include "context/context.h"
@@ -51,7 +51,8 @@ static bool overlap(const gantry_sm_set *a, const gantry_sm_set *b)
     return false;
 }
 
-/* Every partition of a context runs on as many SMs as were granted, on none of another's, also as a graph. */
+/* Every partition of a context runs on as many SMs as were granted, and on none of another's, also as a
+ * graph. */
 static void audit_all(gantry_context *context)
 {
     gantry_sm_set sets[GANTRY_PARTITIONS_MAX];
@@ -158,7 +159,7 @@ static void test_an_audit_leaves_nothing(void **state)
     for (int kind = 0; kind < GANTRY_EMU_LIVE_KINDS; kind++) {
         before[kind] = emu.live(kind);
     }
-    for (int i = 0; i < 4; i++) { /* at last with failures on the way */
+    for (int i = 0; i < 4; i++) { /* and at last with failures on the way */
         static const char *const calls[] = {NULL, "cuStreamCreate", "cuLaunchKernel", "cuMemAlloc"};
         if (calls[i] != NULL) {
             assert_int_equal((emu.fail)(calls[i], 1, CUDA_ERROR_INVALID_VALUE, GANTRY_EMU_ONCE), 0);
@@ -173,7 +174,7 @@ static void test_an_audit_leaves_nothing(void **state)
     gantry_context_destroy(context);
 }
 
-static int warnings; /* of streams that belong to no partition */
+static int warnings; /* work on streams that belong to no partition */
 
 static void note_warning(void *user, gantry_log_level level, const char *line)
 {
@@ -209,7 +210,7 @@ static void test_streams_know_their_partition(void **state)
     gantry_context_destroy(context);
 }
 
-/* Record, wait and synchronise see all streams of a partition, and no others. */
+/* Record, wait and synchronise include all streams of a partition, and no others. */
 static void test_whole_partition_calls(void **state)
 {
     (void)state;
@@ -283,7 +284,7 @@ static void test_whole_partition_calls_with_borrowed_sms(void **state)
     for (int i = 0; i < 2; i++) {
         assert_ok(gy_partition_stream(b, i == 1, &streams[i]));
     }
-    for (int only = 0; only < 2; only++) { /* work on one of the two kinds at a time */
+    for (int only = 0; only < 2; only++) { /* work is on one of the two kinds of stream at a time */
         bool controlled = gpu_fixture_controls(&emu);
         if (controlled) {
             emu.hold();
@@ -310,7 +311,7 @@ static void test_whole_partition_calls_with_borrowed_sms(void **state)
         assert_ok(gantry_partition_wait_event(b, event));
         assert_int_equal(driver->cuMemsetD32Async(memory, 2, 1, streams[only]), CUDA_SUCCESS);
         for (int i = 0; i < 2000 && result == CUDA_ERROR_NOT_READY; i++) {
-            sched_yield(); /* what does not wait may be done now */
+            sched_yield(); /* work that does not wait may be done now */
             result = driver->cuStreamQuery(streams[only]);
         }
         atomic_store(&go, true);
@@ -370,7 +371,7 @@ static gantry_launch_result ask_for_blocks(gantry_launch *launch, void *arg)
     return GANTRY_LAUNCH_DONE;
 }
 
-/* A context that was adopted and is a green one has the SMs of that, wherever it says how many. */
+/* An adopted context that is a green one has the SMs of that, wherever the number of SMs is given. */
 static void test_an_adopted_green_context_tells_its_own_sms(void **state)
 {
     (void)state;
@@ -427,7 +428,7 @@ static void test_an_old_driver_is_refused_or_falls_back(void **state)
 {
     (void)state;
     if (!on_emulator()) {
-        return; /* this driver is what it is */
+        return; /* this driver behaves so */
     }
     gantry_context *context = NULL;
     gantry_partition_options plan = GANTRY_PARTITION_OPTIONS_INIT;
@@ -447,7 +448,7 @@ static void test_an_old_driver_is_refused_or_falls_back(void **state)
     assert_int_equal(context->cuda->driver->cuStreamDestroy(stream), CUDA_SUCCESS);
     assert_ok(gantry_context_release(context));
     gantry_context_destroy(context);
-    setenv("GANTRY_EMU_CUDA", "12040", 1); /* no call of its own for streams */
+    setenv("GANTRY_EMU_CUDA", "12040", 1); /* the driver has no call of its own for streams */
     assert_ok(open_with(r, 2, NULL, &context));
     audit_all(context);
     gantry_context_destroy(context);
@@ -487,11 +488,11 @@ static void test_a_structured_split_and_work_queues(void **state)
     assert_int_equal(info_of(gantry_partition_at(context, 1)).workqueue_scope, GANTRY_WORKQUEUE_BALANCED);
     assert_int_equal(info_of(gantry_partition_at(context, 2)).workqueue_limit, 2);
     assert_int_equal(info_of(gantry_partition_at(context, 2)).workqueue_scope, GANTRY_WORKQUEUE_SHARED);
-    /* Balanced without a number: as many as the device has. */
+    /* Balanced without a number: as many partitions as the device has processing clusters. */
     assert_int_equal(info_of(gantry_partition_at(context, 0)).workqueue_limit, 8);
     assert_int_equal(info_of(gantry_partition_at(context, 0)).workqueue_scope, GANTRY_WORKQUEUE_BALANCED);
     assert_int_equal(info_of(gantry_partition_at(context, 3)).workqueue_limit, 0);
-    /* Discovered: clusters of 4 in processing clusters of 18, 16 and 14; then what is left. */
+    /* Discovered: clusters of 4 in processing clusters of 18, 16 and 14; then the SMs that are left. */
     assert_int_equal(info_of(gantry_partition_at(context, 2)).granted_sms, 124 - 28 - 24);
     assert_int_equal(info_of(gantry_partition_at(context, 3)).granted_sms, 8);
     assert_int_equal(info_of(gantry_partition_at(context, 3)).planned_sms, 8);
@@ -517,7 +518,7 @@ static void test_a_short_grant_is_an_error_or_a_warning(void **state)
     gantry_context_destroy(context);
 }
 
-/* After each failure nothing is left behind; streams go before their green context, always. */
+/* After each failure nothing is left behind; streams are destroyed before their green context, always. */
 static void test_failures_and_ends_leave_nothing(void **state)
 {
     (void)state;
@@ -549,7 +550,7 @@ static void test_every_allocation_may_fail(void **state)
     gantry_partition_request r[] = {request("a", AT_LEAST, 16), request("b", REST, 0)};
     gantry_context_options options = GANTRY_CONTEXT_OPTIONS_INIT;
     gantry_partition_options plan = GANTRY_PARTITION_OPTIONS_INIT;
-    struct gy_context *cuda; /* without a dispatcher and a heap, whose threads take and give memory back */
+    struct gy_context *cuda; /* there is no dispatcher and no heap, whose threads allocate and free memory */
     options.driver = gpu_fixture_driver();
     plan.requests = r;
     plan.count = 2;

@@ -1,4 +1,4 @@
-/* Tasks, managers and copies in partitions: nothing leaves its own, nothing else gets in. */
+/* Tasks, managers and copies in partitions: no work leaves its own partition, and no other work gets in. */
 #include "context/context.h"
 #include "dispatcher/internal.h"
 #include "driver/emulator/gantry_emu.h"
@@ -18,7 +18,7 @@
 
 struct job {
     struct scene *scene;
-    gantry_partition *partition; /* what its description says; NULL: nothing */
+    gantry_partition *partition; /* the partition in the task's description; NULL: none */
     gantry_partition *expected;
     uint32_t *seen; /* WORDS of the device */
     uint32_t found[WORDS];
@@ -30,13 +30,13 @@ struct scene {
     struct gpu_fixture gpu;
     gantry_kernel *audit;
     uint32_t *device; /* JOBS * WORDS */
-    uint32_t *pinned; /* the same */
-    bool stable;      /* tasks are declared so */
+    uint32_t *pinned; /* likewise */
+    bool stable;      /* tasks are declared stable */
     struct job jobs[JOBS];
     gantry_sm_set sets[GANTRY_PARTITIONS_MAX];
 };
 
-/* Three partitions; "bulk" may use the SMs of `lender` (NULL: of nobody). */
+/* Three partitions; "bulk" may use the SMs of `lender` (NULL: of no partition). */
 static void open_scene_with(struct scene *s, gantry_submission submission, gantry_wait_mode wait,
                             const char *lender)
 {
@@ -83,7 +83,7 @@ static void close_scene(struct scene *s)
     gpu_fixture_close(&s->gpu);
 }
 
-/* What a callback can tell: its partition, whose stream it has, how many blocks fit. */
+/* What a callback can find out: its partition, its stream, how many blocks fit. */
 static void check_launch(gantry_launch *launch, struct job *job)
 {
     gantry_partition *of = NULL;
@@ -146,7 +146,8 @@ static gantry_status nothing(gantry_task *task, void *arg)
     return GANTRY_OK;
 }
 
-/* Jobs in turn in all partitions, each after the one before: every edge crosses from one to another. */
+/* Jobs are in all partitions in turn, each after the one before: every edge goes from one partition to
+ * another. */
 static void build(struct scene *s)
 {
     gantry_task *before = NULL;
@@ -193,7 +194,7 @@ static void check_step(struct scene *s)
             assert_int_equal(word & ~(uint32_t)(allowed->words[w / 2] >> (w % 2 * 32)), 0);
         }
         assert_in_range(count, 1, allowed->count);
-        if (gpu_fixture_driver() == GANTRY_DRIVER_EMULATED) { /* which fills virtual SMs in turn */
+        if (gpu_fixture_driver() == GANTRY_DRIVER_EMULATED) { /* it fills virtual SMs in turn */
             assert_int_equal(count, allowed->count);
         }
     }
@@ -223,7 +224,7 @@ static void test_tasks_stay_in_their_partition(void **state)
     }
 }
 
-/* What is launched again without being called runs where it was recorded. */
+/* Work that is launched again without a call runs where it was recorded. */
 static void test_stable_tasks_stay_in_their_partition(void **state)
 {
     (void)state;
@@ -241,8 +242,8 @@ static void test_stable_tasks_stay_in_their_partition(void **state)
     close_scene(&s);
 }
 
-/* With a plan no stream is made outside of a partition: not the dispatcher's own, not for recordings, not to
- * calibrate copies. */
+/* With a plan no stream is made outside of a partition: not for the dispatcher itself, not for recordings,
+ * not to calibrate copies. */
 static gantry_launch_result launch_calibrate(gantry_launch *launch, void *arg)
 {
     (void)arg;
@@ -278,7 +279,7 @@ static void test_no_stream_is_outside_of_a_partition(void **state)
     (void)remove("placement.pftrace");
 }
 
-/* A kernel, copies and fills, one by one and in a batch. */
+/* A kernel, copies and fills are enqueued, one by one and in a batch. */
 static gantry_launch_result launch_copies(gantry_launch *launch, void *arg)
 {
     struct job *job = arg;
@@ -305,7 +306,7 @@ static gantry_launch_result launch_copies(gantry_launch *launch, void *arg)
                : GANTRY_LAUNCH_FAILED;
 }
 
-/* What is enqueued beside kernels goes to the stream of the task, so to its partition. */
+/* Work that is enqueued beside kernels goes to the task's stream, and so to its partition. */
 static void test_copies_and_fills_run_where_their_task_does(void **state)
 {
     (void)state;
@@ -339,7 +340,7 @@ static void test_copies_and_fills_run_where_their_task_does(void **state)
     close_scene(&s);
 }
 
-/* While nothing is known to run in the partition that lends its SMs. */
+/* This holds while no work is known to run in the partition that lends its SMs. */
 static void test_borrowed_sms_are_used(void **state)
 {
     (void)state;
@@ -365,7 +366,7 @@ static void test_borrowed_sms_are_used(void **state)
     }
     assert_int_equal(info.wide_sms, s.sets[0].count + s.sets[1].count);
     assert_in_range(count, 1, info.wide_sms);
-    if (gpu_fixture_driver() == GANTRY_DRIVER_EMULATED) { /* which fills virtual SMs in turn */
+    if (gpu_fixture_driver() == GANTRY_DRIVER_EMULATED) { /* it fills virtual SMs in turn */
         assert_int_equal(count, info.wide_sms);
     }
     close_scene(&s);
@@ -428,7 +429,7 @@ static void test_foreign_partitions_are_refused(void **state)
     close_scene(&s);
 }
 
-/* Few streams for many partitions: each still has its own. */
+/* There are few streams for many partitions: each still has its own. */
 static void test_every_partition_has_a_stream_whatever_the_limit(void **state)
 {
     (void)state;
@@ -448,7 +449,7 @@ static void test_every_partition_has_a_stream_whatever_the_limit(void **state)
     struct gy_streams *streams = &gantry_context_dispatcher(gpu.context)->streams;
     assert_int_equal(streams->limit, 4);
     assert_ok(gantry_context_acquire(gpu.context));
-    for (int round = 0; round < 3; round++) { /* nobody finishes: all streams stay busy */
+    for (int round = 0; round < 3; round++) { /* no task finishes: all streams stay busy */
         for (uint32_t p = 3; p-- > 0;) {
             uint32_t index = UINT32_MAX;
             assert_ok(gy_streams_assign(streams, GY_WAIT_SET_NONE, p, NULL, &index));
@@ -487,7 +488,7 @@ static gantry_launch_result launch_hold(gantry_launch *launch, void *arg)
                : GANTRY_LAUNCH_FAILED;
 }
 
-/* The long kernel runs, and as far as it can be known somebody has looked for its end. */
+/* The long kernel runs, and as far as can be known a thread has looked for its end. */
 static gantry_status await_hold(gantry_task *task, void *arg)
 {
     struct gate *gate = arg;
@@ -506,7 +507,7 @@ static gantry_status open_gate(gantry_task *task, void *arg)
     return GANTRY_OK;
 }
 
-/* The completion of a kernel in one partition is what ends a kernel in another. */
+/* The completion of a kernel in one partition ends a kernel in another. */
 static void test_completions_do_not_wait_for_another_partition(void **state)
 {
     static const gantry_wait_mode modes[] = {GANTRY_WAIT_BLOCK, GANTRY_WAIT_HYBRID, GANTRY_WAIT_ADAPTIVE};

@@ -1,4 +1,5 @@
-/* Plans: what the documentation's tables say, and a random search for plans that overlap or lose SMs. */
+/* Plans: the tables of the documentation hold, and a random search looks for plans that overlap or lose
+ * SMs. */
 #include "partition/plan.h"
 #include "tests/partition/plan_support.h"
 #include "tests/support/cmocka_c11.h"
@@ -54,7 +55,7 @@ static void assert_equal_plan(uint32_t count, uint32_t min, bool ignore, uint32_
     assert_int_equal(out.unused_sms, 0);
 }
 
-/* The same table as plans.  One of its rows cannot be had: 2 × 72 of 132. */
+/* The same table as plans.  One of its rows is impossible: 2 × 72 of 132. */
 static void test_plans_give_the_same(void **state)
 {
     (void)state;
@@ -85,12 +86,12 @@ static void test_helper_splits(void **state)
     assert_int_equal(out.partitions[3].sm_count, 84);
     assert_int_equal(out.partitions[3].request, UINT32_MAX);
     gantry_partition_request c[] = {request("long", EXACT, 112), request("critical", EXACT, 16)};
-    assert_ok(plan(&t, c, 2, &out)); /* 14 + 2 units; the 4 left over are the default */
+    assert_ok(plan(&t, c, 2, &out)); /* 14 + 2 units; the 4 SMs left over are the default */
     assert_int_equal(out.partitions[2].sm_count, 4);
     assert_int_equal(out.partitions[2].cluster_size, 0);
 }
 
-/* The same 112 + 16 where clusters leave only 15 units: with what is left over, or in finer units. */
+/* The same 112 + 16 where clusters leave only 15 units: with the SMs left over, or in finer units. */
 static void test_fewer_units_than_sms(void **state)
 {
     (void)state;
@@ -132,13 +133,13 @@ static void test_small_units(void **state)
     assert_int_equal(out.unused_sms, 0);
 }
 
-/* Splits that programs in the field ask for, on the devices they run on. */
+/* Splits that programs in the field ask for, on the devices on which they run. */
 static void test_splits_of_the_field(void **state)
 {
     (void)state;
     static const struct {
-        uint32_t sms, unit, units;      /* of the device */
-        uint32_t first, planned, other; /* asked for, and what comes out */
+        uint32_t sms, unit, units;      /* the number of SMs of the device */
+        uint32_t first, planned, other; /* the sizes asked for, and those granted */
     } cases[] = {
         {142, 2, 71, 120, 120, 22}, /* L40S */
         {170, 2, 85, 32, 32, 138},  /* RTX 5090: prefill and decode */
@@ -146,7 +147,7 @@ static void test_splits_of_the_field(void **state)
         {128, 2, 64, 16, 16, 112},  /* RTX 4090 */
         {108, 4, 27, 50, 52, 56},   /* A100: units of 4 */
         {132, 8, 15, 32, 32, 100},  /* H200: decode beside a vocoder */
-        {132, 8, 15, 96, 96, 36},   /* the same */
+        {132, 8, 15, 96, 96, 36},   /* the same device */
         {132, 8, 16, 60, 64, 68},   /* H100 */
         {148, 8, 18, 8, 8, 140},    /* B200 */
         {20, 2, 10, 4, 4, 16},      /* a Tegra: not every one of its generation has units of 8 */
@@ -166,7 +167,7 @@ static void test_splits_of_the_field(void **state)
         assert_int_equal(out.partitions[1].sm_count, cases[i].other);
         assert_int_equal(out.unused_sms, 0);
         r[0] = request("first", EXACT, cases[i].first);
-        r[0].ignore_coscheduling = 1; /* in steps of 2 whatever the generation */
+        r[0].ignore_coscheduling = 1; /* in steps of 2 whatever the generation is */
         assert_int_equal(plan(&t, r, 2, &out) == GANTRY_OK, cases[i].first % 2 == 0);
         if (cases[i].first % 2 == 0) {
             assert_int_equal(out.partitions[0].sm_count, cases[i].first);
@@ -208,13 +209,13 @@ static void test_structured_use_cases(void **state)
     assert_ok(plan(&t, three, 2, &out));
     assert_int_equal(out.partitions[0].sm_count, 28);
     assert_int_equal(out.partitions[1].sm_count, 32);
-    /* 4: as many as clusters of 8 can be made of, and a remainder. */
+    /* 4: as many SMs as clusters of 8 can be made of, and a remainder. */
     gantry_partition_request four[] = {request("a", EXACT, 0), request("r", REST, 0)};
     four[0].cluster_size = 8;
     assert_ok(plan(&t, four, 2, &out));
     assert_int_equal(out.partitions[0].sm_count, 120);
     assert_int_equal(out.partitions[1].sm_count, 12);
-    /* 5: 8, and as many as clusters of 4 can be made of, in either order of the requests. */
+    /* 5: 8, and as many SMs as clusters of 4 can be made of, in either order of the requests. */
     for (uint32_t first = 0; first < 2; first++) {
         gantry_partition_request five[2];
         five[first] = request("eight", EXACT, 8);
@@ -237,23 +238,23 @@ static void test_cluster_sizes_of_groups(void **state)
     gantry_partition_request r[] = {request("a", EXACT, 16), request("b", EXACT, 20), request("c", REST, 0)};
     r[0].cluster_size = 4;
     r[0].preferred_cluster_size = 8;
-    r[1].ignore_coscheduling = 1; /* counts for this one only */
+    r[1].ignore_coscheduling = 1; /* this counts for this request only */
     assert_ok(plan(&t, r, 3, &out));
     assert_int_equal(out.groups[0].cluster_size, 4);
     assert_int_equal(out.groups[0].preferred_cluster_size, 8);
     assert_int_equal(out.partitions[0].cluster_size, 4);
     assert_int_equal(out.groups[1].cluster_size, 2);
     assert_int_equal(out.groups[1].preferred_cluster_size, 2);
-    r[0].preferred_cluster_size = 6; /* no multiple */
+    r[0].preferred_cluster_size = 6; /* this is no multiple */
     assert_int_equal(plan(&t, r, 3, &out), GANTRY_ERR_UNSUPPORTED);
     r[0].preferred_cluster_size = 0;
-    r[0].cluster_size = 34; /* more than any cluster */
+    r[0].cluster_size = 34; /* this is more than any cluster */
     assert_int_equal(plan(&t, r, 3, &out), GANTRY_ERR_UNSUPPORTED);
-    r[0].cluster_size = 20; /* no processing cluster has so many */
+    r[0].cluster_size = 20; /* no processing cluster has so many SMs */
     r[0].sm_count = 20;
     assert_int_equal(plan(&t, r, 3, &out), GANTRY_ERR_INVALID_ARGUMENT);
     r[0].cluster_size = 0;
-    r[0].sm_count = 12; /* one cluster of 8, and four that are none */
+    r[0].sm_count = 12; /* one cluster of 8, and four SMs that are in none */
     assert_int_equal(plan(&t, r, 3, &out), GANTRY_ERR_INVALID_ARGUMENT);
     r[0].backfill = 1;
     assert_ok(plan(&t, r, 3, &out));
@@ -261,7 +262,7 @@ static void test_cluster_sizes_of_groups(void **state)
     assert_true(out.groups[0].backfill);
 }
 
-/* The use cases where only equal units can be made; clusters of 4 fit in units of 8. */
+/* The use cases on devices where only equal units can be made; clusters of 4 fit in units of 8. */
 static void test_use_cases_by_count(void **state)
 {
     (void)state;
@@ -335,11 +336,11 @@ static void test_declared_overlap_and_borrowing(void **state)
         assert_int_equal(out.partitions[1].shared_sms, 16);
         assert_int_equal(out.partitions[1].wide_sms, 64);
         assert_int_equal(out.partitions[0].wide_sms, 0);
-        r[1].sm_count = 16; /* nothing of its own */
+        r[1].sm_count = 16; /* it has no unit of its own */
         assert_ok(plan(&both[i], r, 3, &out));
         assert_int_equal(out.partitions[1].sm_count, 16);
         assert_int_equal(out.partitions[2].sm_count, 132 - 48);
-        r[1].overlap_sms = 12; /* no multiple of the 8 that can be had together */
+        r[1].overlap_sms = 12; /* this is no multiple of the 8 that can be had together */
         r[1].sm_count = 20;
         assert_int_equal(plan(&both[i], r, 3, &out), GANTRY_ERR_INVALID_ARGUMENT);
         if (!both[i].is_structured) { /* whole units then */
@@ -378,7 +379,7 @@ static void test_bad_requests_are_named(void **state)
     REFUSED(r[0].size = REST);
     REFUSED(r[0].sm_count = 17);
     REFUSED(r[0].sm_count = 136);
-    for (uint32_t less = 0; less < 9; less++) { /* what would wrap when it is rounded up */
+    for (uint32_t less = 0; less < 9; less++) { /* a size that would wrap when it is rounded up */
         for (int structured = 0; structured < 2; structured++) {
             t.is_structured = (uint32_t)structured;
             REFUSED((r[0].size = AT_LEAST, r[0].sm_count = UINT32_MAX - less));
@@ -409,13 +410,13 @@ static void test_bad_requests_are_named(void **state)
     assert_int_equal(gantry_partition_plan(NULL, NULL, NULL), GANTRY_ERR_INVALID_ARGUMENT);
     r[0] = request("all", EXACT, 128);
     gantry_sm_topology none = t;
-    none.sm_count = 128; /* nothing is left for what names no partition */
+    none.sm_count = 128; /* nothing is left for work that names no partition */
     none.fine_unit_count = 64;
     assert_int_equal(plan(&none, r, 1, &out), GANTRY_ERR_INVALID_ARGUMENT);
     assert_non_null(strstr(gantry_last_error(), "nothing is left"));
 }
 
-/* What names no partition cannot have one: the message says why not. */
+/* Work that names no partition cannot have a partition: the message says why not. */
 static void test_a_missing_default_is_explained(void **state)
 {
     (void)state;
@@ -488,7 +489,7 @@ static uint32_t random_requests(const gantry_sm_topology *t, gantry_partition_re
     return count;
 }
 
-/* Independent of how the planner counts: which SM of the split's numbering is where. */
+/* This does not use the planner's way to count: which SM of the split's numbering is where. */
 static void check_plan(const gantry_sm_topology *t, const gantry_partition_request *r, uint32_t count,
                        const gantry_partition_layout *out)
 {
@@ -503,7 +504,7 @@ static void check_plan(const gantry_sm_topology *t, const gantry_partition_reque
                 declared += p < count && r[p].overlaps != NULL;
             }
         }
-        assert_true(holders <= declared); /* whoever is one too many has said so */
+        assert_true(holders <= declared); /* the request that is one too many has said so */
         in_use += holders != 0 ? sms : 0;
     }
     assert_int_equal(in_groups + out->remainder_sms, t->sm_count);
@@ -532,7 +533,8 @@ static void check_plan(const gantry_sm_topology *t, const gantry_partition_reque
     in_use += remainders ? out->remainder_sms : 0;
     assert_int_equal(in_use + out->unused_sms, t->sm_count);
     assert_true(out->default_partition < out->count);
-    assert_int_equal(out->unused_sms, 0); /* nobody is marked is_default here: what is left is somebody's */
+    /* no request is marked is_default here: the remainder belongs to one of them */
+    assert_int_equal(out->unused_sms, 0);
 }
 
 static void test_random_plans_neither_overlap_nor_lose_sms(void **state)
@@ -555,7 +557,7 @@ static void test_random_plans_neither_overlap_nor_lose_sms(void **state)
     assert_in_range(planned, 4000, 19999);
 }
 
-/* What fits is not refused: numbers of whole units that leave something over. */
+/* A request that fits is not refused: numbers of whole units that leave something over. */
 static void test_random_plans_that_fit_are_made(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Shares through the dispatcher, on the device clock of the emulated driver: nothing here takes time of the
+/* Shares through the dispatcher, on the device clock of the emulated driver: no test here takes time of the
  * host. */
 #include "context/context.h"
 #include "dispatcher/internal.h"
@@ -52,15 +52,16 @@ static void test_a_share_is_kept(void **state)
         submit(&s, s.gpu.manager, "limited", count);
         uint64_t begin = share_emu.clock_ns();
         assert_ok(gpu_fixture_step(&s.gpu));
-        assert_ok(gantry_context_acquire(s.gpu.context)); /* the last interval is charged when it was seen */
+        /* the last interval is charged when its end was seen */
+        assert_ok(gantry_context_acquire(s.gpu.context));
         share_scene_await_partition(&s, 0, count * (uint64_t)MS * 64 / 132);
         assert_ok(gantry_context_release(s.gpu.context));
         gantry_share_usage usage = share_scene_partition_usage(&s, 0);
         double weight = 64.0 / 132, rate = percents[i] / 100;
         double elapsed = (double)(share_emu.clock_ns() - begin);
         assert_true(fabs((double)usage.used_ns - count * (double)MS * weight) <
-                    count); /* every kernel, once */
-        /* Two kernels of 0.48 ms of the device at most: the second begins before 0.5 ms are reached. */
+                    count); /* every kernel ran once */
+        /* Two kernels take 0.48 ms of the device at most: the second begins before 0.5 ms are reached. */
         assert_true((double)usage.longest_ns < 2 * MS * weight + 2);
         /* |used - rate * W| <= burst + (n + 1) * longest */
         assert_true(fabs((double)usage.used_ns - rate * elapsed) <= 2 * MS + 2 * (double)usage.longest_ns);
@@ -87,7 +88,7 @@ static void test_a_throttled_partition_holds_up_no_other(void **state)
     assert_ok(gantry_taskman_start(s.gpu.manager));
     while (!atomic_load(&gantry_context_dispatcher(s.gpu.context)->shares.of[0]->meters[0]->has_held) ||
            share_scene_partition_usage(&s, 0).used_ns ==
-               0) { /* else the first might run for nothing, and let the others in */
+               0) { /* otherwise the first might run for nothing, and let the others in */
         sched_yield();
     }
     share_emu.clock_kernel_cost(0);
@@ -102,7 +103,7 @@ static void test_a_throttled_partition_holds_up_no_other(void **state)
     share_scene_close(&s);
 }
 
-/* What was held comes before what has come since, as if it had never been held. */
+/* Held tasks come before tasks that have come since, as if they had never been held. */
 static void test_what_was_held_comes_first(void **state)
 {
     (void)state;
@@ -116,7 +117,7 @@ static void test_what_was_held_comes_first(void **state)
     for (int i = 0; i < 5; i++) {
         tasks[i] = gpu_fixture_gpu(&s.gpu, GANTRY_TASK_KERNEL, "held", share_scene_launch, &s);
     }
-    /* What follows is the dispatcher's own: its thread sleeps meanwhile, whatever is signalled. */
+    /* The following uses the dispatcher's own state: its thread sleeps meanwhile, whatever is signalled. */
     deadline_await(gy_inbox_borrow(&d->inbox), "the dispatcher to sleep");
     for (int with_later = 0; with_later < 2; with_later++) {
         struct gy_bins bins = {{{NULL, NULL}}};
@@ -163,7 +164,7 @@ static void test_the_limit_of_the_process(void **state)
 {
     static const struct {
         const char *text;
-        double percent; /* -1: refused */
+        double percent; /* -1: it is refused */
     } cases[] = {{"50", 50}, {"1", 1},     {"99", 99}, {"0", 0},   {"100", 0},  {"250", 0}, {"", 0},
                  {" 7 ", 7}, {"half", -1}, {"-5", -1}, {"5%", -1}, {"3.5", -1}, {" ", -1}};
     (void)state;
@@ -184,11 +185,11 @@ static void test_the_limit_of_the_process(void **state)
     setenv("GANTRY_CONFIG", path, 1);
     assert_ok(gy_limit_read(NULL, &limit));
     assert_true(limit.percent == 30);
-    setenv("CUDA_DEVICE_SM_LIMIT", "60", 1); /* is before the file */
+    setenv("CUDA_DEVICE_SM_LIMIT", "60", 1); /* this comes before the file */
     assert_ok(gy_limit_read(NULL, &limit));
     assert_true(limit.percent == 60);
     unsetenv("CUDA_DEVICE_SM_LIMIT");
-    /* Files that never end, or block who opens them, are refused at once. */
+    /* Files that never end, or block the opening thread, are refused at once. */
     static const char *const endless[] = {"/dev/zero", "/dev/full", "/"};
     for (size_t i = 0; i < sizeof(endless) / sizeof(endless[0]); i++) {
         setenv("GANTRY_CONFIG", endless[i], 1);
@@ -238,7 +239,7 @@ static void test_the_limit_is_a_default_share(void **state)
     unsetenv("CUDA_DEVICE_SM_LIMIT");
 }
 
-/* Two contexts of one device: the limit is the process's, not each one's. */
+/* Two contexts are on one device: the limit is the process's, not that of each context. */
 static void test_contexts_share_the_limit(void **state)
 {
     (void)state;
@@ -274,7 +275,7 @@ static void test_contexts_share_the_limit(void **state)
     assert_int_equal(gy_budget_count(), 0);
 }
 
-/* What a lost context had in flight is not held against the others. */
+/* Work that a lost context had in flight is not charged to the others. */
 static void test_a_lost_context_leaves_the_budget(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Shares of task managers that use one device, in all ways of submission; on the device clock of the emulated
+/* Shares of task managers that use one device, in all submission modes; on the device clock of the emulated
  * driver. */
 #include "context/context.h"
 #include "dispatcher/internal.h"
@@ -29,7 +29,7 @@ static const struct {
             {GANTRY_SUBMISSION_GRAPHS, true, true},
             {GANTRY_SUBMISSION_AUTO, false, false}};
 
-/* All have work all the time: if each gets what it was promised they end together. */
+/* All have work all the time: if each gets its promised share they end together. */
 static void run_at_once(struct share_scene *s, gantry_taskman *const *managers, uint32_t count, bool frozen)
 {
     for (uint32_t i = 0; frozen && i < count; i++) {
@@ -67,7 +67,7 @@ static void test_two_managers_share_a_device(void **state)
         for (uint32_t i = 0; i < 2; i++) {
             uint64_t all = (i == 0 ? 30u : 70u) * scale * runs * (uint64_t)MS;
             share_scene_await(managers[i], all);
-            assert_true(share_scene_usage(managers[i]).used_ns <= all + 1000); /* each kernel once */
+            assert_true(share_scene_usage(managers[i]).used_ns <= all + 1000); /* each kernel ran once */
         }
         double time = (double)(share_emu.clock_ns() - begin);
         for (uint32_t i = 0; i < 2; i++) {
@@ -84,7 +84,7 @@ static void test_two_managers_share_a_device(void **state)
     }
 }
 
-/* A recording that is shorter than a group leaves the turn to whoever waits for it. */
+/* A recording that is shorter than a group leaves the turn to the tenant that waits for it. */
 static void test_short_recordings_take_turns(void **state)
 {
     (void)state;
@@ -138,7 +138,7 @@ static void test_recordings_count_what_was_charged(void **state)
     share_scene_close(&s);
 }
 
-/* The finer bound holds, and so does the coarser one. */
+/* The finer bound holds, and the coarser one does, too. */
 static void test_a_manager_has_no_more_than_its_partition(void **state)
 {
     (void)state;
@@ -173,7 +173,7 @@ static void test_a_manager_has_no_more_than_its_partition(void **state)
     }
 }
 
-/* A task of many calls is held in the middle, where nothing on its stream has ended. */
+/* A task of many calls is held in the middle, when nothing on its stream has ended. */
 static void test_a_task_is_held_between_its_calls(void **state)
 {
     (void)state;
@@ -203,12 +203,12 @@ enum { SLOW_CALLS = 600, SLOW_EVERY = 60 };
 struct beside {
     struct share_scene *scene;
     gantry_taskman *tenant;
-    uint32_t seen; /* of its calls */
+    uint32_t seen; /* how many of its calls */
 };
 
-/* A task of another manager in the same rounds.  Each sixtieth call of the tenant's it takes 30 ms, from when
- * all that the tenant has launched has ended; time passes, too, while the tenant is held and nothing of it is
- * in flight. */
+/* A task of another manager runs in the same rounds.  At every sixtieth call of the tenant it takes 30 ms,
+ * from when all work that the tenant has launched has ended; time passes, too, while the tenant is held and
+ * nothing of it is in flight. */
 static gantry_launch_result take_long(gantry_launch *launch, void *arg)
 {
     struct beside *b = arg;
@@ -225,8 +225,8 @@ static gantry_launch_result take_long(gantry_launch *launch, void *arg)
 }
 
 /* A task that waits for its call, while the thread that calls it is busy or has no CPU, wants GPU time
- * although nothing of it is in flight: what it has not got it gets afterwards.  Only who wants nothing has a
- * cap on what it saves. */
+ * although nothing of it is in flight: it gets the missed time afterwards.  Only for a tenant that wants
+ * nothing there is a cap on the time that it saves. */
 static void test_a_task_that_waits_for_its_call_is_not_idle(void **state)
 {
     (void)state;
@@ -264,7 +264,7 @@ static gantry_launch_result leave(gantry_launch *launch, void *arg)
     return gantry_launch_leave_graph(launch) == GANTRY_OK ? GANTRY_LAUNCH_DONE : GANTRY_LAUNCH_FAILED;
 }
 
-/* A forbidden call in a capture, and then nothing. */
+/* The callback makes a call that a capture forbids, and then nothing. */
 static gantry_launch_result break_capture(gantry_launch *launch, void *arg)
 {
     struct share_scene *s = arg;
@@ -272,7 +272,7 @@ static gantry_launch_result break_capture(gantry_launch *launch, void *arg)
     return GANTRY_LAUNCH_DONE;
 }
 
-/* Whatever becomes of captures, each kernel is paid once. */
+/* Whatever happens to captures, each kernel is paid once. */
 static void test_captures_that_end_early_are_charged(void **state)
 {
     (void)state;
@@ -303,20 +303,21 @@ static void test_captures_that_end_early_are_charged(void **state)
     }
 }
 
-/* A launch on streams alone. */
+/* Launch on streams alone. */
 static gantry_launch_result leave_and_launch(gantry_launch *launch, void *arg)
 {
     return gantry_launch_leave_graph(launch) == GANTRY_OK ? share_scene_launch(launch, arg)
                                                           : GANTRY_LAUNCH_FAILED;
 }
 
-/* The next capture draws in the streams of a group that is open still: its end is recorded before. */
+/* The next capture contains the streams of a group that is still open: the end of the group is recorded
+ * before. */
 static void test_groups_end_before_a_capture_begins(void **state)
 {
     (void)state;
     for (uint32_t sharers = 1; sharers <= 2; sharers++) {
         struct share_scene s;
-        static struct log_lines failures; /* outlives a test that fails */
+        static struct log_lines failures; /* it outlives a test that fails */
         gantry_taskman *managers[2];
         gantry_context_options options = GANTRY_CONTEXT_OPTIONS_INIT;
         options.submission = GANTRY_SUBMISSION_GRAPHS;
@@ -342,7 +343,7 @@ static void test_groups_end_before_a_capture_begins(void **state)
                    share_scene_usage(managers[m]).used_ns + 1000 < 8 * (uint64_t)MS) {
                 sched_yield();
             }
-            assert_int_equal(failures.count, 0); /* nor is anything left unpaid */
+            assert_int_equal(failures.count, 0); /* and nothing is left unpaid */
             assert_true(share_scene_usage(managers[m]).used_ns <= 8 * (uint64_t)MS + 1000);
             gantry_taskman_destroy(managers[m]);
         }
@@ -398,7 +399,7 @@ static void test_there_is_room_for_so_many_shares(void **state)
     share_scene_close(&s);
 }
 
-/* A group may be told to be longer than what may ever be saved up. */
+/* A group may be declared longer than the most that can ever be saved up. */
 static void test_a_group_longer_than_the_burst_ends(void **state)
 {
     (void)state;
@@ -439,7 +440,7 @@ static void test_shares_are_checked(void **state)
     share_scene_close(&s);
 }
 
-/* What the device was to do between two events is not begun when the first cannot be recorded. */
+/* Work between two events is not begun when the first of them cannot be recorded. */
 static void test_a_share_that_cannot_be_entered_while_recorded(void **state)
 {
     const gantry_share share = share_of(50, 2);

@@ -1,5 +1,5 @@
-/* The controller by NVML's utilisation: its step, and what it lets through, with an NVML that says what it is
- * told and a watcher that the test moves. */
+/* The controller by NVML's utilisation: its step, and how many blocks it lets through, with an NVML whose
+ * answers the test sets and a watcher that the test moves. */
 #include "context/context.h"
 #include "dispatcher/internal.h"
 #include "partition/limit.h"
@@ -43,20 +43,20 @@ static void test_the_watcher_follows_what_nvml_says(void **state)
     assert_ok(gantry_context_create(&options, &context));
     assert_ok(gy_utilisation_open(&u, context->cuda, 30));
     assert_int_equal(atomic_load(&u.tokens), 132 * 2048 * 32);
-    use(80, 10); /* above: what is given back stays 0 */
+    use(80, 10); /* above the limit: the amount given back stays 0 */
     gy_utilisation_take(&u, 1000);
     gy_utilisation_tick(&u);
     assert_int_equal(atomic_load(&u.use), 80);
     assert_int_equal(atomic_load(&u.tokens), u.whole - 1000);
     gy_utilisation_take(&u, (uint64_t)u.whole);
     assert_false(gy_utilisation_admits(&u));
-    use(-1, 10); /* not told of the process: the device counts */
+    use(-1, 10); /* NVML reports nothing about the process: the device's utilisation counts */
     gy_utilisation_tick(&u);
     assert_int_equal(atomic_load(&u.use), 10);
     assert_int_equal(atomic_load(&u.tokens), gy_utilisation_delta(&u, 10, 0) - 1000);
     assert_true(gy_utilisation_admits(&u));
     use(-1, -1);
-    gy_utilisation_tick(&u); /* nothing seen running */
+    gy_utilisation_tick(&u); /* no process was seen running */
     assert_int_equal(atomic_load(&u.ticks), 3);
     assert_int_equal(started(), 1);
     gy_utilisation_close(&u);
@@ -88,7 +88,7 @@ static void open_limited(struct share_scene *s)
     share_emu.set_noop(1);
 }
 
-/* Kernels wait when as many blocks were launched as there are tokens; copies never do. */
+/* Kernels wait when as many blocks were launched as there are tokens; copies never wait. */
 static void test_launches_wait_for_tokens(void **state)
 {
     (void)state;
@@ -96,7 +96,7 @@ static void test_launches_wait_for_tokens(void **state)
     open_limited(&s);
     struct gy_watcher *watcher = gantry_context_dispatcher(s.gpu.context)->shares.watcher;
     assert_non_null(watcher);
-    const uint32_t most = (uint32_t)(watcher->use->whole / BLOCKS) + 1; /* the last one goes below 0 */
+    const uint32_t most = (uint32_t)(watcher->use->whole / BLOCKS) + 1; /* the last one makes it negative */
     use(90, 90);
     for (uint32_t i = 0; i < most + 3; i++) {
         (void)gpu_fixture_gpu(&s.gpu, GANTRY_TASK_KERNEL, "much", launch_many_blocks, &s);
@@ -113,7 +113,7 @@ static void test_launches_wait_for_tokens(void **state)
     assert_ok(gantry_taskman_submit(copies, &copy, NULL));
     assert_ok(gantry_taskman_start(copies));
     assert_ok(gantry_taskman_stop(copies));
-    gy_watcher_tick(watcher); /* still too much: nothing is given back */
+    gy_watcher_tick(watcher); /* this is still too much: nothing is given back */
     assert_int_equal(s.done, most + 1);
     gantry_share_usage usage = {.struct_size = sizeof(usage)};
     assert_int_equal(gantry_partition_get_usage(gantry_partition_default(s.gpu.context), &usage),
@@ -147,7 +147,7 @@ static void test_a_failure_releases_what_waits_for_tokens(void **state)
     share_scene_close(&s);
 }
 
-/* One pool, one NVML and one tick per period, however many contexts of the device there are. */
+/* There is one pool, one NVML and one tick per period, however many contexts the device has. */
 static void test_a_cancelled_run_waits_for_no_tokens(void **state)
 {
     (void)state;
@@ -216,7 +216,8 @@ static void test_what_cannot_be_is_told(void **state)
     setenv("GANTRY_QUOTA_CONTROLLER", "nvmlx", 1);
     check_refused(&options, GANTRY_ERR_INVALID_ARGUMENT, "GANTRY_QUOTA_CONTROLLER=nvmlx");
     setenv("GANTRY_QUOTA_CONTROLLER", "nvml", 1);
-    assert_ok(gantry_context_create(&options, &context)); /* no limit: nothing to keep, and no NVML needed */
+    /* there is no limit: nothing has to be kept, and NVML is not needed */
+    assert_ok(gantry_context_create(&options, &context));
     gantry_context_destroy(context);
     setenv("CUDA_DEVICE_SM_LIMIT", "20", 1);
     setenv("GANTRY_NVML", "/there/is/no/nvml.so", 1);
