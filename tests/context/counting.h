@@ -1,10 +1,10 @@
-/* A kernel count_up(uint32_t *count, uint32_t by) in a module, whichever way the module was made. */
+/* Checks a kernel count_up(uint32_t *count, uint32_t by) in a module, however the module was made. */
 #ifndef TESTS_CONTEXT_COUNTING_H
 #define TESTS_CONTEXT_COUNTING_H
 
 #include "tests/support/gpu_fixture.h"
 
-/* The module has the kernel under that name, and what it counts is right. */
+/* Check that the module has the kernel under that name, and that it counts correctly. */
 void counting_check(struct gpu_fixture *gpu, gantry_module *module, const char *name);
 
 #endif

@@ -1,5 +1,6 @@
-/* As much of NVRTC as is used.  A source with "fails" in it does not compile, one with "warns" leaves a line
- * in the log.  The lowered name of an expression is what stands before its "<"; "nonsense" has none. */
+/* The functions of NVRTC that are used.  A source with "fails" in it does not compile, one with "warns"
+ * leaves a line in the log.  The lowered name of an expression is the text before its "<"; "nonsense" has
+ * none. */
 #include "tests/context/fake_nvrtc.h"
 
 #include <stdio.h>
@@ -130,7 +131,7 @@ int nvrtcGetLoweredName(program_t program, const char *expression, const char **
     return NAME_NOT_VALID;
 }
 
-/* For a virtual architecture there is PTX alone. */
+/* For a virtual architecture there is only PTX. */
 EXPORT int nvrtcGetCUBINSize(program_t program, size_t *bytes);
 int nvrtcGetCUBINSize(program_t program, size_t *bytes)
 {

@@ -2,7 +2,7 @@
 #include <gantry/kernel.h>
 #include <gantry/kernel/surface.h>
 
-/* Each texel becomes its complement, plus `value`; one block per row. */
+/* Each texel becomes its complement plus `value`; there is one block per row. */
 GANTRY_KERNEL(turn, (gantry_surface image, uint32_t width, uint32_t value))
 {
     for (uint32_t x = threadIdx.x; x < width; x += blockDim.x) {

@@ -1,4 +1,4 @@
-/* A whole context: how it is made, what it refuses, what it leaves behind. */
+/* A whole context: how it is made, which options it refuses, and that it leaves nothing behind. */
 #include "tests/support/cmocka_c11.h"
 
 #include "base/alloc.h"
@@ -97,7 +97,7 @@ static void test_wrong_heap_options_are_refused(void **state)
 /* A pool that calls CUDA for itself, on whatever thread memory is asked for. */
 struct cuda_pool {
     const struct gy_driver *driver;
-    CUcontext expected; /* NULL: not known yet, as the context is being created */
+    CUcontext expected; /* NULL: it is not known yet, as the context is being created */
     int taken, given, without;
 };
 
@@ -266,7 +266,7 @@ static void test_everything_is_told_about_the_device(void **state)
     assert_ok(gantry_context_device_info(context, &info));
     assert_memory_not_equal(info.uuid, none, sizeof(none));
     assert_true(info.compute_major > 0 && info.driver_version >= 12000 && info.copy_engines > 0);
-    if (info.emulated) { /* a real driver may not tell clocks */
+    if (info.emulated) { /* a real driver may not report clocks */
         assert_true(info.clock_khz > 0 && info.memory_clock_khz > 0);
     }
     assert_true(info.memory_bus_bits > 0 && info.l2_bytes > 0 && info.can_map_host_memory &&
@@ -369,7 +369,7 @@ static gantry_status take_too_much(gantry_task *task, void *arg)
                : GANTRY_ERR_STATE;
 }
 
-/* A GPU task, then a CPU task that asks for too much memory, then another GPU task. */
+/* Submit a GPU task, then a CPU task that asks for too much memory, then another GPU task. */
 static gantry_status run_out(gantry_taskman *manager, gantry_heap *heap, uint32_t *before, uint32_t *after)
 {
     gantry_task *first = submit_task(manager, GANTRY_TASK_KERNEL, NULL, launch_nothing, before);
@@ -468,7 +468,8 @@ static void count_adoption(void *user, gantry_log_level level, const char *line)
     lines_about_adoption += strstr(line, "adopted context is current") != NULL;
 }
 
-/* Detached from all threads, or current on the one that hands it over: both are taken, the second is told. */
+/* The application's context is detached from all threads, or current on the calling thread: both are
+ * accepted, and the log mentions the second. */
 static void test_a_context_is_adopted_whether_current_or_not(void **state)
 {
     (void)state;
@@ -491,7 +492,7 @@ static void test_a_context_is_adopted_whether_current_or_not(void **state)
         assert_ok(gantry_context_release(guest));
         gantry_context_destroy(guest);
         if (current) {
-            assert_ok(gantry_context_release(owner)); /* it still was */
+            assert_ok(gantry_context_release(owner)); /* it was still current */
         }
     }
     gantry_context_destroy(owner);
@@ -499,7 +500,7 @@ static void test_a_context_is_adopted_whether_current_or_not(void **state)
 
 /* ---- modules ---- */
 
-/* What a child finds of its parent's; the number of the first thing that is not as it should be. */
+/* A child looks at the objects of its parent; returns the number of the first thing that is wrong. */
 static int try_in_child(gantry_context *context, gantry_cpu_dispatcher *pool, gantry_taskman *manager)
 {
     gantry_context_options options = default_options();
@@ -509,7 +510,7 @@ static int try_in_child(gantry_context *context, gantry_cpu_dispatcher *pool, ga
                 : gantry_context_create(&options, &another) != GANTRY_ERR_DRIVER ? 3
                 : another != UNTOUCHED                                           ? 4
                                                                                  : 0;
-    gantry_taskman_destroy(manager); /* they wait for no thread */
+    gantry_taskman_destroy(manager); /* these calls wait for no thread */
     gantry_cpu_dispatcher_destroy(pool);
     gantry_context_destroy(context);
     return wrong;
@@ -560,7 +561,7 @@ static void test_modules_are_found_and_left_ones_unloaded(void **state)
     assert_ok(gantry_module_get_kernel(first, "stamp", &kernel));
     assert_string_equal(gantry_kernel_name(kernel), "stamp");
     assert_int_equal(gantry_module_get_kernel(first, "crane", &kernel), GANTRY_ERR_NOT_FOUND);
-    assert_non_null(strstr(gantry_last_error(), "stamp")); /* the message lists what there is */
+    assert_non_null(strstr(gantry_last_error(), "stamp")); /* the message lists those that exist */
     assert_int_equal(gantry_module_get_kernel(NULL, "stamp", &kernel), GANTRY_ERR_INVALID_ARGUMENT);
     assert_int_equal(gantry_module_get_kernel(first, NULL, &kernel), GANTRY_ERR_INVALID_ARGUMENT);
     assert_int_equal(gantry_module_get_kernel(first, "stamp", NULL), GANTRY_ERR_INVALID_ARGUMENT);
@@ -570,13 +571,13 @@ static void test_modules_are_found_and_left_ones_unloaded(void **state)
     assert_int_equal(gantry_module_load(context, &gantry_image_order_kernels, NULL),
                      GANTRY_ERR_INVALID_ARGUMENT);
     gantry_module_unload(NULL);
-    gantry_context_destroy(context); /* unloads first and third */
+    gantry_context_destroy(context); /* unload the first and the third */
 }
 
 /* ---- failures ---- */
 
-/* Keeps the driver and the device's primary context in use, so that a creation costs little; unlike a whole
- * context it has no threads, whose first breath would change what is counted. */
+/* Keeps the driver and the device's primary context in use, so that a creation costs little.  Unlike a
+ * whole context it has no threads, whose start would change what is counted. */
 static struct gy_context *hold_driver(void)
 {
     gantry_context_options options = default_options();
@@ -687,7 +688,7 @@ int main(void)
         cmocka_unit_test(test_create_survives_every_host_failure),
         cmocka_unit_test(test_create_survives_every_driver_failure),
     };
-    /* The scripted failures are the emulated driver's. */
+    /* Only the emulated driver can script failures. */
     size_t count = sizeof(tests) / sizeof(tests[0]) - (gpu_fixture_driver() != GANTRY_DRIVER_EMULATED);
     return _cmocka_run_group_tests("context", tests, count, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/* Images that are for devices alone: any CUDA C++ there, and on the emulated driver an error that names the
- * kernel. */
+/* Images for devices alone: a device takes any CUDA C++, and the emulated driver returns an error that names
+ * the kernel. */
 #include "any_cuda.kernels.h"
 #include "order_kernels.kernels.h"
 #include "tests/support/cmocka_c11.h"
@@ -35,7 +35,7 @@ static void test_the_image_knows_its_kernels(void **state)
     assert_null(image->host);
     assert_null(image->ptx);
     if (image->fatbin == NULL) {
-        assert_null(image->kernel_names); /* built without nvcc */
+        assert_null(image->kernel_names); /* it was built without nvcc */
         return;
     }
     static const char *const expected[] = {"double_all", "_Z10add_to_allIjEvPT_j", "_Z10add_to_allIyEvPT_j"};
@@ -70,7 +70,7 @@ static void test_on_the_emulated_driver_the_kernel_is_named(void **state)
     assert_ok(gantry_module_load(gpu.context, &gantry_image_any_cuda, &again));
     assert_ptr_equal(module, again);
     assert_ok(
-        gantry_module_load(gpu.context, &gantry_image_order_kernels, &other)); /* the others are as ever */
+        gantry_module_load(gpu.context, &gantry_image_order_kernels, &other)); /* the others work as ever */
     assert_ok(gantry_module_get_kernel(other, "count_up", &kernel));
     gantry_module_unload(module);
     gantry_module_unload(again);

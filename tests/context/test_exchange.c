@@ -1,5 +1,5 @@
-/* An exchange with a renderer: a thread of the test with two timelines.  It writes a frame, says so, and
- * reads what the GPU has made of it when it is told. */
+/* An exchange with a renderer: a thread of the test with two timelines.  It writes a frame, signals it, and
+ * reads the GPU's result when that is signalled. */
 #include "tests/support/cmocka_c11.h"
 #include "tests/support/deadline.h"
 #include "tests/support/file_has.h"
@@ -19,7 +19,7 @@ struct timeline {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     uint64_t value;
-    uint32_t waits; /* atomic: that had to wait */
+    uint32_t waits; /* atomic: how many had to wait */
 };
 
 struct scene {
@@ -27,7 +27,7 @@ struct scene {
     struct timeline drawn, filtered;
     gantry_exchange *exchange;
     gantry_task *acquire, *release, *work;
-    gantry_status answer; /* of the wait function; OK: what the timeline says */
+    gantry_status answer; /* the answer of the wait function; OK: it looks at the timeline */
     uint64_t late_ns;     /* the wait function returns so much too late */
     uint32_t *in, *out;   /* page-locked */
     void *device;
@@ -138,7 +138,7 @@ static void close_scene(struct scene *s)
     gpu_fixture_close(&s->gpu);
 }
 
-/* Draw frame after frame as soon as the one before was filtered. */
+/* Draw frame after frame, each as soon as the one before was filtered. */
 static void *render(void *arg)
 {
     struct scene *s = arg;
@@ -231,7 +231,7 @@ static void test_a_renderer_that_does_not_come_fails_the_step(void **state)
 {
     (void)state;
     wait_in_vain(0);
-    wait_in_vain(40 * MS); /* the wait function comes back from its first slice when the time is over */
+    wait_in_vain(40 * MS); /* the wait function returns from its first slice when the time is over */
 }
 
 static void test_a_recording_says_what_was_waited_for(void **state)
@@ -261,7 +261,7 @@ static void test_a_wait_that_fails_loses_the_exchange(void **state)
     struct scene s;
     open_with(&s, 1000 * MS, 2, GANTRY_SUBMISSION_STREAMS);
     build(&s);
-    s.answer = GANTRY_ERR_DEVICE_LOST; /* of the renderer */
+    s.answer = GANTRY_ERR_DEVICE_LOST; /* the renderer's */
     assert_ok(gantry_exchange_next(s.exchange, 1, 1));
     assert_ok(gantry_taskman_start(s.gpu.manager));
     assert_int_equal(gantry_taskman_stop(s.gpu.manager), GANTRY_ERR_DEVICE_LOST);
@@ -281,7 +281,7 @@ static void test_a_step_without_values_fails(void **state)
     assert_int_equal(gantry_taskman_stop(s.gpu.manager), GANTRY_ERR_STATE);
     assert_non_null(strstr(gantry_last_error(), "gantry_exchange_next"));
     assert_int_equal(s.filtered.value, 0);
-    set_value(&s.drawn, 1); /* and the next one, with them, is good */
+    set_value(&s.drawn, 1); /* and the next frame, with them, is right */
     assert_ok(gantry_exchange_next(s.exchange, 1, 1));
     assert_ok(gantry_taskman_start(s.gpu.manager));
     assert_ok(gantry_taskman_stop(s.gpu.manager));
@@ -298,7 +298,8 @@ static void test_values_rise(void **state)
     assert_ok(gantry_taskman_freeze(s.gpu.manager));
     set_value(&s.drawn, 3);
     assert_ok(gantry_exchange_next(s.exchange, 3, 3));
-    assert_int_equal(gantry_exchange_next(s.exchange, 4, 4), GANTRY_ERR_STATE); /* not used yet */
+    /* it is not used yet */
+    assert_int_equal(gantry_exchange_next(s.exchange, 4, 4), GANTRY_ERR_STATE);
     assert_ok(gantry_taskman_start(s.gpu.manager));
     assert_ok(gantry_taskman_stop(s.gpu.manager));
     assert_int_equal(gantry_exchange_next(s.exchange, 3, 4), GANTRY_ERR_INVALID_ARGUMENT);
@@ -317,7 +318,7 @@ static gantry_status wait_a_little(gantry_task *task, void *arg)
     return gantry_taskman_cancel(s->gpu.manager);
 }
 
-/* A cancelled step ends soon, whatever the time-out, and the exchange is good for the next one. */
+/* A cancelled step ends soon, whatever the time-out is, and the exchange can be used for the next one. */
 static void test_cancelling_ends_a_wait(void **state)
 {
     (void)state;
@@ -364,7 +365,7 @@ static void test_destroying_it_ends_a_wait(void **state)
     close_scene(&s);
 }
 
-/* Its tasks do not touch it afterwards, and the context may go first. */
+/* Its tasks do not use it afterwards, and the context may be destroyed first. */
 static void test_it_may_go_before_its_tasks_or_after_its_context(void **state)
 {
     (void)state;

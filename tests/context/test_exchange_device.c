@@ -1,5 +1,5 @@
-/* An exchange on the device way, on the emulated driver.  The renderer is this test, which signals and reads
- * the timelines of two memory files, or another process. */
+/* An exchange on the device way, on the emulated driver.  The renderer is this test, which signals and
+ * reads the timelines of two memory files, or another process. */
 #include "tests/partition/plan_support.h"
 #include "tests/support/cmocka_c11.h"
 #include "tests/support/deadline.h"
@@ -26,11 +26,11 @@ struct scene {
     gantry_exchange *exchange;
     gantry_task *acquire, *release, *work;
     gantry_shared_memory *memory;
-    uint32_t *in, *out;      /* the two halves of the shared memory, as the renderer sees them */
-    uint32_t *frame, *other; /* the same on the device; `other`: device memory of the context */
+    uint32_t *in, *out;      /* the two halves of the shared memory, in the renderer's mapping */
+    uint32_t *frame, *other; /* their addresses on the device; `other`: device memory of the context */
     uint32_t *seen;          /* page-locked */
     uint32_t wrong;
-    bool draws_late; /* after the step was started */
+    bool draws_late; /* set after the step was started */
 };
 
 static gantry_launch_result filter(gantry_launch *launch, void *arg)
@@ -273,7 +273,7 @@ static void expect_others_go_on(struct scene *s)
     gantry_taskman_destroy(other);
 }
 
-/* Nobody draws: the step ends and names both values, nothing ran for it, no stream waits any more. */
+/* Nobody draws: the step ends and names both values, nothing has run for it, and no stream waits any more. */
 static void test_a_renderer_that_does_not_come_fails_the_step(void **state)
 {
     (void)state;
@@ -292,7 +292,7 @@ static void test_a_renderer_that_does_not_come_fails_the_step(void **state)
     assert_non_null(strstr(gantry_last_error(), "value 6"));
     assert_int_equal(gantry_task_result(s.acquire), GANTRY_ERR_TIMED_OUT);
     assert_int_equal(gantry_task_result(s.work), GANTRY_ERR_TASK_FAILED);
-    assert_int_equal(gy_timeline_file_read(s.drawn), 5); /* by the library */
+    assert_int_equal(gy_timeline_file_read(s.drawn), 5); /* the library has signalled it */
     assert_ok(gantry_context_synchronize(s.gpu.context));
     assert_int_equal(gy_timeline_file_read(s.filtered), 0);
     assert_int_equal(s.out[0], 77);
@@ -301,7 +301,7 @@ static void test_a_renderer_that_does_not_come_fails_the_step(void **state)
     close_scene(&s);
 }
 
-/* A renderer that is another process, and is killed. */
+/* The renderer is another process, and is killed. */
 static void test_a_renderer_that_is_killed_fails_the_step(void **state)
 {
     (void)state;
@@ -325,7 +325,7 @@ static void test_a_renderer_that_is_killed_fails_the_step(void **state)
     close_scene(&s);
 }
 
-/* Return when the wait is enqueued. */
+/* Returns when the wait is enqueued. */
 static void until_it_waits(struct scene *s)
 {
     gantry_exchange_stats stats = {.struct_size = sizeof(stats)};
@@ -359,8 +359,8 @@ static void test_cancelling_ends_a_wait(void **state)
     close_scene(&s);
 }
 
-/* The exchange's thread asks every 5 ms whether the device is lost: a capture in global mode, on whatever
- * thread, is not spoilt by that, and the step goes on. */
+/* The exchange's thread asks every 5 ms whether the device is lost: that does not spoil a capture in global
+ * mode on any thread, and the step goes on. */
 static void test_a_capture_of_the_application_is_left_alone(void **state)
 {
     (void)state;
@@ -398,7 +398,7 @@ static void test_destroying_it_ends_a_wait(void **state)
     close_scene(&s);
 }
 
-/* The context goes first: it ends the wait, and the exchange has nothing of it any more. */
+/* The context is destroyed first: it ends the wait, and the exchange keeps nothing of it. */
 static void test_it_may_outlive_its_context(void **state)
 {
     (void)state;
@@ -412,7 +412,7 @@ static void test_it_may_outlive_its_context(void **state)
     gantry_exchange_destroy(late);
 }
 
-/* Also while a step waits, which fails. */
+/* The same while a step waits, which fails. */
 static void test_destroying_the_context_ends_a_wait(void **state)
 {
     (void)state;
@@ -442,7 +442,7 @@ static void test_a_lost_device_ends_a_wait(void **state)
     close_scene(&s);
 }
 
-/* The wait is no GPU time of the step's manager: a second of it, and a copy. */
+/* The wait is not charged to the GPU time of the step's manager: it lasts a second, and there is a copy. */
 static void test_a_wait_is_not_charged_to_a_share(void **state)
 {
     (void)state;
@@ -464,7 +464,7 @@ static void test_a_wait_is_not_charged_to_a_share(void **state)
     draw(&s, 1);
     assert_ok(gantry_taskman_stop(s.gpu.manager));
     uint64_t until = gy_clock_ns() + 20000 * MS;
-    do { /* what was measured is charged a little later */
+    do { /* the measured time is charged a little later */
         usleep(1000);
         assert_ok(gantry_taskman_get_usage(s.gpu.manager, &usage));
     } while (usage.groups == 0 && gy_clock_ns() < until);
@@ -476,8 +476,8 @@ static void test_a_wait_is_not_charged_to_a_share(void **state)
     close_scene(&s);
 }
 
-/* What a frame costs: a wait, its mark, a signal, and one making current of the context for both of the
- * former. Nothing is asked while the renderer is in time. */
+/* The cost of a frame: a wait, its mark, a signal, and one call that makes the context current for the first
+ * two. No question is asked while the renderer is in time. */
 static void test_a_frame_costs_three_calls(void **state)
 {
     (void)state;
@@ -490,7 +490,7 @@ static void test_a_frame_costs_three_calls(void **state)
     build(&s);
     assert_ok(gantry_taskman_freeze(s.gpu.manager));
     for (uint32_t frame = 1; frame <= FRAMES; frame++) {
-        if (frame == 3) { /* what is made once is there */
+        if (frame == 3) { /* everything that is made once exists */
             emu.reset_counters();
         }
         draw(&s, frame);
@@ -532,7 +532,8 @@ static void test_calls_that_fail_end_the_step(void **state)
     }
 }
 
-/* Whatever call of the driver fails while it is made, nothing is left of it, and the descriptors stay. */
+/* Whatever call of the driver fails while the exchange is made, nothing is left of it, and the descriptors
+ * stay. */
 static void test_a_creation_that_fails_leaves_nothing(void **state)
 {
     (void)state;
@@ -585,7 +586,7 @@ static void test_a_creation_that_fails_leaves_nothing(void **state)
     close_scene(&s);
 }
 
-/* Descriptors are the library's after success only. */
+/* The library owns the descriptors after success only. */
 static void test_descriptors_are_taken_on_success_only(void **state)
 {
     (void)state;
@@ -638,7 +639,7 @@ static void test_a_recording_says_what_was_waited_for(void **state)
 
 int main(void)
 {
-    unsetenv("GANTRY_TEST_DRIVER"); /* the timelines are the emulated driver's */
+    unsetenv("GANTRY_TEST_DRIVER"); /* only the emulated driver has these timelines */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_frames_go_back_and_forth),
         cmocka_unit_test(test_frames_of_a_partition),

@@ -1,4 +1,4 @@
-/* Links between devices: what is told of a pair, and that measuring leaves nothing behind. */
+/* Links between devices: the facts about a pair, and that a measurement leaves nothing behind. */
 #include "tests/support/gpu_fixture.h"
 
 #include "tests/support/cmocka_c11.h"
@@ -11,7 +11,7 @@
 
 #define MEASURED_BYTES ((uint64_t)1 << 20)
 
-/* On the emulated driver there are three devices, of which two are linked. */
+/* The emulated driver has three devices, two of which are linked. */
 static bool is_emulated(void)
 {
     return gpu_fixture_driver() == GANTRY_DRIVER_EMULATED;
@@ -75,7 +75,7 @@ static void test_links_are_measured_with_and_without_access(void **state)
     }
 }
 
-/* Whichever call is refused, what was taken goes back. */
+/* Whichever call is refused, everything is given back. */
 static void test_failures_leave_nothing_behind(void **state)
 {
     (void)state;

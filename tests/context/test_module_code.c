@@ -1,5 +1,4 @@
-/* Modules made of code that was compiled elsewhere: from memory and from files, and what is wrong with them.
- */
+/* Modules made of code that was compiled elsewhere: from memory and from files, and the errors in them. */
 #include "order_kernels.kernels.h"
 #include "tests/context/counting.h"
 #include "tests/support/cmocka_c11.h"
@@ -28,7 +27,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* The form of the image that this driver takes; NULL: there is none. */
+/* The image in the form that this driver takes; NULL: there is none. */
 static const void *code_of(const gantry_module_image *image)
 {
     return is_emulated ? image->host : image->fatbin != NULL ? image->fatbin : (const void *)image->ptx;
@@ -53,7 +52,7 @@ static void test_code_in_memory_is_loaded(void **state)
     assert_ptr_not_equal(first, second);
     counting_check(&gpu, first, "count_up");
     gantry_module_unload(first);
-    counting_check(&gpu, second, "count_up"); /* unloaded with the context */
+    counting_check(&gpu, second, "count_up"); /* it is unloaded with the context */
 }
 
 static void write_file(const char *path, const void *bytes, size_t count)

@@ -214,7 +214,7 @@ int main(void)
     if (fake == NULL) {
         fake = &unused;
     }
-    /* The first one comes before the library is found: from then on it stays. */
+    /* The first module comes before the library is found: from then on it stays. */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_without_a_compiler_the_message_says_where_it_was_looked_for,
                                         set_up, tear_down),

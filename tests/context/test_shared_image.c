@@ -17,11 +17,11 @@ struct scene {
     gantry_kernel *turn;
     gantry_shared_memory *memory;
     gantry_shared_image *image;
-    uint32_t *seen;          /* the memory, as the renderer sees it */
-    uint32_t *linear, *part; /* page-locked: the whole image; a part of it */
+    uint32_t *seen;          /* the memory, in the renderer's mapping */
+    uint32_t *linear, *part; /* page-locked: room for the whole image, and for a part of it */
     uint32_t *device;        /* device memory for the whole image */
     uint32_t value;
-    gantry_image_box box; /* of a copy that is tried */
+    gantry_image_box box; /* the status of a copy that is tried */
     size_t pitch;
     void *to;
     gantry_shared_image *tried;
@@ -187,7 +187,7 @@ static void expect_frame(const struct scene *s, uint32_t frame)
         }
     }
     assert_int_equal(wrong, 0);
-    assert_int_equal(*texel(s, WIDTH, 0), 0); /* what lies between the rows is nobody's */
+    assert_int_equal(*texel(s, WIDTH, 0), 0); /* the bytes between the rows belong to nobody */
 }
 
 static void run_frames(gantry_submission submission, bool frozen)
@@ -228,7 +228,7 @@ static void expect_refused(struct scene *s, const gantry_shared_image_options *o
 {
     gantry_shared_image *image = (void *)8;
     assert_int_equal(gantry_shared_memory_map_image(s->memory, options, &image), GANTRY_ERR_INVALID_ARGUMENT);
-    assert_ptr_equal(image, (void *)8); /* written on success only */
+    assert_ptr_equal(image, (void *)8); /* outputs are written on success only */
     if (strstr(gantry_last_error(), word) == NULL || strstr(gantry_last_error(), "frame") == NULL) {
         fail_msg("not \"%s\": %s", word, gantry_last_error());
     }
@@ -246,7 +246,7 @@ static void test_what_is_no_image_is_refused(void **state)
     expect_refused(&s, &options, "without texels");
     options = image_of(WIDTH, 0);
     expect_refused(&s, &options, "without texels");
-    options = image_of(128, 128); /* 65536 bytes, of which OFFSET are not there */
+    options = image_of(128, 128); /* 65536 bytes, of which OFFSET do not exist */
     expect_refused(&s, &options, "65536 bytes from 512 on");
     options = image_of(UINT32_MAX, UINT32_MAX);
     expect_refused(&s, &options, "4294967295 x 4294967295");
@@ -328,7 +328,7 @@ static void test_an_image_of_another_context_is_refused(void **state)
     assert_ok(gantry_shared_memory_map_image(memory, &image, &s.tried));
     assert_int_equal(answer_to(&s, (gantry_image_box){0, 0, 1, 1}, 0, s.linear), GANTRY_ERR_INVALID_ARGUMENT);
     assert_non_null(strstr(s.why, "another context"));
-    gantry_context_destroy(other); /* with the memory and its image */
+    gantry_context_destroy(other); /* destroyed with the memory and its image */
     close_scene(&s);
 }
 
@@ -355,7 +355,7 @@ static void test_an_image_that_fails_leaves_nothing(void **state)
     }
     assert_ok(gantry_shared_memory_map_image(s.memory, &options, &image));
     assert_int_equal(emu.live(GANTRY_EMU_LIVE_DEVICE_BLOCKS), blocks + 1);
-    gantry_shared_memory_destroy(s.memory); /* both images go with it */
+    gantry_shared_memory_destroy(s.memory); /* both images are destroyed with it */
     s.memory = NULL;
     assert_int_equal(emu.live(GANTRY_EMU_LIVE_DEVICE_BLOCKS), blocks - 1);
     close_scene(&s);

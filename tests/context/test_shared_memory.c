@@ -1,5 +1,5 @@
-/* Memory of another API: a memory file, which the emulated driver takes as what a software Vulkan driver has
- * exported; with its head or without. */
+/* Memory of another API: a memory file, which the emulated driver takes for memory that a software Vulkan
+ * driver has exported; with its head or without. */
 #include "tests/support/cmocka_c11.h"
 #include "tests/support/gpu_fixture.h"
 
@@ -91,7 +91,7 @@ static gantry_status import_as(struct scene *s, const gantry_shared_memory_optio
 {
     gantry_shared_memory *memory = (void *)8;
     gantry_status status = gantry_shared_memory_import(s->gpu.context, options, &memory);
-    assert_ptr_equal(memory, (void *)8); /* written on success only */
+    assert_ptr_equal(memory, (void *)8); /* outputs are written on success only */
     return status;
 }
 
@@ -123,7 +123,7 @@ static void test_what_is_no_memory_is_refused_and_stays_the_callers(void **state
     options = memory_of(fd, BYTES);
     options.label = "a label that is much longer than the sixty-three characters that one may have";
     assert_int_equal(import_as(&s, &options), GANTRY_ERR_INVALID_ARGUMENT);
-    assert_int_equal(close(fd), 0); /* still ours */
+    assert_int_equal(close(fd), 0); /* it is still ours */
     gpu_fixture_close(&s.gpu);
 }
 
@@ -143,10 +143,11 @@ static void test_ranges_are_checked(void **state)
     assert_int_equal(gantry_shared_memory_map(memory, UINT64_MAX - 255, 512, &at),
                      GANTRY_ERR_INVALID_ARGUMENT);
     assert_ok(gantry_shared_memory_map(memory, BYTES - 256, 256, &at));
-    gpu_fixture_close(&s.gpu); /* with the memory: it goes with the context */
+    gpu_fixture_close(&s.gpu); /* together with the memory: it is destroyed with the context */
 }
 
-/* The driver would take it or not, after that nobody knows what it is: so it is not asked. */
+/* The driver may take the descriptor or not, and nobody knows afterwards whose it is: so the driver is not
+ * asked. */
 static void test_a_device_is_given_no_memory_file(void **state)
 {
     (void)state;

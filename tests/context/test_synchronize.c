@@ -20,19 +20,19 @@ enum { BYTES = 4096 };
 struct scene {
     struct gpu_fixture gpu;
     gantry_kernel *hold;
-    struct foreign_graph *foreign; /* what launch_foreign() launches */
+    struct foreign_graph *foreign; /* the graph that launch_foreign() launches */
     uint32_t *gate, *device_gate;  /* page-locked: the kernel has begun; it may end */
     _Atomic(int) entered;          /* the waiting thread is about to call */
-    gantry_partition *partition;   /* NULL: what is synchronised is the context */
-    gantry_partition *where;       /* where the tasks run; NULL: in the default partition */
+    gantry_partition *partition;   /* NULL: the context is synchronised */
+    gantry_partition *where;       /* the partition in which the tasks run; NULL: the default one */
     unsigned char *host;           /* page-locked */
     void *device;
     _Atomic(int) begun, open, synchronised;
-    gantry_status status; /* of the waiting thread's call; read after it was joined */
-    bool saw_all;         /* what it saw then */
+    gantry_status status; /* the status of the waiting thread's call; read after it was joined */
+    bool saw_all;         /* the data that it saw then */
 };
 
-/* 0: the kernel that work begins with does not end. */
+/* 0: the first kernel of the work does not end. */
 static void set_gate(struct scene *s, uint32_t open)
 {
     __atomic_store_n(&s->gate[1], open, __ATOMIC_RELEASE);
@@ -133,12 +133,12 @@ static void *synchronise(void *arg)
     return NULL;
 }
 
-/* The step has stopped, its work is on hold: another thread waits until it is done. */
+/* The step has stopped, and its work is on hold: another thread waits until it is done. */
 static void wait_while_held(struct scene *s)
 {
     pthread_t thread;
     struct gantry_emu_control emu;
-    bool counted = gpu_fixture_controls(&emu); /* a device does not tell who waits for it */
+    bool counted = gpu_fixture_controls(&emu); /* a device does not report who waits for it */
     set_gate(s, 0);
     submit_work(s);
     assert_ok(gpu_fixture_step(&s->gpu));
@@ -202,7 +202,7 @@ static void test_all_partitions_of_a_plan_are_covered(void **state)
     close_scene(&s);
 }
 
-/* While the kernel that was launched runs. */
+/* This is called while the launched kernel runs. */
 static void expect_no_early_return(struct scene *s, void *(*call)(void *scene))
 {
     pthread_t thread;
@@ -217,7 +217,8 @@ static void expect_no_early_return(struct scene *s, void *(*call)(void *scene))
     assert_false(early);
 }
 
-/* The kernel in the second partition comes after work in the first one: one graph, launched there. */
+/* The kernel in the second partition comes after work in the first one: there is one graph, launched
+ * there. */
 static void hold_across(struct scene *s)
 {
     set_gate(s, 0);
@@ -244,13 +245,13 @@ static void wait_for_graphs_across(void)
     close_scene(&s);
 }
 
-/* What drivers call the activities of a context leaves out the kernel. */
+/* The work that drivers call the activities of a context does not contain the kernel. */
 static void test_graphs_that_reach_into_other_partitions_are_covered(void **state)
 {
     (void)state;
     wait_for_graphs_across();
     if (gpu_fixture_driver() == GANTRY_DRIVER_EMULATED) {
-        setenv("GANTRY_EMU_CUDA", "12040", 1); /* without events of contexts */
+        setenv("GANTRY_EMU_CUDA", "12040", 1); /* the driver has no events of contexts */
         wait_for_graphs_across();
         unsetenv("GANTRY_EMU_CUDA");
     }
@@ -316,7 +317,7 @@ static void wait_for_a_foreign_graph(const char *version, bool with_plan)
     assert_ok(gantry_context_acquire(s.gpu.context));
     capture_foreign(&s, &foreign);
     s.foreign = &foreign;
-    for (int of = 0; of < 2; of++) { /* the context, its default partition */
+    for (int of = 0; of < 2; of++) { /* the context, or its default partition */
         set_gate(&s, 0);
         __atomic_store_n(&s.gate[0], 0, __ATOMIC_RELEASE);
         s.partition = of == 0 ? NULL : gantry_partition_default(s.gpu.context);
@@ -336,7 +337,7 @@ static void test_graphs_of_other_green_contexts_are_covered(void **state)
     (void)state;
     wait_for_a_foreign_graph(NULL, false);
     wait_for_a_foreign_graph(NULL, true);
-    if (gpu_fixture_driver() == GANTRY_DRIVER_EMULATED) { /* without events of contexts */
+    if (gpu_fixture_driver() == GANTRY_DRIVER_EMULATED) { /* the driver has no events of contexts */
         wait_for_a_foreign_graph("12040", false);
         wait_for_a_foreign_graph("12040", true);
     }
@@ -352,8 +353,8 @@ static void *settle_heap(void *arg)
     return NULL;
 }
 
-/* Blocks that are freed behind a graph with a kernel of another green context: on the stream of the graph, or
- * on another one after they were recorded for that.  Both have their events. */
+/* Blocks are freed behind a graph with a kernel of another green context: on the stream of the graph, or on
+ * another one that recorded an event for it.  Both have their events. */
 static void free_behind(struct scene *s, CUstream graph, CUstream other, int way)
 {
     gantry_heap *heap = gantry_context_heap(s->gpu.context);
@@ -377,7 +378,7 @@ static void free_behind(struct scene *s, CUstream graph, CUstream other, int way
     assert_ok(gantry_heap_free(heap, more));
 }
 
-/* The heap waits for the device: what comes back must not be written any more. */
+/* The heap waits for the device: nothing may write to the memory that comes back. */
 static void test_blocks_come_back_after_graphs_of_other_green_contexts(void **state)
 {
     (void)state;
@@ -403,7 +404,7 @@ static void test_blocks_come_back_after_graphs_of_other_green_contexts(void **st
     close_scene(&s);
 }
 
-/* A kernel that does not end runs in the one, and the host waits for the other. */
+/* A kernel that does not end runs in one context, and the host waits for the other. */
 static void test_work_of_other_partitions_is_not_waited_for(void **state)
 {
     (void)state;
@@ -432,7 +433,7 @@ static void test_a_driver_without_events_of_contexts_will_do(void **state)
 {
     (void)state;
     if (gpu_fixture_driver() != GANTRY_DRIVER_EMULATED) {
-        return; /* this driver is what it is */
+        return; /* this driver behaves so */
     }
     setenv("GANTRY_EMU_CUDA", "12040", 1);
     struct scene s;
@@ -461,7 +462,7 @@ static gantry_launch_result launch_and_stay(gantry_launch *launch, void *arg)
     return GANTRY_LAUNCH_DONE;
 }
 
-/* Called in the same batch: does not return before the other thread's call has. */
+/* It is called in the same batch: it does not return before the other thread's call has. */
 static gantry_launch_result launch_when_synchronised(gantry_launch *launch, void *arg)
 {
     struct scene *s = arg;
@@ -481,8 +482,8 @@ static void submit_chain(struct scene *s)
     gpu_fixture_after(last, back);
 }
 
-/* GD is in a callback, what it has captured before is not launched: who waits has it launched, and does not
- * wait for the rest of the batch. */
+/* GD is in a callback, and the work it has captured before is not launched: a waiting thread has it
+ * launched, and does not wait for the rest of the batch. */
 static void test_an_open_capture_is_launched_first(void **state)
 {
     (void)state;
@@ -490,7 +491,7 @@ static void test_an_open_capture_is_launched_first(void **state)
     pthread_t thread;
     open_scene(&s, GANTRY_SUBMISSION_GRAPHS, NULL);
     atomic_store(&s.synchronised, 1);
-    for (int i = 0; i < 2; i++) { /* so that all callbacks are known, and captured together */
+    for (int i = 0; i < 2; i++) { /* so that all callbacks are known, and are captured together */
         atomic_store(&s.open, 1);
         submit_chain(&s);
         assert_ok(gpu_fixture_step(&s.gpu));
