@@ -1,15 +1,15 @@
-/* What tests of block records share: a context, kernels, work to launch, and the trace that came of it.  One
- * program has one of everything. */
+/* A fixture for tests of block records: a context, kernels, work to launch, and the trace of it.  A program
+ * has one of each. */
 #ifndef TESTS_PROFILE_CTA_FIXTURE_H
 #define TESTS_PROFILE_CTA_FIXTURE_H
 
 #include "tests/profile/trace_reader.h"
 #include "tests/support/gpu_fixture.h"
 
-extern char path[64]; /* of the trace */
+extern char path[64]; /* the path of the trace */
 extern struct gpu_fixture fixture;
 extern gantry_kernel *count_up, *half_silent;
-extern uint32_t first_kernel; /* number of count_up; half_silent is the next */
+extern uint32_t first_kernel; /* the number of count_up; half_silent is the next */
 extern void *cells;
 extern struct read_trace trace;
 extern gantry_profile_stats stats;
@@ -20,20 +20,20 @@ struct work {
     bool half;
     bool had_records; /* out */
     uint32_t launches;
-    bool leaves; /* the graph, before it launches */
+    bool leaves; /* the graph before it launches */
 };
 
-/* Before the first test: name the kernels.  An exit status, 0 to go on. */
+/* Call this before the first test: it names the kernels.  Returns an exit status, 0 to go on. */
 int cta_begin(void);
 
 gantry_launch_result launch_work(gantry_launch *launch, void *arg);
 int set_up(void **state);
 int set_up_with(const gantry_context_options *options);
 int tear_down(void **state);
-/* Each batch takes a buffer until the writer has its records, and a busy machine lets the writer come late:
- * so many that each batch of a test has its own. */
+/* Each batch takes a buffer until the writer has its records, and on a busy machine the writer comes late:
+ * there are so many that each batch of a test has its own. */
 enum { CTAS_PER_BUFFER = 4096, BUFFERS = 64 };
-/* Sizes of 0: these. */
+/* Sizes of 0 mean these. */
 gantry_profile *start(gantry_profile_ctas ctas, uint32_t per_buffer, uint32_t buffers);
 void stop_and_load(gantry_profile *profile);
 bool is_block(const struct read_slice *slice);

@@ -1,8 +1,8 @@
-/* Kernels whose groups of threads record what they do. */
+/* Kernels whose groups of threads record their work. */
 #define GANTRY_CTA_SM_CLOCK 1
 #include <gantry/profile_kernel.h>
 
-/* Of three groups of 32 threads each, the first loads, the second computes in two parts, the third stores;
+/* There are three groups of 32 threads: the first loads, the second computes in two parts, the third stores;
  * `turns` times.  The ids are 0, 1 with 2 within it, and 3. */
 GANTRY_KERNEL(tile_stages, (uint32_t *cells, uint32_t turns, void *profile, uint32_t id))
 {

@@ -10,7 +10,7 @@
 struct fake_gpu fake;
 
 static uint64_t origin;
-static char streams[FAKE_STREAMS + 1]; /* the last is for anchors */
+static char streams[FAKE_STREAMS + 1]; /* the last one is for anchors */
 
 struct fake_event {
     bool anchor, mute;
@@ -32,7 +32,7 @@ CUstream fake_stream(uint32_t index)
     return (CUstream)(void *)&streams[index];
 }
 
-/* Count a call; the result it has to return.  Leaves with the lock held. */
+/* Count a call; returns the result that it has to return, with the lock held. */
 static CUresult enter(void)
 {
     pthread_mutex_lock(&fake.lock);
@@ -59,7 +59,7 @@ static CUresult event_create(CUevent *event, unsigned int flags)
 static CUresult event_destroy(CUevent event)
 {
     CUresult result = enter();
-    fake.live--; /* also when it reports a failure, or the test could not tell a leak */
+    fake.live--; /* also when it reports a failure, or the test could not see a leak */
     free(event);
     return leave(result);
 }

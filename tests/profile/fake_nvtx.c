@@ -1,4 +1,4 @@
-/* A stand-in for NVIDIA's libnvToolsExt: counts, and keeps the names. */
+/* A stand-in for NVIDIA's libnvToolsExt: it counts the calls, and keeps the names. */
 #include <stdatomic.h>
 #include <stdio.h>
 
@@ -8,7 +8,7 @@ int nvtxRangePop(void);
 enum { NAMES = 256 };
 
 atomic_int fake_nvtx_pushed, fake_nvtx_popped;
-char fake_nvtx_names[NAMES][64]; /* by number of the push */
+char fake_nvtx_names[NAMES][64]; /* by the number of the push */
 static _Thread_local int depth;
 atomic_int fake_nvtx_underflows; /* a pop without a push on its thread */
 

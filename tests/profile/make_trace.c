@@ -70,7 +70,7 @@ static void gpu(uint64_t t)
                                      .stream = (uint32_t)(i % 3),
                                      .name = "kernel",
                                      .begin_ns = t + i * 10,
-                                     .end_ns = t + i * 10 + 45, /* overlaps the one after the next two */
+                                     .end_ns = t + i * 10 + 45, /* it overlaps the one after the next two */
                                      .id = i};
         gy_profile_gpu_slice(generation, &slice);
         printf("stream %u\tgpu\tkernel\t%llu\t%llu\t%llu\n", slice.stream, (unsigned long long)slice.begin_ns,
@@ -82,7 +82,7 @@ static void gpu(uint64_t t)
 
 enum { BLOCKS = 400, LAUNCHES = 4, SMS = 5 };
 
-enum { RANGES = 16, WITH_RANGES = 12 }; /* of the last launch: records of a block; blocks that have any */
+enum { RANGES = 16, WITH_RANGES = 12 }; /* of the last launch: records of a block, and blocks that have any */
 
 static gantry_cta_record records[LAUNCHES * BLOCKS + BLOCKS * RANGES];
 static struct gy_cta_launch launches[LAUNCHES];
@@ -94,9 +94,9 @@ static void done(struct gy_cta_batch *batch)
     (void)batch;
 }
 
-/* In block b of the last launch, which began at `start`: load, and in compute, which begins together with it,
- * another one without a name.  One that overlaps does not lie within any other.  In the first block ranges
- * have been lost. */
+/* In block b of the last launch, which began at `start`: a range `load`, and within `compute`, which begins
+ * at the same time, another one without a name.  A range that overlaps does not lie within any other.  In
+ * the first block ranges have been lost. */
 static void ranges(uint32_t b, uint64_t start)
 {
     static const struct {
@@ -120,7 +120,7 @@ static void ranges(uint32_t b, uint64_t start)
     }
 }
 
-/* GPU time is host time + 5000; launches overlap by halves, two blocks at once on each SM. */
+/* GPU time is host time + 5000; launches overlap by halves, with two blocks at once on each SM. */
 static void blocks(uint64_t t)
 {
     static const char *const names[] = {"even", "odd"};
@@ -180,7 +180,7 @@ static void many_done(struct gy_cta_batch *batch)
     atomic_store(&((struct many_batch *)batch)->busy, 0);
 }
 
-/* As a device does it: an SM takes the next block when one of its blocks has ended. */
+/* As on a device, an SM takes the next block when one of its blocks has ended. */
 static bool make_many(struct many_batch *batch)
 {
     static uint64_t ends[BATCH_SMS][RESIDENT];

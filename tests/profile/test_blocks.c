@@ -1,4 +1,5 @@
-/* Blocks' slices: the same file however many threads encode it, and nothing lost without being counted. */
+/* Slices of blocks: the file is the same however many threads encode it, and nothing is lost without being
+ * counted. */
 #include "tests/support/cmocka_c11.h"
 
 #include "base/alloc.h"
@@ -34,10 +35,10 @@ static uint64_t next(uint64_t *random)
     return *random >> 33;
 }
 
-/* What a batch may be like; 0 of one takes what is usual. */
+/* The properties of a batch; 0 in one of them means the usual value. */
 struct shape {
     uint32_t blocks, launches, sms;
-    uint32_t resident; /* blocks of an SM at once */
+    uint32_t resident; /* blocks that an SM has at once */
     uint64_t begin_ns; /* GPU time */
 };
 
@@ -64,7 +65,7 @@ static void make(struct made *made, const struct shape *shape, uint64_t *random)
                                     b % sms | launch->kernel << GANTRY_CTA_SM_BITS};
         }
     }
-    made->records[next(random) % shape->blocks].start_ns = 0; /* one wrote nothing */
+    made->records[next(random) % shape->blocks].start_ns = 0; /* one block wrote nothing */
     made->batch = (struct gy_cta_batch){.records = made->records,
                                         .launches = made->launches,
                                         .launch_count = launches,
@@ -82,7 +83,7 @@ static void make(struct made *made, const struct shape *shape, uint64_t *random)
                                                   .rate = 1}};
 }
 
-/* A trace under way. */
+/* A recording under way. */
 struct writer {
     struct gy_pftrace *trace;
     struct gy_cta_tracks *tracks;
@@ -117,8 +118,8 @@ static gantry_profile_stats close_writer(struct writer *w, gantry_status expecte
     return stats;
 }
 
-/* Batches of every kind: small and large ones, several launches, two GPUs, more blocks at once than an SM has
- * low numbers or any lanes for, pauses, batches that come late. */
+/* Batches of every kind: small and large ones, several launches, two GPUs, more blocks at once than an SM
+ * has low numbers or lanes for, pauses, batches that come late. */
 static const struct shape shapes[] = {
     {.blocks = 9000, .begin_ns = 100000},
     {.blocks = 9000, .begin_ns = 900000, .launches = 6},
@@ -143,7 +144,7 @@ static uint64_t blocks_of(const struct shape *shape)
     return shape->blocks / launches * launches;
 }
 
-/* Two batches each of the first `count` shapes; how many blocks they have. */
+/* Add two batches each of the first `count` shapes; returns how many blocks they have. */
 static uint64_t write_shapes(struct writer *w, size_t count)
 {
     static struct made made;
@@ -157,7 +158,7 @@ static uint64_t write_shapes(struct writer *w, size_t count)
     return blocks;
 }
 
-/* What is behind the head of the file. */
+/* The bytes behind the head of the file. */
 static unsigned char *load(const struct writer *w, uint64_t size, size_t *bytes)
 {
     FILE *file = fopen(path, "rb");
@@ -184,7 +185,8 @@ static void compare_files(gantry_profile_ctas ctas, bool compress, size_t first_
         uint64_t blocks = write_shapes(&w, SHAPES);
         gantry_profile_stats stats = close_writer(&w, GANTRY_OK);
         assert_int_equal(stats.ctas + stats.ctas_lost, blocks);
-        assert_true(stats.ctas_lost > 2 * SHAPES); /* more than those that wrote nothing: lanes run out */
+        /* more than the blocks that wrote nothing: lanes run out */
+        assert_true(stats.ctas_lost > 2 * SHAPES);
         assert_true(stats.ctas_lost < blocks / 20);
         unsigned char *all = load(&w, stats.bytes, &bytes);
         assert_true(first == NULL || (bytes == first_bytes && memcmp(all, first, bytes) == 0));
@@ -214,7 +216,7 @@ static void test_and_deflated(void **state)
     compare_files(GANTRY_PROFILE_CTAS_EACH, true, 3);
 }
 
-/* The block of a slice: its launch is in the name, its number an argument. */
+/* The block of a slice: its launch is in the name, and its number is an argument. */
 static const gantry_cta_record *record_of(const struct made *made, const struct read_slice *slice)
 {
     uint64_t block = reader_argument(slice, "block");
@@ -266,7 +268,7 @@ static void test_every_block_is_where_it_was(void **state)
     reader_free(&trace);
 }
 
-/* Around each number of bytes that a time may have in the file. */
+/* Times around each number of bytes that a time may have in the file. */
 static void test_times_of_any_length(void **state)
 {
     (void)state;
@@ -324,7 +326,7 @@ static void test_resident_blocks_are_counted_whoever_adds_them(void **state)
     reader_free(&trace);
 }
 
-/* Each allocation and each thread fails once: what is not written is counted. */
+/* Each allocation and each thread fails once: slices that are not written are counted. */
 static void test_what_fails_is_counted(void **state)
 {
     (void)state;
@@ -346,7 +348,7 @@ static void test_what_fails_is_counted(void **state)
         }
         gy_fault_arm(-1);
         assert_int_equal(gy_alloc_live(), live);
-        nth += nth > 60 ? gap : 0; /* what comes then are the SMs' lanes, hundreds of them */
+        nth += nth > 60 ? gap : 0; /* then come the lanes of the SMs, hundreds of them */
     }
     assert_true(complete > 20);
 }

@@ -1,4 +1,4 @@
-/* Blocks of kernels, from a launch callback to the trace as protoc reads it. */
+/* Blocks of kernels, from a launch callback to the trace that protoc reads. */
 #include "tests/support/cmocka_c11.h"
 
 #include "base/clock.h"
@@ -78,7 +78,7 @@ static void test_kernels_without_macros_lose_nothing(void **state)
     (void)state;
     static const char *const names[] = {"quiet", NULL};
     gantry_module *module;
-    assert_ok(gantry_profile_register_kernels(names, 1, &quiet_number)); /* known before it is loaded */
+    assert_ok(gantry_profile_register_kernels(names, 1, &quiet_number)); /* it is known before it is loaded */
     assert_ok(gantry_module_load(fixture.context, &gantry_image_cta_quiet, &module));
     assert_ok(gantry_module_get_kernel(module, "quiet", &quiet));
     record_quiet();
@@ -90,7 +90,7 @@ static void test_kernels_without_macros_lose_nothing(void **state)
     assert_false(had_records);
     reader_free(&trace);
 
-    /* Another module has one of that name, with macros: it may be the one that is meant. */
+    /* Another module has a kernel of that name, with macros: it may be the one that is meant. */
     const struct gantry_host_module *host = gantry_image_cta_quiet.host;
     struct gantry_host_module loud = *host;
     loud.has_cta_macros = 1;
@@ -121,7 +121,7 @@ static gantry_launch_result launch_fills(gantry_launch *launch, void *arg)
     return failed ? GANTRY_LAUNCH_FAILED : GANTRY_LAUNCH_DONE;
 }
 
-/* Few that travel in the kernel's parameters, and so many that they do not. */
+/* A few travel in the kernel's parameters, and more do not fit there. */
 static void test_batched_copies_are_seen(void **state)
 {
     (void)state;
@@ -185,7 +185,7 @@ static void test_tracks_are_gpu_then_sms_then_lanes(void **state)
         if (is_block(s)) {
             assert_true(s->track->parent == sms->uuid);
             assert_int_equal(s->track->rank, (int)strtol(s->track->name + 3, NULL, 10));
-            for (size_t j = 0; j < i; j++) { /* no two of one lane overlap */
+            for (size_t j = 0; j < i; j++) { /* no two slices of one lane overlap */
                 const struct read_slice *o = &trace.slices[j];
                 assert_true(o->track != s->track || o->end <= s->begin || s->end <= o->begin);
             }
@@ -276,7 +276,8 @@ static void test_arrows_lead_from_task_to_dependent_task(void **state)
     for (size_t i = 0; i < 6; i++) {
         assert_non_null(chain[i]);
         assert_true(i == 0 || reader_joined(chain[i - 1], chain[i]));
-        assert_true(i == 0 || chain[i]->begin >= chain[i - 1]->begin); /* no effect before its cause */
+        /* there is no effect before its cause */
+        assert_true(i == 0 || chain[i]->begin >= chain[i - 1]->begin);
     }
     assert_true(chain[4]->begin >= chain[3]->end);
     assert_non_null(slice_of("gpu", "work"));
@@ -380,7 +381,7 @@ static void test_a_hundred_small_batches_in_flight_lose_nothing(void **state)
     assert_int_equal(blocks_called("count_up"), stats.ctas);
 }
 
-/* A batch begins in a small buffer; what is larger goes into a large one, up to its whole size. */
+/* A batch begins in a small buffer; the rest goes into a large one, up to its whole size. */
 static void test_launches_of_all_sizes_share_a_batch(void **state)
 {
     (void)state;
@@ -388,8 +389,9 @@ static void test_launches_of_all_sizes_share_a_batch(void **state)
     struct work works[] = {
         {.grid = {500, 1, 1}, .threads = 1, .spins = 1, .launches = 1},
         {.grid = {13, 1, 1}, .threads = 1, .spins = 1, .launches = 1},    /* not beside the 500 */
-        {.grid = {16384, 1, 1}, .threads = 1, .spins = 1, .launches = 1}, /* a large one of its own */
-        {.grid = {400, 1, 1}, .threads = 1, .spins = 1, .launches = 3},   /* for want of large ones, small */
+        {.grid = {16384, 1, 1}, .threads = 1, .spins = 1, .launches = 1}, /* it has a large one of its own */
+        /* it has a small one, because there are no large ones */
+        {.grid = {400, 1, 1}, .threads = 1, .spins = 1, .launches = 3},
     };
     gantry_task *before = NULL;
     for (size_t i = 0; i < 4; i++) {
@@ -496,7 +498,7 @@ static void test_environment_records_any_program(void **state)
         fail_msg("%s", wrong);
     }
     assert_int_equal(blocks_called("count_up"), 33);
-    assert_int_equal(set_up(NULL), 0); /* for the tear-down; not recorded */
+    assert_int_equal(set_up(NULL), 0); /* for the tear-down; it is not recorded */
     assert_int_equal(access(path, R_OK), 0);
 }
 
@@ -516,8 +518,8 @@ static void record_by_environment(const char *options)
     gpu_fixture_close(&fixture);
 }
 
-/* The file of the latest recording; those of one process after the first have a number.  False: there is
- * none. */
+/* The file of the latest recording; recordings of one process after the first have a number.  False: there
+ * is none. */
 static bool find_recording(char found[96])
 {
     snprintf(found, 96, "%s", path);

@@ -16,7 +16,7 @@ struct own_stream {
 
 enum { PIPES = 6, GRAPH_STEPS = 5 };
 
-/* One step of PIPES chains of three GPU tasks and a CPU task at the end. */
+/* Run one step of PIPES chains of three GPU tasks with a CPU task at the end. */
 static void run_pipes(struct work *work)
 {
     gantry_task *last = gpu_fixture_cpu(&fixture, "last", do_nothing, NULL);
@@ -40,7 +40,7 @@ static uint64_t slices_of(const char *category, const char *name)
     return count;
 }
 
-/* No kernel before its task's first launch call, none after its completion was told. */
+/* No kernel begins before its task's first launch call, and none ends after its completion was told. */
 static void check_causes_come_first(void)
 {
     for (size_t i = 0; i < trace.slice_count; i++) {
@@ -103,7 +103,7 @@ static void test_callbacks_that_leave_the_graph_are_recorded(void **state)
     check_causes_come_first();
 }
 
-/* A callback with a stream of its own: forked from the task's, and joined. */
+/* The callback uses a stream of its own: forked from the task's, and joined. */
 static gantry_launch_result launch_on_own_stream(gantry_launch *launch, void *arg)
 {
     struct own_stream *own = arg;
@@ -179,7 +179,7 @@ static void test_clocks_of_sms_are_brought_together(void **state)
         assert_int_equal(stats.ctas_lost, 0);
         assert_int_equal(blocks_called("count_up"), stats.ctas);
         for (size_t i = 0; i < trace.slice_count; i++) {
-            if (is_block(&trace.slices[i])) { /* origins of SMs' clocks differ by seconds */
+            if (is_block(&trace.slices[i])) { /* the origins of SMs' clocks differ by seconds */
                 assert_true(trace.slices[i].begin >= before && trace.slices[i].end <= after);
             }
         }
@@ -221,7 +221,8 @@ static void test_the_error_of_each_sm_is_stated(void **state)
     (void)state;
     gantry_profile_options options = GANTRY_PROFILE_OPTIONS_INIT;
     options.path = path;
-    options.clock = GANTRY_PROFILE_CLOCK_SM; /* the emulator's SMs take turns or not when they are compared */
+    /* the emulator's SMs may or may not take turns when they are compared */
+    options.clock = GANTRY_PROFILE_CLOCK_SM;
     gantry_profile *profile = NULL;
     assert_ok(gantry_profile_start(&options, &profile));
     struct work work = {.grid = {200, 1, 1}, .threads = 32, .spins = 1, .launches = 1};
@@ -250,7 +251,7 @@ static void test_the_error_of_each_sm_is_stated(void **state)
     assert_non_null(reader_track(&trace, "gantry", "Heap device bytes"));
 }
 
-/* A kernel in a partition, and a task behind it that completes `last`: two GPU tasks. */
+/* Submit a kernel in a partition, and a task behind it that completes `last`: two GPU tasks. */
 static void submit_in(gantry_partition *partition, const char *label, struct work *work, gantry_task *last)
 {
     gantry_task_desc desc = GANTRY_TASK_DESC_INIT;

@@ -1,4 +1,4 @@
-/* Jobs in order, bytes in order, whoever does them and whenever they are ready. */
+/* Jobs in order and bytes in order, whichever thread does them and whenever they are ready. */
 #include "tests/support/cmocka_c11.h"
 
 #include "base/alloc.h"
@@ -59,7 +59,7 @@ static void test_jobs_of_one_kind_follow_each_other(void **state)
         uint32_t left = 0;
         memset(&encoders, 0, sizeof(encoders));
         assert_ok(gy_encoders_init(&encoders, threads));
-        assert_false(gy_encoders_have_threads(&encoders)); /* not before there is work */
+        assert_false(gy_encoders_have_threads(&encoders)); /* threads are not started before there is work */
         add_all(&left, run_numbered);
         assert_int_equal(gy_encoders_have_threads(&encoders), threads != 0);
         gy_encoders_wait(&encoders, &left);
@@ -98,7 +98,7 @@ static void test_the_default_is_sensible(void **state)
 
 /* ---- the file ---------------------------------------------------------------------------------- */
 
-/* Job i writes i * JOB_BYTES bytes of its number, several chunks of them for the later ones. */
+/* Job i writes i * JOB_BYTES bytes of its number; later ones write several chunks. */
 static void run_writer(struct gy_job *job)
 {
     struct numbered_job *mine = (struct numbered_job *)job;

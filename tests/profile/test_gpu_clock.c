@@ -1,4 +1,4 @@
-/* The arithmetic of host and GPU clocks, on clocks that are made up: GPU time runs `ppm` fast. */
+/* The arithmetic of host and GPU clocks, on made-up clocks: GPU time runs `ppm` fast. */
 #include "tests/support/cmocka_c11.h"
 
 #include "profile/gpu_clock.h"
@@ -12,7 +12,7 @@ static uint64_t gpu_at(uint64_t host_ns, int64_t ppm)
     return FAR + (uint64_t)(since + since / 1000000 * ppm);
 }
 
-/* Eight exchanges around host time `host_ns`, of ways `there` and `back`. */
+/* Make eight exchanges around host time `host_ns`, whose ways take `there` and `back`. */
 static struct gy_gpu_clock met_at(uint64_t host_ns, int64_t ppm, uint64_t there, uint64_t back)
 {
     struct gy_gpu_exchange exchanges[8];
@@ -49,12 +49,12 @@ static void test_a_question_bounds_as_well_as_its_answer(void **state)
     struct gy_gpu_exchange exchange = {.before_ns = 1000, .gpu_ns = 6500, .after_ns = 2100}; /* d is 5000 */
     assert_true(gy_gpu_clock_meet(&exchange, 1, 0, &clock));
     assert_int_equal(clock.bound_ns, 550 + 1);
-    exchange.asked_ns = 5800; /* of what was shown from 1000 to 1100 */
+    exchange.asked_ns = 5800; /* the difference shown from 1000 to 1100 */
     exchange.until_ns = 1100;
     assert_true(gy_gpu_clock_meet(&exchange, 1, 0, &clock));
     assert_int_equal(clock.bound_ns, 400 + 1);
     assert_in_range(clock.gpu_ns - clock.host_ns, 4700, 5500);
-    exchange.asked_ns = 4000; /* too long ago to say more */
+    exchange.asked_ns = 4000; /* this is too long ago to say more */
     assert_true(gy_gpu_clock_meet(&exchange, 1, 0, &clock));
     assert_int_equal(clock.bound_ns, 550 + 1);
 }
@@ -95,7 +95,7 @@ static void test_between_two_points_no_rate_is_needed(void **state)
         assert_holds(&second, START + ns, 80);
         assert_true(gy_gpu_clock_bound(&second, gpu_at(START + ns, 80)) <= first.bound_ns + 2);
     }
-    /* Outside it is, and times go on growing across the points. */
+    /* Outside, it is as large as the documentation says, and times go on growing across the points. */
     assert_true(gy_gpu_clock_bound(&second, gpu_at(START + 25000000, 80)) > second.bound_ns + 1500);
     assert_true(gy_gpu_clock_bound(&second, gpu_at(START - 20000000, 80)) > second.before_bound_ns + 1500);
     for (uint64_t edge = 0; edge < 2; edge++) {
@@ -125,7 +125,7 @@ static void test_points_that_no_rate_joins_are_refused(void **state)
     struct gy_gpu_clock same = second;
     assert_false(gy_gpu_clock_follow(&second, &first));
     assert_memory_equal(&same, &second, sizeof(same));
-    assert_false(gy_gpu_clock_follow(&first, &second)); /* nor backwards */
+    assert_false(gy_gpu_clock_follow(&first, &second)); /* and not backwards either */
 }
 
 int main(void)

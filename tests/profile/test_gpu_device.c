@@ -1,4 +1,4 @@
-/* GPU times on a driver with a clock of its own: the emulated one, or a device. */
+/* GPU times on a driver that has a clock of its own: the emulated one, or a device's. */
 #include "tests/support/cmocka_c11.h"
 
 #include "base/alloc.h"
@@ -64,7 +64,7 @@ static int tear_down(void **state)
         emu.reset();
     }
     gy_gpu_time_destroy(gpu_time);
-    (void)gantry_profile_stop(profile, NULL); /* only after a failed assertion */
+    (void)gantry_profile_stop(profile, NULL); /* set only after a failed assertion */
     profile = NULL;
     CU(cuMemFree(memory));
     for (int i = 0; i < 2; i++) {
@@ -125,7 +125,7 @@ static void check_work_lies_between_its_submission_and_its_end(void)
         const struct read_slice *slice = &trace.slices[i];
         assert_true(slice->id < COUNT);
         assert_true(slice->begin <=
-                    slice->end); /* events tell half a microsecond apart, short work may be less */
+                    slice->end); /* events tell half a microsecond apart, and short work may be shorter */
         assert_true(slice->begin + bound >= before[slice->id]);
         assert_true(slice->end <= after[slice->id] + bound);
         assert_string_equal(slice->track->name, slice->id % 2 == 0 ? "stream 0" : "stream 1");

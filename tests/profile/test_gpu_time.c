@@ -1,4 +1,4 @@
-/* GPU times on a fake driver whose clock the test sets: what is in the trace is compared exactly. */
+/* GPU times on a fake driver whose clock the test sets: the times in the trace are compared exactly. */
 #include "tests/support/cmocka_c11.h"
 
 #include "base/alloc.h"
@@ -24,7 +24,7 @@ static struct gy_gpu_time *gpu_time;
 static gantry_profile *profile;
 static struct read_trace trace;
 static gantry_profile_stats stats;
-static uint64_t zero; /* GPU time at the test's begin */
+static uint64_t zero; /* GPU time when the test begins */
 
 static int set_up(void **state)
 {
@@ -45,7 +45,7 @@ static int tear_down(void **state)
 {
     (void)state;
     gy_gpu_time_destroy(gpu_time);
-    (void)gantry_profile_stop(profile, NULL); /* only after a failed assertion */
+    (void)gantry_profile_stop(profile, NULL); /* set only after a failed assertion */
     reader_free(&trace);
     unlink(path);
     return fake.live == 0 && gy_alloc_live() == 0 ? 0 : -1;
@@ -96,7 +96,7 @@ static void task(uint32_t stream, uint64_t begin_ns, uint64_t end_ns, uint64_t i
     end(stream, end_ns, begin(stream, begin_ns, "task", id));
 }
 
-/* The GPU has got this far; collect. */
+/* The GPU has got this far; collect the times. */
 static void reach(uint64_t at_ns)
 {
     fake.reached_ns = zero + at_ns;
@@ -113,7 +113,7 @@ static const struct read_slice *by_id(uint64_t id)
     return NULL;
 }
 
-/* A slice has its GPU duration, and its host times are right within the bound that was told. */
+/* A slice has its GPU duration, and its host times are right within the stated bound. */
 static void check_slice(uint64_t id, uint64_t begin_ns, uint64_t end_ns)
 {
     const struct read_slice *slice = by_id(id);
@@ -142,7 +142,7 @@ static void test_slices_have_gpu_durations_on_their_streams(void **state)
     (void)state;
     start();
     task(0, 10 * US, 25 * US, 1);
-    /* The second does not touch the first: a rounded float might then shorten it by 1 ns. */
+    /* The second slice does not touch the first: a rounded float might then shorten it by 1 ns. */
     task(0, 26 * US, 27 * US, 2);
     task(3, 12 * US, 40 * US, 3);
     reach(100 * US);
@@ -175,7 +175,7 @@ static void test_collect_stops_at_what_runs_per_stream(void **state)
     task(1, 95 * US, 200 * US, 5);
     reach(100 * US);
     stop_and_load(4);
-    assert_null(by_id(5)); /* still in flight */
+    assert_null(by_id(5)); /* it is still in flight */
     assert_int_equal(stats.lost, 0);
     check_slice(2, 20 * US, 90 * US);
     check_slice(4, 60 * US, 95 * US);
@@ -218,11 +218,11 @@ static void test_bound_holds_when_the_clocks_differ(void **state)
 static void test_new_anchor_does_not_make_tasks_overlap(void **state)
 {
     (void)state;
-    gy_gpu_time_set_anchor_age(gpu_time, 0); /* a new anchor for each task */
+    gy_gpu_time_set_anchor_age(gpu_time, 0); /* there is a new anchor for each task */
     start();
     for (uint64_t i = 0; i < 50; i++) {
         task(0, i * 10 * US, (i + 1) * 10 * US, i);
-        fake.jump_ns += i % 2 == 0 ? 3000 : -2000; /* later anchors place things earlier, mostly */
+        fake.jump_ns += i % 2 == 0 ? 3000 : -2000; /* later anchors mostly place things earlier */
         reach((i + 1) * 10 * US);
     }
     fake.jump_ns = 0;
@@ -232,14 +232,14 @@ static void test_new_anchor_does_not_make_tasks_overlap(void **state)
         assert_ptr_equal(by_id(i)->track, by_id(0)->track);
         assert_true(i == 0 || by_id(i)->begin >= by_id(i - 1)->end);
     }
-    assert_true(stats.gpu_alignment_ns > 1000); /* the jumps show in the bound */
+    assert_true(stats.gpu_alignment_ns > 1000); /* the jumps appear in the bound */
 }
 
 static void test_marks_without_end_to_wait_for_are_bounded_and_counted(void **state)
 {
     (void)state;
     start();
-    for (uint64_t i = 0; i < 17000; i++) { /* more marks are made all the time, nothing is collected */
+    for (uint64_t i = 0; i < 17000; i++) { /* more marks are made all the time, and nothing is collected */
         task(0, i * US, (i + 1) * US, i);
     }
     reach(20000 * US);
@@ -257,7 +257,8 @@ static void test_a_batch_that_begins_with_many_tasks_has_marks_for_them(void **s
     (void)state;
     start();
     gy_gpu_time_begin_batch(gpu_time, 500);
-    for (uint64_t i = 0; i < 3000; i++) { /* what was ready made more ready, and nothing was collected */
+    /* the marks that were ready made more ready, and nothing was collected */
+    for (uint64_t i = 0; i < 3000; i++) {
         task(0, i * US, (i + 1) * US, i);
     }
     reach(5000 * US);
@@ -275,7 +276,7 @@ static void test_recording_may_end_and_another_begin_over_open_marks(void **stat
     struct gy_gpu_mark *open_longer = begin(1, 20 * US, "open", 3);
     task(2, 20 * US, 25 * US, 4);
     stop();
-    assert_int_equal(stats.spans, 0); /* nobody collected */
+    assert_int_equal(stats.spans, 0); /* nobody has collected */
     end(0, 30 * US, open);
     start();
     task(0, 40 * US, 50 * US, 5);
@@ -288,7 +289,7 @@ static void test_recording_may_end_and_another_begin_over_open_marks(void **stat
     reach(200 * US);
 }
 
-/* Of a task that was not called there is no slice, and its mark is free again. */
+/* A task that was not called has no slice, and its mark is free again. */
 static void test_dropped_marks_come_back_without_a_slice(void **state)
 {
     (void)state;
@@ -342,7 +343,7 @@ static void test_lost_context_drops_marks_with_one_log_line(void **state)
     assert_int_equal(stats.lost, 101);
 }
 
-/* Its own end is what a task is placed by then: rough, but the bound says so. */
+/* Without anchors a task is placed by its own end: that is rough, and the bound says so. */
 static void test_gpu_that_does_not_answer_is_not_waited_for(void **state)
 {
     (void)state;
@@ -368,7 +369,7 @@ static void test_gpu_that_does_not_answer_is_not_waited_for(void **state)
     }
 }
 
-/* Fail the 1st, 2nd, 3rd ... driver call of a recording with an error that is not sticky. */
+/* Make the 1st, 2nd, 3rd ... driver call of a recording fail with an error that is not sticky. */
 static void test_recording_survives_every_driver_failure(void **state)
 {
     (void)state;
@@ -417,7 +418,7 @@ static void test_create_survives_every_allocation_failure(void **state)
         }
         gy_fault_arm(-1);
         start();
-        gy_fault_arm(nth - 3); /* the marks themselves, at nth 3 */
+        gy_fault_arm(nth - 3); /* the marks themselves fail at nth 3 */
         task(0, 10 * US, 20 * US, 1);
         bool failed = gy_fault_fired();
         gy_fault_arm(-1);
@@ -460,7 +461,7 @@ static void complete(void *arg)
     }
 }
 
-/* More than `more` of what the thread counts has begun and ended since the call. */
+/* More than `more` of the events that the thread counts have begun and ended since the call. */
 static void await(const atomic_uint_fast64_t *counter, uint64_t more)
 {
     uint64_t seen = atomic_load(counter);
@@ -483,9 +484,9 @@ static void test_recordings_come_and_go_under_both_threads(void **state)
     atomic_store(&dispatching, true);
     assert_ok(gy_thread_start(&threads[0], "GD", dispatch, NULL));
     assert_ok(gy_thread_start(&threads[1], "completion", complete, NULL));
-    /* How many slices one recording catches is up to the scheduler: a thread that sleeps in the wrong place
-     * loses them all.  Go on until one of the recordings has some; a recorder that never gets any is found by
-     * the test's time limit. */
+    /* The scheduler decides how many slices one recording catches: a thread that sleeps at the wrong place
+     * loses them all.  Go on until one of the recordings has some; if none ever does, the test's time limit
+     * finds it. */
     for (int i = 0; i < 8 || (slices == 0 && worst == GANTRY_OK); i++) {
         gantry_profile_options options = GANTRY_PROFILE_OPTIONS_INIT;
         options.path = path;

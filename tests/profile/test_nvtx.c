@@ -1,4 +1,4 @@
-/* Spans as NVTX ranges, told to a stand-in for the library. */
+/* Spans as NVTX ranges, which a stand-in for the library receives. */
 #include "tests/profile/cta_fixture.h"
 #include "tests/support/cmocka_c11.h"
 
@@ -39,10 +39,11 @@ static void test_ranges_are_forwarded_while_recording(void **state)
         assert_int_equal(count_of("done"), i);
         assert_int_equal(count_of("work"), i);
         assert_int_equal(count_of("GD Kernel"), i);
-        run_step(); /* not recorded */
+        run_step(); /* it was not recorded */
         assert_int_equal(count_of("work"), i);
     }
-    gpu_fixture_close(&fixture); /* GD and the completion thread have ended: whatever was open is closed */
+    /* GD and the completion thread have ended: every range that was open is closed */
+    gpu_fixture_close(&fixture);
     assert_int_equal(atomic_load(pushed), atomic_load(popped));
     assert_int_equal(atomic_load(underflows), 0);
     assert_int_equal(set_up(NULL), 0); /* for the tear-down */
@@ -58,7 +59,7 @@ static void keep_warning(void *user, gantry_log_level level, const char *line)
     }
 }
 
-/* The library is looked for once per process: this is one in which it is not there. */
+/* The library is looked for once per process: in this process it is not there. */
 static void test_a_missing_library_is_told(void **state)
 {
     (void)state;
@@ -75,7 +76,7 @@ static void test_ranges_are_forwarded_without_a_recording(void **state)
 {
     (void)state;
     int before = count_of("work");
-    run_step(); /* as in the test before: off */
+    run_step(); /* off, as in the test before */
     assert_int_equal(count_of("work"), before);
     gpu_fixture_close(&fixture);
     assert_int_equal(setenv("GANTRY_NVTX_ALWAYS", "1", 1), 0);
@@ -95,8 +96,8 @@ static void test_ranges_are_forwarded_without_a_recording(void **state)
     assert_int_equal(set_up(NULL), 0); /* for the tear-down */
 }
 
-/* With an argument ("missing": there is no library) the stand-in is to be found by its name,
- * libnvtx3interop.so.1, which is known to the dynamic linker once it is open. */
+/* With an argument the stand-in is to be found by its name, libnvtx3interop.so.1, which the dynamic linker
+ * knows once it is open; with "missing" there is no library. */
 int main(int argc, char **argv)
 {
     const struct CMUnitTest missing[] = {cmocka_unit_test(test_a_missing_library_is_told)};

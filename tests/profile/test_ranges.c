@@ -11,7 +11,7 @@
 
 enum { LOAD, COMPUTE, INNER, STORE, STAGES };
 
-static uint32_t first_number; /* of tile_stages; whole_block is the next */
+static uint32_t first_number; /* the number of tile_stages; whole_block is the next */
 static gantry_kernel *tile_stages, *whole_block;
 
 struct stage_work {
@@ -59,7 +59,7 @@ static uint64_t ranges_called(const char *name)
     return count;
 }
 
-/* The block's slice that the range belongs to. */
+/* The slice of the block that the range belongs to. */
 static const struct read_slice *block_of(const struct read_slice *range)
 {
     for (size_t i = 0; i < trace.slice_count; i++) {
@@ -71,7 +71,7 @@ static const struct read_slice *block_of(const struct read_slice *range)
     return NULL;
 }
 
-/* Each range lies within its block, on a track of its SM and group; those of 2 lie within one of 1. */
+/* Each range lies within its block, on a track of its SM and group; ranges of 2 lie within one of 1. */
 static void check_places(void)
 {
     static const char *const groups[STAGES] = {"group 0, ", "group 1, ", "group 1, ", "group 2, "};
@@ -121,7 +121,7 @@ static void test_ranges_are_slices_of_their_blocks(void **state)
     }
 }
 
-/* How many ranges the recording says to be lost, of which the first was this one. */
+/* How many ranges the recording reports as lost, of which the first was this one. */
 static uint64_t lost_as(const char *name)
 {
     uint64_t lost = 0;
@@ -137,14 +137,14 @@ static void test_ranges_without_room_are_counted_and_named(void **state)
 {
     (void)state;
     gantry_profile *profile = start(GANTRY_PROFILE_CTAS_BLOCKS, 0, 0);
-    /* 32 records a block are 10 a group: of 12, 12 + 12 and 12 the first 9 are kept, and a note. */
+    /* 32 records a block are 10 a group: of 12, 12 + 12 and 12 ranges the first 9 are kept, and a note. */
     struct stage_work work = {tile_stages, first_number, 5, 96, 12, 17, false};
     run(&work);
     stop_and_load(profile);
     assert_int_equal(stats.ranges, 5 * 3 * 9);
     assert_int_equal(stats.ranges_lost, 5 * (3 + 15 + 3));
     assert_int_equal(lost_as("tile_stages: load"), 5 * 3);
-    assert_int_equal(lost_as("tile_stages: inner"), 5 * 15); /* it ends before the one around it */
+    assert_int_equal(lost_as("tile_stages: inner"), 5 * 15); /* it ends before the range around it */
     assert_int_equal(lost_as("tile_stages: range 3"), 5 * 3);
     assert_int_equal(reader_argument(&trace.marks[trace.mark_count - 1], "ranges_lost"), stats.ranges_lost);
 }
@@ -158,7 +158,7 @@ static void test_a_whole_block_is_one_group(void **state)
     stop_and_load(profile);
     assert_int_equal(stats.ranges, 30 * 16);
     assert_int_equal(stats.ranges_lost, 0);
-    assert_int_equal(ranges_called("range 0"), 30 * 16); /* names are of a kernel */
+    assert_int_equal(ranges_called("range 0"), 30 * 16); /* the names belong to a kernel */
 }
 
 static char warnings[4][400];
@@ -247,7 +247,7 @@ int main(void)
     }
     if (gantry_profile_register_kernels(kernels, 2, &first_number) != GANTRY_OK ||
         gantry_profile_name_ranges(first_number, before, 1) != GANTRY_OK ||
-        gantry_profile_name_ranges(first_number, names, 3) != GANTRY_OK) { /* the later names hold */
+        gantry_profile_name_ranges(first_number, names, 3) != GANTRY_OK) { /* the later names are in force */
         return 1;
     }
     const struct CMUnitTest tests[] = {

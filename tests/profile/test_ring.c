@@ -162,9 +162,9 @@ static void test_lane_takes_nested_and_disjoint_slices(void **state)
     (void)state;
     struct gy_track_row lane = {0};
     assert_true(gy_track_row_take(&lane, 10, 20));
-    assert_true(gy_track_row_take(&lane, 20, 30)); /* touches */
+    assert_true(gy_track_row_take(&lane, 20, 30)); /* it touches another */
     assert_true(gy_track_row_take(&lane, 30, 30)); /* empty */
-    assert_true(gy_track_row_take(&lane, 5, 30));  /* encloses all */
+    assert_true(gy_track_row_take(&lane, 5, 30));  /* it encloses all */
     assert_int_equal(lane.count, 1);
     assert_true(gy_track_row_take(&lane, 40, 50));
     assert_int_equal(lane.count, 2);
@@ -176,11 +176,11 @@ static void test_lane_refuses_what_a_viewer_would_garble(void **state)
     (void)state;
     struct gy_track_row lane = {0};
     assert_true(gy_track_row_take(&lane, 100, 200));
-    assert_false(gy_track_row_take(&lane, 150, 250)); /* overlaps */
-    assert_false(gy_track_row_take(&lane, 100, 250)); /* begins together with what it encloses */
+    assert_false(gy_track_row_take(&lane, 150, 250)); /* it overlaps another */
+    assert_false(gy_track_row_take(&lane, 100, 250)); /* it begins together with a slice that it encloses */
     assert_false(gy_track_row_take(&lane, 100, 200)); /* the same again */
-    assert_false(gy_track_row_take(&lane, 120, 130)); /* inside of one that is written already */
-    assert_false(gy_track_row_take(&lane, 50, 150));  /* overlaps from the left */
+    assert_false(gy_track_row_take(&lane, 120, 130)); /* it is inside of one that is written already */
+    assert_false(gy_track_row_take(&lane, 50, 150));  /* it overlaps from the left */
     assert_int_equal(lane.count, 1);
     assert_true(gy_track_row_take(&lane, 99, 200));
     gy_track_row_fini(&lane);
@@ -195,8 +195,8 @@ static void test_lane_memory_is_bounded(void **state)
     }
     assert_true(lane.room <= 65536);
     assert_true(lane.count >= 32768);
-    assert_false(gy_track_row_take(&lane, 5, 3000006));      /* what it would enclose is forgotten */
-    assert_true(gy_track_row_take(&lane, 2800009, 3000006)); /* this is still known */
+    assert_false(gy_track_row_take(&lane, 5, 3000006));      /* slices that it would enclose are forgotten */
+    assert_true(gy_track_row_take(&lane, 2800009, 3000006)); /* this one is still known */
     assert_false(gy_track_row_take(&lane, 2800009, 3000007));
     gy_track_row_fini(&lane);
     assert_int_equal(gy_alloc_live(), 0);

@@ -1,4 +1,4 @@
-/* Start, stop and what may go wrong between them. */
+/* Starting and stopping a recording, and the errors that may occur between. */
 #include "tests/support/cmocka_c11.h"
 
 #include "base/alloc.h"
@@ -151,7 +151,7 @@ static void test_unwritable_path_is_named(void **state)
     assert_false(gy_span_on());
 }
 
-/* Opening it for writing would wait for a reader. */
+/* To open it for writing would wait for a reader. */
 static void test_pipe_without_reader_is_refused(void **state)
 {
     (void)state;
@@ -194,7 +194,7 @@ static void test_full_disk_is_reported_once(void **state)
     io_lines = 0;
     gantry_set_log(count_io_lines, NULL, GANTRY_LOG_ERROR);
     assert_ok(gantry_profile_start(&options, &profile));
-    for (uint64_t i = 0; i < 60000; i++) { /* several write buffers full */
+    for (uint64_t i = 0; i < 60000; i++) { /* several write buffers are full */
         gy_span_end(GY_SPAN_TASK, "work", gy_span_begin(), i);
     }
     gantry_profile_stats stats = {.struct_size = sizeof(stats), .spans = 42};
@@ -260,7 +260,8 @@ static void restless(void *arg)
     }
 }
 
-/* Each takes some turns of the scheduler: where other programs keep the processors busy, that is a second. */
+/* Each takes some turns of the scheduler: where other programs keep the processors busy, that may be a
+ * second. */
 enum { RECORDINGS = 100, FEWEST = 20 };
 static const uint64_t BUSY_NS = UINT64_C(10000000000);
 
@@ -282,7 +283,8 @@ static void test_recordings_come_and_go_under_emitting_threads(void **state)
         gantry_profile *profile = NULL;
         gantry_status status = gantry_profile_start(&options, &profile);
         uint64_t seen = atomic_load(&attempts);
-        while (atomic_load(&attempts) < seen + 4) { /* of three threads, so one has begun since then */
+        /* there are three threads, so one of them has begun since then */
+        while (atomic_load(&attempts) < seen + 4) {
             sched_yield();
         }
         gantry_profile_stats stats = {.struct_size = sizeof(stats)};
@@ -327,7 +329,7 @@ static void test_span_begun_before_the_recording_is_not_in_it(void **state)
     assert_int_equal(stopped(profile).spans, 0);
 }
 
-/* Fail the 1st, 2nd, 3rd ... allocation until starting, emitting and stopping needs no more of them. */
+/* Make the 1st, 2nd, 3rd ... allocation fail until starting, emitting and stopping need no more of them. */
 static void test_recording_survives_every_allocation_failure(void **state)
 {
     (void)state;

@@ -29,14 +29,14 @@ static uint64_t random_below(uint64_t limit)
     return state % limit;
 }
 
-/* Steps of all SMs in turn, some 5 ns apart, 350 ns to the counter and back, give or take 60; clocks that
- * tick. */
+/* Steps of all SMs in turn, some 5 ns apart; the way to the counter and back takes 350 ns, give or take 60;
+ * clocks tick. */
 static struct gy_sm_sample *make_samples(const int64_t *ahead)
 {
     struct gy_sm_sample *samples = calloc(COUNT, sizeof(*samples));
     assert_non_null(samples);
     for (uint32_t i = 0; i < COUNT; i++) {
-        uint32_t sm = i * 61 % SMS; /* each SM once in SMS steps */
+        uint32_t sm = i * 61 % SMS; /* each SM is read once in SMS steps */
         uint64_t now = 1700000000000000000u + i * 5;
         uint64_t before = now - 320 - random_below(60) + (uint64_t)ahead[sm];
         uint64_t after = now + 320 + random_below(60) + (uint64_t)ahead[sm];
@@ -68,15 +68,15 @@ static void test_nothing_is_said_without_turns(void **state)
     (void)state;
     int64_t ahead[SMS] = {0};
     struct gy_sm_sample *samples = make_samples(ahead);
-    samples[COUNT / 2].before_ns = 0; /* a step that nobody took */
+    samples[COUNT / 2].before_ns = 0; /* a step that no SM took */
     assert_int_equal(gy_sm_offsets(samples, COUNT, offsets), 0);
     free(samples);
     samples = make_samples(ahead);
-    for (uint32_t i = 0; i < COUNT; i++) { /* one SM after the other, as blocks that wait for a place */
+    for (uint32_t i = 0; i < COUNT; i++) { /* one SM after the other, like blocks that wait for a place */
         samples[i].sm = i / ROUNDS;
     }
     assert_int_equal(gy_sm_offsets(samples, COUNT, offsets), 0);
-    assert_int_equal(gy_sm_offsets(samples, 8, offsets), 0); /* and of few steps neither */
+    assert_int_equal(gy_sm_offsets(samples, 8, offsets), 0); /* and with few steps neither */
     assert_int_equal(p99(0), 0);
     gy_fault_arm(0);
     samples[0].sm = 1;
@@ -90,16 +90,16 @@ static void test_lines_give_each_sm_its_time(void **state)
     (void)state;
     static struct gy_sm_anchor begin[SMS], end[SMS], before[SMS];
     static struct gy_sm_line lines[SMS];
-    const uint64_t span = 50000000, span_ns = 25252525; /* of the batch, in steps and in ns */
+    const uint64_t span = 50000000, span_ns = 25252525; /* length of the batch, in steps and in ns */
     for (uint32_t sm = 0; sm < SMS; sm++) {
         uint64_t clock = 1000000007u * sm + 5, timer = 1700000000000000000u + sm;
         begin[sm] = (struct gy_sm_anchor){clock, timer, 1, TICK};
         end[sm] = (struct gy_sm_anchor){clock + span, timer + span_ns, 1, TICK};
     }
     begin[3].claimed = 0;                  /* the SM was busy */
-    begin[4].claimed = end[4].claimed = 0; /* never seen */
-    end[5].timer_ns += 400;                /* at another rate than the others */
-    begin[6] = (struct gy_sm_anchor){0};   /* an earlier batch knows it */
+    begin[4].claimed = end[4].claimed = 0; /* the SM was never seen */
+    end[5].timer_ns += 400;                /* its clock has another rate than the others */
+    begin[6] = (struct gy_sm_anchor){0};   /* an earlier batch knows the SM */
     before[6] = (struct gy_sm_anchor){end[6].clock - 2 * span, end[6].timer_ns - 2 * span_ns, 1, 0};
     gy_sm_lines(begin, end, SMS, before, lines);
     for (uint32_t sm = 0; sm < SMS; sm++) {
@@ -118,7 +118,7 @@ static void test_lines_give_each_sm_its_time(void **state)
         assert_in_range(lines[sm].error_ns, TICK, TICK + 3);
         assert_int_equal(before[sm].clock, end[sm].clock);
     }
-    memset(begin, 0, sizeof(begin)); /* the next batch: what the last one left is its begin */
+    memset(begin, 0, sizeof(begin)); /* the next batch: the end of the last one is its begin */
     for (uint32_t sm = 0; sm < SMS; sm++) {
         end[sm].clock += span;
         end[sm].timer_ns += span_ns;

@@ -1,4 +1,5 @@
-/* The file itself: decoded by protoc, a foreign reader, and compared with what was recorded. */
+/* The file itself: protoc, a foreign reader, decodes it, and the result is compared with what was
+ * recorded. */
 #include "tests/support/cmocka_c11.h"
 
 #include "base/alloc.h"
@@ -28,7 +29,7 @@ static gantry_profile *started(void)
     return profile;
 }
 
-/* Stop, load the file into `trace`, check what holds for every trace. */
+/* Stop the recording, load the file into `trace`, and check the rules for every trace. */
 static void loaded(gantry_profile *profile, uint64_t spans)
 {
     gantry_profile_stats stats = {.struct_size = sizeof(stats)};
@@ -109,7 +110,7 @@ static void test_times_are_the_monotonic_clock(void **state)
     assert_in_range(trace.slices[0].begin, before, after);
     assert_in_range(trace.slices[0].end, trace.slices[0].begin, after);
     assert_in_range(trace.monotonic_ns, before, after);
-    assert_true(trace.realtime_ns > 1000000000000000000u); /* after 2001 */
+    assert_true(trace.realtime_ns > 1000000000000000000u); /* this comes after 2001 */
 }
 
 static void test_nested_slices_keep_their_extents(void **state)
@@ -139,9 +140,9 @@ static void test_slices_that_do_not_nest_keep_their_extents(void **state)
     (void)state;
     gantry_profile *profile = started();
     emit(GY_SPAN_TASK, "a", 100, 200, 0);
-    emit(GY_SPAN_TASK, "b", 150, 250, 0); /* overlaps a */
-    emit(GY_SPAN_TASK, "c", 100, 300, 0); /* begins with a */
-    emit(GY_SPAN_TASK, "c", 100, 300, 0); /* twice */
+    emit(GY_SPAN_TASK, "b", 150, 250, 0); /* it overlaps a */
+    emit(GY_SPAN_TASK, "c", 100, 300, 0); /* it begins with a */
+    emit(GY_SPAN_TASK, "c", 100, 300, 0); /* it is there twice */
     emit(GY_SPAN_TASK, "d", 300, 300, 0);
     emit(GY_SPAN_TASK, "d", 300, 300, 0);
     loaded(profile, 6);
@@ -294,7 +295,7 @@ static void test_gpu_slices_are_events_of_queues(void **state)
     assert_true(s->id == UINT64_MAX && s->track == k->track);
 }
 
-/* What the application gives: a slice with its times and its number, on its thread's track. */
+/* The application gives a slice with its times and its number, which goes to its thread's track. */
 static void test_slices_of_the_application_are_in_the_file(void **state)
 {
     (void)state;
@@ -306,7 +307,7 @@ static void test_slices_of_the_application_are_in_the_file(void **state)
         end = gantry_profile_now();
     } while (end == begin);
     assert_true(begin != 0);
-    assert_ok(gantry_profile_span("present", 500, 900, UINT64_MAX)); /* a time stamp of the renderer's */
+    assert_ok(gantry_profile_span("present", 500, 900, UINT64_MAX)); /* a time stamp from the renderer */
     assert_ok(gantry_profile_span("vkQueueSubmit", begin, end, 7));
     assert_ok(gantry_profile_span("begun while off", 0, end, 2));
     assert_ok(gantry_profile_span("ended while off", begin, 0, 3));
@@ -355,7 +356,7 @@ static void test_arrows_join_what_has_a_number_in_common(void **state)
     for (uint64_t i = 1; i <= 8; i++) {
         gy_span_add_flow(i * 1000);
     }
-    gy_span_add_flow(0); /* none */
+    gy_span_add_flow(0); /* there is none */
     gy_span_emit(GY_SPAN_SUBMIT, "submit", 10, 20, 8);
     for (uint64_t i = 1; i <= 8; i++) {
         gy_span_add_flow(i * 1000);

@@ -28,14 +28,14 @@ struct event {
     struct read_argument arguments[8];
 };
 
-/* What a sequence other than the first has of its own. */
+/* The state of a sequence other than the first. */
 struct sequence {
     uint64_t id, now_ns, default_track, default_clock;
     char names[256][64];
     char annotations[32][24];
 };
 
-/* One packet while its lines are read. */
+/* The current packet, while its lines are read. */
 struct packet {
     struct read_track track;
     struct event event;
@@ -54,13 +54,13 @@ struct reader {
     char names[NAMES][160], categories[32][32], annotations[32][24];
     struct sequence *sequences[SEQUENCES];
     char stages[NAMES][160];
-    struct read_track queues[QUEUES]; /* by what follows QUEUE_IIDS, modulo */
+    struct read_track queues[QUEUES]; /* by the kinds that follow QUEUE_IIDS, modulo */
     uint64_t queue_iids[QUEUES], contexts, last_event;
     struct read_slice *tasks;
     size_t task_count, task_room;
     struct packet packet;
     const char *wrong;
-    char path[256]; /* of the field at hand, "packet.track_event.type" */
+    char path[256]; /* the path of the current field, "packet.track_event.type" */
 };
 
 bool reader_available(void)
@@ -162,7 +162,7 @@ static void stage_field(struct reader *r, const char *field, const char *value)
     }
 }
 
-/* A queue or a stage: declared by number and name. */
+/* A queue or a stage, which a packet declares by number and name. */
 static void specification_field(struct reader *r, const char *field, const char *value)
 {
     uint64_t iid = r->packet.iid;
@@ -259,7 +259,8 @@ static void packet_field(struct reader *r, const char *field, const char *value)
         r->packet.event.time = strtoull(value, NULL, 10);
     } else if (strcmp(field, "sequence_flags") == 0) {
         r->packet.flags = strtoull(value, NULL, 10);
-        if (r->packet.flags == 1 && sequence_of(r) == NULL) { /* comes before the packet's interned data */
+        /* this comes before the packet's interned data */
+        if (r->packet.flags == 1 && sequence_of(r) == NULL) {
             r->trace->resets++;
             memset(r->names, 0, sizeof(r->names));
             memset(r->stages, 0, sizeof(r->stages));
@@ -278,7 +279,7 @@ static void *grown(void *array, size_t count, size_t *room, size_t bytes)
     return realloc(array, *room * bytes);
 }
 
-/* Times, names and track of an event that lies on a sequence of its own. */
+/* The times, names and track of an event that lies on a sequence of its own. */
 static void resolve_own(struct reader *r, struct sequence *own)
 {
     struct packet *p = &r->packet;
@@ -329,7 +330,7 @@ static void end_event(struct reader *r)
     r->events[r->event_count++] = p->event;
 }
 
-/* An event of a queue is a slice as it stands. */
+/* An event of a queue is already a slice. */
 static void end_stage(struct reader *r)
 {
     struct packet *p = &r->packet;
@@ -458,7 +459,7 @@ static const char *replay(struct reader *r)
     size_t queues = 0;
     r->trace->slices = calloc(r->event_count + r->task_count + 1, sizeof(*r->trace->slices));
     r->trace->tracks = realloc(r->trace->tracks, (tracks + QUEUES + 1) * sizeof(*r->trace->tracks));
-    for (size_t i = 0; i < r->task_count; i++) { /* each queue as a track, behind the others */
+    for (size_t i = 0; i < r->task_count; i++) { /* each queue becomes a track, behind the others */
         struct read_slice *task = &r->trace->slices[i];
         *task = r->tasks[i];
         size_t q = 0;

@@ -1,4 +1,5 @@
-/* A trace file as a viewer would see it: decoded by protoc, slices rebuilt from begin and end marks. */
+/* A trace file as a viewer would see it: protoc decodes it, and slices are rebuilt from begin and end
+ * marks. */
 #ifndef TESTS_PROFILE_TRACE_READER_H
 #define TESTS_PROFILE_TRACE_READER_H
 
@@ -26,7 +27,7 @@ struct read_slice {
     uint64_t id; /* the argument of that name */
     uint64_t flows[8];
     size_t flow_count;
-    int gpu; /* of an event of a queue: its number */
+    int gpu; /* the number of an event of a queue */
     size_t argument_count;
     struct read_argument arguments[8];
 };
@@ -39,7 +40,8 @@ struct read_count {
 struct read_trace {
     struct read_track *tracks;
     size_t track_count;
-    struct read_slice *slices; /* by end in time, those of queues first; a queue has a track of its name */
+    /* in the order of their ends, those of queues first; a queue has a track of its name */
+    struct read_slice *slices;
     size_t slice_count;
     struct read_slice *marks; /* instants, by time */
     size_t mark_count;
@@ -51,15 +53,15 @@ struct read_trace {
     unsigned default_clock, primary_clock;
 };
 
-/* Is protoc here?  Prints why not. */
+/* Is protoc here?  If not, it prints why. */
 bool reader_available(void);
 
-/* Decode and check `path`.  NULL on success, else a static description of the first thing found wrong: not
- * decodable, an unknown field, track or name, an end without a begin, an open slice. */
+/* Decode and check `path`.  NULL on success, else a static description of the first error: the file is not
+ * decodable, a field, track or name is unknown, an end has no begin, a slice is open. */
 const char *reader_load(const char *path, struct read_trace *out);
 /* An argument of a slice; UINT64_MAX if it has none of that name. */
 uint64_t reader_argument(const struct read_slice *slice, const char *name);
-/* Have the two slices a flow in common? */
+/* Do the two slices have a flow in common? */
 bool reader_joined(const struct read_slice *a, const struct read_slice *b);
 void reader_free(struct read_trace *trace);
 
