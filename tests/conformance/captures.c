@@ -51,7 +51,7 @@ static CUresult copy_as_batch(CUdeviceptr to, CUdeviceptr from, CUstream stream)
     return cu->cuMemcpyBatchAsync(&to, &from, &bytes, 1, &attributes, &first, 1, &failed, stream);
 }
 
-/* Whoever ignores the code loses the copies, and nothing else shows it. */
+/* A program that ignores the status loses the copies, and nothing else shows it. */
 static void test_a_refused_batch_of_copies_leaves_the_capture(void **state)
 {
     (void)state;
@@ -74,7 +74,7 @@ static void test_a_refused_batch_of_copies_leaves_the_capture(void **state)
     cu_ok(cuGraphDestroy(graph));
 }
 
-/* They go by the null stream, which does not order with a non-blocking one. */
+/* They use the null stream, which is not ordered with a non-blocking one. */
 static void test_synchronous_copies_go_on_beside_a_capture(void **state)
 {
     (void)state;
@@ -115,7 +115,7 @@ static void test_streams_work_again_after_an_unjoined_capture(void **state)
 
 /* ---- one capture beside another -------------------------------------------------------------- */
 
-/* What is captured on `aside` becomes one node of the capture on `stream`. */
+/* Work that is captured on `aside` becomes one node of the capture on `stream`. */
 static void add_child(CUstream stream, CUgraph child)
 {
     CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
@@ -219,7 +219,7 @@ static void test_nodes_keep_the_priority_of_their_stream(void **state)
 
 /* ---- nodes captured one by one into a graph ---------------------------------------------------- */
 
-/* What `call` enqueues on the stream becomes a node of `graph` behind `before`, and comes out. */
+/* Make the work that `call` enqueues on the stream a node of `graph` behind `before`, and return the node. */
 #define CAPTURE_INTO(graph, before, count, stream, call)                             \
     do {                                                                             \
         CUstreamCaptureStatus state_ = CU_STREAM_CAPTURE_STATUS_NONE;                \
@@ -269,7 +269,8 @@ static void test_single_calls_are_captured_into_a_graph(void **state)
 
 /* ---- what breaks when two are under way ------------------------------------------------------- */
 
-/* An inner capture that forbids much is broken by a call that it forbids; is the outer one, too? */
+/* An inner capture that forbids much is broken by a call that it forbids; does that break the outer one,
+ * too? */
 static void break_inner(CUstreamCaptureMode mode, CUstreamCaptureStatus then)
 {
     CUstream outer = cf_stream(), inner = cf_stream();
@@ -330,7 +331,7 @@ static void test_an_executable_graph_is_made_beside_a_capture(void **state)
     cu_ok(cuGraphDestroy(graph));
 }
 
-/* What a capture that breaks by itself, not by a call that others forbid, does to a relaxed one: nothing. */
+/* A capture breaks by itself, not by a call that others forbid: that does nothing to a relaxed one. */
 static void test_a_relaxed_capture_goes_on_beside_one_that_fails(void **state)
 {
     (void)state;
@@ -352,7 +353,7 @@ static void test_a_relaxed_capture_goes_on_beside_one_that_fails(void **state)
     cu_ok(cuGraphDestroy(end(outer)));
 }
 
-/* A context that has a capture, of whatever mode, cannot be synchronised; that breaks it. */
+/* A context that has a capture, in whatever mode, cannot be synchronised; the call breaks the capture. */
 static void test_no_capture_survives_its_context_being_synchronised(void **state)
 {
     (void)state;
@@ -390,7 +391,7 @@ static uintptr_t target_of(const CUDA_MEMCPY3D *params)
                                                        : (uintptr_t)params->dstDevice;
 }
 
-/* Pageable memory is captured without complaint; the node tells where it copies from and to. */
+/* Pageable memory is captured without complaint; the node has both addresses of the copy. */
 static void test_copy_nodes_tell_their_ends(void **state)
 {
     (void)state;

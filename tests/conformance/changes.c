@@ -1,4 +1,4 @@
-/* Nodes of executable graphs that are given other work: kernels, copies and fills. */
+/* Nodes of executable graphs that get other work: kernels, copies and fills. */
 #include "tests/conformance/conformance.h"
 
 #include <string.h>
@@ -11,7 +11,7 @@ static void expect_launched(CUgraphExec exec, CUstream stream, CUdeviceptr data,
     cf_expect_words(stream, data, COUNT, value);
 }
 
-/* fill `data`, copy it to `other`: each is a node. */
+/* Capture: fill `data`, copy it to `other`: each is a node. */
 struct changed {
     CUstream stream;
     CUgraph graph;
@@ -105,12 +105,12 @@ static void test_exec_refuses_nodes_of_another_kind(void **state)
           cuGraphExecMemsetNodeSetParams(c.exec, c.copy, &fill, cf_context->native));
     cu_is(CUDA_ERROR_INVALID_VALUE,
           cuGraphExecMemcpyNodeSetParams(c.exec, c.fill, &copy, cf_context->native));
-    copy.srcMemoryType = CU_MEMORYTYPE_HOST; /* the kinds of the operands stay */
+    copy.srcMemoryType = CU_MEMORYTYPE_HOST; /* the kinds of the operands must stay */
     copy.srcHost = pinned;
     copy.srcDevice = 0;
     cu_is(CUDA_ERROR_INVALID_VALUE,
           cuGraphExecMemcpyNodeSetParams(c.exec, c.copy, &copy, cf_context->native));
-    expect_launched(c.exec, c.stream, other, 5); /* what was refused has changed nothing */
+    expect_launched(c.exec, c.stream, other, 5); /* the refused change has changed nothing */
     drop_changed(&c);
 }
 
@@ -162,7 +162,7 @@ static void test_function_and_size_of_a_kernel_are_changed(void **state)
     cu_ok(cuGraphDestroy(graph));
 }
 
-/* The node that a capture into a graph has made can be addressed like those made by hand. */
+/* A node that a capture into a graph has made can be addressed like nodes made by hand. */
 static void test_node_captured_into_a_graph_is_changed(void **state)
 {
     (void)state;

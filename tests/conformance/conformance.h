@@ -16,18 +16,19 @@
 
 /* One context for the whole suite, current on the test's thread. */
 extern struct gy_context *cf_context;
-extern const struct gy_driver *cu; /* cf_context's */
+extern const struct gy_driver *cu; /* the driver of cf_context */
 
 /* The kernels of conformance_kernels.cu. */
 extern CUfunction cf_add, cf_geometry, cf_reverse, cf_parameters, cf_place, cf_shared, cf_hold, cf_cluster,
     cf_meet, cf_early, cf_mirror, cf_crowd, cf_look;
 
-/* The call has this result; its text and the driver's name of the other result are shown. */
+/* Check that the call has this result; if not, the call and the driver's name of the other result are
+ * shown. */
 #define cu_is(expected, call) cf_expect((expected), cu->call, #call, __FILE__, __LINE__)
 #define cu_ok(call) cu_is(CUDA_SUCCESS, call)
 void cf_expect(CUresult expected, CUresult result, const char *call, const char *file, int line);
 
-/* Leave the test as skipped; a failure in a build with GANTRY_FAIL_ON_SKIP. */
+/* End the test as skipped; this is a failure in a build with GANTRY_FAIL_ON_SKIP. */
 #define cf_skip(reason)         \
     do {                        \
         if (cf_skipped(reason)) \
@@ -40,18 +41,19 @@ bool cf_skipped(const char *reason);
 CUstream cf_stream(void); /* non-blocking */
 CUevent cf_event(void);   /* without timing */
 CUevent cf_timed_event(void);
-CUdeviceptr cf_device(size_t bytes); /* contents arbitrary */
+CUdeviceptr cf_device(size_t bytes); /* with arbitrary contents */
 uint32_t *cf_pinned(size_t count);   /* `count` words of page-locked host memory, zeroed */
 CUdeviceptr cf_address(const void *pinned);
 
-/* Hold `stream`: what is enqueued behind runs only after cf_open_gate().  One gate at a time; while it is
- * closed, no call that may wait for the whole context (memory allocation, module loading) is allowed. */
+/* Hold `stream`: work that is enqueued behind runs only after cf_open_gate().  There is one gate at a time;
+ * while it is closed, no call that may wait for the whole context (memory allocation, module loading) is
+ * allowed. */
 void cf_close_gate(CUstream stream);
 void cf_open_gate(void);
 
 /* Enqueue data[0..count) += value. */
 void cf_launch_add(CUstream stream, CUdeviceptr data, uint32_t count, uint32_t value);
-/* Every one of `count` words at `data` is `value`; synchronises the stream. */
+/* Check that every one of `count` words at `data` is `value`; this synchronises the stream. */
 void cf_expect_words(CUstream stream, CUdeviceptr data, uint32_t count, uint32_t value);
 
 int cf_group_setup(void **state);

@@ -10,7 +10,7 @@ GANTRY_KERNEL(cf_add, (uint32_t * data, uint32_t count, uint32_t value))
     }
 }
 
-/* Every thread of a 3-D grid writes who it is at its linear place. */
+/* Every thread of a 3-D grid writes its indices at its linear place. */
 GANTRY_KERNEL(cf_geometry, (uint32_t * out))
 {
     uint32_t block = (blockIdx.z * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x;
@@ -20,7 +20,7 @@ GANTRY_KERNEL(cf_geometry, (uint32_t * out))
                  100000 * threadIdx.z;
 }
 
-/* Reverse each block's part through shared memory: needs the barrier. */
+/* Reverse each block's part through shared memory, which needs the barrier. */
 GANTRY_KERNEL(cf_reverse, (uint32_t * data))
 {
     GANTRY_DYNAMIC_SHARED(uint32_t, shared);
@@ -50,7 +50,7 @@ GANTRY_KERNEL(cf_parameters, (uint64_t * out, uint8_t byte, uint16_t half, uint3
     out[7] = triple.c;
 }
 
-/* Each block tells the multiprocessor it ran on. */
+/* Each block writes the multiprocessor on which it ran. */
 GANTRY_KERNEL(cf_place, (uint32_t * out))
 {
     if (threadIdx.x == 0) {
@@ -67,7 +67,7 @@ GANTRY_KERNEL(cf_shared, (uint32_t * out, uint32_t words))
     out[0] = shared[words - 1];
 }
 
-/* Ends when the host says so. */
+/* The kernel ends when the host says so. */
 GANTRY_KERNEL(cf_hold, (uint32_t * begun, const uint32_t *open, uint32_t *ended))
 {
 #if GANTRY_KERNEL_FORM_DEVICE
@@ -100,7 +100,7 @@ GANTRY_KERNEL(cf_look, (uint32_t * count, uint32_t *seen))
     *seen = atomicAdd(count, 0u);
 }
 
-/* Each block leaves its number in its shared memory and takes that of the next block of its cluster. */
+/* Each block writes its number to its shared memory and reads that of the next block of its cluster. */
 GANTRY_KERNEL(cf_cluster, (uint32_t * out))
 {
     GANTRY_DYNAMIC_SHARED(uint32_t, shared);
@@ -127,7 +127,7 @@ GANTRY_KERNEL(cf_meet, (uint32_t * word, uint32_t *count, uint32_t *seen))
     }
 }
 
-/* data[i] = 2 * data[i] + by: wrong unless all that was launched before is done. */
+/* data[i] = 2 * data[i] + by: the result is wrong unless all work that was launched before is done. */
 GANTRY_KERNEL_EARLY(cf_early, (uint32_t * data, uint32_t by))
 {
     const uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -136,8 +136,8 @@ GANTRY_KERNEL_EARLY(cf_early, (uint32_t * data, uint32_t by))
     data[i] = 2u * data[i] + by;
 }
 
-/* Columns of an image change places, from the left and the right; one thread per column, one block per row.
- * *outside collects what is read outside of the image. */
+/* Columns of an image change places, from the left and the right; there is one thread per column and one
+ * block per row.  *outside collects the texels that are read outside of the image. */
 GANTRY_KERNEL(cf_mirror, (gantry_surface image, uint32_t width, uint32_t *outside))
 {
     uint32_t x = threadIdx.x, y = blockIdx.y;

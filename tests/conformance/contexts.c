@@ -132,7 +132,7 @@ static void test_contexts_form_a_stack_per_thread(void **state)
     cu_ok(cuCtxPopCurrent(&popped));
     assert_ptr_equal(popped, cf_context->native);
     assert_ptr_equal(current(), other);
-    cu_ok(cuCtxSetCurrent(cf_context->native)); /* replaces the top */
+    cu_ok(cuCtxSetCurrent(cf_context->native)); /* this replaces the top */
     assert_ptr_equal(current(), cf_context->native);
     cu_ok(cuCtxSetCurrent(other));
     cu_ok(cuCtxDestroy(other)); /* and pops it from this thread */
@@ -170,7 +170,7 @@ static void test_an_event_belongs_to_its_context(void **state)
     cu_ok(cuCtxCreate(&other, CU_CTX_SCHED_AUTO, cf_context->device));
     cu_ok(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
     CUresult record = cu->cuEventRecord(event, stream);
-    /* Waiting across contexts is allowed. */
+    /* It is allowed to wait across contexts. */
     CUresult wait = cu->cuStreamWaitEvent(stream, event, CU_EVENT_WAIT_DEFAULT);
     cu_ok(cuStreamDestroy(stream));
     cu_ok(cuCtxDestroy(other));

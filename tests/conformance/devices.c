@@ -8,7 +8,7 @@
 #define WORDS 256u
 #define BYTES (WORDS * sizeof(uint32_t))
 
-/* The other device, and what is on it. */
+/* The other device, and the objects on it. */
 static struct {
     struct gy_context *context;
     struct gantry_module *module;
@@ -17,8 +17,8 @@ static struct {
     CUdeviceptr words; /* by cuMemAlloc */
 } other;
 
-/* Is there no other device?  A real machine may have one only, and has nothing to show then.  The emulated
- * driver has as many as it is told to: test conformance.two_devices wants two. */
+/* Is there no other device?  A real machine may have only one, and then there is nothing to test.  The
+ * emulated driver has as many as the environment says: the test conformance.two_devices asks for two. */
 static bool is_alone(void)
 {
     int devices = 0;
@@ -58,7 +58,7 @@ static bool are_peers(void)
     return reaches(own_device(), other_device()) && reaches(other_device(), own_device());
 }
 
-/* Its stream and words are made, and its kernel is loaded; the suite's own context is current again then. */
+/* Make its stream and words, and load its kernel; the suite's own context is current again afterwards. */
 static void open_other(void)
 {
     char device[16];
@@ -163,8 +163,7 @@ static void test_contexts_reach_each_other_when_asked(void **state)
     cu_ok(cuCtxDisablePeerAccess(peer));
 }
 
-/* Memory that cuMemAlloc() made is copied between devices without being asked, through the host if need be.
- */
+/* Memory of cuMemAlloc() is copied between devices without any permission, through the host if necessary. */
 static void test_copies_of_plain_memory_need_no_access(void **state)
 {
     (void)state;
@@ -194,7 +193,7 @@ static CUdeviceptr map_on(CUdevice device, size_t bytes, CUdeviceptr *range)
     return *range;
 }
 
-/* One call lets several devices in; kernels and copies of each then use the memory. */
+/* One call gives several devices access; kernels and copies of each then use the memory. */
 static void test_mapped_memory_is_for_all_devices_named(void **state)
 {
     (void)state;
@@ -255,7 +254,7 @@ static void test_copies_between_contexts_are_not_captured(void **state)
 
 /* ---- events and graphs ----------------------------------------------------------------------- */
 
-/* A stream waits for an event of the other device; whose context is current does not matter. */
+/* A stream waits for an event of the other device; it does not matter which context is current. */
 static void test_streams_wait_for_events_of_the_other_device(void **state)
 {
     (void)state;
@@ -269,7 +268,8 @@ static void test_streams_wait_for_events_of_the_other_device(void **state)
     uint32_t *seen = cf_pinned(WORDS);
     cf_close_gate(stream);
     cu_ok(cuMemsetD32Async(words, 3, WORDS, stream));
-    cu_ok(cuMemcpyDtoHAsync(seen, words, sizeof(uint32_t), stream)); /* drivers wait for one between hosts */
+    /* drivers wait for copies between host addresses */
+    cu_ok(cuMemcpyDtoHAsync(seen, words, sizeof(uint32_t), stream));
     cu_ok(cuEventRecord(event, stream));
     cu_is(CUDA_ERROR_INVALID_HANDLE, cuEventRecord(event, other.stream));
     cu_ok(cuStreamWaitEvent(other.stream, event, 0));

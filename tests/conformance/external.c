@@ -1,5 +1,6 @@
-/* Memory that another API has exported.  What fits where no such API is: on a device only the answers to
- * wrong calls, on the emulated driver also a memory file, which is what a software Vulkan driver exports. */
+/* Memory that another API has exported.  These are the tests that need no such API: on a device only the
+ * errors of wrong calls, on the emulated driver also a memory file, which a software Vulkan driver
+ * exports. */
 #include "tests/conformance/conformance.h"
 
 #include <fcntl.h>
@@ -33,7 +34,8 @@ static void test_wrong_descriptions_are_refused(void **state)
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     desc = memory_of(null, BYTES);
     cu_is(CUDA_ERROR_UNKNOWN, cuImportExternalMemory(&memory, &desc));
-    (void)close(null); /* a failed import leaves it open, or has closed it (driver 580): Gantry bears both */
+    /* a failed import leaves it open, or has closed it (driver 580): Gantry can handle both */
+    (void)close(null);
     null = open("/dev/null", O_RDWR | O_CLOEXEC);
     desc = memory_of(null, 0);
     cu_is(CUDA_ERROR_INVALID_VALUE, cuImportExternalMemory(&memory, &desc));
@@ -113,7 +115,7 @@ static void test_a_size_above_the_true_one_is_taken(void **state)
     if (!available()) {
         cf_skip("no external memory");
     }
-    if (!cu->emulated) { /* what it takes comes from Vulkan: samples/shared_frame */
+    if (!cu->emulated) { /* the memory comes from Vulkan: samples/shared_frame */
         return;
     }
     CUexternalMemory memory = NULL;

@@ -1,5 +1,5 @@
-/* What Gantry makes of the driver it finds: lines "feature: outcome", as in the table of
- * docs/design/driver.md. Each outcome is that of trying. */
+/* What Gantry finds out about the driver: lines "feature: outcome", as in the table of
+ * docs/design/driver.md.  Each outcome was found by trying. */
 #include "context/context.h"
 #include "dispatcher/internal.h"
 #include "partition/partitions.h"
@@ -82,7 +82,7 @@ static gantry_task *submit(gantry_launch_fn launch)
     return task;
 }
 
-/* A step of these, each after the one before. */
+/* A step of these tasks, each after the one before. */
 static gantry_status run(const gantry_launch_fn *functions, uint32_t count)
 {
     gantry_task *before = NULL;

@@ -15,7 +15,7 @@ CUfunction cf_add, cf_geometry, cf_reverse, cf_parameters, cf_place, cf_shared, 
 
 static struct gantry_module *module;
 
-/* What the running test took. */
+/* The objects that the running test has made. */
 static CUstream streams[MAX_THINGS];
 static CUevent events[MAX_THINGS];
 static CUdeviceptr device_blocks[MAX_THINGS];
@@ -52,8 +52,8 @@ static CUfunction kernel(const char *name)
     return found->function;
 }
 
-/* Drivers load kernels at their first launch and may synchronise the context for that, which must not
- * happen behind a closed gate. */
+/* Drivers load a kernel at its first launch and may synchronise the context for that, which must not happen
+ * behind a closed gate. */
 static void launch_each_once(void)
 {
     CUdeviceptr data;
@@ -128,7 +128,7 @@ int cf_group_setup(void **state)
 int cf_group_teardown(void **state)
 {
     (void)state;
-    if (cf_context == NULL) { /* setting up failed */
+    if (cf_context == NULL) { /* the set-up failed */
         return 0;
     }
     gy_module_unload(module);
@@ -159,7 +159,7 @@ int cf_teardown(void **state)
     for (unsigned i = 0; i < stream_count; i++) {
         CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
         CUgraph graph = NULL;
-        /* Only after a failed test; nothing else may be left behind. */
+        /* This matters only after a failed test; nothing else may be left behind. */
         if (cu->cuStreamIsCapturing(streams[i], &capture) == CUDA_SUCCESS &&
             capture != CU_STREAM_CAPTURE_STATUS_NONE) {
             (void)cu->cuStreamEndCapture(streams[i], &graph);

@@ -58,7 +58,7 @@ static void expect_shape(CUgraph graph, size_t nodes, size_t edges)
     assert_int_equal(got_edges, edges);
 }
 
-/* fill `value`; add 1; copy to `copy`: three nodes in a line. */
+/* Capture: fill `value`; add 1; copy to `copy`: three nodes in a line. */
 static CUgraph capture_line(CUstream stream, CUdeviceptr data, CUdeviceptr copy, uint32_t value)
 {
     begin(stream);
@@ -84,7 +84,7 @@ static void test_capture_records_and_runs_nothing(void **state)
     assert_int_equal(nodes_of_type(graph, CU_GRAPH_NODE_TYPE_KERNEL), 1);
     assert_int_equal(nodes_of_type(graph, CU_GRAPH_NODE_TYPE_MEMCPY), 1);
     CUgraphExec exec = instantiate(graph);
-    cu_ok(cuGraphDestroy(graph)); /* the executable one stands alone */
+    cu_ok(cuGraphDestroy(graph)); /* the executable graph does not need the other */
     cu_ok(cuGraphLaunch(exec, stream));
     cf_expect_words(stream, copy, COUNT, 7);
     cu_ok(cuGraphExecDestroy(exec));
@@ -136,7 +136,7 @@ static void test_events_carry_a_capture_to_other_streams(void **state)
     cf_launch_add(a, y, COUNT, 300);
     CUgraph graph = end(a);
     assert_int_equal(status_of(b), CU_STREAM_CAPTURE_STATUS_NONE);
-    /* fill → copy → add → add; the wait that is implied by the join makes one edge more. */
+    /* fill → copy → add → add; the wait that the join implies makes one edge more. */
     size_t nodes = 0;
     cu_ok(cuGraphGetNodes(graph, NULL, &nodes));
     assert_int_equal(nodes, 4);
@@ -190,7 +190,7 @@ static void test_exec_is_launched_many_times_in_stream_order(void **state)
     }
     cf_launch_add(stream, data, COUNT, 100);
     cu_ok(cuGraphLaunch(exec, stream));
-    cu_ok(cuGraphExecDestroy(exec)); /* what was launched still runs */
+    cu_ok(cuGraphExecDestroy(exec)); /* the launched graph still runs */
     cf_open_gate();
     cf_expect_words(stream, data, COUNT, 1 + 10 * 2 + 100 + 2);
     cu_ok(cuGraphDestroy(graph));
@@ -284,9 +284,9 @@ static void test_a_thread_can_relax_itself_for_a_while(void **state)
     cu_ok(cuThreadExchangeStreamCaptureMode(&mode));
     CUresult result = cu->cuMemAlloc(&address, 64);
     CUstreamCaptureMode relaxed = mode;
-    cu_ok(cuThreadExchangeStreamCaptureMode(&relaxed)); /* back */
+    cu_ok(cuThreadExchangeStreamCaptureMode(&relaxed)); /* this restores the mode */
     assert_int_equal(relaxed, CU_STREAM_CAPTURE_MODE_RELAXED);
-    assert_int_equal(mode, CU_STREAM_CAPTURE_MODE_GLOBAL); /* what a thread starts with */
+    assert_int_equal(mode, CU_STREAM_CAPTURE_MODE_GLOBAL); /* the mode that a thread starts with */
     assert_int_equal(result, CUDA_SUCCESS);
     cu_ok(cuGraphDestroy(end(stream)));
     cu_ok(cuMemFree(address));
@@ -318,7 +318,7 @@ static void test_captured_event_cannot_be_asked(void **state)
     cf_launch_add(stream, data, COUNT, 1);
     cu_ok(cuEventRecord(event, stream));
     cu_is(CUDA_ERROR_CAPTURED_EVENT, cuEventQuery(event));
-    if (cu->cuStreamEndCapture(stream, &graph) == CUDA_SUCCESS) { /* whether it survives is left open */
+    if (cu->cuStreamEndCapture(stream, &graph) == CUDA_SUCCESS) { /* the capture may survive or not */
         cu_ok(cuGraphDestroy(graph));
     }
 }
@@ -360,7 +360,7 @@ static void test_capture_is_begun_and_ended_once(void **state)
     cu_is(CUDA_ERROR_ILLEGAL_STATE, cuStreamEndCapture(stream, &graph));
     begin(stream);
     cu_is(CUDA_ERROR_ILLEGAL_STATE, cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
-    if (cu->cuStreamEndCapture(stream, &graph) == CUDA_SUCCESS) { /* whether it survives is left open */
+    if (cu->cuStreamEndCapture(stream, &graph) == CUDA_SUCCESS) { /* the capture may survive or not */
         cu_ok(cuGraphDestroy(graph));
     }
     cu_is(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
@@ -391,7 +391,7 @@ static void test_capture_is_ended_by_its_thread(void **state)
     begin(ender.stream);
     assert_ok(gy_thread_start(&thread, "ender", end_elsewhere, &ender));
     gy_thread_join(&thread);
-    if (cu->cuStreamEndCapture(ender.stream, &graph) == CUDA_SUCCESS) { /* survival is left open */
+    if (cu->cuStreamEndCapture(ender.stream, &graph) == CUDA_SUCCESS) { /* the capture may survive or not */
         cu_ok(cuGraphDestroy(graph));
     }
     assert_int_equal(ender.result, CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD);

@@ -94,7 +94,7 @@ static void test_split_gives_no_more_groups_than_asked(void **state)
     assert_int_equal(rest.sm.smCount, all.sm.smCount - 2 * unit);
     groups = 1;
     CUresult result = cu->cuDevSmResourceSplitByCount(parts, &groups, &all, NULL, 0, all.sm.smCount + unit);
-    assert_true(result != CUDA_SUCCESS || groups == 0); /* how it refuses is left open */
+    assert_true(result != CUDA_SUCCESS || groups == 0); /* drivers may refuse in different ways */
 }
 
 struct green {
@@ -123,7 +123,7 @@ static void destroy_green(struct green green)
     cu_ok(cuGreenCtxDestroy(green.context));
 }
 
-/* Which multiprocessors blocks on this stream run on. */
+/* The multiprocessors on which blocks of this stream run. */
 static unsigned place_blocks(CUstream stream, unsigned char used[1024])
 {
     CUdeviceptr out = cf_device(BLOCKS * 4);
@@ -186,10 +186,10 @@ static void test_stream_of_a_part_does_ordinary_work(void **state)
     cu_ok(cuStreamGetGreenCtx(green.stream, &of));
     assert_ptr_equal(of, green.context);
     of = NULL;
-    CUresult result = cu->cuStreamGetGreenCtx(plain, &of); /* drivers differ: an error or NULL */
+    CUresult result = cu->cuStreamGetGreenCtx(plain, &of); /* drivers differ: they return an error, or NULL */
     assert_true(result == CUDA_ERROR_INVALID_HANDLE || (result == CUDA_SUCCESS && of == NULL));
 
-    /* Events order it with streams of the whole device, both ways. */
+    /* Events order it with streams of the whole device, in both directions. */
     cu_ok(cuMemsetD32Async(data, 1, 1000, plain));
     cu_ok(cuEventRecord(event, plain));
     cu_ok(cuStreamWaitEvent(green.stream, event, CU_EVENT_WAIT_DEFAULT));
@@ -235,7 +235,7 @@ static void test_event_covers_all_streams_of_a_part(void **state)
     destroy_green(green);
 }
 
-/* Of the primary context: its own streams, and those of every part. */
+/* Events of the primary context: they cover its own streams, and those of every part. */
 static void test_event_covers_a_whole_context(void **state)
 {
     (void)state;
@@ -316,7 +316,7 @@ static void test_graph_keeps_the_part_it_was_captured_on(void **state)
 struct held {
     CUgraph graph;
     CUgraphExec exec;
-    uint32_t *words; /* page-locked: it has begun, it may end, it has ended */
+    uint32_t *words; /* page-locked: the kernel has begun, it may end, it has ended */
 };
 
 static struct held capture_hold(const struct green *green)
@@ -331,7 +331,7 @@ static struct held capture_hold(const struct green *green)
     return h;
 }
 
-/* What the context's event says while the kernel of the graph runs, which was launched on `stream`.  Nothing
+/* The state of the context's event while the graph's kernel runs, which was launched on `stream`.  Nothing
  * fails before the kernel may end. */
 static CUresult ask_while_held(struct held *h, CUstream stream, const struct green *of, bool synchronise)
 {
@@ -362,8 +362,8 @@ static CUresult ask_while_held(struct held *h, CUstream stream, const struct gre
     return of_context;
 }
 
-/* "The activities of a context" may leave out kernels of other green contexts in a graph: whoever needs them
- * asks the stream of the launch.  The emulated driver leaves them out always. */
+/* "The activities of a context" may leave out kernels of other green contexts in a graph: a program that
+ * needs them asks the stream of the launch.  The emulated driver always leaves them out. */
 static void test_event_of_a_context_may_leave_out_kernels_of_graphs(void **state)
 {
     (void)state;
@@ -390,7 +390,8 @@ static void test_event_of_a_context_may_leave_out_kernels_of_graphs(void **state
         {"launched on its own part, and that part asked", b.stream, &b, CUDA_ERROR_NOT_READY},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        bool synchronise = cu->emulated && cases[i].emulated == CUDA_SUCCESS; /* else it need not return */
+        /* otherwise it need not return */
+        bool synchronise = cu->emulated && cases[i].emulated == CUDA_SUCCESS;
         CUresult said = ask_while_held(&of_b, cases[i].launched_on, cases[i].asked, synchronise);
         print_message("a part's kernel in a graph, %s: the context's event is %s\n", cases[i].what,
                       said == CUDA_SUCCESS ? "there before it ends" : "pending");
@@ -423,7 +424,7 @@ static void test_mistaken_parts_are_refused(void **state)
     cu_ok(cuGreenCtxDestroy(green));
 }
 
-/* Since CUDA 13.1: groups of different sizes, and a wish about work queues beside them. */
+/* Since CUDA 13.1: groups of different sizes, and a request for work queues beside them. */
 static void test_structured_split_makes_unequal_groups(void **state)
 {
     (void)state;
@@ -432,7 +433,7 @@ static void test_structured_split_makes_unequal_groups(void **state)
     memset(&queues, 0, sizeof(queues));
     CUresult result =
         cu->cuDeviceGetDevResource(cf_context->device, &queues, CU_DEV_RESOURCE_TYPE_WORKQUEUE_CONFIG);
-    if (cu->version < 13010) { /* nothing of it is there: not even the type of resource */
+    if (cu->version < 13010) { /* an older driver has nothing of it, not even the type of resource */
         assert_int_not_equal(result, CUDA_SUCCESS);
         return;
     }

@@ -1,5 +1,5 @@
 /* Images that another API has exported, as arrays and surfaces.  They come from Vulkan, so on a device only
- * what needs no image is asked here; on the emulated driver a memory file is the image. */
+ * the tests run that need no image; on the emulated driver a memory file is the image. */
 #include "tests/conformance/conformance.h"
 
 #include <string.h>
@@ -16,7 +16,7 @@ static bool available(void)
 }
 
 struct scene {
-    uint32_t *seen; /* the file, as the other API sees it */
+    uint32_t *seen; /* the file, in the other API's mapping */
     CUexternalMemory memory;
     CUmipmappedArray image;
     CUarray array;
@@ -49,7 +49,7 @@ static bool open_scene(struct scene *s)
     if (!available()) {
         cf_skip("no images of another API");
     }
-    if (!cu->emulated) { /* there they come from Vulkan: samples/shared_frame */
+    if (!cu->emulated) { /* there images come from Vulkan: samples/shared_frame */
         return false;
     }
     int fd = memfd_create("image", MFD_CLOEXEC);
@@ -136,7 +136,7 @@ static CUDA_MEMCPY2D rows(CUarray array, CUdeviceptr linear, bool to_array)
     return copy;
 }
 
-/* Ten columns of three rows from (2, 1) on go to linear memory and from there to (50, 4). */
+/* Ten columns of three rows from (2, 1) on are copied to linear memory and from there to (50, 4). */
 static void copy_window(struct scene *s, CUstream stream, CUdeviceptr linear)
 {
     CUDA_MEMCPY2D copy = rows(s->array, linear, false);

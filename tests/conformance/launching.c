@@ -172,7 +172,7 @@ static void test_a_cooperative_grid_must_fit(void **state)
     cu_ok(cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, cf_meet, THREADS, BYTES));
     CUlaunchConfig config = config_of((unsigned)(sms * blocks) + 1, stream, &together, 1);
     cu_is(CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE, cuLaunchKernelEx(&config, cf_meet, params, NULL));
-    cu_ok(cuStreamSynchronize(stream)); /* nothing broke */
+    cu_ok(cuStreamSynchronize(stream)); /* the context is not broken */
 }
 
 /* ---- early starts ------------------------------------------------------------------------------ */

@@ -84,7 +84,7 @@ static void test_copies_in_all_directions_follow_the_stream(void **state)
     cu_ok(cuMemcpyHtoDAsync(a, from, BYTES, stream));
     cu_ok(cuMemcpyDtoDAsync(b, a, BYTES, stream));
     cf_launch_add(stream, b, COUNT, 1);
-    cu_ok(cuMemcpyAsync(c, b, BYTES, stream)); /* direction from the addresses */
+    cu_ok(cuMemcpyAsync(c, b, BYTES, stream)); /* the direction follows from the addresses */
     cf_launch_add(stream, c, COUNT, 1);
     cu_ok(cuMemcpyDtoHAsync(back, c, BYTES, stream));
     cu_ok(cuMemcpyAsync((CUdeviceptr)(uintptr_t)twin, b, BYTES, stream));

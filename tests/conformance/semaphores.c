@@ -1,5 +1,6 @@
-/* Timeline semaphores that another API has exported.  What fits where no such API is: on a device only the
- * answer to what is none of them, on the emulated driver also a memory file that stands for a timeline. */
+/* Timeline semaphores that another API has exported.  These are the tests that need no such API: on a
+ * device only the error for descriptors that are no semaphores, on the emulated driver also a memory file
+ * that stands for a timeline. */
 #include "tests/conformance/conformance.h"
 
 #include "tests/support/timeline_shell.h"
@@ -33,7 +34,7 @@ static void enqueue_signal(CUexternalSemaphore semaphore, uint64_t value, CUstre
     cu_ok(cuSignalExternalSemaphoresAsync(&semaphore, &params, 1, stream));
 }
 
-/* A driver says no more of it than that it is wrong: Gantry looks at descriptors itself. */
+/* A driver only says that the descriptor is wrong: Gantry looks at descriptors itself. */
 static void test_what_is_no_semaphore_is_refused(void **state)
 {
     (void)state;
@@ -63,7 +64,7 @@ static void close_timeline(CUexternalSemaphore semaphore, struct gy_timeline_fil
     munmap(file, GY_TIMELINE_FILE_BYTES);
 }
 
-/* Only the emulated driver has timelines without Vulkan; on a device samples/shared_frame has them. */
+/* Only the emulated driver has timelines without Vulkan; on a device samples/shared_frame covers them. */
 static bool has_timelines(void)
 {
     return available() && cu->emulated;
@@ -104,7 +105,7 @@ static void test_a_wait_holds_its_own_stream_only(void **state)
     cu_is(CUDA_ERROR_NOT_READY, cuStreamQuery(held));
     gy_timeline_file_signal(file, 4);
     cu_is(CUDA_ERROR_NOT_READY, cuStreamQuery(held));
-    gy_timeline_file_signal(file, 6); /* a value above it will do */
+    gy_timeline_file_signal(file, 6); /* a value above it is enough */
     cf_expect_words(held, data, WORDS, 2);
     assert_int_equal(gy_timeline_file_read(file), 9);
     enqueue_signal(semaphore, 3, held); /* a device lowers the value, too */
@@ -166,7 +167,7 @@ static void expect_types(CUgraph graph)
     assert_int_equal(signals, 1);
 }
 
-/* Nodes of a graph, whose values an update of the whole graph sets anew. */
+/* Nodes of a graph, whose values are set anew by an update of the whole graph. */
 static void test_a_graph_waits_and_signals(void **state)
 {
     (void)state;
@@ -200,7 +201,7 @@ static void test_a_graph_waits_and_signals(void **state)
     close_timeline(semaphore, file);
 }
 
-/* The work that refers to a timeline keeps it. */
+/* Work that refers to a timeline keeps the timeline alive. */
 static void test_a_wait_outlives_the_handle(void **state)
 {
     (void)state;

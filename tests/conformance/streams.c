@@ -89,7 +89,7 @@ static void test_wait_means_the_record_before_it(void **state)
     cf_close_gate(first);
     cu_ok(cuEventRecord(event, first)); /* again, behind the gate */
     cu_is(CUDA_ERROR_NOT_READY, cuEventQuery(event));
-    cu_ok(cuStreamSynchronize(second)); /* returns with the gate closed */
+    cu_ok(cuStreamSynchronize(second)); /* it returns while the gate is closed */
     cf_open_gate();
     cu_ok(cuEventSynchronize(event));
 }
@@ -138,7 +138,7 @@ static void test_stream_may_be_destroyed_with_work_left(void **state)
     cf_close_gate(stream);
     cu_ok(cuMemsetD32Async(data, 21, 64, stream));
     cu_ok(cuEventRecord(event, stream));
-    cu_ok(cuStreamDestroy(stream)); /* does not wait */
+    cu_ok(cuStreamDestroy(stream)); /* it does not wait */
     cu_is(CUDA_ERROR_NOT_READY, cuEventQuery(event));
     cf_open_gate();
     cu_ok(cuEventSynchronize(event));
@@ -152,7 +152,7 @@ static void test_times_between_events(void **state)
     CUevent begin = cf_timed_event(), end = cf_timed_event(), untimed = cf_event();
     CUdeviceptr data = cf_device(COUNT * 4);
     float ms = -1;
-    cu_is(CUDA_ERROR_INVALID_HANDLE, cuEventElapsedTime(&ms, begin, end)); /* not recorded */
+    cu_is(CUDA_ERROR_INVALID_HANDLE, cuEventElapsedTime(&ms, begin, end)); /* it was not recorded */
     cf_close_gate(stream);
     cu_ok(cuEventRecord(begin, stream));
     cu_ok(cuMemsetD32Async(data, 0, COUNT, stream));
@@ -195,7 +195,7 @@ static void test_host_function_runs_at_its_place(void **state)
     cu_ok(cuLaunchHostFunc(stream, note, &seen));
     assert_int_equal(seen.count, 0);
     cf_open_gate();
-    cu_ok(cuStreamSynchronize(stream)); /* covers host functions */
+    cu_ok(cuStreamSynchronize(stream)); /* this covers host functions */
     assert_int_equal(seen.count, 3);
     assert_int_equal(seen.values[0], 100);
     assert_int_equal(seen.values[1], 111);
@@ -221,7 +221,8 @@ static void test_value_is_written_at_its_place(void **state)
     cu_is(CUDA_ERROR_INVALID_VALUE, cuStreamWriteValue32(stream, data + 1, 1, CU_STREAM_WRITE_VALUE_DEFAULT));
 }
 
-/* Wait for `flags` with `value`, see that it holds at `held`, and let go by storing `freed` from the host. */
+/* Wait for `flags` with `value`, check that the wait holds at `held`, and end it by storing `freed` from the
+ * host. */
 static void check_wait(CUstream stream, unsigned int flags, uint32_t value, uint32_t held, uint32_t freed)
 {
     uint32_t *word = cf_pinned(1);
@@ -269,7 +270,8 @@ static void test_stream_has_the_priority_asked_for(void **state)
     cu_ok(cuStreamGetPriority(stream, &got));
     assert_int_equal(got, greatest);
     cu_ok(cuStreamDestroy(stream));
-    cu_ok(cuStreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, greatest - 100)); /* clamped */
+    /* it is clamped */
+    cu_ok(cuStreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, greatest - 100));
     cu_ok(cuStreamGetPriority(stream, &got));
     assert_int_equal(got, greatest);
     cu_ok(cuStreamDestroy(stream));
@@ -290,7 +292,7 @@ static void test_streams_have_numbers(void **state)
     cu_ok(cuStreamGetId(other, &second));
     assert_true(first != second);
     cu_ok(cuStreamDestroy(other));
-    cu_ok(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING)); /* maybe with the same handle */
+    cu_ok(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING)); /* maybe it has the same handle */
     cu_ok(cuStreamGetId(other, &again));
     assert_true(again != second && again != first);
     cu_ok(cuStreamGetId(NULL, &null));
@@ -346,7 +348,7 @@ static void test_null_stream_and_blocking_streams_wait_for_each_other(void **sta
     cf_launch_add(blocking, b, 64, 1);
     cu_is(CUDA_ERROR_NOT_READY, cuStreamQuery(NULL));
     cu_ok(cuMemsetD32Async(c, 60, 64, free_running));
-    cu_ok(cuStreamSynchronize(free_running)); /* takes no part in it */
+    cu_ok(cuStreamSynchronize(free_running)); /* it takes no part in it */
     cu_is(CUDA_ERROR_NOT_READY, cuStreamQuery(NULL));
     cf_open_gate();
     cu_ok(cuStreamSynchronize(blocking));

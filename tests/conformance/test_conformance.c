@@ -1,5 +1,5 @@
 /* The conformance suite: all groups, on the driver that $GANTRY_TEST_DRIVER names, without the tests whose
- * names fit the pattern $GANTRY_TEST_SKIP. */
+ * names match the pattern $GANTRY_TEST_SKIP. */
 #include "tests/support/cmocka_c11.h"
 
 #include <stdlib.h>

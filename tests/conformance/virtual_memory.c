@@ -84,7 +84,7 @@ static void test_neighbouring_pieces_make_one_range(void **state)
     }
     cu_ok(cuMemSetAccess(range, 2 * bytes, &access, 1));
     CUdeviceptr middle = range + bytes - 2048;
-    cu_ok(cuMemsetD32Async(middle, 5, 1024, stream)); /* across the seam */
+    cu_ok(cuMemsetD32Async(middle, 5, 1024, stream)); /* across the border of the two */
     cf_launch_add(stream, middle, 1024, 6);
     cf_expect_words(stream, middle, 1024, 11);
     for (size_t i = 0; i < 2; i++) {
@@ -145,8 +145,9 @@ static void test_odd_sizes_and_double_mappings_are_refused(void **state)
     cu_ok(cuMemAddressFree(range, bytes));
 }
 
-/* Memory of one device is another one's only with cuMemSetAccess(): copies are refused at the call, and
- * nothing breaks.  Fills too, as memory of the own device that nobody has access to. */
+/* Memory of one device can be used by another one only after cuMemSetAccess(): copies are refused at the
+ * call, and the context is not broken.  The same holds for fills, as for memory of the own device without
+ * access. */
 static void test_memory_is_refused_without_access(void **state)
 {
     (void)state;
