@@ -241,7 +241,7 @@ enum value {
 
 struct cross_feature {
     const char *name;
-    int first, count; /* of its values */
+    int first, count; /* of its values in cross_values */
 };
 
 struct cross_value {
@@ -253,63 +253,63 @@ struct cross_value {
 extern struct cross_feature cross_features[FEATURES];
 extern struct cross_value cross_values[VALUES];
 void cross_features_open(void);
-/* "feature=value"; -1: there is none. */
+/* Returns the value that is written "feature=value"; -1: there is none. */
 int cross_value_find(const char *text, size_t length);
-/* Why two values never take effect together; NULL: they may. */
+/* Returns why two values never take effect together; NULL: they may. */
 const char *cross_impossible(int a, int b);
-/* Why a value, or two together, are left out as long as the library is known to be wrong there; NULL: they
- * are not. */
+/* Returns why a value, or two together, are left out as long as the library is known to be wrong there;
+ * NULL: they are not left out. */
 const char *cross_not_yet(int a, int b);
-/* Whether what is no value of a feature is expected already. */
+/* Promises that belong to no feature's value: does the library keep it already? */
 enum cross_promise {
-    PROMISE_ORDER,         /* GPU work of a step behind that of the step before; else the GPU is waited for */
-    PROMISE_NEVER_STARTED, /* tasks that no part ever had in it are told so by reset() */
+    PROMISE_ORDER, /* GPU work of a step comes behind that of the step before; else the GPU is waited for */
+    PROMISE_NEVER_STARTED, /* reset() reports to tasks that were in no part that they never ran */
 };
 bool cross_expects(enum cross_promise promise);
-/* Threads that spin: where there are more of them than processors, a program takes many times as long. Beside
- * a debt, which takes 70 ms of GPU time to show, they use up that much of each processor; a lost context ends
- * it before in most programs. */
+/* Values with threads that spin: if there are more of these threads than processors, a program takes many
+ * times as long.  Beside a debt, which takes 70 ms of GPU time to show, they use up that much of each
+ * processor; in most programs a lost context ends it before. */
 bool cross_are_dear(int a, int b);
 bool cross_spins(int value);
-bool cross_is_slow(int value); /* one that spins, or a debt: its programs have few steps */
-/* Two values, or three, of different features of which none is listed as above; by a table. */
+bool cross_is_slow(int value); /* a value that spins, or a debt: its programs have few steps */
+/* Two values, or three, of different features, no pair of which is listed above; this looks into a table. */
 bool cross_may_meet(int a, int b);
 bool cross_three_may_meet(int a, int b, int c);
-extern bool cross_everything; /* also what is left out */
+extern bool cross_everything; /* also the values that are left out */
 
 /* ---- programs -------------------------------------------------------------------------------- */
 
 enum {
-    NODES_MOST = 48, /* in all */
+    NODES_MOST = 48, /* in all managers */
     STEPS_MOST = CROSS_STEPS,
     CALLS_MOST = 4,
     PREDS_MOST = 4,
     MANAGERS_MOST = 3,
-    GROUPS_MOST = 4, /* of declared memory */
+    GROUPS_MOST = 4, /* groups of declared memory */
     NOBODY = 255,
 };
 
 enum cross_kind { KIND_CPU, KIND_SYNC, KIND_HTOD, KIND_KERNEL, KIND_DTOH };
 
-/* How a task that is read stands to the one that reads. */
+/* The place of a task that is read, relative to the one that reads. */
 enum cross_relation { READ_BEFORE, READ_BEHIND };
 
 struct cross_node {
     uint8_t manager, kind;
     uint8_t preds[PREDS_MOST], pred_count;
     uint8_t reads[CROSS_READS], relations[CROSS_READS], read_count;
-    uint8_t calls;                 /* that enqueue a kernel each */
-    uint8_t idle;                  /* calls before those that enqueue nothing and ask to be called again */
-    uint8_t poll;                  /* the node whose release it waits for, asking again and again; NOBODY */
+    uint8_t calls;                 /* calls that enqueue a kernel each */
+    uint8_t idle;                  /* calls before those, which enqueue nothing and ask to be called again */
+    uint8_t poll;                  /* the node for whose release it asks again and again; NOBODY */
     uint8_t tells;                 /* the node that its completion is for; NOBODY */
-    uint8_t tell_call, tell_value; /* tell_value: of FEATURE_COMPLETION */
+    uint8_t tell_call, tell_value; /* tell_value: a value of FEATURE_COMPLETION */
     uint8_t foreign; /* a value of FEATURE_FOREIGN; VALUE_NO_FOREIGN: it calls nothing by itself */
-    uint8_t lets_go; /* the node of which its release gives a reference back; NOBODY */
-    uint8_t held;    /* extra references that are given back by others in each run */
-    uint8_t group;   /* of declared memory; NOBODY */
+    uint8_t lets_go; /* the node to which its release gives a reference back; NOBODY */
+    uint8_t held;    /* extra references that other nodes or threads give back in each run */
+    uint8_t group;   /* its group of declared memory; NOBODY */
     uint8_t partition, light, light_value, continuation; /* light: how many tasks it makes */
     uint8_t copies, heap; /* values of FEATURE_COPY and FEATURE_HEAP, the first one: none */
-    bool thread_lets_go;  /* one of `held` is given back by a thread */
+    bool thread_lets_go;  /* a thread gives one of `held` back */
     bool apart; /* its callback is a function of its own: the library learns by function what cannot be
                    captured */
     bool stable, named, asks, dropped, independent;
@@ -318,21 +318,22 @@ struct cross_node {
 };
 
 struct cross_trouble { /* a failure, or a cancel */
-    uint8_t value;     /* of FEATURE_FAILURE or FEATURE_CANCEL; the first one of the feature: there is none */
+    /* a value of FEATURE_FAILURE or FEATURE_CANCEL; the first one of the feature: there is none */
+    uint8_t value;
     uint8_t manager, step, call;
-    uint8_t node; /* that fails, or by which its manager is cancelled; NOBODY */
+    uint8_t node; /* the node that fails, or that cancels its manager; NOBODY */
 };
 
 enum { MORE = 3, TROUBLES_MOST = 3, NO_VALUE = 255 };
 
 struct cross_program {
     uint64_t seed;
-    uint8_t value[FEATURES];      /* enum value */
-    uint8_t more[FEATURES][MORE]; /* other values of the feature, for other nodes or steps; NO_VALUE */
+    uint8_t value[FEATURES];      /* enum value, for each feature */
+    uint8_t more[FEATURES][MORE]; /* further values of the feature, for other nodes or steps; NO_VALUE */
     uint32_t node_count, manager_count, steps, group_count;
     struct cross_node nodes[NODES_MOST];
     uint64_t part[STEPS_MOST];                /* the nodes that run */
-    uint8_t roots[STEPS_MOST][MANAGERS_MOST]; /* where a part begins; NOBODY: everything runs */
+    uint8_t roots[STEPS_MOST][MANAGERS_MOST]; /* the node at which a part begins; NOBODY: everything runs */
     struct cross_trouble fails[TROUBLES_MOST], cancels[TROUBLES_MOST];
     uint64_t group_bytes[GROUPS_MOST];
     uint8_t drawn[FEATURES]; /* how many nodes have a value of the feature */
@@ -344,26 +345,26 @@ struct cross_program {
 #define CROSS_SANITIZED false
 #endif
 
-struct cross_choice {         /* what is said besides the seed */
-    int forced[FEATURES];     /* enum value; -1: drawn */
-    int more[FEATURES][MORE]; /* other values of the same feature; -1: none */
-    uint64_t dropped;         /* nodes */
-    bool never_spins;         /* in a plan: values that spin go with nothing */
+struct cross_choice {         /* what the command line says besides the seed */
+    int forced[FEATURES];     /* enum value, for each feature; -1: it is drawn */
+    int more[FEATURES][MORE]; /* further values of the same feature; -1: none */
+    uint64_t dropped;         /* the nodes that are left out */
+    bool never_spins;         /* in a plan: values that spin are combined with no other */
 };
 
 void cross_choice_init(struct cross_choice *choice);
-/* How many values of the feature a program may have: several of those that take effect node by node or step
- * by step. */
+/* How many values of the feature a program may have: several of a feature that takes effect node by node or
+ * step by step. */
 int cross_most(int feature);
-/* Whether the value goes with all that is forced, as one more of its feature, too. */
+/* Does the value go with all forced ones, also as one more of its own feature? */
 bool cross_goes_with(const struct cross_choice *choice, int value);
 bool cross_goes_beside(const struct cross_choice *choice, int value);
 
 void cross_program_draw(struct cross_program *program, uint64_t seed, const struct cross_choice *choice);
-/* Whether each feature then has a value that goes with the others. */
+/* Does each feature then have a value that goes with the others? */
 bool cross_choice_fits(uint64_t seed, const struct cross_choice *choice);
 void cross_program_print(const struct cross_program *program, FILE *file);
-/* The same number for the same question about the same program. */
+/* A hash: the same number for the same question about the same program. */
 uint32_t cross_pick(const struct cross_program *program, uint32_t about, uint32_t node, uint32_t below);
 
 static inline bool cross_has(const struct cross_program *program, int value)
@@ -376,7 +377,7 @@ static inline bool cross_has(const struct cross_program *program, int value)
     return has;
 }
 
-/* How many values of the feature it has. */
+/* How many values of the feature the program has. */
 static inline uint32_t cross_value_count(const struct cross_program *program, int feature)
 {
     uint32_t count = 1;
@@ -386,11 +387,11 @@ static inline uint32_t cross_value_count(const struct cross_program *program, in
     return count;
 }
 
-/* Where something shall be launched again, the tasks that come behind no CPU task, which are one unit, do
- * only what can be. */
+/* Where work shall be launched again, the tasks that come behind no CPU task, which are one unit, do only
+ * work for which that is possible. */
 bool cross_stays_plain(const struct cross_program *program, uint32_t node);
 
-/* crossing_trouble.c: NULL: there is none. */
+/* crossing_trouble.c: the program's trouble of a kind; NULL: there is none. */
 void cross_draw_trouble(struct cross_program *program);
 /* In how many steps there is room for several failures or cancels; 0: there is one of each at most.
  * `together`: a failure and a cancel, of different managers, share one. */
@@ -398,9 +399,9 @@ uint32_t cross_trouble_steps(const struct cross_program *program, bool together)
 void cross_print_trouble(const struct cross_program *program, FILE *file);
 const struct cross_trouble *cross_fails(const struct cross_program *program, int value);
 const struct cross_trouble *cross_cancels(const struct cross_program *program, int value);
-/* What loses the context, or may. */
+/* Does the value lose the context, or may it? */
 const struct cross_trouble *cross_loses(const struct cross_program *program);
-/* What happens at the node in the step. */
+/* The trouble at the node in the step. */
 const struct cross_trouble *cross_fails_at(const struct cross_program *program, uint32_t node, uint32_t step);
 bool cross_cancels_at(const struct cross_program *program, int value, uint32_t node, uint32_t step);
 
@@ -414,19 +415,19 @@ static inline bool cross_is_gpu(const struct cross_node *node)
 /* What was noted of one node in one step. */
 struct cross_seen {
     atomic_uint begins, ends;               /* of bodies or callbacks */
-    atomic_ullong first_begin, last_end;    /* numbers of a clock that counts events */
+    atomic_ullong first_begin, last_end;    /* times of a clock that counts events */
     atomic_uint releases, result, returned; /* a status, as a number without its sign */
     atomic_uint enqueued[CALLS_MOST];       /* 1: that call's kernel was accepted */
-    atomic_uint last_index, finished;       /* of the calls; finished: the last one was the task's last */
+    atomic_uint last_index, finished;       /* of the calls; finished: the last one ended the task */
     atomic_uint wrong_index, called_again;
-    atomic_uint told, told_version;     /* 1: the completion was accepted, when so much was enqueued */
-    atomic_uint looked, looked_version; /* 1: a CPU node that was told has looked */
+    atomic_uint told, told_version;     /* 1: the completion was accepted, when so many calls had enqueued */
+    atomic_uint looked, looked_version; /* 1: the CPU node of the completion has run and looked */
     atomic_uint light_made, light_run, light_refused;
     atomic_ullong light_end;
-    atomic_uint refusal;       /* what the library refused to the callback, as a number */
-    atomic_uint declined;      /* the same of a completion that came too late, in the latest call */
+    atomic_uint refusal;  /* the status with which the library refused a call of the callback, as a number */
+    atomic_uint declined; /* the same for a completion that came too late, in the latest call */
     atomic_uint group_overlap; /* declared memory: another group that does not fit beside it, plus 1 */
-    atomic_uint foreign_code;  /* what CUDA said to a call of the callback's own */
+    atomic_uint foreign_code;  /* the result of the callback's own CUDA call */
     atomic_uint failed_by;     /* a reference was given back as failed */
     atomic_uint doomed;        /* an added task that must end before this one and failed */
 };
@@ -439,7 +440,7 @@ struct cross_effects {
 
 struct cross_run {
     const struct cross_program *program;
-    gantry_context *base, *context; /* `base`: whose context is adopted */
+    gantry_context *base, *context; /* `base`: the context that is adopted */
     gantry_cpu_dispatcher *cpus;
     gantry_heap *heap;
     gantry_kernel *kernel;
@@ -448,15 +449,15 @@ struct cross_run {
     struct cross_arg {
         struct cross_run *run;
         uint32_t node;
-    } args[2][NODES_MOST]; /* two of each: a change of the argument hands out the other one */
+    } args[2][NODES_MOST]; /* two of each: a change of the argument gives the task the other one */
     uint32_t groups[MANAGERS_MOST][GROUPS_MOST];
     struct cross_cell *cells; /* one per node */
     struct cross_record *records;
     uint8_t *cells_device, *records_device;
     void *scratch;       /* device memory, 64 bytes per node */
-    struct cross_extra { /* of a manager */
+    struct cross_extra { /* the things beside the nodes of a manager */
         struct cross_run *run;
-        uint32_t manager, rounds, behind; /* of a loop; `behind`: a node, or NOBODY */
+        uint32_t manager, rounds, behind; /* rounds of a loop; `behind`: a node, or NOBODY */
         gantry_task *entry, *body, *condition, *ends[2];
         gantry_launch_tasks bracket;
         atomic_uint bodies, ended[2], checks, chosen, done_before, checks_before;
@@ -465,52 +466,54 @@ struct cross_run {
     void *own_streams[NODES_MOST], *own_events[NODES_MOST][2], *own_graphs[NODES_MOST];
     atomic_uint hosts[NODES_MOST], hosts_expected[NODES_MOST][STEPS_MOST];
     struct cross_seen seen[STEPS_MOST][NODES_MOST];
-    _Atomic(gantry_status) start[STEPS_MOST][MANAGERS_MOST]; /* read by callbacks while it is written */
+    _Atomic(gantry_status) start[STEPS_MOST][MANAGERS_MOST]; /* callbacks read it while it is written */
     gantry_status stop[STEPS_MOST][MANAGERS_MOST];
     gantry_status waited[STEPS_MOST][MANAGERS_MOST];
-    atomic_uint step[MANAGERS_MOST], ended[MANAGERS_MOST], gives_up; /* ended: steps that are over */
+    atomic_uint step[MANAGERS_MOST], ended[MANAGERS_MOST], gives_up; /* ended: how many steps are over */
     atomic_uint resetting, reset_releases[NODES_MOST];
     atomic_uint cancelled[STEPS_MOST][MANAGERS_MOST]; /* accepted calls of gantry_taskman_cancel() */
     atomic_uint cancel_refused;
-    atomic_uint lost, aborted, exhausted; /* what was made to happen */
+    atomic_uint lost, aborted, exhausted; /* the failures that were caused */
     atomic_uint cycles, cycle_released, finished_checks, changed, references_given, waits_done, groups_used,
         sync_points;
     atomic_uint together, beyond, late_names, leaves, heap_done, added_failed;
-    atomic_uint done[VALUES]; /* of those that a node or a manager has by itself: foreign work, copies,
-                                 blocks, conditions */
-    struct cross_besides {    /* crossing_beside.c */
+    /* how often values took effect that belong to a node or a manager: foreign work, copies, blocks,
+     * conditions */
+    atomic_uint done[VALUES];
+    struct cross_besides { /* crossing_beside.c */
         struct cross_beside *words, *words_device;
         gantry_kernel *older, *rows, *units;
         gantry_task *quick;
         _Atomic(void *) older_stream;
-        atomic_uint turn, same_stream, told; /* of older work */
-        atomic_uint in_debt, victims, owes;  /* owes: cancelled while the share owed GPU time */
-        double cancelled_at, stopped_at;     /* by who cancels, and who stops; read when both have ended */
+        atomic_uint turn, same_stream, told; /* counts of older work */
+        atomic_uint in_debt, victims, owes;  /* owes: a cancel came while the share owed GPU time */
+        /* the cancelling thread and the stopping one write them; read when both have ended */
+        double cancelled_at, stopped_at;
         atomic_uint thieves, greens, limits;
     } beside;
     gantry_dispatcher_stats stats;
     struct cross_effects effects;
     atomic_ullong clock;
-    bool unsettled;     /* the context is lost, and what ran may run still */
-    const char *broken; /* the first rule that did not hold; text of the run's own */
+    bool unsettled;     /* the context is lost, and its work may still run */
+    const char *broken; /* the first rule that did not hold; the text belongs to the run */
     char broken_text[512], log_line[512];
 };
 
-/* Performs the program and checks it; false, and `broken` says why, when a rule did not hold. */
+/* Perform the program and check it; false, with the reason in `broken`, when a rule did not hold. */
 bool cross_run(struct cross_run *run, const struct cross_program *program);
-/* Says, once, which rule does not hold; any thread. */
+/* Note the rule that does not hold, once; any thread. */
 void cross_break(struct cross_run *run, const char *format, ...) GANTRY_PRINTF(2, 3);
-/* The same when a call was refused; whether it was not. */
+/* The same when a call was refused; returns whether it was accepted. */
 bool cross_must(struct cross_run *run, gantry_status status, const char *what);
 /* crossing_open.c */
 bool cross_open(struct cross_run *run);
 void cross_close(struct cross_run *run);
 uint32_t cross_step_of(struct cross_run *run, uint32_t node);
 uint64_t cross_now(struct cross_run *run);
-/* What the process has come to, for the watchdog: grows as long as something happens. */
+/* The progress of the process, for the watchdog: it grows as long as something happens. */
 extern atomic_ullong cross_progress;
 
-/* crossing_tasks.c: the words that a node's copies in a step go from and to. */
+/* crossing_tasks.c: the words between which a node's copies in a step go. */
 uint32_t *cross_copy_source(struct cross_cell *cell, const struct cross_node *node);
 uint32_t *cross_copy_dest(struct cross_cell *cell, const struct cross_node *node, uint32_t step);
 
@@ -520,8 +523,8 @@ void cross_extras_started(struct cross_run *run, uint32_t manager);
 void cross_extras_stopped(struct cross_run *run, uint32_t step, uint32_t manager, gantry_status stop);
 gantry_status cross_enqueue_extra(struct cross_run *run, gantry_launch *launch, uint32_t cell);
 
-/* What a faulty kernel ends with: an uncorrectable error of memory, which its own context does not survive.
- * What runs beside in other contexts must not notice, while an illegal address would end all of them. */
+/* The result of a faulty kernel: an uncorrectable memory error, which its own context does not survive. Work
+ * beside it in other contexts must not notice, while an illegal address would end all of them. */
 #define CROSS_FAULT 214
 
 /* crossing_beside.c */
@@ -535,7 +538,7 @@ void cross_beside_check(struct cross_run *run);
 void cross_beside_close(struct cross_run *run);
 bool cross_green(struct cross_run *run); /* crossing_foreign.c */
 
-/* crossing_limit.c: begun before the program's context is made, and not ended with it. */
+/* crossing_limit.c: it begins before the program's context is made, and does not end with it. */
 bool cross_limit_begin(struct cross_run *run);
 void cross_limit_end(struct cross_run *run);
 bool cross_limit_runs(void);
@@ -543,12 +546,13 @@ bool cross_limit_runs(void);
 /* crossing_tasks.c */
 gantry_status cross_body(gantry_task *task, void *arg);
 gantry_launch_result cross_launch(gantry_launch *launch, void *arg);
-/* The calling thread waits for managers, or will. */
+/* The calling thread waits for managers, or will wait. */
 extern _Thread_local bool cross_waits;
 gantry_launch_result cross_launch_apart(gantry_launch *launch, void *arg);
 void cross_release(gantry_task *task, void *arg, gantry_status result);
 void cross_cancel(struct cross_run *run, uint32_t manager);
-/* A reference that holds a node back; refused when the node does not run now.  `cause`: as failed. */
+/* Give back a reference that holds a node; refused when the node does not run now.  `cause`: give it back
+ * as failed. */
 void cross_give_back(struct cross_run *run, uint32_t node, gantry_status cause);
 void cross_make_lost(struct cross_run *run);
 
@@ -565,7 +569,7 @@ int cross_synchronize(struct cross_run *run);
 int64_t cross_live_objects(void);
 
 /* crossing_pace.c */
-uint32_t cross_processors(void); /* that this process may use */
+uint32_t cross_processors(void); /* processors that this process may use */
 void cross_pace_open(void);
 void cross_pace_begin(const struct cross_program *program);
 void cross_pace_end(void);
@@ -580,33 +584,37 @@ void cross_effects(const struct cross_run *run, struct cross_effects *effects);
 
 /* ---- the matrix ------------------------------------------------------------------------------ */
 
-enum { CROSS_TRIPLES_MOST = 200 }; /* more are not counted */
+enum { CROSS_TRIPLES_MOST = 200 }; /* meetings beyond this number are not counted */
 
-struct cross_matrix { /* shared by processes */
+struct cross_matrix { /* processes share it */
     uint32_t least, least_dear,
-        least_triples; /* asked for, written before the first program: of pairs, of pairs
-                          that are dear together, of triples, which 0 does not count */
+        /* how many meetings are asked for, written before the first program: of pairs, of pairs that are
+         * expensive together, of triples (0: triples do not count) */
+        least_triples;
     atomic_ullong programs;
     atomic_uint planned[VALUES], single[VALUES];
     atomic_uint pairs[VALUES][VALUES], tried[VALUES][VALUES]; /* pairs: [a][b] with a < b */
-    atomic_uint both[VALUES][VALUES]; /* programs that had both, whether they took effect or not; as pairs */
+    /* programs that had both values, whether these took effect or not; indexed like `pairs` */
+    atomic_uint both[VALUES][VALUES];
     atomic_uchar triples[VALUES][VALUES][VALUES]; /* [a][b][c] with a < b < c */
 };
 void cross_matrix_count(struct cross_matrix *matrix, const struct cross_program *program,
                         const struct cross_effects *effects);
 uint32_t cross_matrix_met(const struct cross_matrix *matrix, int a, int b);
 uint32_t cross_matrix_had(const struct cross_matrix *matrix, int a, int b);
-uint32_t cross_matrix_least(const struct cross_matrix *matrix, int a, int b); /* that is asked for */
+/* the number of meetings asked for */
+uint32_t cross_matrix_least(const struct cross_matrix *matrix, int a, int b);
 uint32_t cross_matrix_met_three(const struct cross_matrix *matrix, int a, int b, int c);
 void cross_matrix_print(const struct cross_matrix *matrix, FILE *file);
-/* Pairs and triples that met fewer times than is asked for, and may; prints up to `most` of them. */
+/* Count pairs and triples that met fewer times than is asked for, and that may meet; prints up to `most` of
+ * them. */
 uint32_t cross_matrix_missing(const struct cross_matrix *matrix, uint32_t most, FILE *file);
 uint32_t cross_matrix_missing_triples(const struct cross_matrix *matrix, uint32_t most, FILE *file);
-/* Pairs that never met in so many programs that had both; prints them. */
+/* Count pairs that never met in so many programs that had both values; prints them. */
 uint32_t cross_matrix_never(const struct cross_matrix *matrix, uint32_t tried, FILE *file);
-/* Of those pairs how many there are of values that do not spin; it counts up to `most` or a few more. */
+/* How many of those pairs have values that do not spin; it counts up to `most` or a few more. */
 uint32_t cross_matrix_missing_calm(const struct cross_matrix *matrix, uint32_t most);
-/* Pairs that are listed as impossible and took effect; prints them. */
+/* Count pairs that are listed as impossible and took effect; prints them. */
 uint32_t cross_matrix_unexpected(const struct cross_matrix *matrix, FILE *file);
 
 /* crossing_plan.c: gives each feature that is not forced the value that has met those of the others least. */

@@ -1,18 +1,18 @@
-/* What stands beside a program and has a promise of its own: older work that keeps nobody waiting, a cancel
- * while a share's GPU time is owed, kernels whose blocks steal, a green context that is adopted. */
+/* Things beside a program that have a promise of their own: older work that no thread has to wait for, a
+ * cancel while a share owes GPU time, kernels whose blocks steal, a green context that is adopted. */
 #include "tests/campaign/crossing.h"
 #include "tests/support/emu_controls.h"
 
 #include <string.h>
 #include <time.h>
 
-/* A machine that is busy with other things may take seconds for what takes milliseconds: what should not be
- * waited for takes longer than that. */
+/* A machine that is busy with other things may take seconds for something that takes milliseconds: work that
+ * should not be waited for takes longer than that. */
 #define OLDER_NS UINT64_C(10000000000)
 #define SPENT_NS UINT32_C(70000000) /* with a share of 1 percent and 25 ms saved up: a debt of 4.5 s */
 #define AT_ONCE_S 3.5
 
-enum { MANAGER = 0 }; /* whose the older work is */
+enum { MANAGER = 0 }; /* the manager of the older work */
 
 static double seconds(void)
 {
@@ -62,7 +62,7 @@ static gantry_launch_result launch_older(gantry_launch *launch, void *arg)
                : GANTRY_LAUNCH_FAILED;
 }
 
-/* The older work is on its way, so that what is launched now comes later. */
+/* The older work is on its way, so that work launched from now on comes later. */
 static void release_older(gantry_task *task, void *arg, gantry_status result)
 {
     struct cross_run *run = arg;
@@ -77,7 +77,7 @@ static gantry_launch_result launch_quick(gantry_launch *launch, void *arg)
 {
     struct cross_run *run = arg;
     struct cross_besides *b = of(run);
-    if (gantry_launch_stream(launch) == atomic_load(&b->older_stream)) { /* there it has to wait */
+    if (gantry_launch_stream(launch) == atomic_load(&b->older_stream)) { /* there the thread has to wait */
         end_older(run, atomic_load(&b->turn));
         atomic_store(&b->same_stream, 1);
     }
@@ -104,7 +104,7 @@ static void release_told(gantry_task *task, void *arg, gantry_status result)
 {
     struct cross_run *run = arg;
     (void)task;
-    if (result != GANTRY_OK) { /* also what is not launched yet need not wait */
+    if (result != GANTRY_OK) { /* work that is not launched yet need not wait either */
         end_older(run, atomic_load(&of(run)->turn) + 1);
     }
 }
@@ -197,12 +197,13 @@ bool cross_beside_breaks(const struct cross_program *program)
 static gantry_launch_result launch_behind(gantry_launch *launch, void *arg)
 {
     struct cross_run *run = arg;
-    const uint32_t m = cross_cancels(run->program, VALUE_CANCEL_DEBT)->manager; /* its victim does not run */
+    /* the victim does not run */
+    const uint32_t m = cross_cancels(run->program, VALUE_CANCEL_DEBT)->manager;
     return cross_enqueue_extra(run, launch, m) == GANTRY_OK ? GANTRY_LAUNCH_DONE : GANTRY_LAUNCH_FAILED;
 }
 
-/* The fault comes while GPU time is owed.  A kernel of one manager more meets it if no other is there: what
- * the program launches may have ended by now. */
+/* The fault comes while GPU time is owed.  It needs a kernel of another manager: the program's own launched
+ * work may have ended by now. */
 static void break_in_debt(struct cross_run *run)
 {
     gantry_taskman_options options = GANTRY_TASKMAN_OPTIONS_INIT;
@@ -235,7 +236,7 @@ void cross_beside_cancel(struct cross_run *run, uint32_t step)
         (void)nanosleep(&pause, NULL);
     }
     if (atomic_load(&b->in_debt) != 0) {
-        (void)nanosleep(&while_held, NULL); /* the task behind it comes to the share meanwhile */
+        (void)nanosleep(&while_held, NULL); /* meanwhile the task behind it comes to the share */
         bool owes = atomic_load(&b->victims) == 0 && atomic_load(&run->ended[debt->manager]) <= step;
         b->cancelled_at = seconds();
         cross_cancel(run, debt->manager);
@@ -244,8 +245,8 @@ void cross_beside_cancel(struct cross_run *run, uint32_t step)
             break_in_debt(run);
         }
     } else if (atomic_load(&run->ended[debt->manager]) <= step) {
-        /* On a busy machine the spender's kernel may have waited for a processor for seconds, at 100 times
-         * that for the tasks behind it. */
+        /* On a busy machine the spender's kernel may have waited for a processor for seconds, and the tasks
+         * behind it wait 100 times as long. */
         cross_cancel(run, debt->manager);
     }
 }

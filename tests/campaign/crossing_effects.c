@@ -1,15 +1,15 @@
-/* Which values of a program took effect: as counted by the run, not by the plan. */
+/* Which values of a program took effect: the run's counts decide, not the plan. */
 #include "tests/campaign/crossing.h"
 
-struct tally { /* of all steps */
+struct tally { /* counts of all steps */
     uint32_t called_gpu, called_cpu, failed, cancelled, stable_called, several, idle, polled, named;
-    uint32_t of[VALUES]; /* of a feature that may have two values: of this one */
+    uint32_t of[VALUES]; /* of a feature that may have two values: counts for this one */
     uint32_t steps, parts, independent, failed_by;
-    uint32_t refused; /* failed when a call of the driver was refused, and nobody gave a reference back so */
-    uint32_t partitions; /* a set */
+    uint32_t refused;    /* failed because a call of the driver was refused, and not because of a reference */
+    uint32_t partitions; /* it is a set */
 };
 
-/* Of two failures, or cancels, each has a step of its own. */
+/* Each of two failures, or cancels, has a step of its own. */
 static void tally_trouble(const struct cross_program *p, uint32_t s, uint32_t i, uint32_t result,
                           uint32_t returned, struct tally *t)
 {
@@ -70,9 +70,9 @@ static struct tally tally(const struct cross_run *run)
     return t;
 }
 
-enum { ANYTHING = -1 }; /* the value takes effect with whatever is called */
+enum { ANYTHING = -1 }; /* the value takes effect with any call */
 
-/* By what the dispatcher counts. */
+/* Values that the dispatcher's counters show. */
 static int64_t by_statistics(const struct cross_run *run, const struct tally *t, int value)
 {
     const struct gantry_dispatcher_stats *stats = &run->stats;
@@ -94,7 +94,7 @@ static int64_t by_statistics(const struct cross_run *run, const struct tally *t,
     }
 }
 
-/* By what became of tasks. */
+/* Values that the results of tasks show. */
 static int64_t by_tasks(const struct tally *t, int value)
 {
     switch (value) {
@@ -138,7 +138,7 @@ static int64_t by_tasks(const struct tally *t, int value)
     }
 }
 
-/* By what the program itself has counted. */
+/* Values that the program itself has counted. */
 static int64_t by_counters(const struct cross_run *run, int value)
 {
     switch (value) {
@@ -232,7 +232,8 @@ void cross_effects(const struct cross_run *run, struct cross_effects *effects)
         if (!cross_has(run->program, v)) {
             continue;
         }
-        if (f == FEATURE_STABLE && value != VALUE_UNSTABLE) { /* the run decides which of the two */
+        /* the run decides which of the two took effect */
+        if (f == FEATURE_STABLE && value != VALUE_UNSTABLE) {
             value = run->stats.graph_replays != 0 ? VALUE_REPLAYED : VALUE_STABLE;
         }
         if (took_effect(run, &t, value)) {

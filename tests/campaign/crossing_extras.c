@@ -1,4 +1,4 @@
-/* What stands beside a program's nodes: names that are filled late, cycles, loops and branches, and tasks
+/* The things beside a program's nodes: names that are filled late, cycles, loops and branches, and tasks
  * around the launches.  Each has its own rule, which is checked when its step has ended. */
 #include "tests/campaign/crossing.h"
 
@@ -6,7 +6,7 @@ enum { ABOUT_EXTRA = 4000, ROUNDS_MOST = 3 };
 
 /* ---- late names and cycles ------------------------------------------------------------------- */
 
-/* A task whose name was referred to before, while the manager runs. */
+/* A task is submitted while the manager runs, and its name was referred to before. */
 static void fill_late_name(struct cross_run *run, uint32_t m)
 {
     gantry_task *named = NULL, *task = NULL;
@@ -30,7 +30,7 @@ static void end_of_cycle(gantry_task *task, void *arg, gantry_status result)
     }
 }
 
-/* Two tasks that wait for each other; who waits for the step finds them out. */
+/* Two tasks wait for each other; the thread that waits for the step finds them. */
 static void make_cycle(struct cross_run *run, uint32_t m)
 {
     gantry_task *tasks[2] = {NULL, NULL};
@@ -52,14 +52,14 @@ static void make_cycle(struct cross_run *run, uint32_t m)
 
 /* ---- conditions ------------------------------------------------------------------------------ */
 
-/* Of two, managers have one and the other in turns. */
+/* There are two kinds, and managers have one and the other in turn. */
 static bool is_branch(const struct cross_program *p, uint32_t manager)
 {
     return cross_has(p, VALUE_BRANCH) && (manager % 2 == 0 || !cross_has(p, VALUE_LOOP));
 }
 
-/* entry -> body (on the GPU) -> condition -> body again, or an end; a branch has no way back, but two ends.
- */
+/* entry -> body (on the GPU) -> condition -> body again, or an end; a branch has no way back, and two
+ * ends. */
 static gantry_launch_result launch_body(gantry_launch *launch, void *arg)
 {
     struct cross_extra *e = arg;
@@ -146,7 +146,7 @@ static void check_condition(struct cross_run *run, uint32_t step, uint32_t m, ga
 
 /* ---- launch tasks ---------------------------------------------------------------------------- */
 
-/* After `finished`: everything that was launched in between is done. */
+/* After `finished`, all work that was launched in between is done. */
 static gantry_status run_finished(gantry_task *task, void *arg)
 {
     struct cross_extra *e = arg;
@@ -160,7 +160,8 @@ static gantry_status run_finished(gantry_task *task, void *arg)
             continue;
         }
         uint32_t step = cross_step_of(run, i);
-        step = cross_has(run->program, VALUE_RUNS) && step > 0 ? step - 1 : step; /* it was released before */
+        /* it was released before */
+        step = cross_has(run->program, VALUE_RUNS) && step > 0 ? step - 1 : step;
         for (uint32_t c = 0; c < CALLS_MOST && !cross_has(run->program, VALUE_RUNS); c++) {
             launched += atomic_load(&run->seen[step][i].enqueued[c]);
         }

@@ -1,4 +1,4 @@
-/* The table of features, and which of their values cannot be together. */
+/* The table of features, and the pairs of their values that cannot be together. */
 #include "tests/campaign/crossing.h"
 
 #include <string.h>
@@ -9,7 +9,7 @@ static bool may_meet[VALUES][VALUES];
 
 struct entry {
     const char *name;
-    int value; /* -1: a feature begins */
+    int value; /* -1: a feature begins here */
     uint32_t weight;
 };
 
@@ -116,8 +116,7 @@ bool cross_goes_with(const struct cross_choice *choice, int value)
     return choice->forced[cross_values[value].feature] < 0 && goes(choice, value);
 }
 
-/* Only one of those after which nothing runs, or may, takes effect; and where a lack of memory aborts, each
- * does. */
+/* If several of these end everything, only one takes effect; and if a lack of memory aborts, each does. */
 static bool are_alike(int a, int b)
 {
     bool ends = (a == VALUE_FORCED || a == VALUE_FAULT || a == VALUE_REFUSED) &&
@@ -154,7 +153,7 @@ static bool has_room(const struct cross_choice *choice, int value)
     return room && count < (slow ? 2 : cross_most(feature));
 }
 
-/* Steps of their own are what two failures, or two cancels, need. */
+/* Two failures, or two cancels, need steps of their own. */
 bool cross_goes_beside(const struct cross_choice *choice, int value)
 {
     int feature = cross_values[value].feature;
@@ -185,7 +184,7 @@ int cross_value_find(const char *text, size_t length)
 /* ---- what cannot be together ----------------------------------------------------------------- */
 
 struct rule {
-    int a, b; /* values; b -1: a with anything */
+    int a, b; /* values; b -1: a with any value */
     const char *reason;
 };
 
@@ -331,7 +330,7 @@ bool cross_three_may_meet(int a, int b, int c)
 /* ---- what the library is known to do wrong --------------------------------------------------- */
 
 static const struct rule not_yet[] = {
-    {VALUES, VALUES, NULL}, /* nothing at present */
+    {VALUES, VALUES, NULL}, /* there is nothing at present */
 };
 
 bool cross_everything;

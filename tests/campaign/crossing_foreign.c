@@ -1,4 +1,4 @@
-/* Calls into CUDA that callbacks make by themselves, and the emulated driver's controls.  The functions are
+/* CUDA calls that callbacks make by themselves, and the emulated driver's controls.  The functions are
  * looked up by name, as the library does; none of its declarations is used. */
 #include "tests/campaign/crossing.h"
 #include "tests/support/emu_controls.h"
@@ -95,20 +95,20 @@ int64_t cross_live_objects(void)
     return sum;
 }
 
-/* The calling thread waits for everything that the context has been given.  The driver's own call is refused
- * while something is captured, and after a cancelled step that may still be so. */
+/* The calling thread waits for all work of the context.  The driver's own call is refused while something
+ * is captured, and after a cancelled step that may still be so. */
 int cross_synchronize(struct cross_run *run)
 {
     return gantry_context_synchronize(run->context);
 }
 
-static struct cross_cell *cell_of(const struct cross_run *run, uint32_t node) /* for the GPU */
+static struct cross_cell *cell_of(const struct cross_run *run, uint32_t node) /* wait for the GPU */
 {
     return (struct cross_cell *)(run->cells_device + node * sizeof(struct cross_cell));
 }
 
-/* An executable graph of the program's own, which copies what RAW_COPY does.  Of an independent node it goes
- * to the same word in each step: launches of one graph come one after the other. */
+/* An executable graph of the program's own, which copies what RAW_COPY does.  For an independent node it
+ * copies to the same word in each step: launches of one graph come one after the other. */
 static bool make_graph(struct cross_run *run, uint32_t node)
 {
     const struct cross_node *n = &run->program->nodes[node];
@@ -199,8 +199,8 @@ static int call_host(struct cross_run *run, uint32_t node, uint32_t step, uint32
     return result;
 }
 
-/* A callback that looks at every code: FAILED when a call was refused, so that the library can call it again
- * where nothing is captured. */
+/* A callback that checks every status: it returns FAILED when a call was refused, so that the library can
+ * call it again where nothing is captured. */
 gantry_launch_result cross_foreign(struct cross_run *run, gantry_launch *launch, uint32_t node, uint32_t step,
                                    uint32_t call)
 {
@@ -239,7 +239,7 @@ gantry_launch_result cross_foreign(struct cross_run *run, gantry_launch *launch,
     return GANTRY_LAUNCH_DONE;
 }
 
-/* A part of the device that somebody else has made is adopted beside the program's context, and tells its own
+/* A green context that somebody else has made is adopted beside the program's context, and reports its own
  * SMs. */
 bool cross_green(struct cross_run *run)
 {

@@ -1,4 +1,4 @@
-/* Processes that perform crossings, and their parent, which says what became of them. */
+/* Processes that perform crossings, and their parent, which reports their results. */
 #include "tests/campaign/crossing_jobs.h"
 #include "tests/support/emu_controls.h"
 
@@ -17,17 +17,17 @@ extern char **environ;
 
 enum {
     ENOUGH = 40000,    /* programs after which each pair has met as often as is asked for, on any machine */
-    TRIED = 200,       /* programs that had a pair which should have met in one of them */
+    TRIED = 200,       /* programs with a pair, one of which it should have met in */
     MISSING_MOST = 40, /* pairs that are printed */
-    PLANS = 5,         /* plans are made until one has a value of each feature, so often at most */
-    GROWTH_BASE = 500, /* programs before a process has its size */
+    PLANS = 5,         /* plans are made until one has a value of each feature, but so often at most */
+    GROWTH_BASE = 500, /* programs after which a process has its final size */
     GROWTH_EVERY = 500,
     GROWTH_MOST_MB = 64,
     LIFE =
-        4000, /* programs of a process: each context leaves jemalloc some address space, and tables for it */
+        4000, /* programs per process: each context leaves jemalloc some address space, and tables for it */
     SHRINK_DEADLINE = 6,
-    SPINNERS = 6,     /* threads of a program that spin, or so */
-    PAIRS_OF_ONE = 16 /* pairs that are missing for which a process is kept from spinning */
+    SPINNERS = 6,     /* the number of threads of a program that spin, roughly */
+    PAIRS_OF_ONE = 16 /* a process is kept from spinning while so many pairs are missing */
 };
 
 static struct cross_run run;
@@ -67,7 +67,7 @@ void cross_print_repetition(const struct cross_slot *slot, FILE *file)
 
 /* ---- in a process of its own ----------------------------------------------------------------- */
 
-/* One write, so that lines of several processes do not mix. */
+/* This is one write, so that lines of several processes do not mix. */
 static void tell(const struct cross_slot *slot, const char *what, const char *log_line)
 {
     char *text = NULL;
@@ -84,8 +84,8 @@ static void tell(const struct cross_slot *slot, const char *what, const char *lo
 
 static atomic_bool is_slow; /* the program may take long */
 
-/* A share of 1 percent makes 40 s of 400 ms that a kernel of the emulated driver has waited for a processor.
- */
+/* A share of 1 percent turns 400 ms for which a kernel of the emulated driver has waited for a processor
+ * into 40 s. */
 static uint64_t patience_of(uint64_t seconds)
 {
     return atomic_load(&is_slow) ? 3 * seconds : seconds;
@@ -114,7 +114,7 @@ static void *watch(void *arg)
     return NULL;
 }
 
-/* What goes on beside programs ends, and is checked: else its thread is left when the process ends. */
+/* The work beside programs is ended and checked: otherwise its thread is left when the process ends. */
 static void end_beside(const struct cross_slot *slot)
 {
     cross_limit_end(&run);
@@ -124,7 +124,7 @@ static void end_beside(const struct cross_slot *slot)
     }
 }
 
-/* `ends`: nothing goes on beside it when it has ended. */
+/* `ends`: no work goes on beside it when it has ended. */
 static void perform(struct cross_matrix *matrix, const struct cross_slot *slot, bool ends)
 {
     cross_program_draw(&program, slot->seed, &slot->choice);
@@ -145,7 +145,7 @@ static void perform(struct cross_matrix *matrix, const struct cross_slot *slot, 
 static void begin(struct cross_slot *slot)
 {
     pthread_t watchdog;
-    (void)setenv("GANTRY_EMU_PROFILE", "b200", 0); /* whose blocks steal */
+    (void)setenv("GANTRY_EMU_PROFILE", "b200", 0); /* its blocks steal */
     (void)setenv("GANTRY_EMU_THREADS", "4", 0);    /* older work keeps one */
     if (!cross_foreign_open()) {
         _exit(CROSS_SKIPPED);
@@ -154,8 +154,9 @@ static void begin(struct cross_slot *slot)
     (void)pthread_create(&watchdog, NULL, watch, slot);
 }
 
-/* Threads that spin cost the less the fewer of them there are at the same time: on few processors a single
- * process has them, for as long as something is wanted of them, and more do the less else is wanted. */
+/* Threads that spin cost less the fewer of them there are at the same time.  On few processors a single
+ * process has them, as long as some of their meetings are wanted; more processes have them the less else is
+ * wanted. */
 static enum cross_spin may_spin(const struct cross_shared *shared, const struct cross_slot *slot)
 {
     uint64_t processors = cross_processors(), number = (uint64_t)(slot - shared->slots);
@@ -199,12 +200,13 @@ static uint64_t resident_mb(void)
     return resident * (uint64_t)sysconf(_SC_PAGESIZE) >> 20;
 }
 
-/* After as many programs as it takes for each way to have been gone, a process is as large as it becomes. */
+/* After a number of programs that is enough for every way to have been used, a process has reached its final
+ * size. */
 static void check_growth(const struct cross_slot *slot, uint64_t n)
 {
     static uint64_t base;
     char what[128];
-    if (n < GROWTH_BASE || n % GROWTH_EVERY != 0 || CROSS_SANITIZED) { /* which keep what was freed */
+    if (n < GROWTH_BASE || n % GROWTH_EVERY != 0 || CROSS_SANITIZED) { /* these keep freed memory */
         return;
     }
     uint64_t is = resident_mb();
@@ -296,7 +298,7 @@ pid_t cross_begin_worker(int file, uint32_t slot, bool quiet)
     return result == 0 ? child : -1;
 }
 
-/* What a process that did not end by itself has not said. */
+/* The report for a process that did not end by itself. */
 static void tell_end(const struct cross_slot *slot, int status)
 {
     char what[96];
@@ -335,7 +337,7 @@ static void look_whether_over(struct cross_shared *shared)
     }
 }
 
-/* A failure is told and made smaller; then another process goes on, until there were enough. */
+/* A failure is reported and made smaller; then another process goes on, until there were enough failures. */
 static int await_children(struct cross_shared *shared, int file, pid_t *children)
 {
     const struct cross_settings *s = &shared->settings;
@@ -391,7 +393,7 @@ static int await_children(struct cross_shared *shared, int file, pid_t *children
     return failed;
 }
 
-/* Of the processes that have ended. */
+/* The counts of the processes that have ended. */
 static double processor_seconds(void)
 {
     struct rusage usage;
@@ -400,8 +402,9 @@ static double processor_seconds(void)
            (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1e-6;
 }
 
-/* Whether what should meet did, and nothing else.  How many programs a run has in its time is the machine's
- * affair: one with fewer than enough prints what it lacks, and what was tried again and again is wrong. */
+/* Did all pairs meet that should, and no others?  The machine decides how many programs a run has in its
+ * time: a run with too few prints the pairs it lacks, and a pair that was tried again and again is an
+ * error. */
 static bool check_matrix(struct cross_shared *shared)
 {
     const struct cross_settings *s = &shared->settings;

@@ -1,14 +1,15 @@
-/* The kernel of the crossings: counts its executions, and notes what it sees of other tasks' counts. */
+/* The kernel of the crossings: it counts its executions, and notes the counts of other tasks that it sees. */
 #include <gantry/kernel.h>
-/* after kernel.h */
+/* this comes after kernel.h */
 #include <gantry/kernel/steal.h>
 
 #include <time.h>
 
 #include "tests/campaign/crossing_cell.h"
 
-/* Words that kernels write: where the library lets that happen at the same time, it is found by what was
- * read, not by undefined behaviour.  (What copies write nobody may read meanwhile, see sees_copies.) */
+/* Words that kernels write: if the library lets two of them write at the same time, the values that are read
+ * show it, and there is no undefined behaviour.  (Words that copies write must not be read meanwhile, see
+ * sees_copies.) */
 #if GANTRY_KERNEL_FORM_DEVICE
 #define PEEK(word) (*(const volatile uint32_t *)&(word))
 #define POKE(word, value) (*(volatile uint32_t *)&(word) = (value))
@@ -17,7 +18,8 @@
 #define POKE(word, value) __atomic_store_n(&(word), (value), __ATOMIC_RELAXED)
 #endif
 
-/* Long enough for whoever should wait to be seen not to; on the emulated driver without a CPU. */
+/* It lasts long enough to show that a task does not wait which should; on the emulated driver it uses no
+ * CPU. */
 static __device__ inline void pause_ns(uint32_t ns)
 {
 #if GANTRY_KERNEL_FORM_DEVICE
@@ -54,7 +56,7 @@ GANTRY_KERNEL(cross, (struct cross_work work))
     atomicAdd(&work.self->ended, 1u);
 }
 
-/* Runs until the word has come to `turn`, or for `most_ns`; then it was too long, and says so. */
+/* Run until the word has come to `turn`, or for `most_ns`; then it took too long, and the kernel says so. */
 GANTRY_KERNEL(cross_older, (struct cross_beside * words, uint32_t turn, uint64_t most_ns))
 {
     uint64_t from = gantry_global_timer(), passed = 0;
@@ -72,8 +74,8 @@ GANTRY_KERNEL(cross_older, (struct cross_beside * words, uint32_t turn, uint64_t
 
 #define CROSS_UNIT(X, Y, Z) ((X) + gridDim.x * ((Y) + gridDim.y * (Z)))
 
-/* Each unit of a grid of several rows is done once, by whoever steals it: by the loop that is told x alone,
- * and by the one that is told all three. */
+/* Each unit of a grid of several rows is done once, whichever block steals it: by the loop that gets only x,
+ * and by the one that gets all three. */
 GANTRY_KERNEL(cross_steal, (struct cross_beside * words))
 {
     uint32_t x = blockIdx.x;

@@ -1,7 +1,7 @@
 /* The process's limit on GPU time, while programs run beside it: two contexts that were made under it use no
- * more than it together.  They use it up again and again, as long as programs have this feature, each time
- * beside several of them.  Times only ever grow on a busy machine, so only too short a time breaks the rule.
- */
+ * more than it allows together.  They use it up again and again, as long as programs have this feature,
+ * each time beside several of them.  On a busy machine times only become longer, so only a time that is too
+ * short breaks the rule. */
 #include "tests/campaign/crossing.h"
 
 #include "crossing_kernels.kernels.h"
@@ -14,11 +14,11 @@
 #define PERCENT "20"
 #define KERNEL_NS UINT64_C(2000000)
 
-/* 64 ms of GPU time at 20 percent: 320 ms, less what may be saved up and what is in flight.  With
- * a limit for each of the contexts it is half of that. */
+/* 64 ms of GPU time at 20 percent take 320 ms, less the time that may be saved up and is in flight.  If
+ * each of the contexts had a limit of its own, it would be half of that. */
 #define LEAST_S 0.12
 
-enum { WARM_UP = 3, KERNELS = 16 }; /* of each */
+enum { WARM_UP = 3, KERNELS = 16 }; /* of each context */
 
 struct cross_limited { /* one of the contexts */
     struct cross_run *run;
@@ -33,16 +33,16 @@ struct cross_limit {
     pthread_t thread;
     bool is_open, begun;
     atomic_bool is_over;
-    double took_s; /* this and `trouble`: written by the thread, read when it has ended */
+    double took_s; /* this and `trouble`: the thread writes them, and they are read when it has ended */
     char trouble[256];
 };
 
-static struct cross_limit limit; /* of the process */
+static struct cross_limit limit; /* the limit of the process */
 
 static gantry_launch_result launch(gantry_launch *launch, void *arg)
 {
     struct cross_limited *l = arg;
-    uint32_t turn = UINT32_MAX; /* that never comes */
+    uint32_t turn = UINT32_MAX; /* a task that is never released */
     uint64_t most_ns = KERNEL_NS;
     void *args[] = {&l->words_device, &turn, &most_ns};
     atomic_fetch_add(&cross_progress, 1);
@@ -95,7 +95,7 @@ static bool open_one(struct cross_run *run, struct cross_limited *l)
     if (done) {
         memset(l->words, 0, sizeof(*l->words));
     }
-    /* How long its kernels take is measured before. */
+    /* The length of its kernels is measured before. */
     return done && submit(l, WARM_UP) && cross_must(run, gantry_taskman_start(l->manager), "first start") &&
            cross_must(run, gantry_taskman_stop(l->manager), "first stop") &&
            cross_must(run, gantry_context_synchronize(l->context), "limited context") &&

@@ -1,4 +1,4 @@
-/* How often two values took effect in the same program, and three. */
+/* Counts how often two values took effect in the same program, and three. */
 #include "tests/campaign/crossing.h"
 
 static bool has(const struct cross_effects *effects, int value)

@@ -1,4 +1,5 @@
-/* What a program needs: a context, a pool, managers, memory; and that nothing of it is left in the end. */
+/* Opens what a program needs: a context, a pool, managers, memory; and checks that nothing of it is left in
+ * the end. */
 #include "tests/campaign/crossing.h"
 
 #include "crossing_kernels.kernels.h"
@@ -85,7 +86,7 @@ static bool open_cpus(struct cross_run *run)
     return cross_must(run, gantry_cpu_dispatcher_create(&options, &run->cpus), "CPU dispatcher");
 }
 
-/* Of the nodes, and of what is beside them: pages that nobody uses are not touched. */
+/* The words of the nodes, and of the things beside them: pages that nobody uses are not touched. */
 static void zero(void *memory, size_t each, uint32_t nodes)
 {
     memset(memory, 0, nodes * each);

@@ -26,11 +26,11 @@ struct counts {
 struct oracle {
     struct cross_run *run;
     const struct cross_program *p;
-    struct counts before[STEPS_MOST + 1][NODES_MOST]; /* the last one: in all */
-    uint32_t bodies[STEPS_MOST + 1][NODES_MOST];      /* CPU: before each step */
+    struct counts before[STEPS_MOST + 1][NODES_MOST]; /* the last entry: in all steps */
+    uint32_t bodies[STEPS_MOST + 1][NODES_MOST];      /* CPU nodes: before each step */
 };
 
-/* Whether there are tasks beside the nodes. */
+/* Are there tasks beside the nodes? */
 static bool has_others(const struct cross_program *p)
 {
     return !cross_has(p, VALUE_NO_CONDITION) || !cross_has(p, VALUE_NO_BRACKET) ||
@@ -118,7 +118,7 @@ static void check_calls(const struct oracle *o, uint32_t s, uint32_t i)
     }
 }
 
-/* A callback that gave up, or that the library had give up. */
+/* A callback gave up by itself, or because the library refused something. */
 static bool called_may_fail(const struct oracle *o, uint32_t s, uint32_t i)
 {
     struct cross_seen *seen = &o->run->seen[s][i];
@@ -135,7 +135,7 @@ static bool called_may_fail(const struct oracle *o, uint32_t s, uint32_t i)
     bool alone =
         refusal == 0 && declined == 0 && get(&seen->foreign_code) == 0 && !cross_has(o->p, VALUE_BEYOND);
     if (exhausts && alone && !may_be_lost(o, s) && returned != 0 &&
-        result == FAILED) { /* the allocation that failed is why */
+        result == FAILED) { /* the allocation that failed is the reason */
         return false;
     }
     if (returned != 0) { /* a call that has failed before counts as the cause */
@@ -204,7 +204,8 @@ static void check_fate(const struct oracle *o, uint32_t s, uint32_t i)
         check_calls(o, s, i);
         return;
     }
-    bool cancelled = get(&o->run->cancelled[s][o->p->nodes[i].manager]) != 0; /* then it is not repeated */
+    /* then it is not called again */
+    bool cancelled = get(&o->run->cancelled[s][o->p->nodes[i].manager]) != 0;
     if (called && get(&seen->foreign_code) != 0 && !may_be_lost(o, s) && !may_be_aborted(o, s) &&
         !cancelled) {
         cross_break(o->run, "step %u, node %u failed with %s after CUDA had said %u and no second call came",
@@ -229,7 +230,7 @@ static bool step_failed(const struct oracle *o, uint32_t s, uint32_t m, bool *on
     return failed;
 }
 
-/* A callback that gave up after its completion came too late: that is why then. */
+/* A callback gave up after its completion came too late: then that is the reason. */
 static bool has_declined(const struct oracle *o, uint32_t s, uint32_t m, gantry_status status)
 {
     bool has = false;
@@ -451,7 +452,7 @@ static void check_words(const struct oracle *o, uint32_t i)
     for (uint32_t s = 0; s < o->p->steps && cross_is_gpu(&o->p->nodes[i]) && !o->run->unsettled; s++) {
         struct counts from = o->before[s][i], to = o->before[s + 1][i];
         if (from.low != from.high || to.low != to.high) {
-            return; /* which turn was in which step is not known from here on */
+            return; /* from here on it is not known which turn was in which step */
         }
         for (uint32_t turn = from.low + 1; turn <= to.low && turn < CROSS_RECORDS; turn++) {
             uint32_t executions = o->run->records[i * (uint32_t)CROSS_RECORDS + turn].executions;
@@ -488,9 +489,9 @@ static void check_told(const struct oracle *o, uint32_t s, uint32_t i)
         told = runs(o, s, i) && get(&seen->result) == 0;
         least = o->before[s + 1][i].low;
     }
-    least = n->independent ? 0 : least; /* counts of two steps are not told apart */
+    least = n->independent ? 0 : least; /* the counts of two steps cannot be told apart */
     if (get(&seen->result) != 0 &&
-        !cross_has(o->p, VALUE_STREAMS)) { /* what was captured may have been dropped */
+        !cross_has(o->p, VALUE_STREAMS)) { /* captured work may have been dropped */
         uint32_t ended = __atomic_load_n(&o->run->cells[i].ended, __ATOMIC_ACQUIRE);
         bool is_last = o->before[s + 1][i].high == o->before[o->p->steps][i].high;
         least = !is_last ? 0 : least < ended ? least : ended;
@@ -561,7 +562,7 @@ void cross_check(struct cross_run *run)
     check_accounts(&o);
 }
 
-/* When everything is gone: who was never started was told so in the end. */
+/* When everything is gone: a task that was never started was reported as such in the end. */
 void cross_check_end(struct cross_run *run)
 {
     const struct cross_program *p = run->program;

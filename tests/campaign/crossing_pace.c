@@ -1,5 +1,5 @@
-/* What makes many programs a second: threads that cost little, turns for those that spin, and one processor
- * for all of these. */
+/* Makes it possible to run many programs per second: threads that cost little, turns for threads that spin,
+ * and one processor for all of these. */
 #include "tests/campaign/crossing.h"
 
 #include <malloc.h>
@@ -13,8 +13,9 @@
 #include <unistd.h>
 
 enum {
-    STACK = 256 << 10, /* glibc keeps 40 MiB of stacks for the next threads: more than a program has */
-    ARENAS = 2,        /* of malloc(); one per thread has to be mapped again in each program */
+    /* glibc keeps 40 MiB of stacks for the next threads: that is more than a program has */
+    STACK = 256 << 10,
+    ARENAS = 2, /* arenas of malloc(); one per thread would have to be mapped again in each program */
     TURN_NS = 100000,
     ENOUGH_PROCESSORS = 12, /* one for each thread that spins */
     ABOUT_PLACE = 6000
@@ -27,11 +28,11 @@ static struct {
     atomic_int only; /* the processor that the program keeps to; -1: all */
 } beat = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false, -1};
 
-static cpu_set_t place; /* of the program's first thread, when it keeps to one processor */
+static cpu_set_t place; /* the attributes of the program's first thread, when it keeps to one processor */
 static bool has_place;
 
-/* How long the calling thread, and those that it makes from now on, keep a processor that others want.  Linux
- * before 6.12 has one length for all; then nothing is lost but time. */
+/* How long the calling thread, and threads that it makes from now on, keep a processor that others want.
+ * Linux before 6.12 has one length for all; then only time is lost. */
 static void set_turn(uint64_t ns)
 {
     struct { /* sched_attr */
@@ -55,7 +56,7 @@ static bool beats_on(size_t cpu)
 }
 
 /* The scheduler looks whether a turn is over when something happens on the processor, else every 4 ms: this
- * thread is what happens. */
+ * thread makes something happen. */
 static void *keep_time(void *arg)
 {
     const struct timespec turn = {0, TURN_NS};
@@ -80,7 +81,7 @@ static void *keep_time(void *arg)
     return NULL;
 }
 
-/* Of the processors that this process may use. */
+/* Choose one of the processors that this process may use. */
 static void begin_beat(void)
 {
     static bool has_begun;
@@ -107,7 +108,7 @@ uint32_t cross_processors(void)
 void cross_pace_open(void)
 {
     pthread_attr_t attributes;
-    if (CROSS_SANITIZED) { /* whose threads need more */
+    if (CROSS_SANITIZED) { /* its threads need more */
         return;
     }
     (void)mallopt(M_ARENA_MAX, ARENAS);
@@ -119,9 +120,9 @@ void cross_pace_open(void)
     }
 }
 
-/* While nothing happens, threads that spin take up all processors that they may use; on one of them they, and
- * those that they wait for, take turns.  One program in four has all of them: there they run at the same
- * time. */
+/* While nothing happens, threads that spin take up all processors that they may use; on one of them they
+ * take turns with the threads for which they wait.  One program in four has all processors: there they run
+ * at the same time. */
 static void keep_to_one(const struct cross_program *program)
 {
     cpu_set_t all, one;

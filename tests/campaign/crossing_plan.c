@@ -1,5 +1,5 @@
-/* Which values the next program has: a covering design that is made as programs go.  Pairs, and in the long
- * run triples, are counted where they took effect; those that met least so far decide. */
+/* Chooses the values of the next program: a covering design that is made as programs go.  It counts the
+ * pairs, and in the long run the triples, that took effect; those that met least so far decide. */
 #include "tests/campaign/crossing.h"
 
 enum { TRIES = 2000, LEARNS = 4 };
@@ -12,7 +12,8 @@ static uint64_t next_random(uint64_t *random)
 
 enum { WHOLE = 1 << 10 };
 
-/* How much a meeting is wanted: the rarer, the more, and nothing at the number that is asked for. */
+/* How much a meeting is wanted: the rarer it is the more, and not at all once it has happened as often as is
+ * asked for. */
 static uint64_t wanted(const struct cross_matrix *matrix, int a, int b)
 {
     uint32_t least = cross_matrix_least(matrix, a, b), met = cross_matrix_met(matrix, a, b);
@@ -38,8 +39,8 @@ static bool has_debt(const struct cross_choice *choice)
     return has;
 }
 
-/* It makes more threads that spin, or has them spin for the length of a debt, and has met them often enough.
- */
+/* The value makes more threads that spin, or has them spin for the length of a debt, and it has met them
+ * often enough. */
 static bool spins_enough(const struct cross_matrix *matrix, const struct cross_choice *choice, int value)
 {
     int cpu = choice->forced[FEATURE_CPU_WAIT], gpu = choice->forced[FEATURE_GPU_WAIT];
@@ -52,8 +53,8 @@ static bool spins_enough(const struct cross_matrix *matrix, const struct cross_c
            (both && has_debt(choice) && wanted(matrix, value, VALUE_CANCEL_DEBT) == 0);
 }
 
-/* How much a pair is wanted as the first of a program: one that is planned again and again and hardly ever
- * takes effect steps back, so that others get their turn. */
+/* How much a pair is wanted as the first of a program: a pair that is planned again and again and hardly
+ * ever takes effect is wanted less, so that others get their turn. */
 static uint64_t rank(const struct cross_matrix *matrix, const struct cross_choice *choice, int a, int b)
 {
     uint64_t tried = atomic_load_explicit(&matrix->tried[a][b], memory_order_relaxed);
@@ -62,7 +63,8 @@ static uint64_t rank(const struct cross_matrix *matrix, const struct cross_choic
     return fits ? WHOLE * wanted(matrix, a, b) / (1 + tried / 16) : 0;
 }
 
-/* Of a few pairs at random the one that met least; where only a few are wanted any more, of all pairs. */
+/* Take some pairs at random and choose the one that met least; when only a few are still wanted, choose
+ * among all pairs. */
 static void force_pair(struct cross_matrix *matrix, struct cross_choice *choice, uint64_t *random)
 {
     uint64_t highest = 0;
@@ -91,7 +93,7 @@ static bool is_missing(const struct cross_matrix *matrix, int a, int b, int c)
     return cross_three_may_meet(a, b, c) && cross_matrix_met_three(matrix, a, b, c) < matrix->least_triples;
 }
 
-/* A triple that is missing: one of a few at random, else the next one behind a random place. */
+/* Choose a triple that is missing: one of some at random, else the next one behind a random place. */
 static void force_triple(const struct cross_matrix *matrix, struct cross_choice *choice, uint64_t *random)
 {
     int a = 0, b = 0, c = 0;
@@ -118,15 +120,15 @@ static void force_triple(const struct cross_matrix *matrix, struct cross_choice 
     }
 }
 
-/* How often two values have taken effect where a program had both, in 256ths: those that spoil each other are
- * left to programs that begin with them. */
+/* How often two values have taken effect in programs that had both, in 256ths: pairs that spoil each other
+ * are left to programs that begin with them. */
 static uint64_t rate(const struct cross_matrix *matrix, int a, int b)
 {
     uint64_t met = cross_matrix_met(matrix, a, b) + LEARNS, had = cross_matrix_had(matrix, a, b) + LEARNS;
     return met < had ? 256 * met / had : 256;
 }
 
-/* What is wanted of the meetings of `value` with those that are forced already. */
+/* How much the meetings of `value` with the values that are already forced are wanted. */
 static uint64_t gain(const struct cross_matrix *matrix, const struct cross_choice *choice, int value)
 {
     uint64_t sum = 0;
@@ -146,8 +148,7 @@ static uint64_t gain(const struct cross_matrix *matrix, const struct cross_choic
     return sum;
 }
 
-/* How much of a processor, or of time, a program takes with the value, in quarters of what it takes without.
- */
+/* How much processor time, or time, a program takes with the value, in quarters of what it takes without. */
 static uint64_t cost(int value)
 {
     switch (value) {
@@ -164,7 +165,7 @@ static uint64_t cost(int value)
     }
 }
 
-/* One more value of a feature that may have several, when something is still wanted of its meetings. */
+/* Add one more value of a feature that may have several, when some of its meetings are still wanted. */
 static void force_another(const struct cross_matrix *matrix, struct cross_choice *choice, int feature)
 {
     const struct cross_feature *f = &cross_features[feature];
@@ -198,8 +199,8 @@ static bool wants_another(const struct cross_matrix *matrix, const struct cross_
     return wants;
 }
 
-/* Two failures, or two cancels, take several steps of a graph that run() does not start.  Where they are
- * wanted, and nothing is of these two features themselves, a program has them for that. */
+/* Two failures, or two cancels, need several steps of a graph that run() does not start.  When they are
+ * wanted, and neither feature has a value yet, a program gets them. */
 static void make_room(const struct cross_matrix *matrix, struct cross_choice *choice, uint64_t *random)
 {
     static const int graphs[] = {VALUE_REBUILT, VALUE_FROZEN, VALUE_PARTS, VALUE_LATE};
@@ -214,7 +215,7 @@ static void make_room(const struct cross_matrix *matrix, struct cross_choice *ch
     }
 }
 
-/* As drawn, but that it does not spin. */
+/* As drawn, but without values that spin. */
 static void force_wait(struct cross_choice *choice, int feature, uint64_t *random)
 {
     const struct cross_feature *f = &cross_features[feature];
@@ -250,7 +251,7 @@ static void force_spin(const struct cross_matrix *matrix, struct cross_choice *c
     }
 }
 
-/* What each value gains more now that `forced` is. */
+/* How much more each value is wanted now that `forced` is. */
 static void add_gains(const struct cross_matrix *matrix, const struct cross_choice *choice, int forced,
                       uint64_t *gains)
 {
@@ -267,7 +268,8 @@ static void add_gains(const struct cross_matrix *matrix, const struct cross_choi
     }
 }
 
-/* The value that gains most of those that go with what is forced, of a feature that has none yet. */
+/* Choose the value that is wanted most among those that go with the forced ones, of a feature that has none
+ * yet. */
 static int best_of_all(const struct cross_matrix *matrix, const struct cross_choice *choice,
                        const uint64_t *gains, uint64_t *random)
 {
@@ -276,7 +278,7 @@ static int best_of_all(const struct cross_matrix *matrix, const struct cross_cho
     for (int v = 0; v < VALUES; v++) {
         bool fits = cross_goes_with(choice, v) && !spins_enough(matrix, choice, v);
         uint64_t sum = fits ? gains[v] : 0;
-        sum += sum * (next_random(random) & 255) / 512; /* not always the same one first */
+        sum += sum * (next_random(random) & 255) / 512; /* so that the order is not always the same */
         sum = 4 * sum / cost(v);
         best = sum > most ? v : best;
         most = sum > most ? sum : most;
@@ -318,7 +320,7 @@ void cross_plan(struct cross_matrix *matrix, uint64_t number, enum cross_spin sp
     for (int k = 0; k < MORE * FEATURES; k++) {
         force_another(matrix, choice, order[k % FEATURES]);
     }
-    if (choice->never_spins) { /* nor by chance */
+    if (choice->never_spins) { /* and not by chance either */
         force_wait(choice, FEATURE_CPU_WAIT, &random);
         force_wait(choice, FEATURE_GPU_WAIT, &random);
     }

@@ -1,10 +1,10 @@
-/* A seed becomes a program.  Every choice is a hash of the seed and of what it is about, so that a program
- * from which something was taken stays the same otherwise. */
+/* Makes a program from a seed.  Every choice is a hash of the seed and of its subject, so that a program
+ * from which something was removed stays the same otherwise. */
 #include "tests/campaign/crossing.h"
 
 #include <string.h>
 
-enum about { /* of a choice; those about one feature have its number above these */
+enum about { /* the subject of a choice; subjects about one feature have its number above these */
              ABOUT_NODES,
              ABOUT_KIND,
              ABOUT_PREDS,
@@ -25,7 +25,7 @@ enum about { /* of a choice; those about one feature have its number above these
              ABOUT_FEATURE = 1000
 };
 
-/* Neighbouring seeds must not begin alike: splitmix64, after Steele, Lea and Flood (2014). */
+/* Neighbouring seeds must not begin alike: this is splitmix64, after Steele, Lea and Flood (2014). */
 static uint64_t scatter(uint64_t seed)
 {
     uint64_t z = (seed + 1) * UINT64_C(0x9e3779b97f4a7c15);
@@ -51,7 +51,7 @@ static bool value_fits(const struct cross_program *program, int value, int featu
             return false;
         }
     }
-    for (int f = 0; f < FEATURES; f++) { /* further values are said */
+    for (int f = 0; f < FEATURES; f++) { /* further values are printed, too */
         for (int k = 0; k < MORE && program->more[f][k] != NO_VALUE; k++) {
             if (f != cross_values[value].feature && !cross_may_meet(value, program->more[f][k])) {
                 return false;
@@ -98,8 +98,8 @@ static bool values_fit(const struct cross_program *p)
     return true;
 }
 
-/* Where two features do not go together, the one that was forced, else the earlier one, stays.  What is left
- * for the last ones may be nothing: then all are drawn again. */
+/* Where two features do not go together, the forced value stays, else the earlier one.  The last features
+ * may have no value left: then all are drawn again. */
 static bool draw_values(struct cross_program *p, const struct cross_choice *choice)
 {
     bool fixed[FEATURES] = {false};
@@ -133,8 +133,8 @@ bool cross_choice_fits(uint64_t seed, const struct cross_choice *choice)
 
 /* ---- the graph of tasks ---------------------------------------------------------------------- */
 
-/* The first ones of a manager have what most features take: a kernel, a CPU task after it, a kernel after
- * that, and a CPU task by itself. */
+/* The first nodes of a manager are those that most features need: a kernel, a CPU task after it, a kernel
+ * after that, and a CPU task by itself. */
 enum { PATTERN = 4, ALONE_IN_PATTERN = 3 };
 
 static bool is_pattern(const struct cross_program *p, uint32_t i, uint32_t first)
@@ -179,7 +179,7 @@ static bool is_dear(const struct cross_program *p)
     return cross_has(p, VALUE_GPU_SPIN) || cross_has(p, VALUE_CPU_SPIN);
 }
 
-/* Programs that are dear are small.  Most others are, too; some are as large as they may be. */
+/* Programs that are expensive are small.  Most others are, too; some are as large as possible. */
 static uint32_t draw_count(const struct cross_program *p, uint32_t manager)
 {
     static const uint8_t spinning[] = {0, 3, 1, 0}, small[] = {0, 12, 6, 4}, large[] = {0, 36, 18, 11};
@@ -223,8 +223,8 @@ static void draw_nodes(struct cross_program *p, uint64_t dropped)
     }
 }
 
-/* Half of what a kernel reads are tasks before it; the others come behind it, so that it must find what they
- * left in the step before. */
+/* Half of the tasks that a kernel reads come before it; the others come behind it, so that it must find
+ * their data of the step before. */
 static void draw_reads(const struct cross_program *p, struct cross_node *node, uint32_t i)
 {
     for (uint32_t k = 0; k < 3 * CROSS_READS && node->read_count < CROSS_READS; k++) {
@@ -255,7 +255,7 @@ bool cross_stays_plain(const struct cross_program *p, uint32_t node)
 
 /* ---- what the nodes do ----------------------------------------------------------------------- */
 
-/* The value that the feature has at the next node that has one: in turns, so that each comes off. */
+/* The value that the feature has at the next node that has one: they take turns, so that each is used. */
 static uint8_t one_of(const struct cross_program *p, int feature, uint32_t turn)
 {
     uint32_t count = cross_value_count(p, feature),
@@ -283,7 +283,7 @@ static void draw_calls(struct cross_program *p, struct cross_node *node, uint32_
     }
 }
 
-/* While the GPU does nothing, threads that do not sleep take the processors' time. */
+/* While the GPU does nothing, threads that do not sleep use the processors' time. */
 static bool burns(const struct cross_program *p)
 {
     return is_dear(p) || cross_has(p, VALUE_GPU_YIELD) || cross_has(p, VALUE_CPU_YIELD);
@@ -321,8 +321,8 @@ static void draw_gpu(struct cross_program *p, struct cross_node *node, uint32_t 
                         (cross_has(p, VALUE_FREE_TASKS) && cross_pick(p, ABOUT_FLAGS, i + 700, 3) == 0);
 }
 
-/* Who is told by a completion: a node that comes directly after (so it fails with the task), or one that
- * waits for nothing else: a witness. */
+/* The node that a completion is for: one that comes directly after (so it fails with the task), or one that
+ * waits for nothing else, a witness. */
 static void draw_tells_so(struct cross_program *p, uint32_t i, uint8_t value)
 {
     struct cross_node *node = &p->nodes[i];
@@ -361,7 +361,7 @@ static void draw_tells_so(struct cross_program *p, uint32_t i, uint8_t value)
     }
 }
 
-/* In the way whose turn it is, else in another one. */
+/* Use the way whose turn it is, else another one. */
 static void draw_tells(struct cross_program *p, uint32_t i)
 {
     uint32_t count = cross_value_count(p, FEATURE_COMPLETION), turn = p->drawn[FEATURE_COMPLETION];
@@ -400,12 +400,12 @@ static void draw_references(struct cross_program *p)
             continue;
         }
         if (cross_has(p, VALUE_REFERENCE_THREAD) || cross_has(p, VALUE_REFERENCE_FAILED)) {
-            node->held++; /* beside what a witness waits for */
+            node->held++; /* a node beside those that a witness waits for */
             node->thread_lets_go = true;
             continue;
         }
         for (uint32_t k = 0; k < 6 && node->held == 0;
-             k++) { /* given back by the release of a node of another line */
+             k++) { /* the release of a node of another line gives it back */
             uint32_t other = cross_pick(p, ABOUT_REFERENCE, i * 100 + k, p->node_count);
             struct cross_node *from = &p->nodes[other];
             if (other < i && !from->dropped && from->manager == node->manager && from->lets_go == NOBODY &&
@@ -418,7 +418,7 @@ static void draw_references(struct cross_program *p)
     }
 }
 
-/* What a node's release needs: what comes before it, whatever way. */
+/* The nodes that a node's release needs: all that come before it, in whatever way. */
 static uint64_t needs(const struct cross_program *p, uint32_t node)
 {
     uint64_t set = UINT64_C(1) << node, before = 0;
@@ -464,8 +464,8 @@ static void draw_poll(struct cross_program *p)
     }
 }
 
-/* Jobs that need each other while references are held by the application may wait for ever, as the manual
- * says (docs/guides/heap.md): there each job is a single task, which holds memory only while it runs. */
+/* Jobs that need each other while the application holds references may wait for ever, as the manual says
+ * (docs/guides/heap.md): there each job is a single task, which holds memory only while it runs. */
 static void draw_memory(struct cross_program *p)
 {
     bool outside =
@@ -481,7 +481,8 @@ static void draw_memory(struct cross_program *p)
     }
     for (uint32_t i = 0; i < p->node_count; i++) {
         struct cross_node *node = &p->nodes[i];
-        if (cross_pick(p, ABOUT_MEMORY, i, cross_has(p, VALUE_POLL) ? 3 : 2) != 0) { /* who polls has none */
+        /* a task that polls has none */
+        if (cross_pick(p, ABOUT_MEMORY, i, cross_has(p, VALUE_POLL) ? 3 : 2) != 0) {
             continue;
         }
         if (outside && !fits) {
@@ -544,7 +545,8 @@ static void draw_steps(struct cross_program *p)
         for (uint32_t m = 0; m < p->manager_count; m++) {
             uint64_t all = nodes_of(p, m);
             bool last = s + 1 == p->steps, debt = last && cross_has(p, VALUE_CANCEL_DEBT);
-            bool whole = debt || (cross_has(p, VALUE_REPLAYED) && s != 0 && !last); /* what runs again is */
+            /* the part that runs again is the graph */
+            bool whole = debt || (cross_has(p, VALUE_REPLAYED) && s != 0 && !last);
             uint32_t root = pick_root(p, s * 10 + m, all);
             p->roots[s][m] = NOBODY;
             if (cross_has(p, VALUE_PARTS) && !whole && (all >> root & 1) != 0 &&

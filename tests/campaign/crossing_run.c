@@ -1,4 +1,4 @@
-/* Performs a program: everything is made anew for it, so that a seed is all there is to repeat. */
+/* Performs a program: everything is made anew for it, so that a seed is enough to repeat it. */
 #include "tests/campaign/crossing.h"
 #include "tests/support/emu_controls.h"
 
@@ -23,7 +23,7 @@ void cross_break(struct cross_run *run, const char *format, ...)
     va_end(args);
 }
 
-/* The first line that says what went wrong, for whoever reads of a broken rule. */
+/* Keeps the first line of the log that says what went wrong, for the report of a broken rule. */
 static void note_log(void *user, gantry_log_level level, const char *line)
 {
     struct cross_run *run = user;
@@ -175,7 +175,7 @@ static void *wait_one(void *arg)
     return NULL;
 }
 
-/* Cancels, and gives references back, from a thread that has nothing to do with the library. */
+/* Cancels runs, and gives references back, from a thread that is none of the library's. */
 static void *act(void *arg)
 {
     struct stopping *s = arg;
@@ -204,7 +204,8 @@ static void *act(void *arg)
     return NULL;
 }
 
-/* What nobody else gives back in this step: the references of witnesses whose tasks do not run. */
+/* Give back the references that nobody else gives back in this step: those of witnesses whose tasks do not
+ * run. */
 static void let_go(struct cross_run *run, uint32_t step)
 {
     const struct cross_program *p = run->program;
@@ -221,8 +222,8 @@ static void let_go(struct cross_run *run, uint32_t step)
 
 static void break_driver(const struct cross_program *p, uint32_t step)
 {
-    /* Most often one that each step calls.  The first one takes copies; the last ones, from GRAPHS_FROM on,
-     * graphs, and those from AGAIN_FROM on are for work that is launched again. */
+    /* Most nodes share one of a few functions, which each step calls.  The first one takes copies; the last
+     * ones, from GRAPHS_FROM on, graphs, and those from AGAIN_FROM on are for work that is launched again. */
     enum { COPIES = 1, GRAPHS_FROM = 9, AGAIN_FROM = 12, FUNCTIONS = 16 };
     static const char *const functions[FUNCTIONS] = {
         "cuMemcpyAsync",  "cuEventRecord",  "cuStreamWaitEvent",  "cuLaunchKernel",
@@ -335,7 +336,8 @@ static void stop_all(struct cross_run *run, uint32_t step)
 {
     const struct cross_program *p = run->program;
     struct stopping stops[MANAGERS_MOST] = {{0}}, waiters[CYCLE_WAITERS] = {{0}}, actor = {0};
-    uint32_t waiting = cross_has(p, VALUE_CYCLE) ? CYCLE_WAITERS : WAITER_THREADS; /* who finds it at once */
+    /* a thread that finds it at once */
+    uint32_t waiting = cross_has(p, VALUE_CYCLE) ? CYCLE_WAITERS : WAITER_THREADS;
     if (cross_has(p, VALUE_CANCEL_THREAD) || cross_has(p, VALUE_CANCEL_DEBT) ||
         cross_has(p, VALUE_REFERENCE_THREAD) || cross_has(p, VALUE_REFERENCE_FAILED)) {
         begin_thread(run, &actor, act, 0, step);
@@ -370,7 +372,7 @@ static void stop_all(struct cross_run *run, uint32_t step)
     }
 }
 
-/* States and results, as long as the handles are good. */
+/* Read states and results, as long as the handles are valid. */
 static void check_handles(struct cross_run *run, uint32_t step)
 {
     const struct cross_program *p = run->program;
@@ -391,7 +393,7 @@ static void check_handles(struct cross_run *run, uint32_t step)
     }
 }
 
-/* A task of the manager, or of any. */
+/* Is it a task of the manager, or of any? */
 static void change(struct cross_run *run, uint32_t step, uint32_t m)
 {
     const struct cross_program *p = run->program;
@@ -469,8 +471,8 @@ static uint32_t steps_done(struct cross_run *run, uint32_t m)
     return p->steps;
 }
 
-/* As often as there are steps; who fails is run again.  Where tasks are changed in between each step is a
- * run. */
+/* Run as often as there are steps; a failed run is repeated.  Where tasks are changed in between each step
+ * is a run. */
 static void *run_one(void *arg)
 {
     struct stopping *s = arg;
@@ -561,7 +563,7 @@ static void run_steps(struct cross_run *run)
     }
 }
 
-/* Blocks whose stream has passed are given back when the dispatcher comes to it, also after a failure. */
+/* Blocks whose stream has passed are given back when the dispatcher looks at it, also after a failure. */
 static void await_frees(struct cross_run *run)
 {
     for (int i = 0; i < 20000; i++) {
@@ -607,14 +609,14 @@ bool cross_run(struct cross_run *run, const struct cross_program *program)
     if (profile != NULL && run->broken == NULL) {
         (void)cross_must(run, gantry_profile_stop(profile, NULL), "end of the recording");
     }
-    if (run->broken == NULL) { /* else threads may still be at work */
+    if (run->broken == NULL) { /* otherwise threads may still be at work */
         cross_effects(run, &run->effects);
         cross_close(run);
     }
     if (run->broken == NULL && run->managers[0] != NULL) {
         cross_check_end(run);
     }
-    bool alone = !cross_has(program, VALUE_LIMIT); /* else contexts beside it have objects, too */
+    bool alone = !cross_has(program, VALUE_LIMIT); /* otherwise contexts beside it have objects, too */
     if (run->broken == NULL && alone && cross_live_objects() != live) {
         cross_break(run, "%lld objects of the driver are left", (long long)(cross_live_objects() - live));
     }

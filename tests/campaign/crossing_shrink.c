@@ -1,4 +1,5 @@
-/* Makes a program that failed smaller as long as it still fails: plain values first, then fewer tasks. */
+/* Makes a failing program smaller as long as it still fails: first values become plain ones, then tasks are
+ * removed. */
 #include "tests/campaign/crossing_jobs.h"
 
 #include <sys/wait.h>
@@ -15,7 +16,7 @@ static int value_of(const struct cross_choice *choice, int feature, int number)
     return number == 0 ? choice->forced[feature] : choice->more[feature][number - 1];
 }
 
-/* Without one of the values of a feature that has several. */
+/* Remove one of the values of a feature that has several. */
 static void drop_value(struct cross_choice *choice, int feature, int number)
 {
     int *more = choice->more[feature];
@@ -65,7 +66,7 @@ void cross_shrink(struct cross_shared *shared, int file, const struct cross_slot
         return;
     }
     cross_program_draw(&program, slot.seed, &slot.choice);
-    for (int f = 0; f < FEATURES; f++) { /* as it was drawn, so that one feature can be changed alone */
+    for (int f = 0; f < FEATURES; f++) { /* fix the drawn values, so that one feature can be changed alone */
         slot.choice.forced[f] = program.value[f];
     }
     for (int f = 0; f < FEATURES && cross_seconds() < end; f++) { /* one value of each feature */

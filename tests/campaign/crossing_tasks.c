@@ -1,4 +1,4 @@
-/* What the tasks of a crossing do, and what they note of it. */
+/* The bodies and callbacks of a crossing's tasks, and what they note. */
 #include "tests/campaign/crossing.h"
 #include "tests/support/emu_controls.h"
 
@@ -52,7 +52,7 @@ void cross_cancel(struct cross_run *run, uint32_t m)
     uint32_t step = atomic_load(&run->step[m]);
     gantry_status status = gantry_taskman_cancel(run->managers[m]);
     if (status == GANTRY_OK) {
-        /* which step run() is in nobody knows */
+        /* nobody knows in which step run() is */
         for (uint32_t s = step; s < (cross_has(p, VALUE_RUNS) ? p->steps : step + 1); s++) {
             atomic_fetch_add(&run->cancelled[s][m], 1);
         }
@@ -107,7 +107,7 @@ static gantry_status run_light(gantry_task *task, void *arg)
 {
     const struct cross_arg *a = arg;
     struct cross_run *run = a->run;
-    uint32_t next = run->program->nodes[a->node].continuation; /* which is not released yet */
+    uint32_t next = run->program->nodes[a->node].continuation; /* a node that is not released yet */
     struct cross_seen *seen = &run->seen[cross_step_of(run, next)][a->node];
     (void)task;
     atomic_store(&seen->light_end, cross_now(run));
@@ -230,7 +230,7 @@ static gantry_status enqueue_kernel(struct cross_run *run, gantry_launch *launch
     return gantry_launch_kernel(launch, run->kernel, one, one, 0, args);
 }
 
-/* For a task beside the graph: it reads nothing. */
+/* For a task beside the graph, which reads nothing. */
 gantry_status cross_enqueue_extra(struct cross_run *run, gantry_launch *launch, uint32_t cell)
 {
     struct cross_work work;
@@ -252,8 +252,8 @@ uint32_t *cross_copy_dest(struct cross_cell *cell, const struct cross_node *node
     return node->independent ? &cell->apart[step] : &cell->copied;
 }
 
-/* `copied` becomes what `ended` is then, by way of device memory.  (What a replay does again in another step
- * has the place of the step that it was recorded in; replays of one graph do not overlap.) */
+/* Copy `ended` to `copied` by way of device memory.  (A replay in another step uses the place of the step
+ * in which it was recorded; replays of one graph do not overlap.) */
 static gantry_status enqueue_copy(struct cross_run *run, gantry_launch *launch, uint32_t node, uint32_t step)
 {
     const struct cross_node *n = &run->program->nodes[node];
@@ -264,7 +264,7 @@ static gantry_status enqueue_copy(struct cross_run *run, gantry_launch *launch, 
     gantry_copy_desc back = {.dest = dest, .source = middle, .bytes = 4, .type = GANTRY_COPY_DTOH};
     gantry_status status;
     atomic_fetch_add(&run->done[n->copies], 1);
-    if (n->copies == VALUE_BEYOND) { /* which is refused, and does no harm to the task */
+    if (n->copies == VALUE_BEYOND) { /* the library refuses it, and the task is not harmed */
         uint8_t *last = (uint8_t *)run->scratch + NODES_MOST * 64 - 4;
         status = gantry_launch_copy_htod(launch, last, run->cells, 64);
         atomic_fetch_add(&run->beyond, status == GANTRY_ERR_INVALID_ARGUMENT ? 1 : 0);
@@ -301,7 +301,7 @@ static gantry_status use_heap(struct cross_run *run, gantry_launch *launch, int 
     status = gantry_launch_fill(launch, block, 7, 4, 128);
     gantry_status freed = gantry_free_after(block, launch);
     if (freed == GANTRY_ERR_DEVICE_LOST || freed == GANTRY_ERR_OUT_OF_HOST_MEMORY) {
-        (void)gantry_heap_free(run->heap, block); /* it is live still */
+        (void)gantry_heap_free(run->heap, block); /* it is still live */
     } else if (freed != GANTRY_OK) {
         cross_break(run, "gantry_free_after() says %s: %s", gantry_status_name(freed), gantry_last_error());
     }
@@ -310,8 +310,8 @@ static gantry_status use_heap(struct cross_run *run, gantry_launch *launch, int 
     return status;
 }
 
-/* Two declarations that do not fit beside each other: this task's is held now, so the other one's tasks
- * either have not begun or have all been passed by the GPU. */
+/* Two declarations do not fit beside each other: this task's is held now, so the tasks of the other either
+ * have not begun, or the GPU has passed all of them. */
 static void check_memory(struct cross_run *run, uint32_t node, uint32_t step)
 {
     const struct cross_program *p = run->program;
@@ -321,7 +321,7 @@ static void check_memory(struct cross_run *run, uint32_t node, uint32_t step)
         if (tag == n->manager * (uint32_t)GROUPS_MOST + n->group) {
             continue;
         }
-        for (int round = 0; round < 2; round++) { /* first whether one has begun */
+        for (int round = 0; round < 2; round++) { /* first look whether one has begun */
             for (uint32_t i = 0; i < p->node_count; i++) {
                 const struct cross_node *other = &p->nodes[i];
                 struct cross_seen *seen = &run->seen[step][i];
@@ -349,7 +349,7 @@ static bool polls_on(struct cross_run *run, uint32_t node, uint32_t step)
            atomic_load(&run->ended[m]) <= step && atomic_load(&run->seen[step][other].releases) == 0;
 }
 
-/* The library refuses what it was asked for: the callback gives up. */
+/* The library refuses a call: the callback gives up. */
 static gantry_launch_result refused(struct cross_run *run, struct cross_seen *seen, gantry_status status)
 {
     atomic_store(&seen->refusal, as_number(status));
@@ -376,7 +376,7 @@ static gantry_launch_result fail_now(struct cross_run *run, struct cross_seen *s
     return GANTRY_LAUNCH_FAILED;
 }
 
-/* What one call does; `call` counts those that enqueue something. */
+/* The work of one call; `call` counts the calls that enqueue something. */
 static gantry_launch_result enqueue(struct cross_run *run, gantry_launch *launch, uint32_t node,
                                     uint32_t step, uint32_t call)
 {
@@ -384,7 +384,8 @@ static gantry_launch_result enqueue(struct cross_run *run, gantry_launch *launch
     struct cross_seen *seen = &run->seen[step][node];
     gantry_status status = GANTRY_OK;
     bool foreign = n->foreign != VALUE_NO_FOREIGN;
-    if (foreign && gantry_launch_stream(launch) == NULL) { /* first, so that the call may be repeated */
+    /* it comes first, so that the call may be repeated */
+    if (foreign && gantry_launch_stream(launch) == NULL) {
         return refused(run, seen, GANTRY_ERR_DRIVER);
     }
     if (n->asks && call == 0) {
@@ -478,7 +479,7 @@ gantry_launch_result cross_launch(gantry_launch *launch, void *arg)
             result == GANTRY_LAUNCH_DONE) {
             result = fail_now(run, seen, fails->value);
         } else if (fails != NULL && fails->value == VALUE_ABORT && fails->call == call + 1) {
-            /* between two calls: this one has enqueued, the next one does not come */
+            /* between two calls: this one has enqueued, and the next one does not come */
             (void)fail_now(run, seen, fails->value);
             atomic_store(&seen->returned, 0);
         }

@@ -1,4 +1,4 @@
-/* Where a program fails, and where it is cancelled: once, or twice in different ways. */
+/* Chooses where a program fails, and where it is cancelled: once, or twice in different ways. */
 #include "tests/campaign/crossing.h"
 
 enum { ABOUT_PART = 5000, ABOUT_FAILURE, ABOUT_CANCEL };
@@ -58,7 +58,7 @@ bool cross_cancels_at(const struct cross_program *program, int value, uint32_t n
 
 /* ---- drawing it ------------------------------------------------------------------------------ */
 
-/* Of a few, of another manager than `without`, the one with most behind it. */
+/* Of a few nodes of another manager than `without`, take the one with the most nodes behind it. */
 static uint8_t pick_node(const struct cross_program *p, uint32_t about, uint32_t step, bool gpu, uint32_t of,
                          uint32_t without)
 {
@@ -78,7 +78,8 @@ static uint8_t pick_node(const struct cross_program *p, uint32_t about, uint32_t
     return best;
 }
 
-/* Both take effect more often in steps of their own, the one after which nothing goes on behind the other. */
+/* Two failures take effect more often in steps of their own; the one after which nothing runs comes after
+ * the other. */
 static void draw_steps_of_one(struct cross_program *p)
 {
     struct cross_trouble *fail = &p->fails[0], *cancel = &p->cancels[0];
@@ -102,7 +103,7 @@ static bool comes_last(int value)
     return loses(value) || value == VALUE_CANCEL_DEBT;
 }
 
-/* Of a feature's values those that take a step before the last one. */
+/* The values of a feature that need a step before the last one. */
 static uint32_t count_before(const struct cross_program *p, int feature, bool *has_last)
 {
     uint32_t count = 0, values = cross_value_count(p, feature);
@@ -128,8 +129,8 @@ uint32_t cross_trouble_steps(const struct cross_program *p, bool together)
     return has_several(p) ? both + (last ? 1 : 0) : 0;
 }
 
-/* What nothing goes on behind comes in the last step, the others share those before it: no two cancels come
- * in one, so that it is known which of them a task met. */
+/* A failure or cancel after which nothing runs comes in the last step, and the others share the steps before
+ * it.  No two cancels are in one step, so that it is known which of them a task met. */
 static void draw_steps_of_several(struct cross_program *p)
 {
     struct cross_trouble *all[2 * TROUBLES_MOST];
@@ -162,7 +163,7 @@ static void draw_failure(struct cross_program *p, uint32_t k)
     }
 }
 
-/* Of which a task fails in the step; NOBODY. */
+/* The manager of which a task fails in the step; NOBODY. */
 static uint32_t manager_that_fails(const struct cross_program *p, uint32_t step)
 {
     uint32_t manager = NOBODY;
@@ -173,7 +174,7 @@ static uint32_t manager_that_fails(const struct cross_program *p, uint32_t step)
     return manager;
 }
 
-/* Where a failure comes in the same step, of another manager, if there is one. */
+/* Put it where a failure is in the same step, of another manager, if there is one. */
 static void draw_cancel(struct cross_program *p, uint32_t k)
 {
     struct cross_trouble *cancel = &p->cancels[k];
