@@ -1,4 +1,4 @@
-/* context.h, dispatcher.h, module.h, copy.h: wrong arguments and, of launch-scope functions, the wrong
+/* context.h, dispatcher.h, module.h, copy.h: wrong arguments and, for launch-scope functions, the wrong
  * thread. */
 #include "tests/campaign/bad_input.h"
 
@@ -10,7 +10,7 @@
 static gantry_context *context;
 static gantry_taskman *manager;
 static gantry_kernel *kernel;
-static gantry_launch *stale; /* of a callback that has returned */
+static gantry_launch *stale; /* the launch of a callback that has returned */
 static void *device, *pinned;
 static gantry_task *gpu_task, *released_task;
 
@@ -412,7 +412,7 @@ static void scope_rows(gantry_launch *launch, const char *wrong)
     BAD(wrong, gantry_copy_calibrate(launch, 1u << 20));
 }
 
-/* While it blocks the dispatcher's thread another thread uses its launch. */
+/* While the callback blocks the dispatcher's thread, another thread uses its launch. */
 static gantry_launch_result lend_launch(gantry_launch *launch, void *arg)
 {
     gantry_task *borrower = arg;

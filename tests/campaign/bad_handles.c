@@ -1,4 +1,4 @@
-/* Every public function with a handle whose object is gone, as it answers with GANTRY_HANDLE_CHECK=1. */
+/* Every public function with a handle whose object is gone, and its answer with GANTRY_HANDLE_CHECK=1. */
 #include "tests/campaign/bad_input.h"
 
 #include "campaign_kernels.kernels.h"
@@ -46,7 +46,7 @@ static gantry_task *submit(gantry_taskman *to, gantry_task_kind kind)
     return made;
 }
 
-/* One of each, used once and destroyed. */
+/* One object of each kind, used once and destroyed. */
 static void make_and_destroy(void)
 {
     gantry_context_options options = GANTRY_CONTEXT_OPTIONS_INIT;
@@ -340,7 +340,7 @@ static void task_rows(gantry_taskman *alive, gantry_task *good)
     BAD_GIVES_TEXT(GONE, "", gantry_task_name(task));
 }
 
-/* One of another kind, and no handle at all. */
+/* A handle of another kind, and something that is no handle at all. */
 static void other_rows(gantry_taskman *alive, gantry_task *good)
 {
     gantry_taskman_stats stats = {.struct_size = sizeof(stats)};
@@ -362,7 +362,7 @@ static gantry_status add_task(gantry_task *by, void *arg)
     return status == GANTRY_OK ? gantry_task_remove_reference(added) : status;
 }
 
-/* What a run of a frozen graph has added is forgotten when the next one begins. */
+/* Tasks that were added in a run of a frozen graph are forgotten when the next run begins. */
 static void frozen_rows(gantry_taskman *alive)
 {
     gantry_task_desc desc = GANTRY_TASK_DESC_INIT;

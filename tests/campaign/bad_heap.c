@@ -1,4 +1,4 @@
-/* base.h, heap.h, partition.h, profile.h: wrong arguments, blocks of others, wrong states. */
+/* base.h, heap.h, partition.h, profile.h: wrong arguments, blocks of other heaps, wrong states. */
 #include "tests/campaign/bad_input.h"
 
 #include "tests/support/cmocka_c11.h"
@@ -87,7 +87,7 @@ static void alloc_rows(gantry_heap *heap, void *block, void *foreign)
     BAD("no block", gantry_heap_find_block(heap, foreign, &found));
 }
 
-/* Without a stream of its own: the default one. */
+/* Without a stream of its own it uses the default one. */
 static void stream_rows(gantry_heap *heap, void *block, void *foreign)
 {
     gantry_alloc_site site = GANTRY_ALLOC_SITE("row");
@@ -222,7 +222,7 @@ static void profile_rows(void)
     BAD("no such kernel", gantry_profile_name_ranges(1u << 20, &good, 1));
 }
 
-/* What belongs to another context. */
+/* Objects that belong to another context. */
 static void foreign_rows(gantry_context *context, gantry_context *other)
 {
     gantry_taskman_options options = GANTRY_TASKMAN_OPTIONS_INIT;
@@ -266,7 +266,7 @@ void bad_heap(void)
     gantry_context_destroy(context);
 }
 
-/* Of task managers. */
+/* Shares of task managers. */
 static void share_rows(gantry_context *context)
 {
     gantry_share_usage usage = {.struct_size = sizeof(usage)}, slight = {.struct_size = 4};
@@ -292,7 +292,7 @@ static void share_rows(gantry_context *context)
     gantry_taskman_destroy(manager);
 }
 
-/* Of a context without a plan: one partition, which is the device. */
+/* A context without a plan has one partition, which is the device. */
 static void partition_rows(gantry_context *context)
 {
     gantry_partition *partition = gantry_partition_default(context), *none;

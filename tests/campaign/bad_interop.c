@@ -28,7 +28,7 @@ static gantry_status signal_nobody(void *arg, uint64_t value)
     return GANTRY_OK;
 }
 
-/* Messages have the number, which is to be the same in every run. */
+/* Messages contain the number, which must be the same in every run. */
 static int as_number(int fd)
 {
     int other = fcntl(fd, F_DUPFD_CLOEXEC, 700);

@@ -1,4 +1,4 @@
-/* task.h, taskman.h: wrong arguments, handles of others, wrong states. */
+/* task.h, taskman.h: wrong arguments, handles of other managers, wrong states. */
 #include "tests/campaign/bad_input.h"
 
 #include "tests/support/cmocka_c11.h"
@@ -29,7 +29,7 @@ static gantry_taskman *new_manager(void)
     return manager;
 }
 
-/* An options struct of a later version: with a field behind the last one. */
+/* An options struct of a later version: it has a field behind the last one. */
 struct later_pool {
     gantry_cpu_dispatcher_options options;
     uint64_t field;
@@ -230,7 +230,7 @@ static void stats_rows(gantry_taskman *manager)
     assert_int_equal(fclose(readable), 0);
 }
 
-/* A manager that is BUILDING, then one that is RUNNING, then STOPPED. */
+/* The manager is BUILDING, then RUNNING, then STOPPED. */
 static void state_rows(gantry_taskman *manager)
 {
     gantry_task *held = submitted(manager), *hole, *task;
@@ -296,7 +296,7 @@ static void frozen_rows(gantry_taskman *manager, gantry_taskman *other)
     assert_ok(gantry_taskman_reset(manager));
 }
 
-/* In a body: what would wait for that body itself. */
+/* In a body: calls that would wait for that body itself. */
 static gantry_status wait_in_body(gantry_task *task, void *arg)
 {
     gantry_taskman *manager = arg;

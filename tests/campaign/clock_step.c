@@ -10,7 +10,8 @@ typedef int (*read_fn)(clockid_t clock, struct timespec *out);
 
 static _Atomic uint64_t readings, first;
 static _Atomic int64_t step;
-static _Atomic(read_fn) library; /* the C library's, which needs no system call; NULL while it is not known */
+/* the C library's function, which needs no system call; NULL while it is not known */
+static _Atomic(read_fn) library;
 
 __attribute__((constructor)) static void find_library(void)
 {

@@ -1,5 +1,5 @@
-/* The process's clock, which can be made to step: this program's own clock_gettime() stands before that of
- * the C library, also for the emulated driver. */
+/* The process's clock, which can be made to step: this program's own clock_gettime() comes before the C
+ * library's, also for the emulated driver. */
 #ifndef TESTS_CAMPAIGN_CLOCK_STEP_H
 #define TESTS_CAMPAIGN_CLOCK_STEP_H
 

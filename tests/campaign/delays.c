@@ -19,11 +19,11 @@
 #define SHORT_NS 300000
 #define LONG_NS 8000000
 #define LONG_PERIOD 16
-#define START_CHANCES 30 /* of a delay on each side when a thread starts */
+#define START_CHANCES 30 /* a delay on each side when a thread starts */
 
-/* What these functions take the place of; found before there is a second thread. */
+/* The functions that these replace; they are found before there is a second thread. */
 static struct {
-    unsigned long period; /* of $GANTRY_TEST_DELAYS */
+    unsigned long period; /* from $GANTRY_TEST_DELAYS */
     int (*lock)(pthread_mutex_t *mutex);
     int (*unlock)(pthread_mutex_t *mutex);
     int (*signal)(pthread_cond_t *cond);
@@ -33,16 +33,16 @@ static struct {
     long (*call)(long number, ...);
 } next;
 
-static _Thread_local uint64_t state; /* of the random numbers, 0: not begun */
+static _Thread_local uint64_t state; /* state of the random numbers, 0: they have not begun */
 
-/* Of condition variables x86-64 has an older form, too, which dlsym() may find. */
+/* On x86-64 condition variables have an older form, too, which dlsym() may find. */
 static void *look_up(const char *name)
 {
     void *function = dlvsym(RTLD_NEXT, name, "GLIBC_2.3.2");
     return function != NULL ? function : dlsym(RTLD_NEXT, name);
 }
 
-/* Other libraries may call us before we are constructed. */
+/* Other libraries may call us before our constructor has run. */
 __attribute__((constructor)) static void find(void)
 {
     if (next.call != NULL) {
@@ -73,7 +73,7 @@ static uint64_t draw(void)
     return state;
 }
 
-/* Not by nanosleep(), which is a cancellation point. */
+/* This does not use nanosleep(), which is a cancellation point. */
 static void delay(int chances)
 {
     find();

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Long against all that anything waits for; what is charged, waits. */
+/* This is longer than anything that waits: a wait that is charged by the clock. */
 #define FORWARD_NS INT64_C(3000000000)
 
 static const char *const functions[] = {
@@ -184,7 +184,7 @@ bool point_is_named(const struct point *point, const char *message)
     if (point->class != POINT_DRIVER) {
         return false;
     }
-    char number[32]; /* as samples that call the driver themselves print it */
+    char number[32]; /* samples that call the driver themselves print it so */
     (void)snprintf(number, sizeof(number), "CUresult %d", driver_variants[point->variant].result);
     return strstr(message, driver_variants[point->variant].message) != NULL ||
            strstr(message, number) != NULL;

@@ -1,4 +1,4 @@
-/* One thing that fails: which, the how-manieth, and how. */
+/* One thing that fails: which kind, the how-manieth, and how. */
 #ifndef TESTS_CAMPAIGN_POINT_H
 #define TESTS_CAMPAIGN_POINT_H
 
@@ -8,9 +8,9 @@
 
 enum point_class {
     POINT_DRIVER, /* a driver call returns an error */
-    POINT_HOST,   /* an allocation, a thread or a condition variable cannot be had */
+    POINT_HOST,   /* an allocation, a thread or a condition variable is refused */
     POINT_CLOCK,  /* the clock steps */
-    POINT_NONE,   /* nothing: what a scene does when all is well */
+    POINT_NONE,   /* nothing fails: this shows what a scene does when all is well */
 };
 
 struct point {
@@ -30,11 +30,11 @@ struct point_space {
 uint32_t point_functions(void);
 const char *point_function(uint32_t index);
 uint64_t point_count(const struct point_space *space);
-/* Of so many disjoint parts of all points, which one it is in: a matter of the point alone. */
+/* In which of so many disjoint parts of all points it is; this depends on the point alone. */
 uint32_t point_part(const struct point *point, uint32_t parts);
 struct point point_at(const struct point_space *space, uint64_t index);
 
-/* "cuMemAlloc:3:sticky", "host:17", "clock:5:forward"; parse: false for anything else. */
+/* Text like "cuMemAlloc:3:sticky", "host:17", "clock:5:forward"; parse returns false for anything else. */
 void point_text(const struct point *point, char *text, size_t room);
 bool point_parse(const char *text, struct point *out);
 
@@ -45,9 +45,10 @@ bool point_fired(const struct point *point, const struct gantry_emu_control *emu
 void point_disarm(const struct gantry_emu_control *emu);
 /* Does a message name this cause? */
 bool point_is_named(const struct point *point, const char *message);
-/* Whatever a refused call was to take away stays: nobody can be blamed for it. */
+/* Objects stay that a refused call should have destroyed: nobody can be blamed for that. */
 bool point_may_leak(const struct point *point);
-/* The same, and the context is lost at that moment: what stays keeps a shared one from being renewed. */
+/* The same, and the context is lost at that moment: the objects that stay keep a shared one from being
+ * renewed. */
 bool point_may_lose(const struct point *point);
 
 #endif

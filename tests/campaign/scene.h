@@ -10,14 +10,18 @@ struct scene {
     /* 0: everything was right.  1: something was refused, the cause is on stderr, and everything that had
      * been made is destroyed. */
     int (*run)(void);
-    bool may_exit; /* a sample that calls exit() when something is refused: what it had made stays */
-    bool once;     /* a sample that can run only once in a process */
+    /* a sample that calls exit() when something is refused: the objects that it had made stay */
+    bool may_exit;
+    bool once; /* a sample that can run only once in a process */
     uint32_t
-        most; /* it polls: only so many calls of each function and readings of the clock are points; 0: all */
-    uint32_t names; /* kernels it registers: kept for the life of the process, a block of host memory each */
+        /* the scene polls: only so many calls of each function and readings of the clock are points; 0:
+         * all are */
+        most;
+    /* kernels that it registers: each is kept for the life of the process, and is a block of host memory */
+    uint32_t names;
 };
 
-/* All of them; the last one's name is NULL. */
+/* All scenes; the last one's name is NULL. */
 extern const struct scene scenes[];
 
 int scene_graph_streams(void);
@@ -44,15 +48,15 @@ int scene_limited(void);
 int scene_cancelled(void);
 int scene_adopted(void);
 
-/* A promise was broken: say so and end the process with a status of its own. */
+/* Report a broken promise, and end the process with a status of its own. */
 #define SCENE_BROKEN_STATUS 99
 _Noreturn void scene_broken(const char *format, ...) GANTRY_PRINTF(1, 2);
 
-/* True for GANTRY_OK; else what gantry_last_error() says goes to stderr. */
+/* True for GANTRY_OK; otherwise the text of gantry_last_error() goes to stderr. */
 bool scene_ok(gantry_status status, const char *what);
 
-/* SCENE_MAKE(variable, create(…, &variable)): true when it was made; else the variable must be as it was
- * before the call, and becomes NULL.  One thread at a time. */
+/* SCENE_MAKE(variable, create(…, &variable)): true when the object was made; else the variable must be as it
+ * was before the call, and becomes NULL.  One thread may use it at a time. */
 #define SCENE_MAKE(variable, call)                     \
     ((variable) = scene_untouched(), scene_keep(call), \
      scene_made(#call, variable) || ((variable) = NULL, false))
@@ -60,7 +64,7 @@ void *scene_untouched(void);
 void scene_keep(gantry_status status);
 bool scene_made(const char *what, const void *variable);
 
-/* What most scenes need.  False: refused and told. */
+/* Open the objects that most scenes need.  False: a call was refused, with a message. */
 struct scene_gpu {
     gantry_context *context;
     gantry_cpu_dispatcher *cpus;

@@ -1,4 +1,4 @@
-/* Pipelines on the device in every way of submission, frozen, and recorded. */
+/* Pipelines on the device in every submission mode, frozen, and recorded. */
 #include "tests/campaign/scene.h"
 
 #include "campaign_kernels.kernels.h"
@@ -31,7 +31,7 @@ struct graph {
     const struct flavour *flavour;
     gantry_kernel *add;
     uint32_t profile_id;
-    uint32_t *host;   /* pinned: per pipeline what goes in, then what comes out */
+    uint32_t *host;   /* pinned: for each pipeline the input, then the output */
     uint32_t *device; /* per pipeline */
     gantry_task *tasks[TASKS];
     struct stage stages[TASKS];
@@ -90,7 +90,7 @@ static gantry_launch_result launch_add(gantry_launch *launch, void *arg)
     return gantry_launch_index(launch) == 0 ? GANTRY_LAUNCH_AGAIN : GANTRY_LAUNCH_DONE;
 }
 
-/* The second half is filled by a batch of descriptors, one word each. */
+/* A batch of descriptors of one word each fills the second half. */
 static gantry_launch_result launch_batch(gantry_launch *launch, void *arg)
 {
     gantry_copy_desc descs[WORDS / 2];
@@ -130,7 +130,7 @@ static bool submit(struct graph *g, uint32_t index, gantry_task_kind kind, gantr
     return SCENE_MAKE(g->tasks[index], gantry_taskman_submit(g->gpu.manager, &desc, &g->tasks[index]));
 }
 
-/* in → {left → cpu, right} → join → batch → out → done, each pipeline; a last task after all. */
+/* in → {left → cpu, right} → join → batch → out → done in each pipeline; a last task after all. */
 static bool build(struct graph *g)
 {
     static const struct {
@@ -158,7 +158,7 @@ static bool build(struct graph *g)
     return good;
 }
 
-/* Every task was released `times` times; none failed when all went well. */
+/* Every task was released `times` times; none failed when all calls succeeded. */
 static void check_records(struct graph *g, uint32_t times, bool good)
 {
     for (uint32_t i = 0; i < TASKS; i++) {
@@ -262,8 +262,8 @@ static bool work(struct graph *g)
     return g->flavour->frozen ? run_frozen(g) : run_step(g) && run_step(g);
 }
 
-/* A failed pipeline leaves work in flight that nothing waits for: what it uses is given back when the context
- * is destroyed.  Without failure everything has come to its end. */
+/* A failed pipeline leaves work in flight that nothing waits for: its memory is given back when the context
+ * is destroyed.  Without a failure everything has ended. */
 static void give_back(struct graph *g, bool good)
 {
     if (good) {
@@ -288,7 +288,8 @@ static int run_flavour(const struct flavour *flavour)
     gantry_profile_options recording = GANTRY_PROFILE_OPTIONS_INIT;
     (void)snprintf(path, sizeof(path), "campaign-%ld.pftrace", (long)getpid());
     recording.path = path;
-    recording.ctas_per_buffer = 1024; /* what is taken is cleared: the less, the more points a second */
+    /* the memory is cleared: the less there is, the more points run per second */
+    recording.ctas_per_buffer = 1024;
     bool good = scene_open(&g.gpu, &options);
     if (good && flavour->recorded) {
         good = SCENE_MAKE(profile, gantry_profile_start(&recording, &profile));
@@ -344,7 +345,7 @@ int scene_graph_profile(void)
     return run_flavour(&flavour);
 }
 
-/* As a graph, and frozen. */
+/* In graphs mode, and frozen. */
 int scene_graph_recorded(void)
 {
     static const struct flavour flavour = {GANTRY_SUBMISSION_GRAPHS, GANTRY_WFI_PRECISE, true, true, 0};

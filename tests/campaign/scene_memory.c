@@ -19,7 +19,7 @@ static void count_release(void *arg)
     atomic_fetch_add((atomic_uint *)arg, 1);
 }
 
-/* What only says what is there. */
+/* These calls only report the present state. */
 static bool ask(gantry_heap *heap, gantry_memory_kind kind, void *block, size_t bytes)
 {
     gantry_heap_stats stats = {.struct_size = sizeof(stats)};
@@ -120,7 +120,7 @@ static gantry_launch_result calibrate(gantry_launch *launch, void *arg)
     return done_if(gantry_copy_calibrate(launch, 64u << 10));
 }
 
-/* Word by word to the device, all of it within the device, back. */
+/* Copy word by word to the device, all of it within the device, and back. */
 static gantry_launch_result flush(gantry_launch *launch, void *arg)
 {
     struct copies *c = arg;
@@ -220,10 +220,10 @@ int scene_copies(void)
     struct copies c = {.context = NULL};
     bool good = open_copies(&c);
     for (int i = 0; i < ROUNDS && good; i++) {
-        good = run_copies(&c, i == 0); /* what calibrates makes the most calls of all */
+        good = run_copies(&c, i == 0); /* the part that calibrates makes the most calls of all */
     }
     gantry_taskman_destroy(c.manager);
     gantry_copy_queue_destroy(c.queue);
-    gantry_context_destroy(c.context); /* with the blocks */
+    gantry_context_destroy(c.context); /* with its blocks */
     return good ? 0 : 1;
 }

@@ -9,16 +9,16 @@
 
 enum { WORDS = 256, LENGTH = 3, MOST_TASKS = 8 };
 
-/* A pipeline: in, `adds` times add_one, out, and a CPU task that looks when the GPU is done. */
+/* A pipeline: copy in, `adds` times add_one, copy out, and a CPU task that looks when the GPU is done. */
 struct line {
     struct scene_gpu gpu;
     gantry_kernel *add;
-    uint32_t *host;   /* pinned: what goes in, what comes out */
-    uint32_t *device; /* NULL where the first launch takes it */
+    uint32_t *host;   /* pinned: the input, and the output */
+    uint32_t *device; /* NULL where the first launch allocates it */
     gantry_task *tasks[MOST_TASKS], *landed;
     uint32_t count;
     bool is_stable, takes_memory;
-    uint32_t memory; /* declared; 0: nothing */
+    uint32_t memory; /* declared memory; 0: none */
     gantry_partition *partition;
     atomic_uint looked, released;
 };
@@ -217,7 +217,7 @@ int scene_partitions(void)
     return good ? 0 : 1;
 }
 
-/* Which SMs work runs on: kernels that wait until they are everywhere. */
+/* The SMs that work runs on: kernels wait until they are everywhere. */
 int scene_audit(void)
 {
     static struct line line;
@@ -282,7 +282,7 @@ static bool run_declared(struct line *line)
     return good;
 }
 
-/* More than there may be: the context gives up, and goes on once it is told to. */
+/* It asks for more than there may be: the context gives up, and goes on once it is told to. */
 static bool run_out(struct line *line)
 {
     void *much = scene_untouched();

@@ -1,4 +1,4 @@
-/* Tasks of the CPU; managers that share a dispatcher; modules. */
+/* CPU tasks; managers that share a dispatcher; modules. */
 #include "tests/campaign/scene.h"
 
 #include "campaign_kernels.kernels.h"
@@ -47,7 +47,7 @@ static gantry_status add_range(size_t begin, size_t end, void *arg)
 
 enum { TASKS = 150 };
 
-/* How many tasks were submitted; *good false: something was refused. */
+/* Returns how many tasks were submitted; *good false: something was refused. */
 static uint32_t build(gantry_taskman *manager, struct counts *counts, bool *good)
 {
     gantry_task *before = NULL, *task = NULL;
@@ -196,7 +196,7 @@ static bool fill(gantry_taskman *manager, atomic_uint *counters, uint32_t *submi
     return true;
 }
 
-/* All are started in one group, so that they share batches, and stopped one after the other. */
+/* All are started as a group, so that they share batches, and stopped one after the other. */
 static bool share(gantry_context *context, gantry_taskman **managers)
 {
     atomic_uint counters[MANAGERS][2];

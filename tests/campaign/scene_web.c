@@ -19,13 +19,13 @@ struct node {
     gantry_task_kind kind;
 };
 
-/* Task 0 uploads a word for each task, the others work on their own, the last but one brings all of them back
- * and the last looks. */
+/* Task 0 uploads a word for each task, the others work on their own words, the last but one copies all of
+ * them back, and the last one looks. */
 struct web {
     gantry_taskman *manager;
     gantry_kernel *add;
-    uint32_t *host;   /* pinned: what goes in, what comes out */
-    uint32_t *device; /* a word each */
+    uint32_t *host;   /* pinned: the input, and the output */
+    uint32_t *device; /* one word for each task */
     uint64_t random;
     uint32_t profile_id;
     bool is_stable, cancels;
@@ -54,7 +54,7 @@ static gantry_launch_result launch_all_in(gantry_launch *launch, void *arg)
     return done_if(gantry_launch_copy_htod(launch, web->device, web->host, TASKS * sizeof(uint32_t)));
 }
 
-/* The same word once more, by the kernel of batched copies or by the engines. */
+/* Copy the same word once more, by the kernel of batched copies or by the engines. */
 static gantry_launch_result launch_in(gantry_launch *launch, void *arg)
 {
     const struct node *node = arg;
@@ -64,7 +64,7 @@ static gantry_launch_result launch_in(gantry_launch *launch, void *arg)
                                         : gantry_launch_copy_htod(launch, device, host, sizeof(uint32_t)));
 }
 
-/* Adds one by way of memory that it takes and gives back. */
+/* Add one by way of memory that the callback allocates and frees. */
 static gantry_launch_result launch_add(gantry_launch *launch, void *arg)
 {
     const struct node *node = arg;
@@ -176,7 +176,7 @@ static bool build(struct web *web)
     return good && scene_ok(gantry_task_start_after(web->tasks[ALL - 1], web->tasks[TASKS]), "the end");
 }
 
-/* Whatever became of it: the graph goes, and every task has been released `times` times. */
+/* Whatever happened, the graph is destroyed, and every task has been released `times` times. */
 static void end(struct web *web, uint32_t times, bool good)
 {
     if (gantry_taskman_reset(web->manager) != GANTRY_OK) {
@@ -210,7 +210,7 @@ static bool run_frozen(struct web *web)
         atomic_store(&web->released, runs * ALL);
         atomic_store(&web->looked, runs);
     }
-    end(web, runs != 0 ? runs : 1, good); /* what was never started is released by the reset */
+    end(web, runs != 0 ? runs : 1, good); /* the reset releases tasks that were never started */
     return good;
 }
 
@@ -268,7 +268,7 @@ static void close_whole(struct whole *w)
 
 /* ---- scenes ---------------------------------------------------------------------------------- */
 
-/* Several shapes, in steps and frozen, partly of stable tasks. */
+/* Several shapes, in steps and frozen; some of the tasks are stable. */
 int scene_random(void)
 {
     static struct whole w;
@@ -285,7 +285,7 @@ int scene_random(void)
     return good ? 0 : 1;
 }
 
-/* Both are started in one group; what one of them is refused is no matter of the other. */
+/* Both are started as a group; what one of them is refused does not concern the other. */
 static bool run_both(struct whole *w)
 {
     bool built[2], started[2], good = true;
@@ -306,8 +306,8 @@ static bool run_both(struct whole *w)
     return good;
 }
 
-/* Two managers with shares, one of them in a partition that has one, too, several launching threads, and a
- * recording of all. */
+/* Two managers have shares, one of them in a partition that has one, too; there are several launching
+ * threads, and a recording of everything. */
 int scene_whole(void)
 {
     static struct whole w;
@@ -343,7 +343,7 @@ int scene_whole(void)
     return good ? 0 : 1;
 }
 
-/* The limit of the process, kept by what NVML says. */
+/* The limit of the process, kept by NVML's utilisation. */
 int scene_limited(void)
 {
     static struct whole w;
@@ -358,7 +358,7 @@ int scene_limited(void)
     return good ? 0 : 1;
 }
 
-/* What is expected to end otherwise than well does so, or was refused something on the way. */
+/* A run that is expected to fail does so, or was refused something on the way. */
 static bool ends_with(gantry_status status, gantry_status wanted, const char *what)
 {
     if (status == GANTRY_OK) {
@@ -367,7 +367,7 @@ static bool ends_with(gantry_status status, gantry_status wanted, const char *wh
     return scene_ok(status == wanted ? GANTRY_OK : status, what);
 }
 
-/* A run that is cancelled by one of its tasks; then one under which the dispatcher is told to fail. */
+/* A run is cancelled by one of its tasks; then the dispatcher is made to fail during another one. */
 int scene_cancelled(void)
 {
     static struct whole w;
@@ -400,7 +400,7 @@ int scene_cancelled(void)
     return good ? 0 : 1;
 }
 
-/* A context on somebody else's, which is as before afterwards. */
+/* A context on somebody else's context, which is as before afterwards. */
 int scene_adopted(void)
 {
     static struct whole owner, guest;

@@ -1,5 +1,5 @@
-/* The table of scenes.  Samples are among them: built into this program, their main() under another name, on
- * inputs small enough to be run thousands of times. */
+/* The table of scenes.  Samples are among them: they are built into this program, with their main() under
+ * another name, and run on inputs that are small enough for thousands of runs. */
 #include "tests/campaign/scene.h"
 
 #include "cli/command.h"
@@ -23,7 +23,7 @@ extern const struct gantry_sample gantry_sample_scale_vector;
 extern const struct gantry_sample gantry_sample_critical_latency, gantry_sample_proof_pipeline;
 extern const struct gantry_sample gantry_sample_two_tenants;
 
-/* A main() without a return statement, which only a main() may leave out: its value is not to be used. */
+/* A main() without a return statement, which only a main() may leave out: its value must not be used. */
 static int run_hello_graph(void)
 {
     (void)hello_graph_main();
@@ -43,7 +43,7 @@ static int run_main(int (*program)(int argc, char **argv), const char *const *wo
         argv[argc] = strdup(words[argc]);
     }
     argv[argc] = NULL;
-    optind = 0; /* GNU: start over */
+    optind = 0; /* GNU: this starts over */
     int status = program(argc, argv);
     while (argc > 0) {
         free(argv[--argc]);
@@ -105,7 +105,7 @@ static int run_proof_pipeline(void)
 
 enum { SIDE = 24 };
 
-/* In a folder of this process; the results that are there afterwards must be whole. */
+/* The scene runs in a folder of this process; the result files that are there afterwards must be whole. */
 static void check_results(const char *folder)
 {
     DIR *files = opendir(folder);

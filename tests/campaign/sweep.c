@@ -1,7 +1,6 @@
-/* Every point is a process: a crash is its signal, a hang its alarm, and what it leaves behind is gone.  It
- * runs the scene with the failure, looks at what is left, and runs it once more without: that must succeed.
- *
- * What a promise says is in check_after() and judge(). */
+/* Every point is a process: a crash is its signal, a hang its alarm, and everything that it leaves behind is
+ * gone with it.  It runs the scene with the failure, looks at what is left, and runs it once more without:
+ * that must succeed.  check_after() and judge() say what is promised. */
 #include "tests/campaign/sweep.h"
 
 #include "base/alloc.h"
@@ -26,33 +25,33 @@ enum {
     REFUSED_STATUS = 1,
     MOST_SHOWN = 20,
     MOST_SCENES = 64,
-    LEAST_POINTS = 2, /* of each scene, also when the time is over */
+    LEAST_POINTS = 2, /* points of each scene that are run even when the time is over */
     TOLD_EVERY_S = 30,
-    FEW_MARKS = 64,      /* of a recording: each makes two events, one as the other */
-    MOST_READINGS = 2000 /* of the clock: threads that wait read it as long as they wait */
+    FEW_MARKS = 64,      /* events of a recording: each makes two events, as the other does */
+    MOST_READINGS = 2000 /* readings of the clock: threads that wait read it as long as they wait */
 };
 
-/* Written by the process, read when it has ended. */
+/* The process writes it, and it is read when the process has ended. */
 struct report {
     struct point_space space; /* POINT_NONE only */
     bool reached, finished;
     int status; /* of the scene's first run */
 };
 
-/* The points of a scene in an order that visits each once and is spread over all. */
+/* The points of a scene in an order that visits each once and is spread over all of them. */
 struct order {
     uint64_t at, stride, count;
-    uint64_t left; /* not visited yet */
+    uint64_t left; /* points not visited yet */
 };
 
-/* What is done with one scene. */
+/* The progress of one scene. */
 struct sweep {
     const struct scene *scene;
     struct point_space space;
     struct order order;
     uint64_t started;  /* points */
-    uint64_t spent_ns; /* on those that have ended */
-    bool done;         /* none is to be started any more */
+    uint64_t spent_ns; /* the time spent on those that have ended */
+    bool done;         /* no more shall be started */
     struct sweep_result result;
 };
 
@@ -65,8 +64,8 @@ struct job {
     int messages;          /* its stderr */
 };
 
-/* For the thread sanitizer: the child of a fork() has jemalloc's mutexes, which that initialises anew unseen.
- */
+/* For the thread sanitizer: the child of a fork() has jemalloc's mutexes, and the sanitizer does not see
+ * that jemalloc initialises them anew. */
 const char *__tsan_default_suppressions(void);
 const char *__tsan_default_suppressions(void)
 {
@@ -130,7 +129,7 @@ static int run_point(const struct scene *scene, const struct point *point, struc
 {
     point_arm(point, &emu);
     if (point->class == POINT_NONE) {
-        gy_fault_arm(1000000000); /* counts without failing */
+        gy_fault_arm(1000000000); /* this counts without failing */
     }
     report->status = scene->run();
     report->reached = point_fired(point, &emu);
@@ -187,13 +186,13 @@ static bool start_job(struct sweep *sweep, struct job *job, const struct point *
     (void)fflush(stdout);
     job->pid = fork();
     if (job->pid == 0) {
-        (void)setpgid(0, 0); /* what ends the sweep, and all of its group, lets its points end */
+        (void)setpgid(0, 0); /* a signal that ends the sweep, and all of its group, lets its points end */
         process_main(sweep->scene, job, patience_s);
     }
     return job->pid > 0;
 }
 
-/* What was wrong, NULL when nothing was. */
+/* Returns what was wrong; NULL when nothing was. */
 static const char *judge(const struct scene *scene, const struct job *job, int wait_status,
                          const char *messages)
 {
@@ -235,7 +234,7 @@ static void end_job(struct job *job, int wait_status)
     }
 }
 
-/* Wait for any one to end; false: none is under way. */
+/* Wait for any process to end; false: none is running. */
 static bool reap(void)
 {
     int wait_status;
@@ -304,7 +303,7 @@ static bool next_point(struct sweep *sweep, const struct sweep_options *options,
     return false;
 }
 
-/* The scene without a failure: what it does. */
+/* Run the scene without a failure to see what it does. */
 static bool count_points(struct sweep *sweep, const struct sweep_options *options)
 {
     struct point point = {POINT_NONE, 0, 0, 0};
@@ -392,7 +391,7 @@ static struct sweep *whose_turn(void)
     return least;
 }
 
-/* False: no scene has a point left, or one could not be run. */
+/* Start the next point; false: no scene has a point left, or one could not be run. */
 static bool take_turn(const struct sweep_options *options, uint64_t end_ns)
 {
     struct job *job = free_job(options->jobs);
@@ -432,7 +431,7 @@ bool sweep_run(const struct sweep_options *options)
         uint64_t now = now_ns();
         if (now - told >= TOLD_EVERY_S * UINT64_C(1000000000)) {
             told = now;
-            tell_table(now - begin); /* in case that the whole machine goes */
+            tell_table(now - begin); /* in case that the whole machine stops */
             (void)fflush(stdout);
         }
     }

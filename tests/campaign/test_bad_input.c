@@ -17,7 +17,7 @@ enum { MOST_ROWS = 800, ROW_BYTES = 640, DOCUMENT_BYTES = 512 * 1024 };
 static const char begin_mark[] = "<!-- wrong arguments: written by test_campaign_bad_input -->\n";
 static const char end_mark[] = "<!-- end of wrong arguments -->\n";
 
-static char rows[MOST_ROWS][ROW_BYTES]; /* the rows run one at a time, whatever the thread */
+static char rows[MOST_ROWS][ROW_BYTES]; /* the rows run one at a time, whichever thread runs them */
 static size_t row_count;
 static char untouched, broken[512];
 
@@ -60,7 +60,7 @@ void bad_note(const char *function, const char *wrong, const char *what)
     add_row(function, wrong, what, "");
 }
 
-/* What a message has behind these words changes with the run, or with each change of a source: left out. */
+/* The text behind these words differs from run to run, or with each change of a source: it is left out. */
 static size_t skipped(const char *text)
 {
     static const char *const words[] = {"0x", "byte ", ", from "};
@@ -138,7 +138,7 @@ static int compare_rows(const void *a, const void *b)
     return strcmp(a, b);
 }
 
-/* What stands in a document, NUL-terminated; the test fails when it cannot be read. */
+/* Returns the text of a document, NUL-terminated; the test fails when it cannot be read. */
 static char *read_all(const char *path)
 {
     FILE *file = fopen(path, "r");

@@ -96,13 +96,13 @@ static bool parse(int argc, char **argv, struct cross_settings *s)
            s->triples <= CROSS_TRIPLES_MOST;
 }
 
-/* Where everything is to meet the run ends when it has; else it takes this long. */
+/* When everything shall meet, the run ends as soon as it has; otherwise it takes this long. */
 static uint64_t default_seconds(bool whole, bool light)
 {
     return whole || light ? 20 : CROSS_SANITIZED ? 40 : 60;
 }
 
-/* More than there are processors, since programs wait for most of their time. */
+/* There are more processes than processors, since programs wait for most of their time. */
 static uint64_t default_jobs(void)
 {
     uint64_t jobs = (uint64_t)cross_processors() * JOBS;
@@ -115,11 +115,11 @@ static struct cross_shared *map(int file)
     return shared == MAP_FAILED ? NULL : shared;
 }
 
-/* --worker SLOT FILE; says nothing of itself, since only this program begins it. */
+/* --worker SLOT FILE; the help does not mention it, since only this program uses it. */
 static int work(const char *slot, const char *file)
 {
     struct cross_shared *shared = map((int)strtol(file, NULL, 10));
-    (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* nobody counts what it does when its parent was killed */
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* nobody counts its results when its parent was killed */
     if (shared == NULL) {
         return CROSS_SKIPPED;
     }
@@ -164,7 +164,7 @@ int main(int argc, char **argv)
         return CROSS_SKIPPED;
     }
     cross_everything = settings.everything;
-    cross_features_open(); /* again: some are left out */
+    cross_features_open(); /* again, since some values are left out */
     shared->settings = settings;
     shared->matrix.least = settings.least != 0 ? (uint32_t)settings.least : LEAST;
     shared->matrix.least_dear =

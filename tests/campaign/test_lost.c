@@ -45,7 +45,7 @@ static char *program;
 
 struct line {
     uint32_t *words, *result; /* on the device; page-locked */
-    uint32_t *target;         /* of the second kernel */
+    uint32_t *target;         /* the words of the second kernel */
     gantry_kernel *add;
     gantry_task *landed;
 };
@@ -167,7 +167,8 @@ static void check_all_released(void)
     }
 }
 
-/* Said by whom it is asked: the step, the context, and whatever needs the device afterwards. */
+/* Everything that is asked reports it: the step, the context, and all calls that need the device
+ * afterwards. */
 static void check_lost(struct gpu_fixture *f, const struct way *way, bool emulated)
 {
     const char *text = gantry_last_error();

@@ -94,7 +94,7 @@ static gantry_task *submit(struct soak *s, gantry_taskman *manager, gantry_task_
     return task;
 }
 
-/* HtoD → kernel → DtoH → CPU, each pipeline; the last task after all. */
+/* HtoD → kernel → DtoH → CPU in each pipeline; the last task comes after all. */
 static void build(struct soak *s)
 {
     static const gantry_task_kind kinds[PER_PIPELINE] = {GANTRY_TASK_HTOD, GANTRY_TASK_KERNEL,
@@ -126,7 +126,7 @@ static void run_named(struct soak *s)
     must(gantry_taskman_reset(s->names), "reset");
 }
 
-/* Kilobytes of the process's memory. */
+/* Returns the kilobytes of the process's memory. */
 static long resident_kb(void)
 {
     char line[256];

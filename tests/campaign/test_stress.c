@@ -52,7 +52,7 @@ static uint32_t draw(struct rng *rng, uint32_t below)
 
 struct round {
     uint64_t seed;
-    bool faulty; /* something fails in it */
+    bool faulty; /* something fails in this round */
     gantry_context *context;
     gantry_cpu_dispatcher *cpus;
     gantry_kernel *kernel;
@@ -63,7 +63,7 @@ struct round {
     atomic_uint steps, tasks, failures;
 };
 
-/* What a task works on: tasks that do not depend on each other must not share memory.  Nor must those of two
+/* The memory of a task: tasks that do not depend on each other must not share any.  Nor must those of two
  * steps: a step that failed or was cancelled may end before its work on the device. */
 struct place {
     struct driver *driver;
@@ -78,7 +78,7 @@ struct driver { /* of one manager */
     gantry_task *tasks[MOST_TASKS];
     struct place places[STEPS * PLACES];
     uint32_t step;
-    gantry_task *tell; /* what GPU tasks complete */
+    gantry_task *tell; /* the task that GPU tasks complete */
     atomic_uint submitted, released, refused;
 };
 
@@ -241,7 +241,7 @@ static void add_late(struct driver *d)
     }
 }
 
-/* One start and stop; false when they were not both accepted. */
+/* Start and stop once; false when one of the calls was refused. */
 static bool run_once(struct driver *d, bool may_cancel, uint32_t *runs)
 {
     if (!accepted(d, gantry_taskman_start(d->manager), "start")) {
@@ -305,7 +305,7 @@ static void count_release(void *arg)
     atomic_fetch_add((atomic_uint *)arg, 1);
 }
 
-/* Allocates and frees as long as managers work. */
+/* Allocate and free as long as managers work. */
 static void heap_main(void *arg)
 {
     struct round *round = arg;
@@ -358,7 +358,7 @@ static void profile_main(void *arg)
     }
 }
 
-/* Something, somewhere. */
+/* Make something fail, somewhere. */
 static void inject(struct rng *rng)
 {
     static const char *const functions[] = {"cuLaunchKernel",     "cuMemcpyHtoDAsync", "cuMemcpyDtoHAsync",
@@ -383,7 +383,7 @@ static void inject(struct rng *rng)
     }
 }
 
-/* Three partitions, of which one has a share; only primary contexts have any. */
+/* There are three partitions, one of which has a share; only primary contexts have any. */
 static void plan(struct rng *rng, gantry_partition_request requests[3], gantry_context_options *options)
 {
     static gantry_partition_options plan = GANTRY_PARTITION_OPTIONS_INIT;
@@ -442,7 +442,7 @@ static gantry_launch_result launch_clear(gantry_launch *launch, void *arg)
                 gantry_launch_copy_htod(launch, all->device, all->host, STEPS * PLACES * WORDS * 4));
 }
 
-/* The kernel counts in what is there: nothing, at first. */
+/* The kernel counts in the memory that is there; at first there is none. */
 static void clear(struct driver *d)
 {
     gantry_task_desc copy = GANTRY_TASK_DESC_INIT, landed = GANTRY_TASK_DESC_INIT;
@@ -514,7 +514,7 @@ static void run_round(struct round *round, uint32_t profile_id)
     if (recorded) {
         start(round, &profile_thread, "profile", profile_main, round);
     }
-    if (round->faulty) { /* when all threads have been made, which may not fail */
+    if (round->faulty) { /* this is done when all threads exist, since starting a thread may not fail */
         inject(&rng);
     }
     for (uint32_t i = 0; i < managers; i++) {

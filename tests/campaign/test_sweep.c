@@ -132,7 +132,7 @@ int main(int argc, char **argv)
             return run_one(&arguments, scene);
         }
     }
-    /* Where everything takes long and time is short. */
+    /* for places where everything takes long and time is short */
     arguments.options.fourth = getenv("GANTRY_TEST_LIGHT") != NULL && arguments.options.seconds != 0;
     return sweep_run(&arguments.options) ? 0 : 1;
 }

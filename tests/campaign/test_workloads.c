@@ -33,7 +33,7 @@ enum arrangement { ARRANGED_ALONE, ARRANGED_OVERLAPPED, ARRANGED_ON_THREADS, ARR
 
 static struct workload loads[MOST_MANAGERS];
 
-/* Neighbouring seeds must not begin alike: splitmix64, after Steele, Lea and Flood (2014). */
+/* Neighbouring seeds must not begin alike: this is splitmix64, after Steele, Lea and Flood (2014). */
 static uint64_t scatter(uint64_t seed)
 {
     uint64_t z = (seed + 1) * UINT64_C(0x9e3779b97f4a7c15);
@@ -42,7 +42,7 @@ static uint64_t scatter(uint64_t seed)
     return z ^ z >> 31;
 }
 
-/* What is told of a round rather than of one of its workloads. */
+/* Reports about a round, not about one of its workloads. */
 static const struct workload *no_workload(const struct round *round)
 {
     static struct workload none;
@@ -55,7 +55,7 @@ static void must(const struct round *round, gantry_status status, const char *wh
     workload_must(no_workload(round), status, what);
 }
 
-/* Nothing fails here, so what the library complains about but survives is a mistake as well. */
+/* Nothing fails here, so an error that the library logs and survives is a mistake as well. */
 static void refuse_message(void *user, gantry_log_level level, const char *line)
 {
     (void)level;
@@ -64,7 +64,7 @@ static void refuse_message(void *user, gantry_log_level level, const char *line)
 
 /* ---- what managers share --------------------------------------------------------------------- */
 
-/* One with a share, one that borrows, and the rest; only primary contexts have any. */
+/* One partition has a share, one borrows, and one has the rest; only primary contexts have any. */
 static void draw_partitions(struct rng *rng, gantry_partition_request requests[3],
                             gantry_partition_options *plan, gantry_context_options *options)
 {
@@ -221,7 +221,7 @@ static void check_counters(const struct round *round, uint32_t count)
     uint64_t tasks = 0;
     must(round, gantry_dispatcher_get_stats(gantry_context_dispatcher(round->context), &stats), "statistics");
     for (uint32_t i = 0; i < count; i++) {
-        tasks += 1 + (uint64_t)round->steps * workload_gpu_tasks(&loads[i]); /* the one fills the cells */
+        tasks += 1 + (uint64_t)round->steps * workload_gpu_tasks(&loads[i]); /* one of them fills the cells */
     }
     if (stats.tasks != tasks || stats.tasks_failed != 0) {
         workload_broken(no_workload(round), "the dispatcher counted %llu tasks, not %llu, and %llu failures",

@@ -1,5 +1,5 @@
-/* The kernel of the random workloads: one block, a thread for each word of a cell.  `pause_ns` keeps it
- * from writing for a while, so that whoever does not wait for it finds old words. */
+/* The kernel of the random workloads: one block, with a thread for each word of a cell.  `pause_ns` keeps
+ * it from writing for a while, so that a task which does not wait for it finds old words. */
 #include <gantry/profile_kernel.h>
 
 #define MIX_FN static __device__ inline

@@ -1,20 +1,21 @@
-/* What a node of a random workload computes, for its kernel, its CPU task and the sequential run alike: words
- * that depend on every cell it reads, so that one that came too early or too late shows. */
+/* The function that a node of a random workload computes, in its kernel, its CPU task and the sequential run
+ * alike: words that depend on every cell it reads, so that a task which ran too early or too late gives a
+ * wrong result. */
 #ifndef TESTS_CAMPAIGN_WORKLOAD_MIX_H
 #define TESTS_CAMPAIGN_WORKLOAD_MIX_H
 
 #include <stdint.h>
 
-#ifndef MIX_FN /* the kernels have their own */
+#ifndef MIX_FN /* kernels have their own */
 #define MIX_FN static inline
 #endif
 
 enum { MIX_WORDS = 16, MIX_INPUTS = 16, MIX_OUTPUTS = 2 };
 
 struct mix {
-    uint32_t *out[MIX_OUTPUTS]; /* read as well; the second may be NULL */
+    uint32_t *out[MIX_OUTPUTS]; /* cells that are read as well; the second may be NULL */
     const uint32_t *in[MIX_INPUTS];
-    const uint32_t *step; /* in memory, not a value: frozen and replayed work must see it change */
+    const uint32_t *step; /* it is in memory, not a value: frozen and replayed work must see it change */
     uint32_t inputs, code;
 };
 

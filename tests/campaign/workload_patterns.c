@@ -79,7 +79,7 @@ static struct node *add_node(struct workload *w, enum node_kind kind, uint32_t o
     return node;
 }
 
-/* A kernel, or a CPU task where it can reach the cells. */
+/* Make the node a kernel, or a CPU task where that can reach the cells. */
 static struct node *add_work(struct workload *w, uint32_t out, uint32_t ins, const uint32_t *in)
 {
     bool on_device = w->cells[out].on_device;
@@ -129,7 +129,8 @@ static bool row_depends(struct workload *w, uint32_t row, uint32_t row_bits, uin
     }
 }
 
-/* Rows take turns with two rows of cells, so that a node must also wait for the readers of what it writes. */
+/* Rows take turns with two rows of cells, so that a node must also wait for the readers of the cell that it
+ * writes. */
 static void add_rows(struct workload *w)
 {
     uint32_t width = 2 + draw(&w->rng, 14), rows = 3 + draw(&w->rng, 10), bits = 1;
@@ -154,8 +155,8 @@ static void add_rows(struct workload *w)
 
 /* ---- tiled matrices -------------------------------------------------------------------------- */
 
-/* What step k of a factorisation does right of and below tile (k, k) of n x n, tile (i, j) in cell i * n + j.
- */
+/* The work of step k of a factorisation right of and below tile (k, k) of n x n; tile (i, j) is cell i * n +
+ * j. */
 static void cholesky_step(struct workload *w, uint32_t n, uint32_t k)
 {
     for (uint32_t i = k + 1; i < n; i++) {
@@ -336,7 +337,7 @@ static void add_edge(struct workload *w, uint32_t before, uint32_t after)
     }
 }
 
-/* A reader comes after the writer, a writer after the one before it and all readers in between. */
+/* A reader comes after the writer; a writer comes after the writer before it and all readers in between. */
 static void add_edges_of(struct workload *w, uint32_t index)
 {
     const struct node *node = &w->nodes[index];

@@ -1,4 +1,4 @@
-/* A workload's steps: what every cell must hold, and whether it does. */
+/* A workload's steps: the contents that every cell must have, and the comparison. */
 #include "tests/campaign/workload.h"
 
 #include <stdarg.h>
@@ -139,7 +139,7 @@ void workload_begin(struct workload *load, uint32_t step)
     }
 }
 
-/* What a frozen graph replays must follow what the task has become. */
+/* The work that a frozen graph replays must change with the task. */
 static void change_one_node(struct workload *w)
 {
     struct node *node = &w->nodes[draw(&w->rng, w->end)];

@@ -291,7 +291,7 @@ static gantry_launch_result launch_fill(gantry_launch *launch, void *arg)
     return GANTRY_LAUNCH_DONE;
 }
 
-/* A step of its own. */
+/* The task is a step of its own. */
 static void fill_device(struct workload *w)
 {
     gantry_task_desc descs[2] = {GANTRY_TASK_DESC_INIT, GANTRY_TASK_DESC_INIT};
