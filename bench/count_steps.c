@@ -7,8 +7,8 @@
  * come one after the other.  They are built, run and reset in each step; or, in the frozen cases, built
  * once and run again.  The emulated driver accepts launches and does not execute them, and all threads
  * block while they wait, so that nearly the same instructions are executed each time.  With --cuda the
- * steps run on a GPU.  With --times the median time of a step is printed, in ns per task, until the step
- * has ended on the device; WARM_STEPS steps before are not counted. */
+ * steps run on a GPU.  With --times two numbers are printed, in ns per task: the median time of a step, until
+ * it has ended on the device, and the CPU time of all threads; WARM_STEPS steps before are not counted. */
 #include "bench/submit_work.h"
 #include "cli/messages.h"
 
@@ -52,10 +52,10 @@ static gantry_status add_one(gantry_task *task, void *arg)
     return GANTRY_OK;
 }
 
-static uint64_t now_ns(void)
+static uint64_t now_ns(clockid_t clock)
 {
     struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
+    clock_gettime(clock, &t);
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
@@ -73,13 +73,19 @@ static bool build_chain(struct submit_work *work, uint64_t *bodies)
     return good;
 }
 
-/* `times`: NULL, or one for each step, ns. */
+/* What is measured, ns. */
+struct count_times {
+    double *steps; /* one for each; NULL: nothing is measured */
+    uint64_t cpu;  /* of all threads, in the steps that count */
+};
+
 static bool run_steps(struct submit_work *work, const struct count_case *one, uint64_t steps,
-                      uint64_t *bodies, double *times)
+                      uint64_t *bodies, struct count_times *times)
 {
     bool good = true;
     for (uint64_t i = 0; i < steps && good; i++) {
-        uint64_t begin = now_ns();
+        times->cpu = i == WARM_STEPS ? now_ns(CLOCK_PROCESS_CPUTIME_ID) : times->cpu;
+        uint64_t begin = now_ns(CLOCK_MONOTONIC);
         if (i == 0 || !one->is_frozen) {
             good = one->is_chain ? build_chain(work, bodies) : bench_submit_build(work);
         }
@@ -87,12 +93,13 @@ static bool run_steps(struct submit_work *work, const struct count_case *one, ui
             good = good && bench_submit_ok(gantry_taskman_freeze(work->manager));
         }
         good = good && bench_submit_run(work) &&
-               (times == NULL || bench_submit_ok(gantry_context_synchronize(work->context))) &&
+               (times->steps == NULL || bench_submit_ok(gantry_context_synchronize(work->context))) &&
                (one->is_frozen || bench_submit_ok(gantry_taskman_reset(work->manager)));
-        if (times != NULL) {
-            times[i] = (double)(now_ns() - begin);
+        if (times->steps != NULL) {
+            times->steps[i] = (double)(now_ns(CLOCK_MONOTONIC) - begin);
         }
     }
+    times->cpu = now_ns(CLOCK_PROCESS_CPUTIME_ID) - times->cpu;
     return good;
 }
 
@@ -102,12 +109,13 @@ static int compare_doubles(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static bool print_median(double *times, const struct count_options *options)
+static bool print_times(const struct count_times *times, const struct count_options *options)
 {
-    double *counted = times + WARM_STEPS;
+    double *counted = times->steps + WARM_STEPS;
     uint64_t count = options->steps - WARM_STEPS;
     qsort(counted, count, sizeof(*counted), compare_doubles);
-    return printf("%.2f\n", counted[count / 2] / options->tasks) > 0;
+    return printf("%.2f %.2f\n", counted[count / 2] / options->tasks,
+                  (double)times->cpu / (double)(count * options->tasks)) > 0;
 }
 
 /* Has every task of every step run once? */
@@ -153,23 +161,25 @@ static bool count(const struct count_case *one, const struct count_options *opti
     context.completion_wait = GANTRY_WAIT_BLOCK;
     context.submission = one->submission;
     uint64_t bodies = 0;
-    double *times = options->wants_times ? calloc(options->steps, sizeof(*times)) : NULL;
-    bool good =
-        (!options->wants_times || times != NULL) && bench_submit_open(&work, &context) && open_manager(&work);
+    struct count_times times = {0};
+    times.steps = options->wants_times ? calloc(options->steps, sizeof(*times.steps)) : NULL;
+    bool good = (!options->wants_times || times.steps != NULL) && bench_submit_open(&work, &context) &&
+                open_manager(&work);
     if (good) {
         if (!options->on_gpu) {
             work.cuda.emulator_set_noop(true);
         }
         work.kernels = options->tasks;
         work.stable = one->is_stable;
-        good = run_steps(&work, one, options->steps, &bodies, times) &&
-               verify(&work, one, options->steps, bodies) && (times == NULL || print_median(times, options));
+        good = run_steps(&work, one, options->steps, &bodies, &times) &&
+               verify(&work, one, options->steps, bodies) &&
+               (times.steps == NULL || print_times(&times, options));
         if (!options->on_gpu) {
             work.cuda.emulator_set_noop(false);
         }
     }
     bench_submit_close(&work);
-    free(times);
+    free(times.steps);
     return good;
 }
 
