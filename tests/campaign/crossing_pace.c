@@ -121,12 +121,12 @@ void cross_pace_open(void)
 }
 
 /* While nothing happens, threads that spin take up all processors that they may use; on one of them they
- * take turns with the threads for which they wait.  One program in four has all processors: there they run
+ * take turns with the threads for which they wait.  One program in eight has all processors: there they run
  * at the same time. */
 static void keep_to_one(const struct cross_program *program)
 {
     cpu_set_t all, one;
-    if (cross_pick(program, ABOUT_PLACE, 0, 4) == 0 || sched_getaffinity(0, sizeof(all), &all) != 0) {
+    if (cross_pick(program, ABOUT_PLACE, 0, 8) == 0 || sched_getaffinity(0, sizeof(all), &all) != 0) {
         return;
     }
     size_t wanted = (size_t)getpid() % (size_t)CPU_COUNT(&all), cpu = 0;

@@ -64,8 +64,8 @@ static uint64_t rank(const struct cross_matrix *matrix, const struct cross_choic
 }
 
 /* Take some pairs at random and choose the one that met least; when only a few are still wanted, choose
- * among all pairs. */
-static void force_pair(struct cross_matrix *matrix, struct cross_choice *choice, uint64_t *random)
+ * among all pairs.  False: none is wanted any more. */
+static bool force_pair(struct cross_matrix *matrix, struct cross_choice *choice, uint64_t *random)
 {
     uint64_t highest = 0;
     int a = 0, b = 0;
@@ -86,6 +86,7 @@ static void force_pair(struct cross_matrix *matrix, struct cross_choice *choice,
         atomic_fetch_add_explicit(&matrix->tried[a][b], 1, memory_order_relaxed);
         atomic_fetch_add_explicit(&matrix->tried[b][a], 1, memory_order_relaxed);
     }
+    return highest != 0;
 }
 
 static bool is_missing(const struct cross_matrix *matrix, int a, int b, int c)
@@ -286,9 +287,30 @@ static int best_of_all(const struct cross_matrix *matrix, const struct cross_cho
     return best;
 }
 
+/* As long as meetings are wanted, nothing spins by chance; and beside what spins, or a debt, what nothing is
+ * wanted of is what takes least of a processor. */
+static void force_cheap(struct cross_choice *choice, uint64_t *random)
+{
+    static const int cheap[] = {VALUE_ONE_LAUNCHER, VALUE_ONE_WORKER, VALUE_WHOLE,     VALUE_UNSTABLE,
+                                VALUE_ONE_STEP,     VALUE_ALONE,      VALUE_NO_MEMORY, VALUE_NO_BESIDE};
+    bool is_dear = cross_spins(choice->forced[FEATURE_CPU_WAIT]) ||
+                   cross_spins(choice->forced[FEATURE_GPU_WAIT]) || has_debt(choice);
+    if (is_dear) {
+        force_unless(choice, VALUE_CPU_BLOCK);
+        force_unless(choice, VALUE_GPU_BLOCK);
+        for (size_t i = 0; i < sizeof(cheap) / sizeof(cheap[0]); i++) {
+            force_unless(choice, cheap[i]);
+        }
+    }
+    choice->never_spins = true;
+    force_wait(choice, FEATURE_CPU_WAIT, random);
+    force_wait(choice, FEATURE_GPU_WAIT, random);
+}
+
 void cross_plan(struct cross_matrix *matrix, uint64_t number, enum cross_spin spin,
                 struct cross_choice *choice)
 {
+    bool wants = true;
     int order[FEATURES];
     uint64_t gains[VALUES];
     uint64_t random = (number + 1) * UINT64_C(0x9e3779b97f4a7c15);
@@ -299,7 +321,7 @@ void cross_plan(struct cross_matrix *matrix, uint64_t number, enum cross_spin sp
     if (matrix->least_triples != 0 && number % 2 == 0) {
         force_triple(matrix, choice, &random);
     } else {
-        force_pair(matrix, choice, &random);
+        wants = force_pair(matrix, choice, &random);
     }
     for (int f = 0; f < FEATURES; f++) { /* in a random order */
         int at = (int)(next_random(&random) % (uint64_t)(f + 1));
@@ -320,8 +342,7 @@ void cross_plan(struct cross_matrix *matrix, uint64_t number, enum cross_spin sp
     for (int k = 0; k < MORE * FEATURES; k++) {
         force_another(matrix, choice, order[k % FEATURES]);
     }
-    if (choice->never_spins) { /* and not by chance either */
-        force_wait(choice, FEATURE_CPU_WAIT, &random);
-        force_wait(choice, FEATURE_GPU_WAIT, &random);
+    if (wants || choice->never_spins) {
+        force_cheap(choice, &random);
     }
 }

@@ -88,11 +88,12 @@ static void draw_steps_of_one(struct cross_program *p)
     if (cross_has(p, VALUE_REPLAYED)) { /* nothing is launched again before the third run */
         cancel->step = (uint8_t)(2 + cross_pick(p, ABOUT_CANCEL, 0, p->steps - 2));
         fail->step = (uint8_t)(2 + cross_pick(p, ABOUT_FAILURE, 0, p->steps - 2));
-    } else if (cross_has(p, VALUE_CANCEL_DEBT)) { /* later steps would pay for it */
+    }
+    if (cross_has(p, VALUE_CANCEL_DEBT)) { /* later steps would pay for it */
         cancel->step = (uint8_t)(p->steps - 1);
         fail->step = fail->value == VALUE_FAULT ? cancel->step : fail->step; /* nothing is owed behind it */
-    } else if (p->steps > 1 && loses(fail->value) && !cross_has(p, VALUE_NO_CANCEL) &&
-               cross_pick(p, ABOUT_CANCEL, 3, 4) != 0) {
+    } else if (!cross_has(p, VALUE_REPLAYED) && p->steps > 1 && loses(fail->value) &&
+               !cross_has(p, VALUE_NO_CANCEL) && cross_pick(p, ABOUT_CANCEL, 3, 4) != 0) {
         fail->step = (uint8_t)(p->steps - 1);
         cancel->step = (uint8_t)cross_pick(p, ABOUT_CANCEL, 0, p->steps - 1U);
     }
