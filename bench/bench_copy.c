@@ -21,11 +21,14 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define ONLY "GANTRY_BENCH_COPY_ONLY"
 #define AGAINST "GANTRY_BENCH_COPY_AGAINST"
 #define MOST_RUNS 100u
-#define CAPTURED 2   /* how many of the recipes are used, from the first on */
+#define CAPTURED 2                        /* how many of the recipes are used, from the first on */
+#define LARGE "d2d-1x4.5GiB+3-misaligned" /* where there is enough memory */
+#define LARGE_BYTES ((uint64_t)9 << 29)
 #define SLOW_RUNS 3u /* for ways that make one call per copy */
 
 struct copy_bench {
@@ -34,6 +37,7 @@ struct copy_bench {
     gantry_cpu_dispatcher *cpus;
     gantry_taskman *manager;
     bool emulated;
+    bool has_large; /* the arenas hold the large copy */
     struct raw_cuda cuda;
     struct copy_arenas arenas;
     struct copy_sides sides;
@@ -111,6 +115,7 @@ static const struct copy_recipe recipes[] = {
      .count = 1,
      .bytes = 1u << 30,
      .shifted = true},
+    {.name = LARGE, .type = GANTRY_COPY_DTOD, .count = 1, .bytes = LARGE_BYTES, .shifted = true},
     {.name = "d2d-1x1GiB", .type = GANTRY_COPY_DTOD, .count = 1, .bytes = 1u << 30},
     {.name = "d2d-1x1GiB-kernel", .type = GANTRY_COPY_DTOD, .count = 1, .bytes = 1u << 30, .kernel = true},
     {.name = "h2d-1kx64KiB", .type = GANTRY_COPY_HTOD, .count = 1000, .bytes = 65536},
@@ -324,7 +329,7 @@ static bool run_kernel(struct copy_bench *b, const struct copy_work *work)
 static void run_recipe(struct copy_bench *b, const struct copy_recipe *recipe)
 {
     struct copy_work work;
-    if (!is_wanted(ONLY, recipe->name)) {
+    if (!is_wanted(ONLY, recipe->name) || (recipe->bytes == LARGE_BYTES && !b->has_large)) {
         return;
     }
     bool good = bench_copy_work_make(recipe, &b->arenas, &work) && bench_copy_sides_prepare(&b->sides, &work);
@@ -537,10 +542,20 @@ static bool tune(struct copy_bench *b, gantry_launch *launch)
     return true;
 }
 
+/* Two blocks of it on the device and two on the host, and as much again for everything else. */
+static bool has_room_for_large(uint64_t device_bytes)
+{
+    const long pages = sysconf(_SC_AVPHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    return device_bytes / 4 >= LARGE_BYTES && pages > 0 &&
+           (uint64_t)pages * (uint64_t)page / 4 >= LARGE_BYTES && is_wanted(ONLY, LARGE);
+}
+
 static bool open_memory(struct copy_bench *b)
 {
     struct raw_cuda *cuda = &b->cuda;
-    uint64_t bytes = b->emulated ? 2u << 20 : (1u << 30) + (1u << 20);
+    uint64_t bytes = b->emulated    ? 2u << 20
+                     : b->has_large ? LARGE_BYTES + (1u << 20)
+                                    : (1u << 30) + (1u << 20);
     void *gate = NULL;
     if (!bench_copy_arenas_open(&b->arenas, cuda, bytes, b->emulated ? 1u << 20 : 80u << 20) ||
         !RAW(cuda, cuMemHostAlloc(&gate, 4096, CU_MEMHOSTALLOC_DEVICEMAP))) {
@@ -603,6 +618,7 @@ static bool open_gantry(struct copy_bench *b)
         return false;
     }
     b->emulated = info.emulated;
+    b->has_large = !info.emulated && has_room_for_large(info.memory_bytes);
     manager.cpu_dispatcher = b->cpus;
     manager.gpu_dispatcher = gantry_context_dispatcher(b->context);
     return ok(gantry_taskman_create(&manager, &b->manager)) && raw_cuda_open(b->context, &b->cuda);

@@ -400,8 +400,8 @@ static bool bench_heap(const struct bench_options *options)
         keep_pool(&context, info.emulated);
         good = open_workers(&bench) && run_single(&bench, options) && run_threads(&bench, options);
         close_workers(&bench);
-        good = good && bench_heap_trace(&context, options) && bench_heap_free_after(&context, options) &&
-               bench_heap_stall(&context, options);
+        good = good && bench_heap_trace(&context, options) && bench_heap_training(&context, options) &&
+               bench_heap_free_after(&context, options) && bench_heap_stall(&context, options);
         (void)gantry_context_release(context.context);
     }
     gantry_context_destroy(context.context);
@@ -416,6 +416,11 @@ const struct gantry_bench gantry_bench_heap = {
             "  KIND-SIZE-8-threads  what each of eight threads sees\n"
             "  trace                the sizes and lifetimes of a model's tensors\n"
             "  trace-slabs          of those: memory held per byte in use\n"
+            "  training             four threads that train a model, each on its own stream, against the "
+            "driver's "
+            "pool\n"
+            "  training-slowest     the slowest operation of these after the first passes\n"
+            "  training-slabs       memory held per byte in use, all threads together\n"
             "  free-after-SIZE      freeing behind the work on a stream\n"
             "  stall-64m            how long a large free holds up others while the device is busy\n",
     .main = bench_heap,

@@ -108,6 +108,21 @@ static bool run_trace(struct trace *t)
     return note_slabs(t);
 }
 
+void bench_heap_report_slabs(const struct bench_options *options, const char *name, double ratio,
+                             uint64_t peak, bool good)
+{
+    if (options->json) {
+        fprintf(options->out,
+                "{\"name\":\"%s\",\"value\":%.4f,\"unit\":\"bytes/byte\","
+                "\"yardstick\":null,\"yardstick_value\":null,\"ratio\":null,",
+                name, ratio);
+        bench_json_end(options, good);
+    } else if (bench_has_times(options, name, good)) {
+        fprintf(options->out, "%-28s %12.3f slab bytes per byte of the peak in use (%.2f GiB)\n", name, ratio,
+                (double)peak / (double)((uint64_t)1 << 30));
+    }
+}
+
 bool bench_heap_trace(struct bench_heap_context *context, const struct bench_options *options)
 {
     struct trace *t = calloc(1, sizeof(*t));
@@ -129,16 +144,7 @@ bool bench_heap_trace(struct bench_heap_context *context, const struct bench_opt
     result.median_ns = result.min_ns;
     bench_report(options, &time, &result);
     double ratio = t->peak_live != 0 ? (double)t->peak_slabs / (double)t->peak_live : 0.0;
-    if (options->json) {
-        fprintf(options->out,
-                "{\"name\":\"heap/trace-slabs\",\"value\":%.4f,\"unit\":\"bytes/byte\","
-                "\"yardstick\":null,\"yardstick_value\":null,\"ratio\":null,",
-                ratio);
-        bench_json_end(options, good);
-    } else if (bench_has_times(options, "heap/trace-slabs", good)) {
-        fprintf(options->out, "%-28s %12.3f slab bytes per byte of the peak in use (%.2f GiB)\n",
-                "heap/trace-slabs", ratio, (double)t->peak_live / (double)((uint64_t)1 << 30));
-    }
+    bench_heap_report_slabs(options, "heap/trace-slabs", ratio, t->peak_live, good);
     free(t);
     return good;
 }

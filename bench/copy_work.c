@@ -9,6 +9,7 @@
 #define CLEAR 0xa5
 #define PATTERN 0x3c5a96c3u
 #define GUARD 4096u
+#define PERIOD (((uint64_t)1 << 30) + 8 * 1021)
 
 static uint64_t random_state = 88172645463325252u;
 
@@ -22,11 +23,16 @@ static uint64_t random_bits(void)
 
 /* ---- arenas -------------------------------------------------------------------------------- */
 
+/* Random bytes; large arenas repeat them at a distance that no batch has between its copies. */
 static bool fill_content(struct copy_arenas *a)
 {
-    for (uint64_t i = 0; i + 8 <= a->bytes; i += 8) {
+    const uint64_t random = a->bytes < PERIOD ? a->bytes : PERIOD;
+    for (uint64_t i = 0; i + 8 <= random; i += 8) {
         uint64_t word = random_bits();
         memcpy(a->content + i, &word, 8);
+    }
+    for (uint64_t i = random; i < a->bytes; i += PERIOD) {
+        memcpy(a->content + i, a->content, a->bytes - i < PERIOD ? a->bytes - i : PERIOD);
     }
     memcpy(a->pinned, a->content, a->pinned_bytes);
     return RAW(a->cuda, cuMemcpyHtoD(a->device_source, a->content, a->bytes)) &&
