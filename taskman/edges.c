@@ -1,4 +1,5 @@
 /* Declaring an edge, also while the tasks run. */
+#include "taskman/edges.h"
 #include "base/handle.h"
 #include "taskman/cpu/pool.h"
 #include "taskman/references.h"
@@ -10,8 +11,7 @@ static inline void note_edge(struct gy_graph *graph, gantry_task *predecessor, g
                              struct gy_edge *edge)
 {
     predecessor->last_edge = edge;
-    graph->edge_current->used++;
-    graph->edges++;
+    gy_graph_take_edge(graph);
     if (gy_task_is_condition(predecessor)) {
         gy_task_set(successor, GY_TASK_CHOSEN);
     } else if (!gy_task_has(successor, GY_TASK_FROZEN)) {
@@ -33,8 +33,9 @@ static inline _Atomic(struct gy_edge *) *end_of_edges(gantry_task *task)
 }
 
 /* Nothing runs, and all changes are made under the lock: no edge can come too late. */
-static gantry_status link_building_locked(gantry_taskman *manager, gantry_task *predecessor,
-                                          gantry_task *successor, bool when_done) GY_REQUIRES(manager->lock)
+static inline gantry_status link_building_locked(gantry_taskman *manager, gantry_task *predecessor,
+                                                 gantry_task *successor, bool when_done)
+    GY_REQUIRES(manager->lock)
 {
     struct gy_edge *edge = gy_graph_peek_edge(&manager->graph);
     if (edge == NULL) {
@@ -51,6 +52,16 @@ static gantry_status link_building_locked(gantry_taskman *manager, gantry_task *
                           memory_order_release); /* for who walks the graph */
     note_edge(&manager->graph, predecessor, successor, edge);
     return GANTRY_OK;
+}
+
+gantry_status gy_edges_link_all_locked(gantry_taskman *manager, gantry_task *task,
+                                       gantry_task *const *predecessors, size_t count)
+{
+    gantry_status status = GANTRY_OK;
+    for (size_t i = 0; i < count && status == GANTRY_OK; i++) {
+        status = link_building_locked(manager, predecessors[i], task, false);
+    }
+    return status;
 }
 
 /* False: the step runs, and `predecessor` was released first. */

@@ -4,6 +4,7 @@
 #include "base/options.h"
 #include "base/point.h"
 #include "taskman/cpu/queues.h"
+#include "taskman/edges.h"
 #include "taskman/memory.h"
 #include "taskman/references.h"
 
@@ -405,6 +406,23 @@ static inline gantry_status add_locked(gantry_taskman *manager, const gantry_tas
     return GANTRY_OK;
 }
 
+/* Take in a description of any age, and check it.  `*desc` is then one of this library's. */
+static inline gantry_status import_desc(const gantry_taskman *manager, const gantry_task_desc **desc,
+                                        gantry_task_desc *ours)
+{
+    gantry_status status = GANTRY_OK;
+    if ((*desc)->struct_size != sizeof(*ours)) { /* the caller's is older or younger */
+        memset(ours, 0, sizeof(*ours));
+        status =
+            gy_options_import(ours, sizeof(*ours), *desc, offsetof(gantry_task_desc, context_id), "task");
+        *desc = ours;
+    }
+    if (status == GANTRY_OK && (!is_plain(*desc) || (*desc)->run == NULL || (*desc)->name != NULL)) {
+        status = check_special(manager, *desc);
+    }
+    return status;
+}
+
 /* Path of a task, step 1 of 8: it is described, and held. */
 gantry_status gantry_taskman_submit(gantry_taskman *manager, const gantry_task_desc *desc, gantry_task **out)
 {
@@ -413,15 +431,7 @@ gantry_status gantry_taskman_submit(gantry_taskman *manager, const gantry_task_d
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "task: manager or description is NULL");
     }
     gantry_task_desc ours;
-    gantry_status status = GANTRY_OK;
-    if (desc->struct_size != sizeof(ours)) { /* the caller's is older or younger */
-        memset(&ours, 0, sizeof(ours));
-        status = gy_options_import(&ours, sizeof(ours), desc, offsetof(gantry_task_desc, context_id), "task");
-        desc = &ours;
-    }
-    if (status == GANTRY_OK && (!is_plain(desc) || desc->run == NULL || desc->name != NULL)) {
-        status = check_special(manager, desc);
-    }
+    gantry_status status = import_desc(manager, &desc, &ours);
     if (status != GANTRY_OK) {
         return status;
     }
@@ -436,6 +446,74 @@ gantry_status gantry_taskman_submit(gantry_taskman *manager, const gantry_task_d
     assert(gy_taskman_is_valid(manager));
     gy_fast_lock_give(&manager->lock);
     if (status == GANTRY_OK && out != NULL) {
+        *out = task;
+    }
+    return status;
+}
+
+/* May all of these be predecessors of a task of `manager`? */
+static gantry_status check_predecessors(const gantry_taskman *manager, gantry_task *const *predecessors,
+                                        size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        gantry_task *task = predecessors[i];
+        if (task == NULL) {
+            return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "task: predecessor %zu of %zu is NULL", i, count);
+        }
+        if (GY_HANDLE_IS_BAD_IN("gantry_taskman_submit_after", TASK, task)) {
+            return GANTRY_ERR_INVALID_ARGUMENT;
+        }
+        if (gy_task_manager(task) != manager) {
+            return GY_FAIL(GANTRY_ERR_FOREIGN_HANDLE,
+                           "task: predecessor %zu of %zu, '%s', is of another task manager", i, count,
+                           gantry_task_label(task));
+        }
+        if (gy_task_has(task, GY_TASK_LIGHT)) {
+            return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "task: predecessor %zu of %zu, '%s', is a light task",
+                           i, count, gantry_task_label(task));
+        }
+    }
+    return GANTRY_OK;
+}
+
+/* One by one: a step runs, where each predecessor may end at any time, or the name was referred to before. */
+static gantry_status submit_and_link(gantry_taskman *manager, const gantry_task_desc *desc,
+                                     gantry_task *const *predecessors, size_t count, gantry_task **out)
+{
+    gantry_status status = gantry_taskman_submit(manager, desc, out);
+    for (size_t i = 0; i < count && status == GANTRY_OK; i++) {
+        status = gantry_task_start_after(*out, predecessors[i]);
+    }
+    return status;
+}
+
+gantry_status gantry_taskman_submit_after(gantry_taskman *manager, const gantry_task_desc *desc,
+                                          gantry_task *const *predecessors, size_t count, gantry_task **out)
+{
+    GY_ACCEPT(TASKMAN, manager);
+    if (manager == NULL || desc == NULL || (predecessors == NULL && count != 0)) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "task: manager, description or predecessors is NULL");
+    }
+    gantry_task_desc ours;
+    gantry_status status = import_desc(manager, &desc, &ours);
+    status = status == GANTRY_OK ? check_predecessors(manager, predecessors, count) : status;
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    gantry_task *task = NULL;
+    gy_fast_lock_take(&manager->lock);
+    const bool at_once = gy_taskman_phase(manager) == GY_BUILDING && desc->name == NULL;
+    if (at_once) {
+        status = add_locked(manager, desc, NULL, &task);
+        gy_point(GY_POINT_PATH_1, task);
+        status = status == GANTRY_OK ? gy_edges_link_all_locked(manager, task, predecessors, count) : status;
+    }
+    assert(gy_taskman_is_valid(manager));
+    gy_fast_lock_give(&manager->lock);
+    if (!at_once) {
+        status = submit_and_link(manager, desc, predecessors, count, &task);
+    }
+    if (task != NULL && out != NULL) { /* what was submitted stays, also where an edge came too late */
         *out = task;
     }
     return status;

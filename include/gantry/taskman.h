@@ -225,9 +225,32 @@ GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_taskman_submit(gantry_taskman 
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_taskman_declare_memory(
     gantry_taskman *manager, const uint64_t bytes[GANTRY_MEMORY_KIND_COUNT], uint32_t *out);
 
+/** Add one task that starts after `count` others of the same manager: gantry_taskman_submit() and
+ *  gantry_task_start_after() for each of them in one.  While the graph is built this is one critical section
+ *  instead of one per edge: the quickest way to build a graph.  `predecessors` is read during the call only,
+ *  and may name a task twice; `out` may be NULL.
+ *
+ *  A bad description or a predecessor that can be none submits nothing.  While a step runs, a predecessor may
+ *  have been released before the call: then the task stays submitted, after those that come before it in the
+ *  list; so it does when memory for an edge is short.  Then `out` is written although the call fails.
+ *  @retval GANTRY_OK
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT    as gantry_taskman_submit(); `predecessors` or one of them is NULL,
+ * a light task, or the task itself, which had a name before
+ *  @retval GANTRY_ERR_FOREIGN_HANDLE      a predecessor of another manager
+ *  @retval GANTRY_ERR_UNSUPPORTED         as gantry_taskman_submit(), and so is the one below
+ *  @retval GANTRY_ERR_DUPLICATE_NAME
+ *  @retval GANTRY_ERR_LATE_DEPENDENCY     as gantry_taskman_submit() and gantry_task_start_after(), as are
+ * those below
+ *  @retval GANTRY_ERR_STATE
+ *  @retval GANTRY_ERR_OUT_OF_HOST_MEMORY */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_taskman_submit_after(gantry_taskman *manager,
+                                                                       const gantry_task_desc *desc,
+                                                                       gantry_task *const *predecessors,
+                                                                       size_t count, gantry_task **out);
+
 /** Submit `count` tasks, all with the same struct_size, of which each starts after the one before it.  `out`,
  *  if not NULL, takes `count` handles; on failure those of the tasks that were submitted, and NULL for the
- *  others: the one case where outputs are written without success, since what was submitted stays.
+ *  others, since what was submitted stays.
  *  @retval GANTRY_OK
  *  @retval GANTRY_ERR_INVALID_ARGUMENT    `manager` or `descs` is NULL, or as gantry_taskman_submit()
  *  @retval GANTRY_ERR_UNSUPPORTED         as gantry_taskman_submit(), and so are those below

@@ -81,8 +81,9 @@ static inline struct gy_edge *gy_graph_peek_edge(struct gy_graph *graph);
  * memory. */
 struct gy_task_chunk *gy_graph_give_chunk(struct gy_graph *graph);
 
-/* Take the place that gy_graph_peek_task() showed. */
+/* Take the place that gy_graph_peek_task() / gy_graph_peek_edge() showed. */
 static inline void gy_graph_take_task(struct gy_graph *graph);
+static inline void gy_graph_take_edge(struct gy_graph *graph);
 
 /* Give a light task its one edge, in a place of its own.  The caller holds a reference on `successor`, which
  * becomes the edge's. */
@@ -139,6 +140,16 @@ static inline void gy_graph_take_task(struct gy_graph *graph)
     gy_prefetch_write(&soon->last_edge);
     chunk->used++;
     graph->tasks++;
+}
+
+/* As with tasks: the former step's workers have read these lines. */
+static inline void gy_graph_take_edge(struct gy_graph *graph)
+{
+    enum { AHEAD = 24 };
+    struct gy_edge_chunk *chunk = graph->edge_current;
+    gy_prefetch_write(&chunk->edges[chunk->used] + AHEAD);
+    chunk->used++;
+    graph->edges++;
 }
 
 #endif

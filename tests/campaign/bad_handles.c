@@ -287,6 +287,7 @@ static void manager_rows(void)
     gantry_task *out;
     desc.run = bad_body;
     BAD_OUT(GONE, out, gantry_taskman_submit(manager, &desc, &out));
+    BAD_OUT(GONE, out, gantry_taskman_submit_after(manager, &desc, NULL, 0, &out));
     BAD_OUT(GONE, out, gantry_taskman_submit_chain(manager, &desc, 1, &out));
     BAD(GONE, gantry_taskman_submit_launch_tasks(manager, &launches));
     BAD_OUT(GONE, out, gantry_taskman_get_named(manager, "a", &out));

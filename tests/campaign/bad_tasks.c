@@ -111,7 +111,23 @@ static void create_rows(void)
     BAD_IGNORED(gantry_taskman_destroy, "NULL");
 }
 
-static void submit_rows(gantry_taskman *manager)
+static void submit_after_rows(gantry_taskman *manager, gantry_task *own, gantry_task *foreign)
+{
+    gantry_task_desc desc = described();
+    gantry_task *task, *light, *const none[1] = {NULL};
+    assert_ok(gantry_taskman_create_light(manager, bad_body, NULL, "light", NULL, &light));
+    BAD_OUT("`manager` NULL", task, gantry_taskman_submit_after(NULL, &desc, &own, 1, &task));
+    BAD_OUT("`desc` NULL", task, gantry_taskman_submit_after(manager, NULL, &own, 1, &task));
+    BAD_OUT("`predecessors` NULL", task, gantry_taskman_submit_after(manager, &desc, NULL, 1, &task));
+    BAD_OUT("a predecessor is NULL", task, gantry_taskman_submit_after(manager, &desc, none, 1, &task));
+    BAD_OUT("of another manager", task, gantry_taskman_submit_after(manager, &desc, &foreign, 1, &task));
+    BAD_OUT("after a light task", task, gantry_taskman_submit_after(manager, &desc, &light, 1, &task));
+    desc.struct_size = 8;
+    BAD_OUT("struct_size too small", task, gantry_taskman_submit_after(manager, &desc, &own, 1, &task));
+    assert_ok(gantry_task_remove_reference(light));
+}
+
+static void submit_rows(gantry_taskman *manager, gantry_taskman *other)
 {
     gantry_task_desc desc = described();
     gantry_task *task;
@@ -149,6 +165,7 @@ static void submit_rows(gantry_taskman *manager)
     assert_ok(gantry_taskman_submit(manager, &desc, &task));
     BAD_OUT("a name that is taken", task, gantry_taskman_submit(manager, &desc, &task));
     desc = described();
+    submit_after_rows(manager, submitted(manager), submitted(other));
     BAD_OUT("`manager` NULL", task, gantry_taskman_submit_chain(NULL, &desc, 1, &task));
     BAD_OUT("`descs` NULL", task, gantry_taskman_submit_chain(manager, NULL, 1, NULL));
     desc.struct_size = 8;
@@ -339,7 +356,7 @@ void bad_tasks(void)
     pool_rows();
     create_rows();
     gantry_taskman *manager = new_manager(), *other = new_manager();
-    submit_rows(manager);
+    submit_rows(manager, other);
     light_rows(manager, other);
     edge_rows(manager, other);
     stats_rows(manager);
