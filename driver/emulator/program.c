@@ -470,6 +470,27 @@ CUresult cuGraphExecMemsetNodeSetParams(CUgraphExec exec, CUgraphNode node,
     return GY_EMU_CALL(cuGraphExecMemsetNodeSetParams, set_fill(exec, node, params, context));
 }
 
+static CUresult set_event(CUgraphExec exec, CUgraphNode handle, CUevent event_handle)
+{
+    struct program_node *node;
+    CUresult result = find_to_change(exec, handle, GY_EMU_WORK_EVENT_RECORD, &node);
+    const struct gy_emu_event *event = gy_emu_handle_find(GY_EMU_EVENT, event_handle);
+    if (result == CUDA_SUCCESS && event == NULL) {
+        result = CUDA_ERROR_INVALID_VALUE;
+    }
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    struct gy_emu_work work = {.kind = GY_EMU_WORK_EVENT_RECORD, .context = event->object.context};
+    work.event = event_handle;
+    return change(exec, (uint32_t)(node - node->op.program->nodes), &work);
+}
+
+CUresult cuGraphExecEventRecordNodeSetEvent(CUgraphExec exec, CUgraphNode node, CUevent event)
+{
+    return GY_EMU_CALL(cuGraphExecEventRecordNodeSetEvent, set_event(exec, node, event));
+}
+
 /* ---- launching ------------------------------------------------------------------------------- */
 
 static struct gy_emu_event *event_of(const struct program_node *node)

@@ -1,4 +1,4 @@
-/* Nodes of executable graphs that get other work: kernels, copies and fills. */
+/* Nodes of executable graphs that get other work: kernels, copies, fills and events. */
 #include "tests/conformance/conformance.h"
 
 #include <string.h>
@@ -200,7 +200,41 @@ static void test_node_captured_into_a_graph_is_changed(void **state)
     cu_ok(cuGraphDestroy(graph));
 }
 
+/* fill and record: what the node records, and when, belongs to a launch. */
+static void test_event_of_an_exec_is_changed(void **state)
+{
+    (void)state;
+    CUstream stream = cf_stream();
+    CUdeviceptr data = cf_device(COUNT * 4);
+    CUevent first = cf_timed_event(), second = cf_timed_event(), third = cf_timed_event();
+    CUgraph graph = NULL;
+    CUgraphNode fill = NULL, recorded = NULL;
+    CUgraphExec exec = NULL;
+    size_t count = 1;
+    float ms = -1;
+    cu_ok(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+    cu_ok(cuMemsetD32Async(data, 5, COUNT, stream));
+    cu_ok(cuStreamEndCapture(stream, &graph));
+    cu_ok(cuGraphGetNodes(graph, &fill, &count));
+    cu_ok(cuGraphAddEventRecordNode(&recorded, graph, &fill, 1, first));
+    cu_ok(cuGraphInstantiateWithFlags(&exec, graph, 0));
+    cf_close_gate(stream);
+    cu_ok(cuGraphLaunch(exec, stream));
+    cu_ok(cuGraphExecEventRecordNodeSetEvent(exec, recorded, second)); /* the launch has its own */
+    cu_is(CUDA_ERROR_NOT_READY, cuEventQuery(first));
+    cu_ok(cuEventQuery(second)); /* nothing has recorded it */
+    cf_open_gate();
+    cu_ok(cuEventSynchronize(first));
+    expect_launched(exec, stream, data, 5);
+    cu_ok(cuEventElapsedTime(&ms, first, second));
+    assert_true(ms >= 0);
+    cu_is(CUDA_ERROR_INVALID_VALUE, cuGraphExecEventRecordNodeSetEvent(exec, fill, third));
+    cu_ok(cuGraphExecDestroy(exec));
+    cu_ok(cuGraphDestroy(graph));
+}
+
 static const struct CMUnitTest changes[] = {
+    CF_TEST(test_event_of_an_exec_is_changed),
     CF_TEST(test_fills_and_copies_of_an_exec_are_changed),
     CF_TEST(test_launches_under_way_keep_what_they_had),
     CF_TEST(test_exec_refuses_nodes_of_another_kind),
