@@ -19,8 +19,12 @@ static GY_COLD void mark_begin(struct gantry_dispatcher *d, gantry_task *task, u
 {
     const char *partition = d->config.partitions->is_planned ? gy_gd_partition(d, task)->info.name : NULL;
     struct gy_stream *s = &d->streams.streams[stream];
-    struct gy_gpu_mark *mark = gy_gpu_time_begin(d->config.time, s->native, gy_stream_lane(s), stream,
-                                                 partition, gy_task_label(task), gy_task_context_id(task));
+    struct gy_lane *lane = gy_stream_lane(s);
+    if (lane != NULL) { /* no call of the task has this name */
+        gy_nodes_name(lane->nodes, gy_task_name(task) + ((uint64_t)UINT16_MAX << 16));
+    }
+    struct gy_gpu_mark *mark = gy_gpu_time_begin(d->config.time, s->native, lane, stream, partition,
+                                                 gy_task_label(task), gy_task_context_id(task));
     atomic_store_explicit(&task->mark, mark, memory_order_relaxed);
 }
 

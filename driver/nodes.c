@@ -86,7 +86,7 @@ void gy_nodes_clear(struct gy_nodes *n)
         ask_again(n);
     }
     gy_nodes_cut(n, 0);
-    n->before_count = 0;
+    n->before_count = n->events = 0;
     n->bytes_used = 0;
 }
 
@@ -315,8 +315,8 @@ gantry_status gy_lane_event(struct gy_lane *lane, CUevent event)
     if (node == NULL) {
         return out_of_memory();
     }
-    node->form = GY_FORM_FIXED;
     node->event = event;
+    lane->nodes->events++;
     return close_node(lane);
 }
 

@@ -72,6 +72,7 @@ struct gy_nodes {
     size_t before_room;
     uint32_t count, before_count;
     uint32_t graphs;      /* the number of nodes of kind GY_NODE_GRAPH */
+    uint32_t events;      /* the number of nodes of kind GY_NODE_EVENT that were noted, cut ones, too */
     uint64_t next_id;     /* of the next node */
     unsigned char *bytes; /* the parameters of the kernels; what lies between them is 0 */
     size_t bytes_used, bytes_room;

@@ -100,7 +100,7 @@ static GY_INLINE bool is_after_same(const struct gy_nodes *kept, const struct gy
 
 bool gy_nodes_are_equal(const struct gy_nodes *kept, const struct gy_nodes *n)
 {
-    return kept->count == n->count && kept->before_count <= n->before_count &&
+    return kept->count == n->count && n->events == 0 && kept->before_count <= n->before_count &&
            memcmp(kept->list, n->list, n->count * sizeof(*n->list)) == 0 &&
            memcmp(kept->before, n->before, kept->before_count * sizeof(*n->before)) == 0;
 }
@@ -283,8 +283,19 @@ static CUresult patch_fill(const struct gy_nodes *kept, CUgraphExec exec, struct
                                                                  kept->context->native);
 }
 
+/* Events are set always: one that was destroyed may have had the same address. */
+static CUresult patch_event(const struct gy_nodes *kept, CUgraphExec exec, struct gy_node *x,
+                            const struct gy_node *y)
+{
+    x->event = y->event;
+    return kept->context->driver->cuGraphExecEventRecordNodeSetEvent(exec, made_of(kept, x), y->event);
+}
+
 static GY_RARE bool is_same_other(const struct gy_node *x, const struct gy_node *y)
 {
+    if (x->kind == GY_NODE_EVENT) {
+        return false;
+    }
     if (x->kind == GY_NODE_COPY) {
         return x->copy.to == y->copy.to && x->copy.from == y->copy.from && x->copy.bytes == y->copy.bytes;
     }
@@ -303,6 +314,7 @@ static GY_RARE CUresult patch_node(struct gy_nodes *kept, CUgraphExec exec, stru
     case GY_NODE_FILL:
         return patch_fill(kept, exec, x, y);
     case GY_NODE_EVENT:
+        return patch_event(kept, exec, x, y);
     case GY_NODE_GRAPH:
         break;
     }

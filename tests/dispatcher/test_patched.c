@@ -11,6 +11,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define MOST 1000u
 #define LANES 8u
@@ -34,6 +35,7 @@ static struct {
     uint32_t *on_device;
     uint32_t expected[MOST];
     struct job jobs[MOST];
+    uint32_t nodes_each; /* of a job: 1, and its events while it is recorded */
 } s;
 
 /* ---- the scene --------------------------------------------------------------------------------- */
@@ -52,6 +54,7 @@ static void open_with(uint32_t workers, const gantry_partition_options *plan)
     gantry_context_options options = GANTRY_CONTEXT_OPTIONS_INIT;
     void *cells, *on_device;
     memset(&s, 0, sizeof(s));
+    s.nodes_each = 1;
     options.driver = gpu_fixture_driver();
     options.submission = GANTRY_SUBMISSION_GRAPHS;
     options.partitions = plan;
@@ -332,7 +335,7 @@ static void release_part(gantry_task *const *tasks, const uint32_t *order, uint3
         assert_ok(gantry_task_remove_reference(tasks[order[i]]));
     }
     gantry_dispatcher_finish_group(d);
-    deadline_await(now().nodes == before + count, "the launch of a part");
+    deadline_await(now().nodes == before + count * s.nodes_each, "the launch of a part");
     assert_ok(gantry_context_synchronize(s.gpu.context));
 }
 
@@ -483,6 +486,66 @@ static void test_steps_in_flight_have_graphs_of_their_own(void **state)
     close_scene();
 }
 
+/* ---- recordings -------------------------------------------------------------------------------- */
+
+static gantry_profile *begin_recording(char *path)
+{
+    gantry_profile_options options = GANTRY_PROFILE_OPTIONS_INIT;
+    gantry_profile *profile;
+    const int file = mkstemp(path);
+    assert_true(file >= 0);
+    (void)close(file);
+    options.path = path;
+    assert_ok(gantry_profile_start(&options, &profile));
+    return profile;
+}
+
+/* A recording has two events more for each task, which differ from step to step. */
+static void expect_recorded(struct change step, uint64_t set)
+{
+    assert_int_equal(step.nodes, 3 * ROWS);
+    assert_int_equal(step.kept, 3 * ROWS);
+    assert_int_equal(step.made, 0);
+    assert_int_equal(step.set, 2 * ROWS + set);
+}
+
+static void test_a_recorded_step_is_patched(void **state)
+{
+    (void)state;
+    enum { STEPS = 5 };
+    gantry_task *tasks[ROWS];
+    uint32_t order[ROWS];
+    uint64_t seed = 7;
+    char path[] = "/tmp/gantry-patched-XXXXXX";
+    gantry_profile_stats stats = {.struct_size = sizeof(stats)};
+    open_with_rows();
+    expect_patched(run_rows(ROWS, true), 0);
+    gantry_profile *profile = begin_recording(path);
+    s.nodes_each = 3;
+    const struct change first = run_rows(ROWS, true);
+    assert_int_equal(first.nodes, 3 * ROWS);
+    assert_int_equal(first.made, 1);
+    for (uint32_t step = 1; step < STEPS; step++) {
+        s.jobs[step].by += 10;
+        expect_recorded(run_rows(ROWS, true), 1);
+    }
+    for (uint32_t step = 0; step < STEPS; step++) { /* other edges, in any order */
+        const struct change before = now();
+        submit_held(tasks, ROWS, true);
+        draw_order(&seed, ROWS, ROWS, order);
+        assert_ok(gantry_taskman_start(s.gpu.manager));
+        release_part(tasks, order, ROWS);
+        assert_ok(gpu_fixture_stop(&s.gpu));
+        check_cells();
+        assert_int_equal(since(before).made, step == 0);
+    }
+    assert_ok(gantry_profile_stop(profile, &stats));
+    assert_int_equal(stats.lost, 0);
+    expect_patched(run_rows(ROWS, true), STEPS - 1); /* of the other executable graph nothing was set */
+    close_scene();
+    (void)remove(path);
+}
+
 /* ---- what ends a step early -------------------------------------------------------------------- */
 
 static void test_a_step_that_fails_or_is_cancelled_leaves_the_next_right(void **state)
@@ -612,6 +675,7 @@ int main(void)
         cmocka_unit_test(test_steps_cut_by_chance_are_patched),
         cmocka_unit_test(test_steps_that_workers_release_are_right),
         cmocka_unit_test(test_steps_in_flight_have_graphs_of_their_own),
+        cmocka_unit_test(test_a_recorded_step_is_patched),
         cmocka_unit_test(test_a_step_that_fails_or_is_cancelled_leaves_the_next_right),
         cmocka_unit_test(test_an_unloaded_module_drops_what_was_kept),
         cmocka_unit_test(test_work_in_partitions_is_updated_as_a_whole),
