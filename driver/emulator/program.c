@@ -407,9 +407,8 @@ static CUresult set_kernel(CUgraphExec exec, CUgraphNode handle, const CUDA_KERN
     struct gy_emu_work work;
     CUresult result = find_to_change(exec, handle, GY_EMU_WORK_KERNEL, &node);
     if (result == CUDA_SUCCESS && params != NULL && params->func == NULL) {
-        result = CUDA_ERROR_INVALID_HANDLE; /* as on an H200 */
-    }
-    if (result == CUDA_SUCCESS) {
+        return CUDA_ERROR_INVALID_HANDLE; /* as on an H200 */
+    } else if (result == CUDA_SUCCESS) {
         result =
             gy_emu_node_params_import(params, node->op.work.context, &node->op.work.kernel.attributes, &work);
     }
@@ -470,19 +469,15 @@ CUresult cuGraphExecMemsetNodeSetParams(CUgraphExec exec, CUgraphNode node,
     return GY_EMU_CALL(cuGraphExecMemsetNodeSetParams, set_fill(exec, node, params, context));
 }
 
-static CUresult set_event(CUgraphExec exec, CUgraphNode handle, CUevent event_handle)
+static CUresult set_event(CUgraphExec exec, CUgraphNode at, CUevent handle)
 {
+    const struct gy_emu_event *event = gy_emu_handle_find(GY_EMU_EVENT, handle);
     struct program_node *node;
-    CUresult result = find_to_change(exec, handle, GY_EMU_WORK_EVENT_RECORD, &node);
-    const struct gy_emu_event *event = gy_emu_handle_find(GY_EMU_EVENT, event_handle);
-    if (result == CUDA_SUCCESS && event == NULL) {
-        result = CUDA_ERROR_INVALID_VALUE;
+    CUresult result = find_to_change(exec, at, GY_EMU_WORK_EVENT_RECORD, &node);
+    if (result != CUDA_SUCCESS || event == NULL) {
+        return result != CUDA_SUCCESS ? result : CUDA_ERROR_INVALID_VALUE;
     }
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
-    struct gy_emu_work work = {.kind = GY_EMU_WORK_EVENT_RECORD, .context = event->object.context};
-    work.event = event_handle;
+    struct gy_emu_work work = {.kind = node->op.work.kind, .context = event->object.context, .event = handle};
     return change(exec, (uint32_t)(node - node->op.program->nodes), &work);
 }
 
