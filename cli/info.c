@@ -12,11 +12,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { PEERS = 64 };
+
 struct report {
     const char *driver; /* "cuda" or "emulated" */
     char why[640];      /* why the library chose this driver */
     gantry_device_info device;
     gantry_copy_tuning copies;
+    uint64_t peers; /* bit d: the device with ordinal d and this one reach each other */
+    gantry_copy_peer_tuning to_peer[PEERS];
 };
 
 /* What the options ask for. */
@@ -39,13 +43,47 @@ static void keep_reason(void *user, gantry_log_level level, const char *line)
     }
 }
 
+/* The devices that reach the one that will be opened, and that it reaches: a bit for each ordinal.  Nothing
+ * is known of them if it is not opened. */
+static uint64_t find_peers(gantry_driver_choice driver)
+{
+    gantry_context_options options = GANTRY_CONTEXT_OPTIONS_INIT;
+    gantry_device_info device = {.struct_size = sizeof(device)};
+    gantry_context *context = NULL;
+    uint64_t peers = 0;
+    options.driver = driver;
+    if (gantry_context_create(&options, &context) != GANTRY_OK) {
+        return 0; /* the next one says why */
+    }
+    const int count = cli_count_devices(driver);
+    gantry_status status = gantry_context_device_info(context, &device);
+    for (int peer = 0; peer < PEERS && peer < count && status == GANTRY_OK; peer++) {
+        gantry_link there = {.struct_size = sizeof(there)}, back = there;
+        if (peer == device.ordinal) {
+            continue;
+        }
+        status = gantry_link_get(driver, device.ordinal, peer, &there);
+        status = status == GANTRY_OK ? gantry_link_get(driver, peer, device.ordinal, &back) : status;
+        if (status == GANTRY_OK && there.access != 0 && back.access != 0) {
+            peers |= UINT64_C(1) << peer;
+        }
+    }
+    gantry_context_destroy(context);
+    return peers;
+}
+
 /* Create the context, with the calibration if it is asked for. */
 static gantry_status open_context(const struct request *request, struct report *report,
                                   gantry_context **context)
 {
     gantry_context_options options = GANTRY_CONTEXT_OPTIONS_INIT;
     options.driver = request->choice;
+    gantry_heap_options heap = GANTRY_HEAP_OPTIONS_INIT;
     options.calibrate_copies = request->calibrate ? CALIBRATION_BYTES : 0;
+    options.heap = &heap;
+    if (request->copies) {
+        heap.peers = report->peers = find_peers(request->choice);
+    }
     gantry_status status = gantry_context_create(&options, context);
     if (status == GANTRY_OK) {
         report->device.struct_size = sizeof(report->device);
@@ -53,6 +91,11 @@ static gantry_status open_context(const struct request *request, struct report *
         status = gantry_context_device_info(*context, &report->device);
         if (status == GANTRY_OK) {
             status = gantry_copy_get_tuning(*context, &report->copies);
+        }
+        for (uint64_t left = report->peers; left != 0 && status == GANTRY_OK; left &= left - 1) {
+            const int peer = __builtin_ctzll(left);
+            report->to_peer[peer].struct_size = sizeof(report->to_peer[peer]);
+            status = gantry_copy_get_peer_tuning(*context, peer, &report->to_peer[peer]);
         }
     }
     return status;
@@ -114,11 +157,33 @@ static void print_text(const struct report *report)
     printf("maps host memory   %s\n", device->can_map_host_memory ? "yes" : "no");
 }
 
+/* In the columns of gantry_copy_tuning_text(). */
+static void print_peer(const gantry_copy_peer_tuning *tuning, int peer)
+{
+    printf("device %d: the kernel has %" PRIu32 " blocks (%s)\n", peer, tuning->blocks,
+           tuning->measured != 0 ? "measured" : "preset");
+    for (int way = 0; way < 2; way++) {
+        printf("%-8s", way == 0 ? "  to" : "  from");
+        for (int c = 0; c < GANTRY_COPY_SIZE_CLASSES; c++) {
+            if (tuning->engine_up_to[way][c] == UINT32_MAX) {
+                printf(" %9s", "all");
+            } else {
+                printf(" %9" PRIu32, tuning->engine_up_to[way][c]);
+            }
+        }
+        printf("\n");
+    }
+}
+
 static void print_copies(const struct report *report)
 {
     char text[2048];
     (void)gantry_copy_tuning_text(&report->copies, text, sizeof(text));
     printf("\nbatched copies\n%s", text);
+    for (uint64_t left = report->peers; left != 0; left &= left - 1) {
+        const int peer = __builtin_ctzll(left);
+        print_peer(&report->to_peer[peer], peer);
+    }
 }
 
 static void print_json_string(const char *key, const char *text)
@@ -142,6 +207,30 @@ static void print_json_copies(const gantry_copy_tuning *copies)
         printf("]");
     }
     printf("}}");
+}
+
+static void print_json_row(const char *name, const uint32_t *row)
+{
+    printf(",\"%s\":[", name);
+    for (int c = 0; c < GANTRY_COPY_SIZE_CLASSES; c++) {
+        printf("%s%" PRIu32, c > 0 ? "," : "", row[c]);
+    }
+    printf("]");
+}
+
+static void print_json_peers(const struct report *report)
+{
+    printf(",\"peers\":[");
+    for (uint64_t left = report->peers; left != 0; left &= left - 1) {
+        const int peer = __builtin_ctzll(left);
+        const gantry_copy_peer_tuning *tuning = &report->to_peer[peer];
+        printf("{\"device\":%d,\"blocks\":%" PRIu32 ",\"measured\":%s", peer, tuning->blocks,
+               tuning->measured != 0 ? "true" : "false");
+        print_json_row("engine_up_to_it", tuning->engine_up_to[0]);
+        print_json_row("engine_up_from_it", tuning->engine_up_to[1]);
+        printf("}%s", (left & (left - 1)) != 0 ? "," : "");
+    }
+    printf("]");
 }
 
 static void print_json(const struct report *report, bool with_copies)
@@ -169,6 +258,7 @@ static void print_json(const struct report *report, bool with_copies)
            device->can_map_host_memory ? "true" : "false");
     if (with_copies) {
         print_json_copies(&report->copies);
+        print_json_peers(report);
     }
     printf("}\n");
 }
@@ -232,8 +322,9 @@ const struct cli_command cli_info = {
     .help =
         "Opens the device that GANTRY_DEVICE names (an ordinal or a UUID), else the first one.\n"
         "  --json            one JSON object\n"
-        "  --copies          also how batched copies are performed: thread blocks, and what goes to the\n"
-        "                    copy engines\n"
+        "  --copies          also how copies are performed: thread blocks, and what goes to the copy "
+        "engines;\n"
+        "                    also between this device and those that it reaches\n"
         "  --calibrate       the same as measured now, with 64 MiB\n"
         "  --links           instead, how every device reaches every other one: access, the driver's rank (0 "
         "is\n"

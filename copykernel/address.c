@@ -63,7 +63,8 @@ static enum heap_answer ask_others(struct resolver *r, const void *address, stru
                                    .end = look.base + look.bytes,
                                    .shift = (uint64_t)look.device - look.base,
                                    .is_host = is_host,
-                                   .is_peer = !is_host && owner->ordinal != r->context->info.ordinal};
+                                   .is_peer = !is_host && owner->ordinal != r->context->info.ordinal,
+                                   .peer = (uint8_t)owner->ordinal};
     return is_host || reaches(r->context, owner) ? USABLE : UNREACHED;
 }
 
@@ -173,6 +174,7 @@ static gantry_status resolve_item(struct resolver *r, const gantry_copy_desc *de
     item->joins = index != 0 && r->dest.begin == dest_memory;
     item->group = r->dest.is_host ? GY_COPY_TO_HOST : GY_COPY_WITHIN;
     item->is_peer = r->dest.is_peer;
+    item->peer = r->dest.peer;
     if (item->is_fill) {
         gy_copy_pattern(desc, item->dest, &item->source, &item->high);
         return GANTRY_OK;
@@ -183,7 +185,10 @@ static gantry_status resolve_item(struct resolver *r, const gantry_copy_desc *de
     status = resolve(r, desc->source, desc->bytes, needs, index, "source", &r->source, &item->source);
     item->joins = item->joins && r->source.begin == source_memory;
     item->group = r->source.is_host ? GY_COPY_FROM_HOST : item->group;
-    item->is_peer = item->is_peer || r->source.is_peer;
+    if (!item->is_peer && r->source.is_peer) {
+        item->is_peer = item->is_pull = true;
+        item->peer = r->source.peer;
+    }
     return status;
 }
 
@@ -210,7 +215,13 @@ bool gy_copy_find_memory(struct gy_context *context, gantry_heap *heap, const vo
                          struct gy_copy_memory *out)
 {
     struct resolver r = {.context = context, .heap = heap};
+    struct gy_copy_memory elsewhere = {0};
+    struct gy_heap_owner owner;
     enum heap_answer answer = ask_heap(&r, address, out);
+    if (answer == FOREIGN &&
+        (ask_others(&r, address, &elsewhere, &owner) == UNREACHED || elsewhere.is_peer)) {
+        return false;
+    }
     return answer == USABLE ||
            (answer == FOREIGN && ask_driver(context, address, bytes, out) == CUDA_SUCCESS);
 }
@@ -299,6 +310,7 @@ static gantry_status check_elsewhere(struct gy_context *context, gantry_heap *he
     }
     if (look.kind == GANTRY_MEMORY_DEVICE) {
         end->is_peer = owner.ordinal != context->info.ordinal;
+        end->peer = (uint8_t)owner.ordinal;
         end->unreached = reaches(context, &owner) ? NULL : owner.native;
     }
     return GANTRY_OK;
@@ -309,7 +321,7 @@ gantry_status gy_copy_check_side(struct gy_context *context, gantry_heap *heap,
 {
     struct gy_heap_look look;
     enum gy_heap_place place = gy_heap_look(heap, side->address, &look);
-    *end = (struct gy_copy_end){false, NULL};
+    *end = (struct gy_copy_end){.unreached = NULL};
     if (place == GY_HEAP_FOREIGN) {
         return check_elsewhere(context, heap, side, end);
     }

@@ -11,9 +11,10 @@ struct gy_copy_memory {
     uint64_t shift;      /* device address minus address */
     bool is_host;        /* page-locked; otherwise device memory */
     bool is_peer;        /* on another device, in the heap of another context */
+    uint8_t peer;        /* of these, that device's ordinal */
 };
 /* Find the live block of the heap, or the driver's allocation, that holds the address.  False: there is none,
- * or the driver has failed.  This does not check whether the bytes fit. */
+ * the driver has failed, or it is memory of another device.  This does not check whether the bytes fit. */
 bool gy_copy_find_memory(struct gy_context *context, gantry_heap *heap, const void *address, uint64_t bytes,
                          struct gy_copy_memory *out);
 
@@ -28,6 +29,7 @@ struct gy_copy_side {
 /* Whose memory it turned out to be. */
 struct gy_copy_end {
     bool is_peer;        /* on another device, in the heap of another context */
+    uint8_t peer;        /* of these, that device's ordinal */
     CUcontext unreached; /* that context, if our device has no access to the memory; else NULL */
 };
 /* Check that the bytes stay inside of the block that the address lies in, in the heap or in one of another

@@ -4,7 +4,7 @@
  * kernel, then by the engines; the copies lie apart, so that they are not merged.  The engines' share is the
  * largest tried number of copies up to which they were never slower.  Times are host times from the call to
  * the end of the GPU's work, the best of a few: a caller waits for this long, launches included. */
-#include "copykernel/internal.h"
+#include "copykernel/calibrate.h"
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -16,17 +16,7 @@ enum { REPEATS = 4, COUNTS = 4 };
 
 static const uint32_t counts[COUNTS] = {1, 4, 16, 64};
 
-struct probe {
-    struct gy_copier *copier;
-    struct gy_context *context;
-    CUstream stream;
-    CUdeviceptr device[2]; /* most_bytes of each */
-    void *pinned;          /* most_bytes */
-    uint64_t most_bytes;
-    gantry_copy_desc descs[64];
-};
-
-static void *place(const struct probe *p, gantry_copy_type type, bool is_dest, uint64_t offset)
+static void *place(const struct gy_copy_probe *p, gantry_copy_type type, bool is_dest, uint64_t offset)
 {
     bool host = is_dest ? type == GANTRY_COPY_DTOH : type == GANTRY_COPY_HTOD;
     char *base = host ? (char *)p->pinned : (char *)(uintptr_t)p->device[is_dest ? 1 : 0];
@@ -34,7 +24,7 @@ static void *place(const struct probe *p, gantry_copy_type type, bool is_dest, u
 }
 
 /* False: this many copies do not fit. */
-static bool make_batch(struct probe *p, gantry_copy_type type, uint64_t bytes, uint32_t count)
+static bool make_batch(struct gy_copy_probe *p, gantry_copy_type type, uint64_t bytes, uint32_t count)
 {
     uint64_t stride = count > 1 ? bytes + 4096 : bytes;
     if (stride * count > p->most_bytes) {
@@ -49,7 +39,7 @@ static bool make_batch(struct probe *p, gantry_copy_type type, uint64_t bytes, u
     return true;
 }
 
-static gantry_status time_batch(struct probe *p, uint32_t count, const gantry_copy_tuning *tuning,
+static gantry_status time_batch(struct gy_copy_probe *p, uint32_t count, const gantry_copy_tuning *tuning,
                                 uint64_t *best)
 {
     const struct gy_copy_way way = {
@@ -70,9 +60,8 @@ static gantry_status time_batch(struct probe *p, uint32_t count, const gantry_co
     return GANTRY_OK;
 }
 
-/* Judge one class; *measured is false when not even one copy fits. */
-static gantry_status judge(struct probe *p, gantry_copy_type type, uint32_t size_class,
-                           const gantry_copy_tuning *base, uint32_t *up_to, bool *measured)
+gantry_status gy_copy_probe_class(struct gy_copy_probe *p, gantry_copy_type type, uint32_t size_class,
+                                  const gantry_copy_tuning *base, uint32_t *up_to, bool *measured)
 {
     gantry_copy_tuning kernel = *base, engine = *base;
     memset(kernel.engine_up_to, 0, sizeof(kernel.engine_up_to));
@@ -104,7 +93,7 @@ static gantry_status judge(struct probe *p, gantry_copy_type type, uint32_t size
 }
 
 /* Decide which way does a large copy within the device whose sides are aligned differently. */
-static gantry_status judge_misaligned(struct probe *p, gantry_copy_tuning *tuning)
+static gantry_status judge_misaligned(struct gy_copy_probe *p, gantry_copy_tuning *tuning)
 {
     gantry_copy_tuning kernel = *tuning, engine = *tuning;
     memset(kernel.engine_up_to, 0xff, sizeof(kernel.engine_up_to));
@@ -128,13 +117,14 @@ static gantry_status judge_misaligned(struct probe *p, gantry_copy_tuning *tunin
     return status;
 }
 
-static gantry_status judge_all(struct probe *p, gantry_copy_tuning *tuning)
+static gantry_status judge_all(struct gy_copy_probe *p, gantry_copy_tuning *tuning)
 {
     for (uint32_t type = 0; type < 3; type++) {
         for (uint32_t c = 0; c < GANTRY_COPY_SIZE_CLASSES; c++) {
             bool measured;
             uint32_t *verdict = &tuning->engine_up_to[type][c];
-            gantry_status status = judge(p, (gantry_copy_type)type, c, tuning, verdict, &measured);
+            gantry_status status =
+                gy_copy_probe_class(p, (gantry_copy_type)type, c, tuning, verdict, &measured);
             if (status != GANTRY_OK) {
                 return status;
             }
@@ -154,7 +144,7 @@ gantry_status gy_copier_calibrate(struct gy_copier *copier, uint64_t most_bytes)
                        (unsigned long long)most_bytes);
     }
     struct gy_context *context = copier->context;
-    struct probe *p = gy_zalloc(sizeof(*p));
+    struct gy_copy_probe *p = gy_zalloc(sizeof(*p));
     if (p == NULL) {
         return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "out of memory for the copy calibration");
     }
@@ -184,6 +174,9 @@ gantry_status gy_copier_calibrate(struct gy_copier *copier, uint64_t most_bytes)
     }
     if (status == GANTRY_OK) {
         status = judge_all(p, &tuning);
+    }
+    if (status == GANTRY_OK) {
+        status = gy_copy_probe_peers(p);
     }
     if (status == GANTRY_OK) {
         status = gy_copier_set_tuning(copier, &tuning);

@@ -17,6 +17,7 @@
 #include "base/alloc.h"
 #include "base/options.h"
 #include "copykernel/address.h"
+#include "copykernel/between.h"
 #include "copykernel/internal.h"
 #include "copykernel/queue.h"
 #include "copykernel/tuning.h"
@@ -472,21 +473,12 @@ static int direction_of(const gantry_copy_desc *descs, const struct gy_copy_item
     return type != GANTRY_COPY_FILL ? (int)type : -1;
 }
 
-static bool has_peer(const struct gy_copy_item *items, size_t count)
-{
-    for (size_t i = 0; i < count; i++) {
-        if (items[i].is_peer) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* Launch the first `count` items, which are checked. */
 static gantry_status launch_checked(struct gy_copier *copier, const gantry_copy_desc *descs, size_t count,
                                     const struct gy_copy_way *way)
 {
-    struct gy_copy_way between, seen;
+    struct gy_copy_between between;
+    struct gy_copy_way seen;
     struct gy_cta_copies copies;
     if (__builtin_expect(way->ctas != NULL, 0)) {
         gy_copy_sum_items(copier->items, count, &copies);
@@ -495,15 +487,16 @@ static gantry_status launch_checked(struct gy_copier *copier, const gantry_copy_
         way = &seen;
     }
     int direction = direction_of(descs, copier->items, count);
-    if (has_peer(copier->items, count)) {
-        between = *way;
-        gy_copy_tuning_between(&between.tuning, way->multiprocessors);
-        way = &between;
-    }
+    const bool crosses = gy_copier_find_between(copier, count, way, &between);
+    way = crosses ? &between.way : way;
     count = gy_copy_merge(copier->items, count);
-    return gy_copy_prefers_engine(&way->tuning, copier->items, count, direction)
-               ? launch_engine(copier, way, count)
-               : launch_items(copier, count, way);
+    const bool by_engine = gy_copy_prefers_engine(&way->tuning, copier->items, count, direction);
+    const gantry_status status =
+        by_engine ? launch_engine(copier, way, count) : launch_items(copier, count, way);
+    if (crosses && status == GANTRY_OK) {
+        gy_copy_note_between(&between, by_engine ? GY_COPY_BY_ENGINE : GY_COPY_BY_KERNEL);
+    }
+    return status;
 }
 
 gantry_status gy_copier_resolve(struct gy_copier *copier, const gantry_copy_desc *descs, size_t count,
@@ -577,7 +570,8 @@ gantry_status gy_copier_make_way(struct gy_copier *copier, const struct gy_copy_
                              .multiprocessors = target->multiprocessors != 0 ? target->multiprocessors : all,
                              .low_priority = ours.priority == GANTRY_COPY_PRIORITY_LOW,
                              .ctas = target->ctas,
-                             .request = target->request};
+                             .request = target->request,
+                             .went = target->went};
     gantry_copy_tuning *tuning = &way->tuning;
     tuning->host_blocks = ours.htod_blocks != 0 ? ours.htod_blocks : tuning->host_blocks;
     tuning->dtoh_blocks = ours.dtoh_blocks != 0 ? ours.dtoh_blocks : tuning->dtoh_blocks;

@@ -23,6 +23,13 @@ struct gy_copy_target {
     uint32_t multiprocessors; /* of the stream's partition; 0: all of the device */
     struct gy_cta *ctas;      /* of recordings; NULL: the batch is not recorded */
     const struct gy_cta_request *request; /* what is known of the launch; set with `ctas` */
+    struct gy_copy_went *went;            /* what goes between devices is added up here; NULL: nobody asks */
+};
+
+/* Which way copies between devices went. */
+enum gy_copy_by { GY_COPY_BY_ENGINE, GY_COPY_BY_KERNEL, GY_COPY_BY_HOST, GY_COPY_WAYS };
+struct gy_copy_went {
+    uint64_t copies[GY_COPY_WAYS], bytes[GY_COPY_WAYS];
 };
 
 /* Dispatcher thread, context current; `options` may be NULL.  Statuses as gantry_copy_launch_with(). */
@@ -62,6 +69,13 @@ gantry_copy_tuning gy_copier_tuning(struct gy_copier *copier);
 /* Statuses as gantry_copy_set_tuning(). */
 GANTRY_MUST_CHECK gantry_status gy_copier_set_tuning(struct gy_copier *copier,
                                                      const gantry_copy_tuning *tuning);
+/* How copies to and from the device with ordinal `peer`, below GY_COPY_PEERS, go. */
+#define GY_COPY_PEERS 64
+gantry_copy_peer_tuning gy_copier_peer_tuning(struct gy_copier *copier, uint32_t peer);
+void gy_copier_set_peer_tuning(struct gy_copier *copier, uint32_t peer,
+                               const gantry_copy_peer_tuning *tuning);
+/* Does the kernel do a single copy to (or from) it?  This is on the submit path: one load. */
+bool gy_copier_takes_one(const struct gy_copier *copier, uint32_t peer, bool is_pull, uint64_t bytes);
 /* Dispatcher thread, context current.  Statuses as gantry_copy_calibrate(). */
 GANTRY_MUST_CHECK gantry_status gy_copier_calibrate(struct gy_copier *copier, uint64_t most_bytes);
 

@@ -57,6 +57,9 @@ struct gy_copier {
     struct gy_copy_many parameters;               /* dispatcher thread only */
     gy_mutex lock;                                /* rank LEAF */
     gantry_copy_tuning tuning;                    /* guarded by lock */
+    gantry_copy_peer_tuning peers[GY_COPY_PEERS]; /* guarded by lock; struct_size 0: the defaults */
+    _Atomic(uint32_t) takes_one[GY_COPY_PEERS];   /* atomic; written under lock: bit c of size class c, to the
+                                                     device; bit 8 + c, from it */
 };
 
 /* How a batch is performed: the result of the context's tuning, the call's options and the partition. */
@@ -69,6 +72,7 @@ struct gy_copy_way {
     struct gy_cta *ctas; /* both as in struct gy_copy_target */
     const struct gy_cta_request *request;
     const struct gy_cta_copies *copies; /* what a recording says of the batch; NULL: nothing is known */
+    struct gy_copy_went *went;          /* as in struct gy_copy_target */
 };
 
 /* Launch as gy_copier_launch() does, in the given way. */

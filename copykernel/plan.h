@@ -18,6 +18,8 @@ struct gy_copy_item {
     uint32_t group; /* GY_COPY_FROM_HOST, ... */
     bool is_fill;
     bool is_peer; /* an end of it is on another device */
+    bool is_pull; /* of these, the source alone is there */
+    uint8_t peer; /* of these, that device's ordinal */
     bool joins;   /* it lies in the same memory as the item before it, on both sides */
 };
 

@@ -29,15 +29,24 @@ void gy_copy_tuning_defaults(gantry_copy_tuning *out)
     out->engine_up_to[GANTRY_COPY_DTOD][GANTRY_COPY_SIZE_CLASSES - 1] = UINT32_MAX;
 }
 
-void gy_copy_tuning_between(gantry_copy_tuning *tuning, uint32_t multiprocessors)
+/* Two H200: 8 blocks fill the link; of less than 64 KiB they are quicker than an engine, from 1 MiB on never.
+ */
+void gy_copy_peer_defaults(gantry_copy_peer_tuning *out)
 {
-    uint32_t *engine = tuning->engine_up_to[GANTRY_COPY_DTOD];
-    if (tuning->device_blocks == 0) {
-        tuning->device_blocks = multiprocessors < PEER_BLOCKS ? multiprocessors : PEER_BLOCKS;
-    }
+    *out = (gantry_copy_peer_tuning){.struct_size = sizeof(*out), .blocks = PEER_BLOCKS};
     for (uint32_t c = 0; c < GANTRY_COPY_SIZE_CLASSES; c++) {
-        engine[c] = c == 0 ? 0 : c == 1 ? 1 : c == 2 ? 2 : UINT32_MAX;
+        out->engine_up_to[0][c] = out->engine_up_to[1][c] = c <= 2 ? c : UINT32_MAX;
     }
+}
+
+void gy_copy_tuning_between(gantry_copy_tuning *tuning, const gantry_copy_peer_tuning *peer, bool is_pull,
+                            uint32_t multiprocessors)
+{
+    if (tuning->device_blocks == 0) {
+        tuning->device_blocks = multiprocessors < peer->blocks ? multiprocessors : peer->blocks;
+    }
+    memcpy(tuning->engine_up_to[GANTRY_COPY_DTOD], peer->engine_up_to[is_pull],
+           sizeof(peer->engine_up_to[0]));
 }
 
 gantry_status gy_copy_tuning_complete(gantry_copy_tuning *tuning)

@@ -9,12 +9,13 @@
 #define GY_COPY_HOST_THREADS 1024u
 #define GY_COPY_MOST_HOST_BLOCKS 64u
 
-/* Measured on an H200; see docs/guides/copies.md. */
-/* Make a batch's tuning one for copies between devices.  Measured on two H200: 8 blocks fill the link, with
- * less than 64 KiB they are quicker than an engine, and from 1 MiB on they never are. */
-void gy_copy_tuning_between(gantry_copy_tuning *tuning, uint32_t multiprocessors);
-
+/* Both measured on H200; see docs/guides/copies.md. */
 void gy_copy_tuning_defaults(gantry_copy_tuning *out);
+void gy_copy_peer_defaults(gantry_copy_peer_tuning *out);
+
+/* Make a batch's tuning one for copies to (or, `is_pull`, from) another device. */
+void gy_copy_tuning_between(gantry_copy_tuning *tuning, const gantry_copy_peer_tuning *peer, bool is_pull,
+                            uint32_t multiprocessors);
 
 /* Check the fields and put the defaults where they are 0.
  * @retval GANTRY_ERR_INVALID_ARGUMENT  the message names the field */

@@ -34,6 +34,7 @@ enum gd_state { GD_STATE_IDLE, GD_STATE_BATCH, GD_STATE_FAILED, GD_STATE_CLOSED 
 struct gd_counters {
     _Atomic(uint64_t) tasks, tasks_failed, batches, launch_calls, kernels, copies, batched_copies;
     _Atomic(uint64_t) peer_copies, staged_copies;
+    _Atomic(uint64_t) between[GY_COPY_WAYS], between_bytes[GY_COPY_WAYS]; /* copies between devices */
     _Atomic(uint64_t) completions, flushes, replays;
     _Atomic(uint64_t) phase_ns[GD_PHASES], phase_tasks[GD_PHASES];
 };

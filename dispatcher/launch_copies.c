@@ -136,6 +136,62 @@ static GY_COLD gantry_status copy_through_host(gantry_launch *launch, CUdevicept
     return GY_CALL(context, cuMemcpyPeerAsync(to, to_context, from, from_context, bytes, launch->stream));
 }
 
+/* `request` is used while something is recorded; launchers, which are other threads than the dispatcher's,
+ * record nothing. */
+static struct gy_copy_target copy_target(const gantry_launch *launch, struct gy_cta_request *request,
+                                         struct gy_copy_went *went)
+{
+    struct gantry_dispatcher *d = launch->dispatcher;
+    *went = (struct gy_copy_went){{0}, {0}};
+    struct gy_copy_target target = {.stream = launch->stream,
+                                    .went = went,
+                                    .lane = launch->lane,
+                                    .multiprocessors = gantry_launch_partition(launch)->info.granted_sms};
+    if (__builtin_expect(gy_profile_generation() != 0, 0) && gy_gd_current == d) {
+        *request = gy_launch_cta_request(launch);
+        target.ctas = gy_gpu_time_ctas(d->config.time);
+        target.request = request;
+    }
+    return target;
+}
+
+static void count_between(gantry_launch *launch, const struct gy_copy_went *went)
+{
+    struct gd_counters *counters = &launch->dispatcher->counters;
+    for (int by = 0; by < GY_COPY_WAYS; by++) {
+        if (__builtin_expect(went->copies[by] != 0, 0)) {
+            gy_launch_count(launch, &counters->between[by], went->copies[by]);
+            gy_launch_count(launch, &counters->between_bytes[by], went->bytes[by]);
+        }
+    }
+}
+
+/* Perform the descriptors, and count what went between devices. */
+static gantry_status launch_batch(gantry_launch *launch, const gantry_copy_desc *descs, size_t count,
+                                  const gantry_copy_options *options)
+{
+    gantry_status status = leave_if_ahead(launch);
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    struct gantry_dispatcher *d = launch->dispatcher;
+    struct gy_cta_request request;
+    struct gy_copy_went went;
+    const struct gy_copy_target target = copy_target(launch, &request, &went);
+    if (__builtin_expect(launch->calls != NULL, 0)) {
+        gy_calls_note_batch(launch->calls, launch->task, descs, count);
+    }
+    gy_launch_begin_alone(launch);
+    status = gy_copier_launch(d->config.copier, &target, descs, count, options);
+    gy_launch_end_alone(launch);
+    if (status == GANTRY_OK && count > 0) {
+        gy_launch_count(launch, &d->counters.kernels, 1);
+        gy_launch_count(launch, &d->counters.batched_copies, count);
+    }
+    count_between(launch, &went);
+    return status;
+}
+
 gantry_status gantry_launch_copy_dtod(gantry_launch *launch, void *to, const void *from, size_t bytes)
 {
     static const char call[] = "gantry_launch_copy_dtod";
@@ -156,6 +212,12 @@ gantry_status gantry_launch_copy_dtod(gantry_launch *launch, void *to, const voi
     const CUdeviceptr target = (CUdeviceptr)(uintptr_t)to, source = (CUdeviceptr)(uintptr_t)from;
     const bool is_peer = ends[0].is_peer || ends[1].is_peer;
     const bool is_staged = ends[0].unreached != NULL || ends[1].unreached != NULL;
+    if (is_peer && !is_staged &&
+        gy_copier_takes_one(d->config.copier, ends[0].is_peer ? ends[0].peer : ends[1].peer, !ends[0].is_peer,
+                            bytes)) {
+        const gantry_copy_desc desc = {.dest = to, .source = from, .bytes = bytes, .type = GANTRY_COPY_DTOD};
+        return launch_batch(launch, &desc, 1, NULL);
+    }
     if (is_staged) {
         status = copy_through_host(launch, target, source, bytes, ends);
     } else if (launch->lane != NULL) {
@@ -168,6 +230,13 @@ gantry_status gantry_launch_copy_dtod(gantry_launch *launch, void *to, const voi
     gy_launch_count(launch, &d->counters.copies, status == GANTRY_OK);
     gy_launch_count(launch, &d->counters.peer_copies, status == GANTRY_OK && is_peer);
     gy_launch_count(launch, &d->counters.staged_copies, status == GANTRY_OK && is_staged);
+    if (status == GANTRY_OK && is_peer) {
+        struct gy_copy_went went = {{0}, {0}};
+        const enum gy_copy_by by = is_staged ? GY_COPY_BY_HOST : GY_COPY_BY_ENGINE;
+        went.copies[by] = 1;
+        went.bytes[by] = bytes;
+        count_between(launch, &went);
+    }
     return status;
 }
 
@@ -218,22 +287,6 @@ gantry_status gantry_launch_fill(gantry_launch *launch, void *device, uint32_t p
     return status;
 }
 
-/* `request` is used while something is recorded; launchers, which are other threads than the dispatcher's,
- * record nothing. */
-static struct gy_copy_target copy_target(const gantry_launch *launch, struct gy_cta_request *request)
-{
-    struct gantry_dispatcher *d = launch->dispatcher;
-    struct gy_copy_target target = {.stream = launch->stream,
-                                    .lane = launch->lane,
-                                    .multiprocessors = gantry_launch_partition(launch)->info.granted_sms};
-    if (__builtin_expect(gy_profile_generation() != 0, 0) && gy_gd_current == d) {
-        *request = gy_launch_cta_request(launch);
-        target.ctas = gy_gpu_time_ctas(d->config.time);
-        target.request = request;
-    }
-    return target;
-}
-
 gantry_status gantry_copy_launch_with(gantry_launch *launch, const gantry_copy_desc *descs, size_t count,
                                       const gantry_copy_options *options)
 {
@@ -242,24 +295,7 @@ gantry_status gantry_copy_launch_with(gantry_launch *launch, const gantry_copy_d
     if (status == GANTRY_OK && descs == NULL && count > 0) {
         status = GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_copy_launch: descs is NULL");
     }
-    status = status == GANTRY_OK ? leave_if_ahead(launch) : status;
-    if (status != GANTRY_OK) {
-        return status;
-    }
-    struct gantry_dispatcher *d = launch->dispatcher;
-    struct gy_cta_request request;
-    const struct gy_copy_target target = copy_target(launch, &request);
-    if (__builtin_expect(launch->calls != NULL, 0)) {
-        gy_calls_note_batch(launch->calls, launch->task, descs, count);
-    }
-    gy_launch_begin_alone(launch);
-    status = gy_copier_launch(d->config.copier, &target, descs, count, options);
-    gy_launch_end_alone(launch);
-    if (status == GANTRY_OK && count > 0) {
-        gy_launch_count(launch, &d->counters.kernels, 1);
-        gy_launch_count(launch, &d->counters.batched_copies, count);
-    }
-    return status;
+    return status == GANTRY_OK ? launch_batch(launch, descs, count, options) : status;
 }
 
 gantry_status gantry_copy_launch(gantry_launch *launch, const gantry_copy_desc *descs, size_t count)
@@ -298,7 +334,8 @@ gantry_status gantry_copy_launch_list(gantry_launch *launch, const gantry_copy_l
     }
     struct gantry_dispatcher *d = launch->dispatcher;
     struct gy_cta_request request;
-    const struct gy_copy_target target = copy_target(launch, &request);
+    struct gy_copy_went went;
+    const struct gy_copy_target target = copy_target(launch, &request, &went);
     uint32_t kernels;
     if (__builtin_expect(launch->calls != NULL, 0)) {
         gy_calls_note_list(launch->calls, launch->task, &ours);
@@ -323,7 +360,8 @@ gantry_status gantry_copy_launch_box(gantry_launch *launch, const gantry_copy_bo
     }
     struct gantry_dispatcher *d = launch->dispatcher;
     struct gy_cta_request request;
-    const struct gy_copy_target target = copy_target(launch, &request);
+    struct gy_copy_went went;
+    const struct gy_copy_target target = copy_target(launch, &request, &went);
     bool launched;
     if (__builtin_expect(launch->calls != NULL, 0)) {
         gy_calls_note_box(launch->calls, launch->task, &ours);
@@ -332,6 +370,7 @@ gantry_status gantry_copy_launch_box(gantry_launch *launch, const gantry_copy_bo
     status = gy_copier_launch_box(d->config.copier, &target, &ours, options, &launched);
     gy_launch_end_alone(launch);
     gy_launch_count(launch, &d->counters.kernels, launched);
+    count_between(launch, &went);
     return status;
 }
 
@@ -353,7 +392,8 @@ gantry_status gantry_copy_queue_flush_with(gantry_copy_queue *queue, gantry_laun
     }
     struct gantry_dispatcher *d = launch->dispatcher;
     struct gy_cta_request request;
-    const struct gy_copy_target target = copy_target(launch, &request);
+    struct gy_copy_went went;
+    const struct gy_copy_target target = copy_target(launch, &request, &went);
     size_t before = gantry_copy_queue_count(queue);
     if (__builtin_expect(launch->calls != NULL, 0)) {
         gy_calls_note_batch(launch->calls, launch->task, gy_copy_queue_descs(queue), before);
@@ -363,6 +403,7 @@ gantry_status gantry_copy_queue_flush_with(gantry_copy_queue *queue, gantry_laun
     gy_launch_end_alone(launch);
     const size_t flushed = before - gantry_copy_queue_count(queue);
     gy_launch_count(launch, &d->counters.batched_copies, flushed);
+    count_between(launch, &went);
     if (launch->launcher == NULL) { /* a call beside others is not made again */
         d->graphs.flushed += flushed;
     }

@@ -282,6 +282,10 @@ static void launch(struct gantry_dispatcher *d, struct gy_round *round, struct g
     gy_gd_count(&d->counters.copies, unit->copies);
     gy_gd_count(&d->counters.batched_copies, unit->batched_copies);
     gy_gd_count(&d->counters.peer_copies, unit->peer_copies);
+    for (int by = 0; by < GY_COPY_WAYS; by++) {
+        gy_gd_count(&d->counters.between[by], unit->went.copies[by]);
+        gy_gd_count(&d->counters.between_bytes[by], unit->went.bytes[by]);
+    }
     gy_unit_settle(d, unit, GY_UNIT_LAUNCHED);
     struct gy_gpu_list held = unit->held;
     unit->held = (struct gy_gpu_list){NULL, NULL};
@@ -297,9 +301,25 @@ static void launch(struct gantry_dispatcher *d, struct gy_round *round, struct g
 static void count_recorded(const struct gantry_dispatcher *d, struct gy_unit *unit, bool begin)
 {
     const struct gd_counters *c = &d->counters;
-    uint64_t *kept[] = {&unit->kernels, &unit->copies, &unit->batched_copies, &unit->peer_copies};
-    const _Atomic(uint64_t) *counters[] = {&c->kernels, &c->copies, &c->batched_copies, &c->peer_copies};
-    for (int i = 0; i < 4; i++) {
+    enum { COUNTERS = 8 };
+    struct gy_copy_went *went = &unit->went;
+    uint64_t *kept[COUNTERS] = {&unit->kernels,
+                                &unit->copies,
+                                &unit->batched_copies,
+                                &unit->peer_copies,
+                                &went->copies[GY_COPY_BY_ENGINE],
+                                &went->copies[GY_COPY_BY_KERNEL],
+                                &went->bytes[GY_COPY_BY_ENGINE],
+                                &went->bytes[GY_COPY_BY_KERNEL]};
+    const _Atomic(uint64_t) *counters[COUNTERS] = {&c->kernels,
+                                                   &c->copies,
+                                                   &c->batched_copies,
+                                                   &c->peer_copies,
+                                                   &c->between[GY_COPY_BY_ENGINE],
+                                                   &c->between[GY_COPY_BY_KERNEL],
+                                                   &c->between_bytes[GY_COPY_BY_ENGINE],
+                                                   &c->between_bytes[GY_COPY_BY_KERNEL]};
+    for (int i = 0; i < COUNTERS; i++) {
         uint64_t now = atomic_load_explicit(counters[i], memory_order_relaxed);
         *kept[i] = begin ? now : now - *kept[i];
     }

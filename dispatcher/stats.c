@@ -65,6 +65,11 @@ gantry_status gantry_dispatcher_get_stats(const gantry_dispatcher *dispatcher, g
     };
     now.peer_copies = read_counter(&c->peer_copies);
     now.staged_copies = read_counter(&c->staged_copies);
+    now.peer_by_engine = read_counter(&c->between[GY_COPY_BY_ENGINE]);
+    now.peer_by_kernel = read_counter(&c->between[GY_COPY_BY_KERNEL]);
+    now.peer_bytes_by_engine = read_counter(&c->between_bytes[GY_COPY_BY_ENGINE]);
+    now.peer_bytes_by_kernel = read_counter(&c->between_bytes[GY_COPY_BY_KERNEL]);
+    now.peer_bytes_by_host = read_counter(&c->between_bytes[GY_COPY_BY_HOST]);
     now.frees_deferred = read_counter(&dispatcher->deferred.deferred);
     now.frees_reused = read_counter(&dispatcher->deferred.reused);
     /* A caller that reads 0 sees that all of them are free. */

@@ -69,6 +69,9 @@ GANTRY_MUST_CHECK gantry_status gy_heap_alloc_own(gantry_heap *heap, gantry_memo
 void gy_heap_free_own(gantry_heap *heap, gantry_memory_kind kind, size_t bytes, void *pointer);
 uint64_t gy_heap_own(gantry_heap *heap, gantry_memory_kind kind);
 
+/* The devices that device memory is let to: a bit for each ordinal. */
+uint64_t gy_heap_peers(const gantry_heap *heap);
+
 /* "device", "pinned", …; static. */
 const char *gy_kind_name(gantry_memory_kind kind);
 

@@ -90,3 +90,8 @@ gantry_status gantry_heap_find_block(gantry_heap *heap, const void *address, gan
     *out = (gantry_heap_block){look.kind, (void *)look.base, look.bytes, gy_heap_site(heap, look.site)};
     return GANTRY_OK;
 }
+
+uint64_t gy_heap_peers(const gantry_heap *heap)
+{
+    return heap->peers;
+}

@@ -17,6 +17,7 @@
 #ifndef DISPATCHER_WAYS_PLAN_H
 #define DISPATCHER_WAYS_PLAN_H
 
+#include "copykernel/copier.h"
 #include "dispatcher/inbox.h"
 #include "dispatcher/ways/calls.h"
 #include "driver/context.h"
@@ -43,6 +44,7 @@ struct gy_unit {
     bool stale;                 /* the recording is no longer valid */
     bool never;                 /* its callbacks have to be called in every run */
     uint64_t kernels, copies, batched_copies, peer_copies;
+    struct gy_copy_went went; /* by engine and by kernel: what goes through the host is never recorded */
     uint32_t completes;
     size_t completes_room;
     gantry_task **completions; /* tasks that callbacks asked to complete */

@@ -255,10 +255,38 @@ GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_copy_get_tuning(gantry_context
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_copy_set_tuning(gantry_context *context,
                                                                   const gantry_copy_tuning *tuning);
 
+/** How copies go between a context's device and another one whose memory it reaches, or that reaches its. */
+typedef struct gantry_copy_peer_tuning {
+    size_t struct_size;
+    /* [0: to the other device, 1: from it][size class of the smallest copy]: as in gantry_copy_tuning.  Of
+     * gantry_launch_copy_dtod(), which copies one piece, only what was measured or set counts: where it says
+     * 0, the kernel does it, else an engine */
+    uint32_t engine_up_to[2][GANTRY_COPY_SIZE_CLASSES];
+    uint32_t blocks;   /* thread blocks of the kernel, at most as many as gantry_copy_tuning.device_blocks or
+                        * a call's options say, where they do; 0: 8 */
+    uint32_t measured; /* 1: by gantry_copy_calibrate(); 0: built in or set */
+} gantry_copy_peer_tuning;
+
+/** How the context's device copies from and to the device with ordinal `peer`; at first what was measured on
+ *  two H200.  A batch that goes to several devices is done as the first copy of it that leaves the device.
+ *  @retval GANTRY_OK
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL, a struct_size too small, `peer` below 0 or above 63, or the
+ *                                       context's own device */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_copy_get_peer_tuning(gantry_context *context, int peer,
+                                                                       gantry_copy_peer_tuning *out);
+/** Use this from the next launch on; `measured` is taken as given.
+ *  @retval GANTRY_OK
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  as gantry_copy_get_peer_tuning()
+ *  @retval GANTRY_ERR_UNSUPPORTED       a field is set that this version does not know */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_copy_set_peer_tuning(gantry_context *context, int peer,
+                                                                       const gantry_copy_peer_tuning *tuning);
+
 /** Measure the kernel against the copy engines and set `engine_up_to` and `misaligned`; also done when a
- * context is created with `calibrate_copies`.  Takes twice `most_bytes` of device memory and once of
- * page-locked memory for a while; size classes that do not fit take the verdict of the largest that does.
- * Waits for the GPU: for start-up, in a task of its own, while nothing else runs.
+ * context is created with `calibrate_copies`.  Where the context's heap is let to other devices
+ * (gantry_heap_options.peers, as those of a fleet are), the copies to and from each of them are measured,
+ * too, with `most_bytes` of that device's memory for a while.  Takes twice `most_bytes` of device memory and
+ * once of page-locked memory for a while; size classes that do not fit take the verdict of the largest that
+ * does. Waits for the GPU: for start-up, in a task of its own, while nothing else runs.
  *  @retval GANTRY_OK
  *  @retval GANTRY_ERR_INVALID_ARGUMENT  less than 64 KiB
  *  @retval GANTRY_ERR_OUT_OF_HOST_MEMORY, GANTRY_ERR_OUT_OF_DEVICE_MEMORY, GANTRY_ERR_DRIVER,

@@ -274,7 +274,13 @@ typedef struct gantry_dispatcher_stats {
     uint64_t graphs_kept;       /* executable graphs that are kept now: 64 at most */
     uint64_t graphs_kept_nodes; /* nodes of these: 65536 at most */
     uint64_t peer_copies;       /* of `copies`, with an end in the heap of a context of another device */
-    uint64_t staged_copies; /* of these, through the host, since one device does not reach the other one */
+    uint64_t staged_copies;  /* of these, through the host, since one device does not reach the other one */
+    uint64_t peer_by_engine; /* copies between devices, single or of batches, that copy engines did
+                              * without the host; those through the host are staged_copies */
+    uint64_t peer_by_kernel; /* that the copy kernel did */
+    uint64_t peer_bytes_by_engine; /* bytes of these */
+    uint64_t peer_bytes_by_kernel; /* bytes of these */
+    uint64_t peer_bytes_by_host;   /* bytes of staged_copies */
 } gantry_dispatcher_stats;
 
 /** The counters as they are now.  Any thread.

@@ -242,6 +242,16 @@ static void queue_rows(void)
     tuning.host_blocks = 0;
     tuning.host_threads = 33;
     BAD("33 host threads", gantry_copy_set_tuning(context, &tuning));
+    gantry_copy_peer_tuning peer = {.struct_size = sizeof(peer)}, small_peer = {.struct_size = 4};
+    BAD("`context` NULL", gantry_copy_get_peer_tuning(NULL, 1, &peer));
+    BAD("`out` NULL", gantry_copy_get_peer_tuning(context, 1, NULL));
+    BAD("struct_size too small", gantry_copy_get_peer_tuning(context, 1, &small_peer));
+    BAD("`peer` -1", gantry_copy_get_peer_tuning(context, -1, &peer));
+    BAD("`peer` 64", gantry_copy_get_peer_tuning(context, 64, &peer));
+    BAD("`context` NULL", gantry_copy_set_peer_tuning(NULL, 1, &peer));
+    BAD("`tuning` NULL", gantry_copy_set_peer_tuning(context, 1, NULL));
+    BAD("struct_size too small", gantry_copy_set_peer_tuning(context, 1, &small_peer));
+    BAD("the context's own device", gantry_copy_set_peer_tuning(context, 0, &peer));
     BAD_UNCHECKED(gantry_copy_tuning_text, "NULL");
 }
 

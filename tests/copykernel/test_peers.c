@@ -180,6 +180,12 @@ static void check_access(gantry_submission submission)
     gantry_dispatcher_stats stats = gpu_fixture_stats(&sides.at[0]);
     assert_int_equal(stats.peer_copies, 4);
     assert_int_equal(stats.staged_copies, 0);
+    /* The batch of parts is too small for engines; the other five are of 256 KiB. */
+    assert_int_equal(stats.peer_by_kernel, PARTS);
+    assert_int_equal(stats.peer_bytes_by_kernel, BYTES);
+    assert_int_equal(stats.peer_by_engine, 5);
+    assert_int_equal(stats.peer_bytes_by_engine, 5 * BYTES);
+    assert_int_equal(stats.peer_bytes_by_host, 0);
     close_sides();
 }
 
@@ -206,6 +212,8 @@ static void check_staged(gantry_submission submission)
     gantry_dispatcher_stats stats = gpu_fixture_stats(&sides.at[0]);
     assert_int_equal(stats.peer_copies, 2);
     assert_int_equal(stats.staged_copies, 2);
+    assert_int_equal(stats.peer_bytes_by_host, 2 * BYTES);
+    assert_int_equal(stats.peer_by_engine + stats.peer_by_kernel, 0);
     struct job job = run(0, push_parts);
     assert_int_equal(job.status, GANTRY_ERR_INVALID_ARGUMENT);
     assert_non_null(strstr(job.text, "memory of device 1, which device 0 does not reach"));
@@ -235,6 +243,101 @@ static void test_bounds_of_the_other_heap_are_kept(void **state)
     assert_int_equal(job.status, GANTRY_ERR_INVALID_ARGUMENT);
     assert_non_null(strstr(job.text, "has 4096 left"));
     assert_non_null(strstr(job.text, "side"));
+    close_sides();
+}
+
+/* What the row of the other device says holds for batches and for single copies, in its direction. */
+static void check_row(gantry_submission submission)
+{
+    gantry_copy_peer_tuning row = {.struct_size = sizeof(row)};
+    open_sides(3, submission);
+    gantry_context *context = sides.at[0].context;
+    assert_ok(gantry_copy_get_peer_tuning(context, 1, &row));
+    assert_int_equal(row.measured, 0);
+    assert_int_equal(row.blocks, 8);
+    memset(row.engine_up_to[0], 0, sizeof(row.engine_up_to[0])); /* to it: the kernel, always */
+    row.blocks = 0;
+    assert_ok(gantry_copy_set_peer_tuning(context, 1, &row));
+    assert_ok(gantry_copy_get_peer_tuning(context, 1, &row));
+    assert_int_equal(row.blocks, 8);
+    go_there_and_back(push_to_other);
+    go_there_and_back(push_one);
+    gantry_dispatcher_stats stats = gpu_fixture_stats(&sides.at[0]);
+    assert_int_equal(stats.peer_by_kernel, 2);
+    assert_int_equal(stats.peer_by_engine, 2); /* from it */
+    assert_int_equal(stats.peer_copies, 2);
+    memset(row.engine_up_to, 0xff, sizeof(row.engine_up_to));
+    assert_ok(gantry_copy_set_peer_tuning(context, 1, &row));
+    go_there_and_back(push_parts);
+    stats = gpu_fixture_stats(&sides.at[0]);
+    assert_int_equal(stats.peer_by_kernel, 2);
+    assert_int_equal(stats.peer_by_engine, 2 + PARTS + 1);
+    close_sides();
+}
+
+static void test_the_row_of_the_other_device_decides(void **state)
+{
+    (void)state;
+    NEED_TWO();
+    check_row(GANTRY_SUBMISSION_STREAMS);
+    check_row(GANTRY_SUBMISSION_GRAPHS);
+}
+
+/* More copies than are looked at one by one go to another device as the others do, and are counted. */
+static gantry_status push_many(gantry_launch *launch)
+{
+    static gantry_copy_desc descs[512];
+    for (uint32_t i = 0; i < 512; i++) {
+        const size_t at = BYTES / 512 * i;
+        descs[i] = (gantry_copy_desc){.type = GANTRY_COPY_DTOD,
+                                      .dest = (char *)sides.block[1] + at,
+                                      .source = (char *)sides.block[0] + BYTES - BYTES / 512 - at,
+                                      .bytes = BYTES / 512};
+    }
+    return gantry_copy_launch(launch, descs, 512);
+}
+
+static void test_a_large_batch_is_counted_too(void **state)
+{
+    (void)state;
+    NEED_TWO();
+    open_sides(3, GANTRY_SUBMISSION_STREAMS);
+    go_there_and_back(push_many);
+    gantry_dispatcher_stats stats = gpu_fixture_stats(&sides.at[0]);
+    assert_int_equal(stats.peer_by_kernel, 512);
+    assert_int_equal(stats.peer_bytes_by_kernel, BYTES);
+    close_sides();
+}
+
+static gantry_status calibrate(gantry_launch *launch)
+{
+    return gantry_copy_calibrate(launch, BYTES);
+}
+
+/* A device is measured against those that its heap is let to; its own row stays nobody's. */
+static void test_calibration_measures_the_way_to_the_other_device(void **state)
+{
+    (void)state;
+    NEED_TWO();
+    gantry_copy_peer_tuning row = {.struct_size = sizeof(row)};
+    open_sides(3, GANTRY_SUBMISSION_STREAMS);
+    assert_ok(run(0, calibrate).status);
+    assert_ok(gantry_copy_get_peer_tuning(sides.at[0].context, 1, &row));
+    assert_int_equal(row.measured, 1);
+    for (int way = 0; way < 2; way++) {
+        for (int c = 0; c < GANTRY_COPY_SIZE_CLASSES; c++) {
+            const uint32_t up_to = row.engine_up_to[way][c];
+            assert_true(up_to == 0 || up_to == 1 || up_to == 4 || up_to == 16 || up_to == UINT32_MAX);
+        }
+        /* 256 KiB are the largest class that fits: those above are judged like it. */
+        assert_int_equal(row.engine_up_to[way][7], row.engine_up_to[way][2]);
+    }
+    assert_ok(gantry_copy_get_peer_tuning(sides.at[0].context, 2, &row));
+    assert_int_equal(row.measured, 0);
+    assert_ok(gantry_copy_get_peer_tuning(sides.at[1].context, 0, &row));
+    assert_int_equal(row.measured, 0);
+    go_there_and_back(push_to_other);
+    go_there_and_back(push_parts);
     close_sides();
 }
 
@@ -292,6 +395,9 @@ int main(void)
         cmocka_unit_test(test_copies_reach_the_other_device),
         cmocka_unit_test(test_without_access_copies_go_through_the_host),
         cmocka_unit_test(test_bounds_of_the_other_heap_are_kept),
+        cmocka_unit_test(test_the_row_of_the_other_device_decides),
+        cmocka_unit_test(test_a_large_batch_is_counted_too),
+        cmocka_unit_test(test_calibration_measures_the_way_to_the_other_device),
         cmocka_unit_test(test_a_slab_is_let_to_all_at_once),
         cmocka_unit_test(test_devices_that_do_not_reach_are_named),
     };
