@@ -223,7 +223,12 @@ typedef enum CUmemAllocationType_enum {
 typedef enum CUmemAllocationHandleType_enum {
     CU_MEM_HANDLE_TYPE_NONE = 0,
     CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR = 1,
-} CUmemAllocationHandleType;
+    CU_MEM_HANDLE_TYPE_FABRIC = 8, /* for other nodes, too; since 12.3 */
+} CUmemAllocationHandleType;       /* bits: memory may be made for several */
+
+typedef struct CUmemFabricHandle_st {
+    unsigned char data[64];
+} CUmemFabricHandle;
 
 typedef struct CUmemAllocationProp_st {
     CUmemAllocationType type;

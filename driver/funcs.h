@@ -145,7 +145,12 @@
        unsigned long long flags)) \
     F(false, cuMemUnmap, cuMemUnmap, (CUdeviceptr address, size_t bytes)) \
     F(false, cuMemSetAccess, cuMemSetAccess, \
-      (CUdeviceptr address, size_t bytes, const CUmemAccessDesc *access, size_t count))
+      (CUdeviceptr address, size_t bytes, const CUmemAccessDesc *access, size_t count)) \
+    F(false, cuMemExportToShareableHandle, cuMemExportToShareableHandle, \
+      (void *out, CUmemGenericAllocationHandle handle, CUmemAllocationHandleType type, \
+       unsigned long long flags)) \
+    F(false, cuMemImportFromShareableHandle, cuMemImportFromShareableHandle, \
+      (CUmemGenericAllocationHandle *out, void *from, CUmemAllocationHandleType type))
 
 #define GY_DRIVER_FUNCS_GRAPH(F) \
     F(true, cuStreamBeginCapture, cuStreamBeginCapture_v2, (CUstream stream, CUstreamCaptureMode mode)) \

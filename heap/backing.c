@@ -131,9 +131,11 @@ static gantry_status grant(struct gy_context *context, const struct gy_backing *
     return TAKE_CALL(context, cuMemSetAccess((CUdeviceptr)backing->base, backing->bytes, access, count));
 }
 
-static gantry_status map_units(struct gy_context *context, const struct gy_backing *backing, uint64_t peers)
+static gantry_status map_units(struct gy_context *context, const struct gy_backing *backing,
+                               const struct gy_backing_need *need)
 {
     CUmemAllocationProp property = device_property(context);
+    property.requestedHandleTypes = need->handles;
     gantry_status status = GANTRY_OK;
     size_t done = 0;
     while (status == GANTRY_OK && done < unit_count(backing)) {
@@ -141,7 +143,7 @@ static gantry_status map_units(struct gy_context *context, const struct gy_backi
         done += status == GANTRY_OK;
     }
     if (status == GANTRY_OK) {
-        status = grant(context, backing, peers);
+        status = grant(context, backing, need->peers);
     }
     while (status != GANTRY_OK && done > 0) {
         drop_unit(context, backing, --done);
@@ -167,7 +169,7 @@ static gantry_status map_current(struct gy_context *context, size_t bytes, const
         goto free_handles;
     }
     got.base = (uintptr_t)base;
-    status = map_units(context, &got, need->peers);
+    status = map_units(context, &got, need);
     if (status != GANTRY_OK) {
         goto free_address;
     }
@@ -444,6 +446,74 @@ gantry_status gy_backing_ops_for(gantry_memory_kind kind, struct gy_context *con
     }
     *out = &host;
     return GANTRY_OK;
+}
+
+/* Does the driver make memory for such handles?  It must be asked by trying: an H200 says that it has fabric
+ * handles, and permits none. */
+static CUresult try_handles(struct gy_context *context, CUmemAllocationHandleType handles)
+{
+    const struct gy_driver *driver = context->driver;
+    CUmemAllocationProp property = device_property(context);
+    CUmemGenericAllocationHandle handle;
+    property.requestedHandleTypes = handles;
+    const CUresult result = driver->cuMemCreate(&handle, GY_GRANULE_BYTES, &property, 0);
+    if (result == CUDA_SUCCESS) {
+        (void)GY_CALL(context, cuMemRelease(handle));
+    }
+    return result;
+}
+
+static gantry_status find_handles(struct gy_context *context, gantry_heap_handles wanted,
+                                  CUmemAllocationHandleType *out)
+{
+    const CUmemAllocationHandleType fd = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+                                    fabric = CU_MEM_HANDLE_TYPE_FABRIC;
+    const CUmemAllocationHandleType both = (CUmemAllocationHandleType)(fd | fabric);
+    *out = wanted == GANTRY_HEAP_HANDLES_FD ? fd : wanted == GANTRY_HEAP_HANDLES_FABRIC ? fabric : both;
+    CUresult result = try_handles(context, *out);
+    if (result != CUDA_SUCCESS && *out == both) {
+        *out = fd;
+        result = try_handles(context, fd);
+    }
+    if (result == CUDA_SUCCESS) {
+        return GANTRY_OK;
+    }
+    return GY_FAIL(
+        GANTRY_ERR_UNSUPPORTED,
+        "gantry_heap_options: handles: device %d makes no memory for %s handles: the driver says %d "
+        "(%s)%s",
+        context->info.ordinal, *out == fabric ? "fabric" : "file descriptor", (int)result,
+        gy_driver_result_name(context->driver, result),
+        *out == fabric && result == CUDA_ERROR_NOT_PERMITTED
+            ? "; they need the channels of NVIDIA's IMEX service; FD needs nothing"
+            : "");
+}
+
+gantry_status gy_backing_find_handles(struct gy_context *context, gantry_heap_handles wanted,
+                                      CUmemAllocationHandleType *out)
+{
+    bool maps = false;
+    const struct gy_driver *driver = context->driver;
+    if ((unsigned)wanted > GANTRY_HEAP_HANDLES_BEST) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_heap_options: handles is %d, which is unknown",
+                       (int)wanted);
+    }
+    gantry_status status = can_map(context, &maps);
+    if (status == GANTRY_OK && (!maps || driver->cuMemExportToShareableHandle == NULL)) {
+        return GY_FAIL(GANTRY_ERR_UNSUPPORTED,
+                       "gantry_heap_options: handles, but the driver exports no memory of device %d",
+                       context->info.ordinal);
+    }
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    struct gy_visit visit;
+    status = gy_visit_begin(context, &visit);
+    if (status == GANTRY_OK) {
+        status = find_handles(context, wanted, out);
+    }
+    gy_visit_end(context, &visit);
+    return status;
 }
 
 static gantry_status check_peer(struct gy_context *context, int ordinal)

@@ -25,6 +25,7 @@ struct gy_backing_need {
     size_t unit_bytes; /* a multiple of GY_GRANULE_BYTES: the size of the units that can be given back alone,
                           where the source can do that */
     uint64_t peers;    /* bit d: the device with ordinal d uses device memory, too */
+    CUmemAllocationHandleType handles; /* device memory may be exported as these; then it is one unit */
 };
 
 struct gy_backing_ops {
@@ -50,6 +51,13 @@ const char *gy_backing_refused(void);
 /* Find the operations for a kind on this context; static.  HOST needs no context. */
 GANTRY_MUST_CHECK gantry_status gy_backing_ops_for(gantry_memory_kind kind, struct gy_context *context,
                                                    const struct gy_backing_ops **out);
+
+/* As which handles of the driver device memory of this context is made to be exported as `wanted` asks.
+ * @retval GANTRY_ERR_INVALID_ARGUMENT  `wanted` is unknown
+ * @retval GANTRY_ERR_UNSUPPORTED       there are none; the message says what the driver answered */
+GANTRY_MUST_CHECK gantry_status gy_backing_find_handles(struct gy_context *context,
+                                                        gantry_heap_handles wanted,
+                                                        CUmemAllocationHandleType *out);
 
 /* Can the devices of `peers` (as in struct gy_backing_need) use device memory of this context?  The context's
  * own device and ordinals that do not exist are left out of *out.

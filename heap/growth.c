@@ -107,7 +107,7 @@ static bool has_much_memory(const struct gy_kind *kind)
 
 static size_t unit_bytes(struct gy_kind *kind)
 {
-    if (kind->setup.peers != 0) {
+    if (kind->setup.peers != 0 || kind->setup.handles != CU_MEM_HANDLE_TYPE_NONE) {
         return SIZE_MAX; /* letting several devices use many small pieces takes 15 to 100 times as long */
     }
     size_t unit = gy_setting(&kind->settings.unit_bytes);
@@ -133,7 +133,7 @@ uint64_t gy_kind_decay_ns(struct gy_kind *kind)
 
 static gantry_status take_backing(struct gy_kind *kind, size_t bytes, struct gy_backing *out)
 {
-    const struct gy_backing_need need = {unit_bytes(kind), kind->setup.peers};
+    const struct gy_backing_need need = {unit_bytes(kind), kind->setup.peers, kind->setup.handles};
     return kind->setup.source != NULL ? take_from_source(kind, bytes, out)
                                       : kind->setup.ops->take(kind->setup.context, bytes, &need, out);
 }

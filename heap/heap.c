@@ -139,6 +139,10 @@ static gantry_status init_kind(gantry_heap *heap, gantry_memory_kind kind, struc
         status = gy_backing_check_peers(context, options->peers, &setup.peers);
         heap->peers = setup.peers;
     }
+    if (status == GANTRY_OK && kind == GANTRY_MEMORY_DEVICE && options->handles != GANTRY_HEAP_HANDLES_NONE) {
+        status = gy_backing_find_handles(context, options->handles, &setup.handles);
+        heap->handles = setup.handles;
+    }
     return status == GANTRY_OK ? gy_kind_init(&heap->kinds[kind], &setup) : status;
 }
 
@@ -241,6 +245,7 @@ void gy_heap_destroy(gantry_heap *heap)
         return;
     }
     gy_heaps_remove(heap);
+    gy_imports_fini(heap);
     gy_reclaimer_fini(&heap->reclaimer);
     for (int i = 0; i < GANTRY_MEMORY_KIND_COUNT; i++) {
         struct gy_leaks leaks;

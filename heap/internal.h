@@ -16,12 +16,14 @@ struct gantry_heap {
     gantry_out_of_memory_fn out_of_memory;                  /* immutable; NULL: none */
     void *out_of_memory_user;                               /* immutable */
     uint64_t peers;                                         /* immutable; as in gantry_heap_options */
-    struct gantry_heap *next_heap;                          /* guarded by the lock of others.c */
-    unsigned forks;                                         /* immutable; gy_thread_forks() at creation */
-    struct gy_check *check;                                 /* immutable; NULL: off */
-    size_t guard_bytes;            /* immutable; behind each block; 0: there are none */
-    struct gy_reclaimer reclaimer; /* own guards */
-    gy_mutex pending_lock;         /* rank HEAP */
+    CUmemAllocationHandleType handles; /* immutable; device memory is exported as these */
+    struct gy_import *imports;         /* guarded by the lock of exports.c */
+    struct gantry_heap *next_heap;     /* guarded by the lock of others.c */
+    unsigned forks;                    /* immutable; gy_thread_forks() at creation */
+    struct gy_check *check;            /* immutable; NULL: off */
+    size_t guard_bytes;                /* immutable; behind each block; 0: there are none */
+    struct gy_reclaimer reclaimer;     /* own guards */
+    gy_mutex pending_lock;             /* rank HEAP */
     bool (*pending)(void *user,
                     gantry_memory_kind kind); /* guarded by pending_lock, see gy_heap_set_pending() */
     void *pending_user;                       /* guarded by pending_lock */
@@ -51,6 +53,9 @@ gantry_status gy_heap_fail_not_found(gantry_heap *heap, const char *call, const 
 /* Report that the kind's memory ran out for a request of `bytes`, with all numbers; returns `status`. */
 gantry_status gy_heap_fail_exhausted(gantry_heap *heap, gantry_memory_kind kind, size_t bytes,
                                      gantry_status status);
+
+/* Unmap what is left of imports. */
+void gy_imports_fini(gantry_heap *heap);
 
 /* Memory ran out: write the heap into the file that $GANTRY_HEAP_SNAPSHOT names, the first time.  The caller
  * holds no lock. */

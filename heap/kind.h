@@ -23,7 +23,8 @@ struct gy_kind_setup {
     size_t unit_bytes;
     size_t ahead_bytes;
     uint64_t decay_ms;
-    uint64_t peers; /* DEVICE: bit d: the device with ordinal d uses the memory, too */
+    uint64_t peers;                    /* DEVICE: bit d: the device with ordinal d uses the memory, too */
+    CUmemAllocationHandleType handles; /* DEVICE: the memory may be exported as these */
     bool use_small;
     /* More memory lies unused than the settings let: the function asks another thread to call
      * gy_kind_trim_excess().  NULL: it is not told. */

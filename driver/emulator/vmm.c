@@ -1,12 +1,20 @@
 /* Virtual memory management: physical blocks are pieces of one memory file, so that a block can be mapped at
- * several addresses.  Offsets in the file are used once; the pages of a block go back with it. */
+ * several addresses.  Offsets in the file are used once; the pages of a block go back with it.
+ *
+ * A block that other processes may have is a file of its own, whose name says what it is.  A file descriptor
+ * of it is what a driver's file descriptor is; a fabric handle says where the file is found in /proc. */
 #include "driver/emulator/memory.h"
 
 #include "base/alloc.h"
 #include "driver/emulator/peer.h"
 
+#include "base/environment.h"
+
 #include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 struct gy_emu_allocation {
@@ -14,9 +22,14 @@ struct gy_emu_allocation {
     struct gy_emu_device *device;
     size_t bytes;
     off_t offset;
-    uint32_t mappings; /* the block lives on while it is mapped */
+    int own_file;                    /* -1: it is a piece of the common one */
+    bool is_ours;                    /* not imported: it counts for the device's budget */
+    CUmemAllocationHandleType types; /* it may be exported as these */
+    uint32_t mappings;               /* the block lives on while it is mapped */
     bool released;
 };
+
+#define FILE_NAME "gantry-emu-memory-of-device-"
 
 static int file = -1;
 static off_t file_end;
@@ -127,14 +140,60 @@ static bool grow_file(size_t bytes)
     return file >= 0 && ftruncate(file, file_end + (off_t)bytes) == 0;
 }
 
+/* Fabric handles need a service of the machine, which few have. */
+static CUresult check_types(CUmemAllocationHandleType types)
+{
+    const unsigned known = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR | CU_MEM_HANDLE_TYPE_FABRIC;
+    const char *fabric = gy_environment("GANTRY_EMU_FABRIC");
+    if (((unsigned)types & ~known) != 0) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    if ((types & CU_MEM_HANDLE_TYPE_FABRIC) != 0 && (fabric == NULL || strcmp(fabric, "1") != 0)) {
+        return CUDA_ERROR_NOT_PERMITTED;
+    }
+    return CUDA_SUCCESS;
+}
+
+/* The file of a block that is exported; -1: there is none. */
+static int open_own(const struct gy_emu_device *device, size_t bytes)
+{
+    char name[64];
+    snprintf(name, sizeof(name), FILE_NAME "%d", device->ordinal);
+    const int own = memfd_create(name, MFD_CLOEXEC);
+    if (own >= 0 && ftruncate(own, (off_t)bytes) != 0) {
+        close(own);
+        return -1;
+    }
+    return own;
+}
+
+/* Takes the file over, also when it fails. */
+static struct gy_emu_allocation *add_allocation(struct gy_emu_device *device, size_t bytes, int own_file)
+{
+    struct gy_emu_allocation *allocation = gy_zalloc(sizeof(*allocation));
+    if (allocation == NULL || gy_emu_handle_open(GY_EMU_ALLOCATION, &allocation->object) != CUDA_SUCCESS) {
+        gy_free(allocation);
+        if (own_file >= 0) {
+            close(own_file);
+        }
+        return NULL;
+    }
+    allocation->device = device;
+    allocation->bytes = bytes;
+    allocation->own_file = own_file;
+    allocations++;
+    return allocation;
+}
+
 static CUresult create(CUmemGenericAllocationHandle *out, size_t bytes, const CUmemAllocationProp *prop,
                        unsigned long long flags)
 {
     if (out == NULL || !is_whole(bytes) || flags != 0 || !is_pinned_on_device(prop)) {
         return CUDA_ERROR_INVALID_VALUE;
     }
-    if (prop->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE) {
-        return CUDA_ERROR_NOT_SUPPORTED;
+    CUresult result = check_types(prop->requestedHandleTypes);
+    if (result != CUDA_SUCCESS) {
+        return result;
     }
     struct gy_emu_device *device = gy_emu_device_find(prop->location.id);
     if (device == NULL) {
@@ -143,18 +202,22 @@ static CUresult create(CUmemGenericAllocationHandle *out, size_t bytes, const CU
     if (!gy_emu_budget_take(device, bytes)) {
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    struct gy_emu_allocation *allocation = gy_zalloc(sizeof(*allocation));
-    if (allocation == NULL || !grow_file(bytes) ||
-        gy_emu_handle_open(GY_EMU_ALLOCATION, &allocation->object) != CUDA_SUCCESS) {
-        gy_free(allocation);
+    const bool is_shared = prop->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE;
+    const int own = is_shared ? open_own(device, bytes) : -1;
+    struct gy_emu_allocation *allocation = NULL;
+    if (is_shared ? own >= 0 : grow_file(bytes)) {
+        allocation = add_allocation(device, bytes, own);
+    }
+    if (allocation == NULL) {
         gy_emu_budget_give(device, bytes);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    allocation->device = device;
-    allocation->bytes = bytes;
-    allocation->offset = file_end;
-    file_end += (off_t)bytes;
-    allocations++;
+    if (!is_shared) {
+        allocation->offset = file_end;
+        file_end += (off_t)bytes;
+    }
+    allocation->types = prop->requestedHandleTypes;
+    allocation->is_ours = true;
     *out = allocation->object.handle;
     return CUDA_SUCCESS;
 }
@@ -170,8 +233,15 @@ static void free_if_unused(struct gy_emu_allocation *allocation)
     if (!allocation->released || allocation->mappings > 0) {
         return;
     }
-    fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, allocation->offset, (off_t)allocation->bytes);
-    gy_emu_budget_give(allocation->device, allocation->bytes);
+    if (allocation->own_file >= 0) {
+        close(allocation->own_file);
+    } else {
+        fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, allocation->offset,
+                  (off_t)allocation->bytes);
+    }
+    if (allocation->is_ours) {
+        gy_emu_budget_give(allocation->device, allocation->bytes);
+    }
     allocations--;
     gy_free(allocation);
 }
@@ -194,6 +264,95 @@ CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
     return GY_EMU_CALL(cuMemRelease, release(handle));
 }
 
+/* ---- handles for other processes --------------------------------------------------------------- */
+
+static CUresult export_fd(const struct gy_emu_allocation *allocation, int *out)
+{
+    const int fd = fcntl(allocation->own_file, F_DUPFD_CLOEXEC, 0);
+    if (fd < 0) {
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    *out = fd;
+    return CUDA_SUCCESS;
+}
+
+static CUresult export_handle(void *out, CUmemGenericAllocationHandle handle, CUmemAllocationHandleType type,
+                              unsigned long long flags)
+{
+    const struct gy_emu_allocation *allocation =
+        gy_emu_handle_find(GY_EMU_ALLOCATION, (const void *)(uintptr_t)handle);
+    const bool is_one = type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR || type == CU_MEM_HANDLE_TYPE_FABRIC;
+    if (out == NULL || allocation == NULL || flags != 0 || !is_one || (allocation->types & type) == 0) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    if (type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) {
+        return export_fd(allocation, out);
+    }
+    CUmemFabricHandle *fabric = out;
+    memset(fabric, 0, sizeof(*fabric));
+    snprintf((char *)fabric->data, sizeof(fabric->data), "/proc/%d/fd/%d", (int)getpid(),
+             allocation->own_file);
+    return CUDA_SUCCESS;
+}
+
+CUresult cuMemExportToShareableHandle(void *out, CUmemGenericAllocationHandle handle,
+                                      CUmemAllocationHandleType type, unsigned long long flags)
+{
+    return GY_EMU_CALL(cuMemExportToShareableHandle, export_handle(out, handle, type, flags));
+}
+
+/* Which device's memory a file is, by its name; NULL: it is none of ours. */
+static struct gy_emu_device *device_of_file(int fd)
+{
+    char path[32], name[128];
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+    const ssize_t length = readlink(path, name, sizeof(name) - 1);
+    name[length > 0 ? length : 0] = '\0';
+    int ordinal = -1;
+    return sscanf(name, "/memfd:" FILE_NAME "%d", &ordinal) == 1 ? gy_emu_device_find(ordinal) : NULL;
+}
+
+/* `fd` is taken over. */
+static CUresult import_file(CUmemGenericAllocationHandle *out, int fd, CUmemAllocationHandleType type)
+{
+    struct stat about;
+    struct gy_emu_device *device = device_of_file(fd);
+    if (device == NULL || fstat(fd, &about) != 0) {
+        close(fd);
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    struct gy_emu_allocation *allocation = add_allocation(device, (size_t)about.st_size, fd);
+    if (allocation == NULL) {
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    allocation->types = type;
+    *out = allocation->object.handle;
+    return CUDA_SUCCESS;
+}
+
+static CUresult import_handle(CUmemGenericAllocationHandle *out, void *from, CUmemAllocationHandleType type)
+{
+    int fd = -1;
+    if (out == NULL) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    if (type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) {
+        fd = fcntl((int)(intptr_t)from, F_DUPFD_CLOEXEC, 0);
+    } else if (type == CU_MEM_HANDLE_TYPE_FABRIC && from != NULL) {
+        const CUmemFabricHandle *fabric = from;
+        fd = strnlen((const char *)fabric->data, sizeof(fabric->data)) < sizeof(fabric->data)
+                 ? open((const char *)fabric->data, O_RDWR | O_CLOEXEC)
+                 : -1;
+    }
+    return fd >= 0 ? import_file(out, fd, type) : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *out, void *from,
+                                        CUmemAllocationHandleType type)
+{
+    return GY_EMU_CALL(cuMemImportFromShareableHandle, import_handle(out, from, type));
+}
+
 /* ---- mappings -------------------------------------------------------------------------------- */
 
 /* A block is mapped as a whole (offset 0, its whole size), as the real driver requires. */
@@ -213,8 +372,8 @@ static CUresult map(CUdeviceptr address, size_t bytes, size_t offset, CUmemGener
             return CUDA_ERROR_INVALID_VALUE;
         }
     }
-    if (mmap((void *)(uintptr_t)address, bytes, PROT_NONE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, file,
-             allocation->offset) == MAP_FAILED) {
+    if (mmap((void *)(uintptr_t)address, bytes, PROT_NONE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE,
+             allocation->own_file >= 0 ? allocation->own_file : file, allocation->offset) == MAP_FAILED) {
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     for (size_t i = first; i < end; i++) {

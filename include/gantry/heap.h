@@ -30,6 +30,15 @@ typedef enum gantry_memory_kind {
 } gantry_memory_kind;
 #define GANTRY_MEMORY_KIND_COUNT 4 /* how many kinds there are */
 
+/** As what device memory may be given to other processes, see gantry_heap_export(). */
+typedef enum gantry_heap_handles {
+    GANTRY_HEAP_HANDLES_NONE = 0,   /* it cannot be given away */
+    GANTRY_HEAP_HANDLES_FD = 1,     /* as a file descriptor, on this machine */
+    GANTRY_HEAP_HANDLES_FABRIC = 2, /* as 64 bytes, also on other machines of the same NVLink fabric, where
+                                     * the system permits it */
+    GANTRY_HEAP_HANDLES_BEST = 3, /* as both where fabric handles are permitted, else as a file descriptor */
+} gantry_heap_handles;
+
 /** Where a kind's slabs come from, when the application has a pool of its own.  Both functions may be called
  *  from any thread, with no lock of the heap held and the heap's CUDA context current, so that they can call
  *  CUDA; they must not call into the heap.  The first calls may come from within gantry_context_create(), the
@@ -91,12 +100,15 @@ typedef struct gantry_heap_options {
                      * copies may be given the addresses.  Each slab is one piece then, whatever unit_bytes
                      * says, and is let to all of them when it is taken; devices that are not there do not
                      * count.  0: the context's own device alone */
+    gantry_heap_handles handles; /* as what its device memory can be exported.  Unless NONE, each slab is one
+                                  * piece, whatever unit_bytes says */
+    uint32_t reserved;           /* 0 */
 } gantry_heap_options;
 #define GANTRY_HEAP_OPTIONS_INIT                                                                  \
     {                                                                                             \
         sizeof(gantry_heap_options), {0, 0, 0, 0}, {0, 0, 0, 0}, {0, 0, 0, 0}, {0, 0, 0, 0},      \
             {NULL, NULL, NULL, NULL}, NULL, NULL, GANTRY_RECLAIM_BOUNDED, false, 0, {0, 0, 0, 0}, \
-            {0, 0, 0, 0}, {0, 0, 0, 0}, 0                                                         \
+            {0, 0, 0, 0}, {0, 0, 0, 0}, 0, GANTRY_HEAP_HANDLES_NONE, 0                            \
     }
 
 /** Where an allocation comes from, for statistics and leak reports.  Strings are static. */
@@ -371,6 +383,52 @@ GANTRY_API gantry_status gantry_heap_reclaim(gantry_heap *heap, void (*release)(
  *  @retval GANTRY_OK
  *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL */
 GANTRY_API gantry_status gantry_heap_reclaim_wait(gantry_heap *heap);
+
+/* ---- memory of other processes ----------------------------------------------------------------- */
+
+/** Device memory as another process can get it: send it all there, a file descriptor as one
+ *  (SCM_RIGHTS, or inherited). */
+typedef struct gantry_exported_memory {
+    size_t struct_size;          /* in: sizeof of the caller */
+    gantry_heap_handles handles; /* FD or FABRIC: which of the next two counts */
+    int fd;                      /* whoever has it closes it, the importer after the import; -1 with FABRIC */
+    uint8_t fabric[64];          /* 0 with FD */
+    uint64_t slab_bytes; /* of the piece of memory that the block lies in, which is imported as a whole */
+    uint64_t offset;     /* of the address in it */
+    uint64_t bytes;      /* of the block, from the address on */
+} gantry_exported_memory;
+
+/** Export the piece of memory that `address`, in a live block of device memory, lies in.  `handles` is FD or
+ *  FABRIC, which the heap was made for (gantry_heap_options.handles).  The importer reaches all of the piece,
+ *  other blocks too.  Its memory is there for as long as anybody has it; what a block holds is anybody's once
+ *  it was freed.  With FD, the caller closes `out->fd`.  Any thread.
+ *  @retval GANTRY_OK
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL, a struct_size too small, neither FD nor FABRIC, or memory of
+ *                                       another kind
+ *  @retval GANTRY_ERR_NOT_FOUND         no live block of the heap is there
+ *  @retval GANTRY_ERR_UNSUPPORTED       the heap was not made for such handles
+ *  @retval GANTRY_ERR_DRIVER, GANTRY_ERR_DEVICE_LOST */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_heap_export(gantry_heap *heap, const void *address,
+                                                              gantry_heap_handles handles,
+                                                              gantry_exported_memory *out);
+/** Map memory that was exported, by another process or another heap of this one, for the device of this heap;
+ *  *out is the exported address here.  Kernels and copies of the device may use it, as memory that is no
+ *  heap's; the heap gives out nothing of it.  `memory->fd` stays the caller's.  Order between the processes'
+ *  work is theirs.  Any thread.
+ *  @retval GANTRY_OK
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL, a struct_size too small, what the driver does not take for
+ *                                       exported memory, or an offset outside of it
+ *  @retval GANTRY_ERR_UNSUPPORTED       the driver cannot do it, or the device does not reach the memory
+ *  @retval GANTRY_ERR_OUT_OF_HOST_MEMORY, GANTRY_ERR_DRIVER, GANTRY_ERR_DEVICE_LOST */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_heap_import(gantry_heap *heap,
+                                                              const gantry_exported_memory *memory,
+                                                              void **out);
+/** Unmap what gantry_heap_import() mapped; no work of the GPU uses it any more.  NULL is ignored.  What is
+ * left of imports goes with the heap.
+ *  @retval GANTRY_OK
+ *  @retval GANTRY_ERR_NOT_FOUND         no import of this heap has given that address
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  heap NULL */
+GANTRY_API gantry_status gantry_heap_release_import(gantry_heap *heap, void *address);
 
 /** What a heap's reclaimers have done, see gantry_heap_get_reclaim_stats(). */
 typedef struct gantry_reclaim_stats {

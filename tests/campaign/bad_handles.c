@@ -189,6 +189,11 @@ static void heap_rows(void)
     BAD(GONE, gantry_heap_reclaim_kind(heap, GANTRY_MEMORY_HOST, release, NULL, 0));
     BAD(GONE, gantry_heap_reclaim_wait(heap));
     BAD(GONE, gantry_heap_get_reclaim_stats(heap, &reclaim));
+    gantry_exported_memory memory = {.struct_size = sizeof(memory)};
+    void *imported;
+    BAD(GONE, gantry_heap_export(heap, &memory, GANTRY_HEAP_HANDLES_FD, &memory));
+    BAD(GONE, gantry_heap_import(heap, &memory, &imported));
+    BAD(GONE, gantry_heap_release_import(heap, &memory));
 }
 
 static void dispatcher_rows(void)

@@ -147,6 +147,31 @@ static void release_nothing(void *arg)
     (void)arg;
 }
 
+static void bad_exports(gantry_heap *heap)
+{
+    gantry_exported_memory memory = {.struct_size = sizeof(memory), .handles = GANTRY_HEAP_HANDLES_FD},
+                           little = {.struct_size = 4};
+    void *out;
+    BAD("`heap` NULL", gantry_heap_export(NULL, &memory, GANTRY_HEAP_HANDLES_FD, &memory));
+    BAD("`out` NULL", gantry_heap_export(heap, &memory, GANTRY_HEAP_HANDLES_FD, NULL));
+    BAD("both handles", gantry_heap_export(heap, &memory, GANTRY_HEAP_HANDLES_BEST, &memory));
+    BAD("a heap without handles", gantry_heap_export(heap, &memory, GANTRY_HEAP_HANDLES_FD, &memory));
+    BAD("`heap` NULL", gantry_heap_import(NULL, &memory, &out));
+    BAD("`memory` NULL", gantry_heap_import(heap, NULL, &out));
+    BAD("`out` NULL", gantry_heap_import(heap, &memory, NULL));
+    BAD("struct_size too small", gantry_heap_import(heap, &little, &out));
+    BAD("a piece of 0 bytes", gantry_heap_import(heap, &memory, &out));
+    memory.slab_bytes = (uint64_t)2 << 20;
+    memory.fd = -1;
+    BAD("no file", gantry_heap_import(heap, &memory, &out));
+    memory.handles = GANTRY_HEAP_HANDLES_NONE;
+    BAD("no handle", gantry_heap_import(heap, &memory, &out));
+    BAD("`heap` NULL", gantry_heap_release_import(NULL, &memory));
+    BAD("no import", gantry_heap_release_import(heap, &memory));
+    assert_int_equal(gantry_heap_release_import(heap, NULL), GANTRY_OK);
+    bad_note("gantry_heap_release_import", "`address` NULL", "nothing happens");
+}
+
 static void heap_stats_rows(gantry_heap *heap)
 {
     const gantry_memory_kind pinned = GANTRY_MEMORY_PINNED, unknown = (gantry_memory_kind)7;
@@ -175,6 +200,7 @@ static void heap_stats_rows(gantry_heap *heap)
     BAD("`heap` NULL", gantry_heap_get_reclaim_stats(NULL, &reclaim));
     BAD("`stats` NULL", gantry_heap_get_reclaim_stats(heap, NULL));
     BAD("struct_size too small", gantry_heap_get_reclaim_stats(heap, &little));
+    bad_exports(heap);
 }
 
 static void profile_rows(void)
