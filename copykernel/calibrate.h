@@ -14,6 +14,11 @@ struct gy_copy_probe {
     gantry_copy_desc descs[64];
 };
 
+/* Put a batch into probe->descs.  False: this many copies do not fit. */
+bool gy_copy_probe_batch(struct gy_copy_probe *probe, gantry_copy_type type, uint64_t bytes, uint32_t count);
+/* The best time of the batch that is there, in ns. */
+GANTRY_MUST_CHECK gantry_status gy_copy_probe_time(struct gy_copy_probe *probe, uint32_t count,
+                                                   const gantry_copy_tuning *tuning, uint64_t *best);
 /* Find the largest number of copies of this class up to which the engines are never slower than the kernel,
  * all else as in `base`.  *measured is false when not even one copy fits. */
 GANTRY_MUST_CHECK gantry_status gy_copy_probe_class(struct gy_copy_probe *probe, gantry_copy_type type,

@@ -17,7 +17,7 @@ struct gantry_heap {
     void *out_of_memory_user;                               /* immutable */
     uint64_t peers;                                         /* immutable; as in gantry_heap_options */
     CUmemAllocationHandleType handles; /* immutable; device memory is exported as these */
-    struct gy_import *imports;         /* guarded by the lock of exports.c */
+    struct gy_import *imports;         /* guarded by the lock of imports.c */
     struct gantry_heap *next_heap;     /* guarded by the lock of others.c */
     unsigned forks;                    /* immutable; gy_thread_forks() at creation */
     struct gy_check *check;            /* immutable; NULL: off */

@@ -30,7 +30,6 @@ TESTS_ONLY = {
     "gy_bandwidth_allowance", "gy_bandwidth_sleepers",  # what the gate does at the moment
     "gy_budget_count",  # accounts under the process's limit
     "gy_caches_domain", "gy_caches_from_sysfs",  # of machines that are described in files
-    "gy_copy_size_class",  # its classes divide all sizes
     "gy_graphs_close_gate", "gy_graphs_open_gate",  # captures without a device
     "gy_log_enabled",  # levels
     "gy_split_by_count",  # against the driver's

@@ -115,6 +115,9 @@ static void context_rows(void)
     BAD_REFUSED(GONE, gantry_context_destroy(context));
     BAD(GONE, gantry_copy_get_tuning(context, &tuning));
     BAD(GONE, gantry_copy_set_tuning(context, &tuning));
+    gantry_copy_peer_tuning peer = {.struct_size = sizeof(peer)};
+    BAD(GONE, gantry_copy_get_peer_tuning(context, 1, &peer));
+    BAD(GONE, gantry_copy_set_peer_tuning(context, 1, &peer));
     BAD_OUT(GONE, made, gantry_module_load(context, &gantry_image_campaign_kernels, &made));
     BAD_OUT(GONE, found, gantry_module_get_kernel(module, "add_one", &found));
     gantry_module_code code = GANTRY_MODULE_CODE_INIT;

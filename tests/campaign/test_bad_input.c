@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_ROWS = 800, ROW_BYTES = 640, DOCUMENT_BYTES = 512 * 1024 };
+enum { MOST_ROWS = 1000, ROW_BYTES = 640, DOCUMENT_BYTES = 512 * 1024 };
 
 static const char begin_mark[] = "<!-- wrong arguments: written by test_campaign_bad_input -->\n";
 static const char end_mark[] = "<!-- end of wrong arguments -->\n";
