@@ -20,7 +20,7 @@ static GY_INLINE void place(struct gantry_dispatcher *d, struct gy_round *round,
     uint32_t stream;
     uint64_t wait_set = atomic_load_explicit(&task->wait_set, memory_order_acquire);
     gantry_status status = gy_streams_assign(&d->streams, wait_set, gy_gd_partition_index(d, task),
-                                             gy_gd_order(d, task), &stream);
+                                             gy_gd_owner(d, task), &stream);
     if (status != GANTRY_OK) {
         gy_gd_release_failed(d, task, status);
         return;

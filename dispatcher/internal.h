@@ -181,6 +181,14 @@ static inline struct gy_gpu_order *gy_gd_order(const struct gantry_dispatcher *d
     return order != NULL && order->members != NULL ? order->members[d->streams.device] : order;
 }
 
+/* Whose streams are the task's, and whose work it comes after on them; NULL: nobody's. */
+static inline const struct gy_stream_owner *gy_gd_owner(const struct gantry_dispatcher *d,
+                                                        const gantry_task *task)
+{
+    const struct gy_gpu_order *order = gy_gd_order(d, task);
+    return order != NULL ? &order->owner : NULL;
+}
+
 static inline void gy_gd_count(_Atomic(uint64_t) *counter, uint64_t n)
 {
     /* One writer, so no read-modify-write. */

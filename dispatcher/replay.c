@@ -200,7 +200,7 @@ static gantry_status enqueue(struct gantry_dispatcher *d, struct gy_unit *unit)
     uint32_t stream;
     gantry_status status =
         gy_streams_assign(&d->streams, wait_set, gy_gd_partition(d, gy_unit_first_task(unit))->info.index,
-                          gy_gd_order(d, gy_unit_first_task(unit)), &stream);
+                          gy_gd_owner(d, gy_unit_first_task(unit)), &stream);
     if (status != GANTRY_OK) {
         gy_wait_set_drop(&d->wait_sets, wait_set);
         return status;
@@ -232,7 +232,7 @@ static gantry_status enqueue(struct gantry_dispatcher *d, struct gy_unit *unit)
     leave_shares(d, unit);
     unit->stream = stream;
     unit->result = gy_streams_finish(&d->streams, stream, unit->leaving, &unit->point);
-    d->streams.streams[stream].owner = gy_gd_order(d, gy_unit_first_task(unit));
+    d->streams.streams[stream].owner = gy_gd_owner(d, gy_unit_first_task(unit));
     if (gy_gd_order(d, gy_unit_first_task(unit)) != NULL) {
         gy_step_order_note(gy_gd_order(d, gy_unit_first_task(unit)), gy_task_run(gy_unit_first_task(unit)),
                            stream);

@@ -83,7 +83,7 @@ static GY_INLINE void finish(struct gantry_dispatcher *d, struct gy_round *round
     if (status != GANTRY_OK && result == GANTRY_OK) {
         result = status;
     }
-    d->streams.streams[stream].owner = gy_gd_order(d, task);
+    d->streams.streams[stream].owner = gy_gd_owner(d, task);
     if (gy_gd_order(d, task) != NULL) {
         gy_step_order_note(gy_gd_order(d, task), gy_task_run(task), stream);
     }

@@ -141,6 +141,13 @@ static struct gy_gpu_order *order_open(gantry_dispatcher *d)
     return gy_step_order_open(&d->streams);
 }
 
+/* What waits in front of a manager's work would be charged as its GPU time, so with shares there are none. */
+static bool order_isolate(gantry_dispatcher *d, struct gy_gpu_order *order)
+{
+    return d->member.fleet == NULL && !gy_shares_any(&d->shares) && d->shares.watcher == NULL &&
+           gy_step_order_isolate(order);
+}
+
 static struct gy_gpu_memory *memory_open(gantry_dispatcher *d, gantry_taskman *manager, const uint64_t *bytes)
 {
     return gy_admission_open(&d->admission, manager, bytes);
@@ -230,6 +237,7 @@ const struct gy_gpu_ops gy_dispatcher_ops = {
     .plan = make_plan,
     .order = {.open = order_open,
               .close = gy_step_order_close,
+              .isolate = order_isolate,
               .when_done = gy_when_done,
               .is_unawaited = gy_is_unawaited},
     .memory = {.open = memory_open,

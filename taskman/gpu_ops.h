@@ -39,6 +39,9 @@ struct gy_gpu_order_ops {
      * be NULL, both: there is no such order. */
     struct gy_gpu_order *(*open)(gantry_dispatcher *self);
     void (*close)(struct gy_gpu_order *order);
+    /* The manager, of which no task is on its way, shall have streams that no other manager gets, from now
+     * on. False: there are none.  May be NULL. */
+    bool (*isolate)(gantry_dispatcher *self, struct gy_gpu_order *order);
 
     /* `predecessor` was released, and `successor` starts when the GPU has passed everything in `wait_set`,
      * which is not 0: takes over a reference on `successor`, and gives it back then.  False: it was passed
@@ -204,6 +207,10 @@ void gy_taskman_each_task(gantry_taskman *manager, gy_task_visit *visit, void *u
 
 /* gy_task_begin() would say true; it may change its mind until then. */
 bool gy_task_may_begin(const gantry_task *task);
+
+/* The manager is being built: from now on its GPU work has streams that no other manager gets, and none of it
+ * is counted as anybody's GPU time.  False: that cannot be had here. */
+bool gy_taskman_isolate(gantry_taskman *manager);
 
 /* The manager's run was cancelled. */
 bool gy_taskman_is_cancelled(const gantry_taskman *manager);

@@ -121,6 +121,13 @@ static gantry_status import_options(gantry_taskman *manager, const gantry_taskma
                : gy_graph_expect(&manager->graph, options.expected_tasks);
 }
 
+bool gy_taskman_isolate(gantry_taskman *manager)
+{
+    return manager->gpu_order != NULL && manager->gpu_share == NULL &&
+           manager->gpu_ops->order.isolate != NULL &&
+           manager->gpu_ops->order.isolate(manager->gpu, manager->gpu_order);
+}
+
 static void leave_dispatcher(gantry_taskman *manager)
 {
     if (manager->gpu_share != NULL) {

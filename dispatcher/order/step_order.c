@@ -12,8 +12,19 @@ struct gy_gpu_order *gy_step_order_open(struct gy_streams *streams)
     return order;
 }
 
+bool gy_step_order_isolate(struct gy_gpu_order *order)
+{
+    if (order->owner.private_set == 0) {
+        order->owner.private_set = gy_streams_take_private(order->streams);
+    }
+    return order->owner.private_set != 0;
+}
+
 void gy_step_order_close(struct gy_gpu_order *order)
 {
+    if (order->owner.private_set != 0) {
+        gy_streams_give_private(order->streams, order->owner.private_set);
+    }
     struct gy_context *context = order->streams->context;
     if (order->fence.native != NULL && gy_context_push(context) == GANTRY_OK) {
         /* On a lost context this fails, as everything does, and no caller could act on it. */

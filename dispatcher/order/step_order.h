@@ -17,6 +17,7 @@
 #include "dispatcher/order/streams.h"
 
 struct gy_gpu_order {
+    struct gy_stream_owner owner; /* first */
     struct gy_gpu_order *
         *members;               /* immutable; of a fleet: the order on each device, and no more; else NULL */
     struct gy_streams *streams; /* immutable */
@@ -30,6 +31,9 @@ struct gy_gpu_order {
 
 /* Any thread.  NULL: out of host memory. */
 struct gy_gpu_order *gy_step_order_open(struct gy_streams *streams);
+/* Give the manager, of which no task is on its way, streams that no other manager gets, so that what holds
+ * one of them up holds up no other manager.  False: there are none.  Any thread. */
+bool gy_step_order_isolate(struct gy_gpu_order *order);
 /* No task of the manager is left.  Any thread. */
 void gy_step_order_close(struct gy_gpu_order *order);
 

@@ -66,8 +66,9 @@ static gantry_status create_stream(struct gy_streams *streams, uint32_t kind, ui
 {
     struct gy_stream *s = &streams->streams[streams->count];
     CUstream native;
-    const struct gantry_partition *partition = &streams->partitions->partitions[kind / 2];
-    gantry_status status = gy_partition_stream(partition, kind % 2 != 0, &native);
+    const uint32_t shared = GY_STREAM_SHARED_KIND(kind);
+    const struct gantry_partition *partition = &streams->partitions->partitions[shared / 2];
+    gantry_status status = gy_partition_stream(partition, shared % 2 != 0, &native);
     if (status != GANTRY_OK) {
         return status;
     }
@@ -75,8 +76,12 @@ static gantry_status create_stream(struct gy_streams *streams, uint32_t kind, ui
     s->native = native;
     s->lane = gy_lane_of(native, is_special);
     s->kind = kind;
-    streams->kinds_missing -= (streams->kinds_made >> kind & 1u) == 0;
-    streams->kinds_made |= UINT64_C(1) << kind;
+    if (kind == shared) {
+        streams->kinds_missing -= (streams->kinds_made >> kind & 1u) == 0;
+        streams->kinds_made |= UINT64_C(1) << kind;
+    } else {
+        streams->private_made |= UINT64_C(1) << (GY_STREAM_PRIVATE_SET(kind) - 1);
+    }
     *out = streams->count++;
     atomic_store_explicit(&streams->created, streams->count, memory_order_release);
     return GANTRY_OK;
@@ -119,7 +124,7 @@ enum offer {
 };
 
 static enum offer appraise(struct gy_streams *streams, uint32_t index, const uint64_t *reach,
-                           const void *owner)
+                           const struct gy_stream_owner *owner)
 {
     struct gy_stream *s = &streams->streams[index];
     if (s->running != 0) {
@@ -143,13 +148,18 @@ static enum offer appraise(struct gy_streams *streams, uint32_t index, const uin
 /* One more may be made: then there is still room for one of each kind that has none. */
 static bool may_create(const struct gy_streams *streams, uint32_t kind)
 {
-    bool is_first = (streams->kinds_made >> kind & 1u) == 0;
-    return is_first || streams->count + streams->kinds_missing < streams->limit;
+    const uint32_t set = GY_STREAM_PRIVATE_SET(kind);
+    uint64_t missing = atomic_load_explicit(&streams->private_sets, memory_order_relaxed);
+    missing &= ~streams->private_made;
+    bool is_first = set == 0 ? (streams->kinds_made >> kind & 1u) == 0 : (missing >> (set - 1) & 1u) != 0;
+    uint32_t reserved = streams->kinds_missing + (uint32_t)__builtin_popcountll(missing);
+    return (is_first && streams->count < streams->limit) || streams->count + reserved < streams->limit;
 }
 
 /* For want of anything better: of the streams with the fewest tasks still to launch one that the task comes
  * after anyhow, which saves the wait, or else the next one in turn. */
-static uint32_t find_shared(struct gy_streams *streams, const struct gy_clock *clock, uint32_t kind)
+static gantry_status find_shared(struct gy_streams *streams, const struct gy_clock *clock, uint32_t kind,
+                                 uint32_t *out)
 {
     uint64_t fewest = 0; /* bit s: stream s has as few as any */
     uint32_t tasks = UINT32_MAX;
@@ -162,23 +172,29 @@ static uint32_t find_shared(struct gy_streams *streams, const struct gy_clock *c
         fewest |= UINT64_C(1) << i;
         tasks = s->running;
     }
+    if (fewest == 0) { /* a private set that came too late */
+        return GY_FAIL(GANTRY_ERR_UNSUPPORTED,
+                       "work behind a wait for a renderer needs a stream of its own, and all %u are in use "
+                       "(stream_limit of the context)",
+                       streams->limit);
+    }
     uint64_t before = fewest & clock->streams;
     if (before != 0) {
         bool at_home = clock->home < GY_STREAMS_MAX && (before >> clock->home & 1u) != 0;
-        return at_home ? clock->home : (uint32_t)__builtin_ctzll(before);
+        *out = at_home ? clock->home : (uint32_t)__builtin_ctzll(before);
+        return GANTRY_OK;
     }
-    uint32_t i;
     do {
-        i = streams->next_shared++ % streams->count;
-    } while ((fewest >> i & 1u) == 0);
-    return i;
+        *out = streams->next_shared++ % streams->count;
+    } while ((fewest >> *out & 1u) == 0);
+    return GANTRY_OK;
 }
 
 /* A stream of this kind for a task that inherits none.  A new one is only taken when the last tasks of all
  * others are such that none of them, nor this one, comes after another: so there are never more streams in
  * use than the graph is wide. */
 static gantry_status find_free(struct gy_streams *streams, const struct gy_clock *clock, uint32_t kind,
-                               const void *owner, uint32_t *out)
+                               const struct gy_stream_owner *owner, uint32_t *out)
 {
     bool single = atomic_load_explicit(&streams->single, memory_order_relaxed);
     uint64_t reach[GY_STREAMS_MAX];
@@ -201,8 +217,8 @@ static gantry_status find_free(struct gy_streams *streams, const struct gy_clock
     if (best >= OFFER_OTHERS && may_create(streams, kind)) {
         return create_stream(streams, kind, out);
     }
-    *out = best != OFFER_NONE ? found : find_shared(streams, clock, kind);
-    return GANTRY_OK;
+    *out = found;
+    return best != OFFER_NONE ? GANTRY_OK : find_shared(streams, clock, kind, out);
 }
 
 /* Find a stream of `clock`, of this kind, whose tail is just the timeline point asked for and not taken:
@@ -274,7 +290,7 @@ bool gy_streams_borrow(struct gy_streams *streams, uint32_t partition)
 }
 
 gantry_status gy_streams_assign_any(struct gy_streams *streams, uint64_t wait_set, uint32_t kind,
-                                    const void *owner, uint32_t *out)
+                                    const struct gy_stream_owner *owner, uint32_t *out)
 {
     struct gy_clock room;
     uint32_t index = 0;
@@ -304,6 +320,31 @@ gantry_status gy_streams_assign_any(struct gy_streams *streams, uint64_t wait_se
     *out = index;
     assert(gy_streams_are_valid(streams));
     return GANTRY_OK;
+}
+
+/* ---- private sets ---------------------------------------------------------------------------- */
+
+uint32_t gy_streams_take_private(struct gy_streams *streams)
+{
+    if (streams->partitions->is_planned || streams->device_wide) {
+        return 0;
+    }
+    uint64_t taken = atomic_load(&streams->private_sets);
+    /* At worst the streams that there are belong to nobody, or to sets that nobody has. */
+    while (taken != UINT64_MAX &&
+           atomic_load(&streams->created) + (uint32_t)__builtin_popcountll(taken) + 1 < streams->limit) {
+        const uint64_t bit = ~taken & (taken + 1); /* the lowest that is free */
+        if (atomic_compare_exchange_weak(&streams->private_sets, &taken, taken | bit)) {
+            return (uint32_t)__builtin_ctzll(bit) + 1;
+        }
+    }
+    return 0;
+}
+
+void gy_streams_give_private(struct gy_streams *streams, uint32_t number)
+{
+    assert(number != 0 && (atomic_load(&streams->private_sets) >> (number - 1) & 1u) != 0);
+    atomic_fetch_and(&streams->private_sets, ~(UINT64_C(1) << (number - 1)));
 }
 
 /* ---- ends ---------------------------------------------------------------------------------- */

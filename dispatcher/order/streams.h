@@ -44,6 +44,12 @@ struct gy_stream_ring {
     struct gy_stream_event own[GY_STREAM_EVENTS];
 };
 
+/* Whose step a task belongs to; the head of struct gy_gpu_order. */
+struct gy_stream_owner {
+    uint32_t private_set; /* written while no task of the owner is on its way; the number of the set of
+                           * streams that no other owner gets; 0: it has those of everybody */
+};
+
 struct gy_stream {
     /* What every task touches: one cache line. */
     _Alignas(64) CUstream native; /* immutable */
@@ -70,9 +76,10 @@ struct gy_stream {
     uint64_t known[GY_STREAMS_MAX]; /* per stream: the timeline point that work enqueued now comes after */
     uint64_t learnt_at;             /* the tail when `known` has last grown by a wait */
     uint64_t (*abroad)[GY_STREAMS_MAX]; /* as `known`, of the other devices of its fleet; NULL: no wait yet */
-    const void *owner; /* the owner of the tail, see gy_streams_assign(); only compared; NULL: it has none */
-    struct gy_stream_ring outer;              /* recorded on `native` */
-    struct gy_stream_ring inner;              /* recorded on the lane, in the graph that it is a member of */
+    const struct gy_stream_owner *owner; /* the owner of the tail, see gy_streams_assign(); only compared;
+                                          * NULL: it has none */
+    struct gy_stream_ring outer;         /* recorded on `native` */
+    struct gy_stream_ring inner;         /* recorded on the lane, in the graph that it is a member of */
     _Alignas(64) _Atomic(uint64_t) completed; /* atomic; written by the completion thread: timeline point the
                                                * host knows the GPU has passed */
 };
@@ -114,30 +121,37 @@ struct gy_streams {
     uint32_t count;  /* created so far */
     uint32_t in_use; /* with `used` set */
     uint32_t busy;   /* with `running` not 0 */
-    uint64_t kinds_made;         /* bit k: there is a stream of kind k */
-    uint32_t kinds_missing;      /* kinds that have no stream yet */
-    uint32_t next_shared;        /* round robin when all are busy */
-    uint64_t finished;           /* tasks that finished launching */
-    bool device_wide;            /* immutable; one sync point instead of waits */
-    bool may_borrow;             /* immutable; some partition has SMs it may borrow */
-    _Atomic(bool) single;        /* atomic: everything on one stream of each partition */
-    struct gy_batch_order batch; /* of that graph */
-    uint64_t epoch;              /* grows with each barrier, and when the batch opens or closes */
-    uint64_t generation;         /* of the barrier; 0: there was none */
-    uint32_t barrier;            /* which of `barriers` is in force */
-    CUevent barriers[2];         /* NULL until first used */
-    _Atomic(uint32_t) peak;      /* atomic: most `in_use` */
-    _Atomic(uint32_t) created;   /* atomic copy of count, whoever reads it sees those streams' `native` */
-    _Atomic(uint64_t) waits;     /* atomic: WFI edges inserted */
-    _Atomic(uint64_t) dropped;   /* atomic: implied ones not inserted */
-    _Atomic(uint64_t) recorded;  /* atomic: events recorded */
-    _Atomic(uint64_t) borrowed;  /* atomic: tasks on streams with borrowed SMs */
-    struct gy_stream *streams;   /* limit of them */
+    uint64_t kinds_made;            /* bit k: there is a stream of kind k */
+    uint32_t kinds_missing;         /* kinds that have no stream yet */
+    uint32_t next_shared;           /* round robin when all are busy */
+    uint64_t finished;              /* tasks that finished launching */
+    bool device_wide;               /* immutable; one sync point instead of waits */
+    bool may_borrow;                /* immutable; some partition has SMs it may borrow */
+    _Atomic(bool) single;           /* atomic: everything on one stream of each partition */
+    struct gy_batch_order batch;    /* of that graph */
+    uint64_t epoch;                 /* grows with each barrier, and when the batch opens or closes */
+    uint64_t generation;            /* of the barrier; 0: there was none */
+    uint32_t barrier;               /* which of `barriers` is in force */
+    CUevent barriers[2];            /* NULL until first used */
+    _Atomic(uint32_t) peak;         /* atomic: most `in_use` */
+    _Atomic(uint32_t) created;      /* atomic copy of count, whoever reads it sees those streams' `native` */
+    _Atomic(uint64_t) waits;        /* atomic: WFI edges inserted */
+    _Atomic(uint64_t) dropped;      /* atomic: implied ones not inserted */
+    _Atomic(uint64_t) recorded;     /* atomic: events recorded */
+    _Atomic(uint64_t) borrowed;     /* atomic: tasks on streams with borrowed SMs */
+    _Atomic(uint64_t) private_sets; /* atomic; bit n: some owner has the set of streams n + 1 */
+    uint64_t private_made;          /* bit n: there is a stream in it */
+    struct gy_stream *streams;      /* limit of them */
 };
 
-/* Of a partition with SMs it may borrow there are two kinds of stream, without and with those. */
+/* Of a partition with SMs it may borrow there are two kinds of stream, without and with those.  And there are
+ * private kinds: of an owner that has streams of its own. */
 #define GY_STREAM_KIND(partition, wide) ((partition)*2u + ((wide) ? 1u : 0u))
-#define GY_STREAM_PARTITION(stream) ((stream)->kind / 2u)
+#define GY_STREAM_PRIVATE(number) ((uint32_t)(number) << 8)
+#define GY_STREAM_PRIVATE_SET(kind) ((kind) >> 8)
+#define GY_STREAM_SHARED_KIND(kind) ((kind)&0xffu)
+#define GY_STREAM_PARTITION(stream) (GY_STREAM_SHARED_KIND((stream)->kind) / 2u)
+_Static_assert(GY_STREAM_KIND(GANTRY_PARTITIONS_MAX - 1, true) <= 0xff, "the number of a set is above it");
 
 GANTRY_MUST_CHECK gantry_status gy_streams_init(struct gy_streams *streams, struct gy_context *context,
                                                 struct gy_partitions *partitions, uint32_t limit,
@@ -160,16 +174,28 @@ bool gy_streams_are_valid(const struct gy_streams *streams);
 GY_RARE bool gy_streams_borrow(struct gy_streams *streams, uint32_t partition);
 /* gy_streams_assign() for any wait set. */
 GANTRY_MUST_CHECK GY_RARE gantry_status gy_streams_assign_any(struct gy_streams *streams, uint64_t wait_set,
-                                                              uint32_t kind, const void *owner,
+                                                              uint32_t kind,
+                                                              const struct gy_stream_owner *owner,
                                                               uint32_t *out);
 
+/* A set of streams for one owner, of the streams that the pool can still make, one of which is kept for it:
+ * its number comes out; 0: none is left, or the pool has partitions or no order by events.  Any thread. */
+uint32_t gy_streams_take_private(struct gy_streams *streams);
+/* The owner has no task any more.  The streams stay, for whoever takes the set next.  Any thread. */
+void gy_streams_give_private(struct gy_streams *streams, uint32_t number);
+
 /* Give a task of partition `partition` with this wait set a stream by the rules; the index comes out. The
- * task's step comes after work of the same `owner`; NULL: after none. */
+ * task's step comes after work of the same `owner`; NULL: after none.
+ * @retval GANTRY_ERR_UNSUPPORTED  an owner with a private set for which no stream can be made any more */
 GANTRY_MUST_CHECK static inline gantry_status gy_streams_assign(struct gy_streams *streams, uint64_t wait_set,
-                                                                uint32_t partition, const void *owner,
+                                                                uint32_t partition,
+                                                                const struct gy_stream_owner *owner,
                                                                 uint32_t *out)
 {
     uint32_t kind = GY_STREAM_KIND(partition, streams->may_borrow && gy_streams_borrow(streams, partition));
+    if (owner != NULL) {
+        kind |= GY_STREAM_PRIVATE(owner->private_set);
+    }
     if (!gy_wait_set_is_point(wait_set)) {
         return gy_streams_assign_any(streams, wait_set, kind, owner, out);
     }

@@ -10,6 +10,7 @@ struct pool {
     struct gy_partitions *partitions;
     struct gy_streams streams;
     struct gy_wait_set_pool wait_sets;
+    struct gy_stream_owner owner;
 };
 
 static int open_pool(void **state)
@@ -40,7 +41,7 @@ static int close_pool(void **state)
 static uint32_t assign(struct pool *pool, uint64_t wait_set)
 {
     uint32_t stream = UINT32_MAX;
-    assert_ok(gy_streams_assign(&pool->streams, wait_set, 0, pool, &stream));
+    assert_ok(gy_streams_assign(&pool->streams, wait_set, 0, &pool->owner, &stream));
     return stream;
 }
 
@@ -48,7 +49,7 @@ static uint64_t finish(struct pool *pool, uint32_t stream, uint32_t dependents)
 {
     uint64_t point = 0;
     assert_ok(gy_streams_finish(&pool->streams, stream, dependents, &point));
-    pool->streams.streams[stream].owner = pool;
+    pool->streams.streams[stream].owner = &pool->owner;
     return point;
 }
 
