@@ -21,7 +21,7 @@ static gantry_status import_options(const gantry_exchange_options *options, gant
     if (status != GANTRY_OK) {
         return status;
     }
-    if ((unsigned)ours->way > GANTRY_EXCHANGE_DEVICE) {
+    if ((unsigned)ours->way > GANTRY_EXCHANGE_AHEAD) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_exchange_options: unknown way %d",
                        (int)ours->way);
     }
@@ -78,7 +78,8 @@ gantry_status gantry_exchange_create(gantry_context *context, const gantry_excha
     e->context = context;
     snprintf(e->label, sizeof(e->label), "%s", ours.label);
     snprintf(e->span, sizeof(e->span), "waits for %s", ours.label);
-    e->on_device = ours.way == GANTRY_EXCHANGE_DEVICE;
+    e->on_device = ours.way != GANTRY_EXCHANGE_HOST;
+    e->may_be_ahead = ours.way == GANTRY_EXCHANGE_AHEAD;
     status = gy_guard_init(&e->lock, GY_RANK_EXCHANGE, &e->changed);
     if (status != GANTRY_OK) {
         goto free_exchange;
@@ -131,9 +132,9 @@ gantry_status gantry_exchange_tasks(gantry_exchange *exchange, gantry_taskman *m
     }
     gy_mutex_lock(&exchange->lock);
     gantry_status status = check_free(exchange);
-    exchange->acquire = status == GANTRY_OK ? NULL : exchange->acquire;
+    exchange->held = status == GANTRY_OK ? NULL : exchange->held;
     gy_mutex_unlock(&exchange->lock);
-    struct gy_exchange_tasks tasks = {NULL, NULL, NULL, NULL};
+    struct gy_exchange_tasks tasks = {.begin = NULL};
     if (status == GANTRY_OK) {
         status = gy_exchange_submit(exchange, manager, &tasks);
     }
@@ -141,9 +142,10 @@ gantry_status gantry_exchange_tasks(gantry_exchange *exchange, gantry_taskman *m
         return status;
     }
     gy_mutex_lock(&exchange->lock);
-    exchange->acquire = tasks.acquire;
+    exchange->held = tasks.held;
+    exchange->is_ahead = tasks.is_ahead;
     gy_mutex_unlock(&exchange->lock);
-    *out_acquire = tasks.acquire;
+    *out_acquire = tasks.is_ahead ? tasks.begin : tasks.held;
     *out_release = tasks.release;
     return GANTRY_OK;
 }

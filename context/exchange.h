@@ -25,10 +25,11 @@ struct gy_exchange_device {
     CUexternalSemaphore awaited; /* the renderer signals it */
     CUexternalSemaphore told;    /* the GPU does */
     CUstream waits;              /* nothing but waits for the renderer and their marks; of no green context */
-    CUstream signals;            /* signals of steps whose streams belong to a green context */
-    CUstream rescue;             /* what the library signals itself */
-    CUevent released;            /* where a step's stream is to be signalled behind */
-    uint32_t *passed;            /* page-locked; the GPU writes the number of the latest wait that is over */
+    CUstream waiting; /* where the latest wait is: `waits`, or ahead a stream of the step's manager */
+    CUstream signals; /* signals of steps whose streams belong to a green context */
+    CUstream rescue;  /* what the library signals itself */
+    CUevent released; /* where a step's stream is to be signalled behind */
+    uint32_t *passed; /* page-locked; the GPU writes the number of the latest wait that is over */
     CUdeviceptr passed_at;
     uint32_t number; /* of the latest wait */
 };
@@ -53,12 +54,15 @@ struct gantry_exchange {
     bool is_serving;                  /* guarded by lock; the thread makes calls for a step */
     struct gy_exchange_device device; /* its fields are immutable while a step waits; else guarded by lock */
     bool on_device;                   /* immutable */
+    bool may_be_ahead;                /* immutable */
     bool in_step;                     /* guarded by lock; from `begin` until `signal` is released */
     uint64_t wait_value;              /* guarded by lock */
     uint64_t signal_value;            /* guarded by lock */
-    gantry_task *acquire;             /* guarded by lock; of the latest manager */
-    struct gy_error cause;            /* guarded by lock; valid once LOST */
-    gantry_exchange_stats stats;      /* guarded by lock */
+    gantry_task *held; /* guarded by lock; of the latest manager: what may not start before the renderer has
+                        * come, which is `acquire`, or ahead what `release` comes after */
+    bool is_ahead;     /* guarded by lock; the work of the latest manager is enqueued behind the wait */
+    struct gy_error cause;       /* guarded by lock; valid once LOST */
+    gantry_exchange_stats stats; /* guarded by lock */
 };
 
 bool gy_exchange_is_valid(const gantry_exchange *e) GY_REQUIRES(e->lock);
@@ -84,8 +88,8 @@ GANTRY_MUST_CHECK gantry_status gy_exchange_device_open(gantry_exchange *e, stru
                                                         const gantry_exchange_options *options);
 /* No step waits.  Does nothing when it is closed, or was never open. */
 void gy_exchange_device_close(gantry_exchange *e) GY_REQUIRES(e->lock);
-/* Enqueue a wait for `value`. */
-GANTRY_MUST_CHECK gantry_status gy_exchange_device_wait(gantry_exchange *e, uint64_t value)
+/* Enqueue a wait for `value` on `stream`, NULL: on the exchange's own. */
+GANTRY_MUST_CHECK gantry_status gy_exchange_device_wait(gantry_exchange *e, CUstream stream, uint64_t value)
     GY_REQUIRES(e->lock);
 /* Whether the latest wait, of `since`, is over, as gantry_exchange_wait_fn has it; any other status: the
  * context is lost. */
@@ -100,7 +104,8 @@ GANTRY_MUST_CHECK gantry_status gy_exchange_device_signal(gantry_exchange *e, CU
 void gy_exchange_serve(void *exchange);
 
 struct gy_exchange_tasks {
-    gantry_task *begin, *acquire, *release, *signal;
+    gantry_task *begin, *held, *release, *signal; /* signal: host way */
+    bool is_ahead;
 };
 GANTRY_MUST_CHECK gantry_status gy_exchange_submit(const gantry_exchange *e, gantry_taskman *manager,
                                                    struct gy_exchange_tasks *out);

@@ -4,7 +4,8 @@
  * the wait, which the GPU writes to page-locked memory.  The exchange's thread sees the mark there without a
  * call of the driver, and lets the tasks behind `acquire` start.  When the renderer does not come, the only
  * thing that has to end is that one stream: the library signals the awaited value itself, and no work runs
- * for it.
+ * for it.  Ahead, the wait and the mark are on a stream of the step's manager, which no other manager gets,
+ * and the step's work is behind them; only `release` starts when the mark is seen.
  *
  *   waits:    wait 1, mark 1, wait 2, mark 2 ...      no stream of the pool, and of no green context
  *   rescue:   signal of the awaited value, when the exchange is lost while the GPU waits
@@ -197,7 +198,8 @@ static gantry_status signal_on(struct gy_context *cuda, CUexternalSemaphore sema
     return GY_CALL(cuda, cuSignalExternalSemaphoresAsync(&semaphore, &params, 1, stream));
 }
 
-gantry_status gy_exchange_device_wait(gantry_exchange *e, uint64_t value) GY_REQUIRES(e->lock)
+gantry_status gy_exchange_device_wait(gantry_exchange *e, CUstream stream, uint64_t value)
+    GY_REQUIRES(e->lock)
 {
     struct gy_exchange_device *d = &e->device;
     struct gy_context *cuda = d->cuda;
@@ -209,10 +211,11 @@ gantry_status gy_exchange_device_wait(gantry_exchange *e, uint64_t value) GY_REQ
         return status;
     }
     const CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS params = {.params.fence.value = value};
-    status = GY_CALL(cuda, cuWaitExternalSemaphoresAsync(&d->awaited, &params, 1, d->waits));
+    d->waiting = stream != NULL ? stream : d->waits;
+    status = GY_CALL(cuda, cuWaitExternalSemaphoresAsync(&d->awaited, &params, 1, d->waiting));
     if (status == GANTRY_OK) {
         d->number++;
-        status = GY_CALL(cuda, cuStreamWriteValue32(d->waits, d->passed_at, d->number, 0));
+        status = GY_CALL(cuda, cuStreamWriteValue32(d->waiting, d->passed_at, d->number, 0));
         if (status != GANTRY_OK) { /* nobody would see that it is over */
             struct gy_error why = *gy_error_last();
             (void)signal_on(cuda, d->awaited, value, d->rescue);
@@ -271,7 +274,7 @@ gantry_status gy_exchange_device_look(gantry_exchange *e, uint64_t since, uint64
     }
     const struct gy_relaxed relaxed = gy_relaxed_begin(cuda);
     status = relaxed.status;
-    CUresult result = status == GANTRY_OK ? cuda->driver->cuStreamQuery(d->waits) : CUDA_ERROR_NOT_READY;
+    CUresult result = status == GANTRY_OK ? cuda->driver->cuStreamQuery(d->waiting) : CUDA_ERROR_NOT_READY;
     if (result != CUDA_ERROR_NOT_READY) {
         status = gy_context_check(cuda, result, "cuStreamQuery", __FILE__, __LINE__);
     }

@@ -12,8 +12,10 @@
  * A step begins with the task `begin`, which looks at the renderer's timeline.  When the value is not there
  * yet, it takes a reference on `acquire` and wakes the exchange's thread; that waits, in slices, so that it
  * hears of a cancelled run and of the end, and gives the reference back.  So no worker is blocked, and a wait
- * ends with its time-out at the latest.  `release` is a GPU task without work; `signal` starts when the GPU
- * has done it and tells the renderer. */
+ * ends with its time-out at the latest.  Where the GPU waits, `begin` is a GPU task that enqueues the wait,
+ * and the thread always looks for its end; ahead, `begin` is what the application knows as `acquire`, and
+ * what is held back until the renderer came is a sync point in front of `release`.  On the host way `release`
+ * is a GPU task without work, and `signal` starts when the GPU has done it and tells the renderer. */
 #include "context/exchange.h"
 
 #include "context/context.h"
@@ -23,7 +25,7 @@
 bool gy_exchange_is_valid(const gantry_exchange *e) GY_REQUIRES(e->lock)
 {
     return e->state <= GY_EXCHANGE_LOST &&
-           (e->state != GY_EXCHANGE_WAITING || (e->in_step && e->acquire != NULL)) &&
+           (e->state != GY_EXCHANGE_WAITING || (e->in_step && e->held != NULL)) &&
            (e->state == GY_EXCHANGE_IDLE || e->state == GY_EXCHANGE_LOST || e->has_values) &&
            (e->state != GY_EXCHANGE_LOST || e->cause.status != GANTRY_OK) &&
            e->stats.signalled <= e->stats.steps;

@@ -25,7 +25,7 @@ static gantry_status check_armed(const gantry_exchange *e) GY_REQUIRES(e->lock)
     if (e->state == GY_EXCHANGE_LOST) {
         return gy_exchange_refuse(e, "the step");
     }
-    if (e->state != GY_EXCHANGE_ARMED || e->acquire == NULL) {
+    if (e->state != GY_EXCHANGE_ARMED || e->held == NULL) {
         return GY_FAIL(GANTRY_ERR_STATE,
                        "exchange '%s': gantry_exchange_next() was not called before this step", e->label);
     }
@@ -54,7 +54,7 @@ static gantry_status take_values(gantry_exchange *e, uint64_t *wait_value)
 }
 
 /* The GPU waits, and the exchange's thread looks whether it still does. */
-static gantry_status begin_on_device(gantry_exchange *e)
+static gantry_status begin_on_device(gantry_exchange *e, gantry_launch *launch)
 {
     uint64_t value = 0;
     gantry_status status = take_values(e, &value);
@@ -62,13 +62,13 @@ static gantry_status begin_on_device(gantry_exchange *e)
         return status;
     }
     gy_mutex_lock(&e->lock);
-    gantry_task *acquire = e->acquire;
+    gantry_task *held = e->held;
     status = check_armed(e);
-    status = status == GANTRY_OK ? gantry_task_add_reference(acquire) : status;
+    status = status == GANTRY_OK ? gantry_task_add_reference(held) : status;
     bool is_held = status == GANTRY_OK;
     if (is_held) {
         uint64_t since = gy_clock_ns();
-        status = gy_exchange_device_wait(e, value);
+        status = gy_exchange_device_wait(e, e->is_ahead ? gantry_launch_stream(launch) : NULL, value);
         e->stats.acquire_ns += gy_clock_ns() - since;
         if (status == GANTRY_OK) {
             gy_exchange_enter(e, GY_EXCHANGE_WAITING);
@@ -79,7 +79,7 @@ static gantry_status begin_on_device(gantry_exchange *e)
     }
     gy_mutex_unlock(&e->lock);
     if (is_held && status != GANTRY_OK) {
-        (void)gantry_task_fail_reference(acquire, status);
+        (void)gantry_task_fail_reference(held, status);
     }
     return status;
 }
@@ -100,7 +100,7 @@ static gantry_status begin_pinned(gantry_exchange *e)
     e->stats.acquire_ns += gy_clock_ns() - since;
     bool is_wanted = e->state == GY_EXCHANGE_ARMED && !e->closing;
     if (seen == GANTRY_ERR_TIMED_OUT && is_wanted) {
-        status = gantry_task_add_reference(e->acquire);
+        status = gantry_task_add_reference(e->held);
     }
     if (e->closing) {
         status = fail_destroyed();
@@ -117,7 +117,7 @@ static gantry_status begin_pinned(gantry_exchange *e)
     return status;
 }
 
-/* The body of the task `begin`. */
+/* The body of the task `begin` on the host way. */
 static gantry_status begin_step(gantry_task *task, void *number)
 {
     (void)task;
@@ -125,9 +125,23 @@ static gantry_status begin_step(gantry_task *task, void *number)
     if (e == NULL) {
         return fail_destroyed();
     }
-    gantry_status status = e->on_device ? begin_on_device(e) : begin_pinned(e);
+    gantry_status status = begin_pinned(e);
     gy_exchange_unpin(e);
     return status;
+}
+
+/* The callback of `begin` where the GPU waits: the dispatcher's thread calls it, so it needs no worker.  The
+ * wait is no part of a graph: it could not be seen, or ended, before the whole graph was launched. */
+static gantry_launch_result launch_wait(gantry_launch *launch, void *number)
+{
+    gantry_status status = gantry_launch_leave_graph(launch);
+    gantry_exchange *e = gy_exchange_pin(number);
+    if (e == NULL) {
+        return gantry_launch_fail(launch, fail_destroyed());
+    }
+    status = status == GANTRY_OK ? begin_on_device(e, launch) : status;
+    gy_exchange_unpin(e);
+    return status == GANTRY_OK ? GANTRY_LAUNCH_DONE : gantry_launch_fail(launch, status);
 }
 
 static gantry_launch_result launch_nothing(gantry_launch *launch, void *arg)
@@ -286,11 +300,19 @@ static void note_wait(gantry_exchange *e, uint64_t ns) GY_REQUIRES(e->lock)
     e->stats.longest_ns = ns > e->stats.longest_ns ? ns : e->stats.longest_ns;
 }
 
-/* The exchange is lost while the GPU waits for the renderer. */
-static void end_device_wait(gantry_exchange *e, uint64_t value) GY_REQUIRES(e->lock)
+/* The exchange is lost while the GPU waits for the renderer.  What is enqueued behind the wait runs when that
+ * ends, on a frame that is not there: so the run is cancelled first, and nothing that comes after such work
+ * starts. */
+static void end_device_wait(gantry_exchange *e, gantry_taskman *manager, uint64_t value) GY_REQUIRES(e->lock)
 {
+    const bool is_ahead = e->is_ahead;
     if (e->on_device) {
         gy_mutex_unlock(&e->lock);
+        if (is_ahead) {
+            struct gy_error why = *gy_error_last();
+            (void)gantry_taskman_cancel(manager); /* it runs: it has a task that is held */
+            (void)gy_error_adopt(&why);
+        }
         gy_exchange_device_rescue(e, value);
         gy_mutex_lock(&e->lock);
     }
@@ -300,11 +322,12 @@ static void end_device_wait(gantry_exchange *e, uint64_t value) GY_REQUIRES(e->l
 static void serve_step(gantry_exchange *e) GY_REQUIRES(e->lock)
 {
     e->is_serving = true;
-    gantry_task *acquire = e->acquire;
+    gantry_task *held = e->held;
+    gantry_taskman *manager = gantry_task_manager(held);
     uint64_t value = e->wait_value;
     gy_mutex_unlock(&e->lock);
     uint64_t since = gy_clock_ns(), span = gy_span_begin();
-    gantry_status status = wait_for_renderer(e, value, gantry_task_manager(acquire));
+    gantry_status status = wait_for_renderer(e, value, manager);
     gy_span_end(GY_SPAN_WAIT, e->span, span, value);
     gy_mutex_lock(&e->lock);
     note_wait(e, gy_clock_ns() - since);
@@ -312,13 +335,13 @@ static void serve_step(gantry_exchange *e) GY_REQUIRES(e->lock)
         gy_exchange_enter(e, status == GANTRY_OK ? GY_EXCHANGE_PASSED : GY_EXCHANGE_IDLE);
     } else {
         gy_exchange_lose(e);
-        end_device_wait(e, value);
+        end_device_wait(e, manager, value);
     }
     e->is_serving = false;
     gy_cond_broadcast(&e->changed);
     gy_mutex_unlock(&e->lock);
-    (void)(status == GANTRY_OK ? gantry_task_remove_reference(acquire)
-                               : gantry_task_fail_reference(acquire, status));
+    (void)(status == GANTRY_OK ? gantry_task_remove_reference(held)
+                               : gantry_task_fail_reference(held, status));
     gy_mutex_lock(&e->lock);
 }
 
@@ -338,18 +361,20 @@ void gy_exchange_serve(void *exchange)
 
 /* ---- the tasks --------------------------------------------------------------------------------- */
 
-gantry_status gy_exchange_submit(const gantry_exchange *e, gantry_taskman *manager,
-                                 struct gy_exchange_tasks *out)
+static gantry_status submit_all(const gantry_exchange *e, gantry_taskman *manager,
+                                struct gy_exchange_tasks *out)
 {
     void *number = (void *)(uintptr_t)e->id;
     gantry_task_desc begin = {.struct_size = sizeof(begin),
-                              .kind = GANTRY_TASK_CPU,
+                              .kind = e->on_device ? GANTRY_TASK_HTOD : GANTRY_TASK_CPU,
                               .label = "exchange begins",
-                              .run = begin_step,
+                              .run = e->on_device ? NULL : begin_step,
+                              .launch = e->on_device ? launch_wait : NULL,
                               .arg = number,
-                              .priority = GANTRY_TASK_PRIORITY_HIGH};
-    gantry_task_desc acquire = {
-        .struct_size = sizeof(acquire), .kind = GANTRY_TASK_SYNC_POINT, .label = "acquire"};
+                              .priority = e->on_device ? 0 : GANTRY_TASK_PRIORITY_HIGH};
+    gantry_task_desc held = {.struct_size = sizeof(held),
+                             .kind = GANTRY_TASK_SYNC_POINT,
+                             .label = out->is_ahead ? "the renderer came" : "acquire"};
     gantry_task_desc release = {.struct_size = sizeof(release),
                                 .kind = GANTRY_TASK_DTOH,
                                 .label = "release",
@@ -364,22 +389,29 @@ gantry_status gy_exchange_submit(const gantry_exchange *e, gantry_taskman *manag
                                .release = end_step,
                                .arg = number,
                                .priority = GANTRY_TASK_PRIORITY_HIGH};
+    begin.label = out->is_ahead ? "acquire" : begin.label;
     gantry_status status =
         gantry_taskman_submit(manager, &release, &out->release); /* first, since it may be refused */
     if (status == GANTRY_OK) {
-        status = gantry_taskman_submit(manager, &acquire, &out->acquire);
+        status = gantry_taskman_submit(manager, &held, &out->held);
     }
     if (status == GANTRY_OK) {
         status = gantry_taskman_submit(manager, &begin, &out->begin);
     }
-    if (status == GANTRY_OK && !e->on_device) {
-        status = gantry_taskman_submit(manager, &signal, &out->signal);
+    return status == GANTRY_OK && !e->on_device ? gantry_taskman_submit(manager, &signal, &out->signal)
+                                                : status;
+}
+
+gantry_status gy_exchange_submit(const gantry_exchange *e, gantry_taskman *manager,
+                                 struct gy_exchange_tasks *out)
+{
+    out->is_ahead = e->may_be_ahead && gy_taskman_isolate(manager);
+    gantry_status status = submit_all(e, manager, out);
+    if (status == GANTRY_OK) {
+        status = gantry_task_start_after(out->held, out->begin);
     }
     if (status == GANTRY_OK) {
-        status = gantry_task_start_after(out->acquire, out->begin);
-    }
-    if (status == GANTRY_OK) {
-        status = gantry_task_start_after(out->release, out->acquire);
+        status = gantry_task_start_after(out->release, out->held);
     }
     return status == GANTRY_OK && !e->on_device ? gantry_task_start_after_done(out->signal, out->release)
                                                 : status;

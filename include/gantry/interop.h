@@ -166,6 +166,7 @@ typedef gantry_status (*gantry_exchange_signal_fn)(void *arg, uint64_t value);
 typedef enum gantry_exchange_way {
     GANTRY_EXCHANGE_HOST = 0,   /* the application's two functions: works with every Vulkan driver */
     GANTRY_EXCHANGE_DEVICE = 1, /* the GPU: two timeline semaphores that Vulkan has exported */
+    GANTRY_EXCHANGE_AHEAD = 2,  /* likewise, and the step's GPU work is enqueued behind the wait */
 } gantry_exchange_way;
 
 /** How an exchange waits for the renderer and tells it. */
@@ -192,7 +193,16 @@ typedef struct gantry_exchange_options {
  *  On the host way the application's two functions read and write the renderer's timelines.  On the device
  * way the GPU does: a stream of the exchange's own waits, and nothing is enqueued behind that wait, so that
  * an unsatisfied one delays no work and a renderer that never comes makes no bad frame; `release` signals
- * behind the GPU work.  The semaphores are of VK_SEMAPHORE_TYPE_TIMELINE and exported as
+ * behind the GPU work.
+ *
+ *  GANTRY_EXCHANGE_AHEAD is the device way with the step's GPU work behind the wait, which starts without the
+ * host then.  The manager gets streams that no other manager gets, so an unsatisfied wait delays no other
+ * manager's work; `release` signals only after the host has seen that the renderer came, so a renderer that
+ * never comes is shown no bad frame, although the step's kernels run on one.  Where that cannot be had, it is
+ * as on the device way: in a context with partitions or with shares of GPU time, for a manager of a fleet or
+ * with independent steps, and when the context's streams are used up (gantry_context_options.stream_limit).
+ *
+ *   The semaphores are of VK_SEMAPHORE_TYPE_TIMELINE and exported as
  *  VK_EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_FD_BIT, on the context's device; no two exchanges share one.
  *  @retval GANTRY_OK
  *  @retval GANTRY_ERR_INVALID_ARGUMENT    NULL, a struct_size too small, a function is NULL, a time-out above
@@ -207,8 +217,10 @@ GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_exchange_create(gantry_context
                                                                   gantry_exchange **out);
 
 /** Submit the tasks of the exchange to `manager`, which is being built: for every step of a frozen graph
- * once, else for each step anew.  Make what touches the shared memory first start after `acquire` (a sync
- * point), and `release` (a GPU task of flavour DtoH) start after what touches it last.  An exchange has the
+ * once, else for each step anew.  Make what touches the shared memory first start after `acquire`, and
+ * `release` (a GPU task of flavour DtoH) start after what touches it last.  `acquire` is a sync point, and on
+ * the way AHEAD a GPU task of flavour HtoD: a CPU task that touches the memory comes after the GPU work it
+ * needs by gantry_task_start_after_done(), as behind any GPU task.  An exchange has the
  * tasks of one manager at a time.  A part of a frozen graph that is started with gantry_taskman_start_from()
  * has an exchange only when its task `acquire` was reached through the task in front of it: start such graphs
  * whole.
@@ -232,7 +244,9 @@ GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_exchange_tasks(gantry_exchange
  *  What ends otherwise: where the renderer does not come in time, `acquire` fails with GANTRY_ERR_TIMED_OUT
  * and the exchange is lost: no more steps.  On the device way the library then signals the awaited value
  * itself, since a wait that is enqueued cannot be taken back; a step that is cancelled while it waits loses
- * the exchange for the same reason.  A step that fails or is cancelled signals nothing; the renderer
+ * the exchange for the same reason.  AHEAD, the step's run is cancelled before that: tasks that were launched
+ * already run and keep their result, what comes after them does not start, `release` fails, and so does the
+ * step.  A step that fails or is cancelled signals nothing; the renderer
  *  hears of it from the application, which has the step's status.
  *  @retval GANTRY_OK
  *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL, or a value that is not above that of the step before
