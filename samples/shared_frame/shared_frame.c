@@ -24,14 +24,16 @@
 
 enum { SLOTS = 2, THREADS = 256, NO_VULKAN = 77 };
 
-enum way { WAY_AUTO, WAY_HOST, WAY_DEVICE };
+enum way { WAY_AUTO, WAY_HOST, WAY_DEVICE, WAY_AHEAD, WAYS };
+static const char *const way_names[] = {"auto", "host", "device", "ahead"};
 
 struct settings {
     uint32_t frames;
     gantry_driver_choice driver;
     enum way way;
-    uint32_t in_flight;   /* frames under way at once, at most SLOTS */
-    uint32_t check_every; /* compare one frame of so many */
+    uint32_t in_flight;    /* frames under way at once, at most SLOTS */
+    uint32_t check_every;  /* compare one frame of so many */
+    uint32_t stop_drawing; /* the renderer draws only so many frames; 0: all */
     bool without_waits, graphs, gantry_first, window, image;
     const char *output; /* NULL: no file */
 };
@@ -61,6 +63,7 @@ static gantry_cpu_dispatcher *pool; /* NULL: who waits for a step does its work 
 static uint32_t wrong, checked;
 static uint64_t *acquire_ns, *release_ns; /* host time of the calls, per frame */
 static bool on_device;                    /* the GPU waits and signals */
+static bool has_stopped;                  /* a step has failed, since the renderer has stopped drawing */
 
 static bool gantry_good(gantry_status status)
 {
@@ -165,7 +168,7 @@ static bool create_exchange(struct slot *s, gantry_exchange_options *options)
 {
     if (s->settings->way != WAY_HOST && renderer.get_semaphore_fd != NULL) {
         gantry_exchange_options device = *options;
-        device.way = GANTRY_EXCHANGE_DEVICE;
+        device.way = s->settings->way == WAY_DEVICE ? GANTRY_EXCHANGE_DEVICE : GANTRY_EXCHANGE_AHEAD;
         device.wait_fd = renderer_export_timeline(&s->vulkan, s->vulkan.drawn);
         device.signal_fd = renderer_export_timeline(&s->vulkan, s->vulkan.filtered);
         if (!vulkan_good(device.wait_fd >= 0 && device.signal_fd >= 0)) {
@@ -178,12 +181,13 @@ static bool create_exchange(struct slot *s, gantry_exchange_options *options)
         }
         close(device.wait_fd); /* still ours */
         close(device.signal_fd);
-        if (status != GANTRY_ERR_UNSUPPORTED || s->settings->way == WAY_DEVICE) {
+        if (status != GANTRY_ERR_UNSUPPORTED || s->settings->way != WAY_AUTO) {
             return gantry_good(status);
         }
     }
-    if (s->settings->way == WAY_DEVICE) {
-        fprintf(stderr, "shared_frame: %s exports no timelines, as --way device needs\n", renderer.name);
+    if (s->settings->way >= WAY_DEVICE) {
+        fprintf(stderr, "shared_frame: %s exports no timelines, as --way %s needs\n", renderer.name,
+                way_names[s->settings->way]);
         return false;
     }
     return gantry_good(gantry_exchange_create(context, options, &s->exchange));
@@ -206,7 +210,7 @@ static bool build(struct slot *s)
     exchange.signal = signal_filtered;
     exchange.arg = s;
     exchange.label = "frame";
-    exchange.timeout_ns = UINT64_C(10000000000);
+    exchange.timeout_ns = s->settings->stop_drawing != 0 ? UINT64_C(500000000) : UINT64_C(10000000000);
     return gantry_good(gantry_taskman_create(&manager, &s->manager)) && create_exchange(s, &exchange) &&
            gantry_good(gantry_exchange_tasks(s->exchange, s->manager, &acquire, &release)) &&
            gantry_good(gantry_taskman_submit(s->manager, &work, &task)) &&
@@ -251,16 +255,25 @@ static bool draw(struct slot *s)
     return good;
 }
 
+/* The renderer is gone: nothing is drawn, and nothing reads what is filtered. */
+static bool is_missing(const struct settings *settings, uint32_t number)
+{
+    return settings->stop_drawing != 0 && number >= settings->stop_drawing;
+}
+
 static bool begin_frame(struct slot *s, uint32_t number)
 {
     s->number = number;
     s->value++;
-    bool vulkan_first = !s->settings->gantry_first;
+    bool is_drawn = !is_missing(s->settings, number), vulkan_first = is_drawn && !s->settings->gantry_first;
     if ((vulkan_first && !draw(s)) || !gantry_good(gantry_exchange_next(s->exchange, s->value, s->value)) ||
         !gantry_good(gantry_taskman_start(s->manager))) {
         return false;
     }
     s->is_busy = true;
+    if (!is_drawn) {
+        return true;
+    }
     if (!vulkan_first && !draw(s)) {
         return false;
     }
@@ -274,7 +287,14 @@ static bool end_frame(struct slot *s)
         return true;
     }
     s->is_busy = false;
-    if (!gantry_good(gantry_taskman_stop(s->manager))) {
+    gantry_status status = gantry_taskman_stop(s->manager);
+    if (is_missing(s->settings, s->number)) {
+        has_stopped = has_stopped || status == GANTRY_ERR_TIMED_OUT;
+        printf("frame %u, which was not drawn: %s\n", s->number,
+               status == GANTRY_OK ? "its step has not failed" : gantry_last_error());
+        return status == GANTRY_ERR_TIMED_OUT;
+    }
+    if (!gantry_good(status)) {
         (void)signal_filtered(s,
                               s->value); /* nobody else will: what Vulkan has queued must not wait for ever */
         return false;
@@ -353,17 +373,18 @@ static bool run_frames(const struct settings *settings, uint32_t *out_frames)
 {
     bool good = true;
     uint32_t number = 0;
-    while (good && number < settings->frames && (window == NULL || !window_is_closed(window))) {
+    while (good && !has_stopped && number < settings->frames &&
+           (window == NULL || !window_is_closed(window))) {
         struct slot *s = &slots[number % settings->in_flight];
         bool was_busy = s->is_busy;
-        good = end_frame(s) && (!was_busy || show(s)) && begin_frame(s, number);
-        number++;
+        good = end_frame(s) && (has_stopped || ((!was_busy || show(s)) && begin_frame(s, number)));
+        number += !has_stopped;
     }
     *out_frames = number;
     for (uint32_t i = 0; i < settings->in_flight; i++) {
         struct slot *s = &slots[(number + i) % settings->in_flight];
         bool was_busy = s->is_busy;
-        good = end_frame(s) && (!was_busy || show(s)) && good;
+        good = end_frame(s) && (!was_busy || has_stopped || show(s)) && good;
     }
     return good;
 }
@@ -409,7 +430,9 @@ static void tell(const struct settings *settings, uint32_t frames, const gantry_
         printf("host time per frame: acquire %.2f us, release %.2f us (medians)\n",
                median(acquire_ns, frames), median(release_ns, frames));
     }
-    if (wrong == 0 && checked == frames) {
+    if (wrong == 0 && has_stopped) {
+        printf("the %u frames that were drawn and compared are right\n", checked);
+    } else if (wrong == 0 && checked == frames) {
         printf("all frames are right\n");
     } else if (wrong == 0) {
         printf("the %u frames that were compared are right\n", checked);
@@ -485,7 +508,8 @@ static int run(const struct settings *settings)
 static const char usage[] =
     "usage: shared_frame [--frames N] [--driver DRIVER] [--way WAY] [--graphs] [--gantry-first] "
     "[--check-every N]\n"
-    "                    [--in-flight N] [--output FILE] [--without-waits] [--image] [--window]\n\n"
+    "                    [--in-flight N] [--stop-drawing N] [--output FILE] [--without-waits] [--image] "
+    "[--window]\n\n"
     "Vulkan draws frames, Gantry filters them in the same memory, Vulkan reads them back; each is compared "
     "with "
     "what\nthe CPU computes.  Exit status 0: all are right; 1: some are wrong, or a call failed; 77: there "
@@ -493,11 +517,15 @@ static const char usage[] =
     "Vulkan driver\nthat can share memory with the device.\n\n"
     "  --frames N        how many (60)\n"
     "  --driver DRIVER   auto (the default), cuda or emulated\n"
-    "  --way WAY         who waits and signals: host, device, or auto (the default): the device where both "
-    "drivers can\n"
+    "  --way WAY         who waits and signals: host, device, ahead (the device, with its work behind the "
+    "wait), or\n"
+    "                    auto (the default): ahead where both drivers can, else host\n"
     "  --graphs          launch GPU work as graphs\n"
     "  --gantry-first    start each step before its frame is drawn\n"
     "  --in-flight N     frames under way at once: 1 or 2 (the default)\n"
+    "  --stop-drawing N  the renderer draws N frames and is gone then: the next step fails, and its error "
+    "says "
+    "so\n"
     "  --check-every N   compare one frame of N only, to measure the others\n"
     "  --output FILE     write the last frame as a PNG file\n"
     "  --without-waits   leave the waits out (on the host way): frames are wrong then\n"
@@ -506,14 +534,13 @@ static const char usage[] =
 
 static bool read_way(const char *name, enum way *out)
 {
-    static const char *const names[] = {"auto", "host", "device"};
-    for (int i = 0; i < 3; i++) {
-        if (strcmp(name, names[i]) == 0) {
+    for (int i = 0; i < WAYS; i++) {
+        if (strcmp(name, way_names[i]) == 0) {
             *out = (enum way)i;
             return true;
         }
     }
-    fprintf(stderr, "shared_frame: --way is \"%s\", not auto, host or device\n", name);
+    fprintf(stderr, "shared_frame: --way is \"%s\", not auto, host, device or ahead\n", name);
     return false;
 }
 
@@ -545,19 +572,14 @@ static bool read_count(const char *option, const char *text, uint32_t most, uint
 /* -1: go on; else the exit status. */
 static int read_options(int argc, char **argv, struct settings *out)
 {
-    static const struct option table[] = {{"frames", required_argument, NULL, 'n'},
-                                          {"driver", required_argument, NULL, 'd'},
-                                          {"way", required_argument, NULL, 'y'},
-                                          {"graphs", no_argument, NULL, 'g'},
-                                          {"gantry-first", no_argument, NULL, 'f'},
-                                          {"check-every", required_argument, NULL, 'c'},
-                                          {"in-flight", required_argument, NULL, 'i'},
-                                          {"output", required_argument, NULL, 'o'},
-                                          {"help", no_argument, NULL, 'h'},
-                                          {"without-waits", no_argument, NULL, 'w'},
-                                          {"image", no_argument, NULL, 'm'},
-                                          {"window", no_argument, NULL, 'x'},
-                                          {NULL, 0, NULL, 0}};
+    static const struct option table[] = {
+        {"frames", required_argument, NULL, 'n'},    {"driver", required_argument, NULL, 'd'},
+        {"way", required_argument, NULL, 'y'},       {"graphs", no_argument, NULL, 'g'},
+        {"gantry-first", no_argument, NULL, 'f'},    {"check-every", required_argument, NULL, 'c'},
+        {"in-flight", required_argument, NULL, 'i'}, {"stop-drawing", required_argument, NULL, 's'},
+        {"output", required_argument, NULL, 'o'},    {"help", no_argument, NULL, 'h'},
+        {"without-waits", no_argument, NULL, 'w'},   {"image", no_argument, NULL, 'm'},
+        {"window", no_argument, NULL, 'x'},          {NULL, 0, NULL, 0}};
     int option;
     bool good = true;
     while ((option = getopt_long(argc, argv, "h", table, NULL)) != -1) {
@@ -582,6 +604,9 @@ static int read_options(int argc, char **argv, struct settings *out)
             break;
         case 'i':
             good = read_count("--in-flight", optarg, SLOTS, &out->in_flight) && good;
+            break;
+        case 's':
+            good = read_count("--stop-drawing", optarg, 1000000, &out->stop_drawing) && good;
             break;
         case 'o':
             out->output = optarg;

@@ -53,12 +53,21 @@ class SharedFrame(unittest.TestCase):
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertIn("the 2 frames that were compared are right", result.stdout)
 
-    def test_the_device_way_is_taken_or_refused(self):
-        result = run("--frames", "3", "--way", "device")
-        if result.returncode == 0:
-            self.assertIn("handed over by the GPU", result.stdout)
-        else:
-            self.assertIn("exports no timelines", result.stderr)
+    def test_the_device_ways_are_taken_or_refused(self):
+        for way in ("device", "ahead"):
+            result = run("--frames", "3", "--way", way)
+            if result.returncode == 0:
+                self.assertIn("handed over by the GPU", result.stdout)
+            else:
+                self.assertIn("exports no timelines", result.stderr)
+
+    def test_a_renderer_that_is_gone_fails_its_step(self):
+        for way in ([], ["--graphs"], ["--in-flight", "1"], ["--gantry-first"]):
+            result = run("--frames", "30", "--stop-drawing", "8", *way)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertRegex(result.stdout, r"frame 8, which was not drawn: .*'frame': the renderer did not reach value [59]")
+            self.assertIn("the 8 frames that were drawn and compared are right", result.stdout)
+            self.assertNotIn("leaked", result.stderr)
 
     def test_without_waits_they_are_not(self):
         result = run("--frames", FRAMES, "--without-waits")
