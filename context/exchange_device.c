@@ -15,6 +15,7 @@
 #include "context/exchange.h"
 
 #include "base/clock.h"
+#include "base/waiter.h"
 #include "context/descriptor.h"
 
 #include <inttypes.h>
@@ -238,23 +239,21 @@ static void nap(gantry_exchange *e, uint64_t until_ns)
     gy_mutex_unlock(&e->lock);
 }
 
-/* Look for the mark until `deadline`; `spin_until`: without naps. */
-static bool see_mark(gantry_exchange *e, uint64_t spin_until, uint64_t deadline)
+/* Look for the mark until `deadline`, and until `spin_until` without naps. */
+static bool see_mark(gantry_exchange *e, uint64_t now, uint64_t spin_until, uint64_t deadline)
 {
-    for (;;) {
-        if (is_over(&e->device)) {
-            return true;
-        }
-        uint64_t now = gy_clock_ns();
-        if (now >= deadline) {
+    struct gy_waiter waiter =
+        gy_waiter_begin(GANTRY_WAIT_HYBRID, spin_until > now ? spin_until - now : 0, deadline);
+    while (!is_over(&e->device)) {
+        enum gy_waiter_next next = gy_waiter_pause(&waiter);
+        if (next == GY_WAITER_GIVE_UP) {
             return false;
         }
-        if (now >= spin_until) {
-            nap(e, now + NAP_NS);
-        } else {
-            gy_cpu_relax();
+        if (next == GY_WAITER_SLEEP) {
+            nap(e, gy_clock_ns() + NAP_NS);
         }
     }
+    return true;
 }
 
 gantry_status gy_exchange_device_look(gantry_exchange *e, uint64_t since, uint64_t timeout_ns)
@@ -263,7 +262,7 @@ gantry_status gy_exchange_device_look(gantry_exchange *e, uint64_t since, uint64
     struct gy_context *cuda = d->cuda;
     uint64_t now = gy_clock_ns();
     uint64_t spin = cuda->info.emulated ? EMULATED_SPIN_NS : SPIN_NS;
-    if (see_mark(e, since + spin, now + timeout_ns)) {
+    if (see_mark(e, now, since + spin, now + timeout_ns)) {
         return GANTRY_OK;
     }
     /* A device that is lost writes no mark.  The application may be capturing on a thread of its own, which
@@ -291,7 +290,7 @@ void gy_exchange_device_rescue(gantry_exchange *e, uint64_t value)
     if (gy_context_enter(cuda) == GANTRY_OK) {
         uint64_t now = gy_clock_ns();
         gantry_status status = is_over(d) ? GANTRY_OK : signal_on(cuda, d->awaited, value, d->rescue);
-        if (status == GANTRY_OK && !see_mark(e, now + EMULATED_SPIN_NS, now + RESCUE_NS)) {
+        if (status == GANTRY_OK && !see_mark(e, now, now + EMULATED_SPIN_NS, now + RESCUE_NS)) {
             gy_log(GANTRY_LOG_ERROR,
                    "exchange '%s': the GPU still waits for value %" PRIu64
                    " of the renderer, which was signalled in its place",
