@@ -29,7 +29,7 @@ static bool is_joined(const struct gantry_dispatcher *d, const gantry_task *task
            (order != NULL && gy_step_order_reaches(order, gy_task_run(task)));
 }
 
-/* What the task asks for can be done without the batch. */
+/* Can the task be called without the batch? */
 static bool may_go(struct gantry_dispatcher *d, const gantry_task *task)
 {
     const struct gy_batch_order *batch = &d->streams.batch;

@@ -11,14 +11,15 @@ static int priority_of(const struct gantry_dispatcher *d, const gantry_task *tas
     return gy_gd_partition(d, task)->info.priority;
 }
 
-/* Was the turn promised to the share of this task's manager?  What others launch now would be held then. */
+/* Was the turn promised to the share of this task's manager?  Work that others launch now would be held
+ * then. */
 static bool is_promised(const struct gantry_dispatcher *d, const gantry_task *task)
 {
     const struct gy_meter *meter = gy_shares_any(&d->shares) ? gy_gd_meter(d, task) : NULL;
     return meter != NULL && d->shares.turns[meter->partition].next == meter;
 }
 
-/* A task that has waited comes first, whatever the priority of others: they may poll for what it does. */
+/* A task that has waited comes first, whatever the priority of others: they may poll for its work. */
 static bool is_before(const struct gantry_dispatcher *d, const struct gy_batch_key *last,
                       const gantry_task *task, const gantry_task *found)
 {

@@ -8,7 +8,7 @@
 
 #include "driver/context.h"
 
-/* The thread becomes a guest's: what a capture forbids succeeds on it.  `*before`: its mode so far. */
+/* The thread becomes a guest's: calls that a capture forbids succeed on it.  `*before`: its mode so far. */
 GANTRY_MUST_CHECK gantry_status gy_capture_mode_relax(struct gy_context *context, int *before);
 /* The thread is no guest any more. */
 void gy_capture_mode_restore(struct gy_context *context, int before);

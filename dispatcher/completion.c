@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Have the completion thread look at what is new, for the list `which` or GY_COMPLETION_ALL_LISTS. */
+/* Have the completion thread look at new completions, for the list `which` or GY_COMPLETION_ALL_LISTS. */
 static void look(struct gy_completion *c, uint32_t which)
 {
     gy_point(GY_POINT_COMPLETION_TELL, c);

@@ -96,14 +96,14 @@ struct gy_idle_events {
     CUevent events[GY_COMPLETION_EVENTS]; /* guarded by the positions: [taken, put) is GD's */
 };
 
-/* What the completion thread knows of the round that it is in. */
+/* What the completion thread knows about its present round. */
 struct gy_completion_round {
     uint64_t head;   /* slots given back up to here */
     uint64_t seen;   /* news when it looked for them last */
     uint64_t since;  /* nothing was published and nothing has passed since then */
-    uint64_t took;   /* how long what has passed last was awaited */
+    uint64_t took;   /* how long the latest completion that has passed was awaited */
     uint32_t looks;  /* in vain */
-    uint32_t stream; /* what has passed last was there */
+    uint32_t stream; /* the latest completion that has passed was there */
     bool lost;
 };
 
@@ -123,7 +123,7 @@ struct gy_completion_thread {
 enum gy_completion_wake {
     GY_COMPLETION_WAKE_NOBODY = GY_STREAMS_MAX, /* no: one leads, or naps and will look soon enough */
     GY_COMPLETION_WAKE_ONE,                     /* yes, the one that naps or a follower */
-    GY_COMPLETION_ALL_LISTS,                    /* as what the news is for: for no list alone */
+    GY_COMPLETION_ALL_LISTS,                    /* as the reach of news: it is for no list alone */
 };
 
 struct gy_completion {
@@ -197,9 +197,9 @@ bool gy_completion_lead(struct gy_completion *completion, struct gy_gpu_guest *g
 /* Does nothing if the guest does not lead any more. */
 void gy_completion_stop_leading(struct gy_completion *completion, const struct gy_gpu_guest *guest);
 
-/* Guest: take in what was published; true when it leads and completions are pending. */
+/* Guest: take in published completions; true when it leads and completions are pending. */
 bool gy_completion_take_in(struct gy_completion *completion, const struct gy_gpu_guest *guest);
-/* Then: look at the events once, and tell what has passed; true when anything has. */
+/* Then: look at the events once, and tell the completions that have passed; true when there are any. */
 bool gy_completion_tell(struct gy_completion *completion);
 
 /* Would the completion thread sleep on without news? */

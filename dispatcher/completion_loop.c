@@ -1,4 +1,5 @@
-/* The loop of the completion threads: it takes in what is published, and tells what the GPU has passed. */
+/* The loop of the completion threads: it takes in published completions, and tells those that the GPU has
+ * passed. */
 #include "base/clock.h"
 #include "base/span.h"
 #include "dispatcher/completion_thread.h"
@@ -11,8 +12,8 @@
 
 enum { TIMER_SLACK_NS = 1000 /* how much longer the system may let a nap last */ };
 
-/* What was published from `from` on will probably pass soon: give a wake hint to the pool that runs its
- * first task. */
+/* The completions that were published from `from` on will probably pass soon: give a wake hint to the pool
+ * that runs the first task. */
 static void announce(struct gy_completion *c, uint64_t from, uint64_t to)
 {
     for (uint64_t p = from; p != to && c->near_ns != 0; p++) {
@@ -71,7 +72,7 @@ static void collect_times(struct gy_completion *c)
     gy_mutex_unlock(c->collecting);
 }
 
-/* Take what was published into the lists. */
+/* Take the published completions into the lists. */
 static void take_in(struct gy_completion *c, uint64_t published, uint64_t now)
 {
     for (; c->taken != published; c->taken++) {
@@ -163,7 +164,8 @@ static void advance_head(struct gy_completion *c)
     }
 }
 
-/* Take in what is published, or wait for it while there is nothing to look at; false when all is over. */
+/* Take in published completions, or wait for some while there is nothing to look at; false when everything
+ * is over. */
 static bool next_round(struct gy_completion_thread *thread)
 {
     struct gy_completion *c = thread->ring;

@@ -1,4 +1,5 @@
-/* What the two halves of a completion thread share: the loop that looks at events, and how it waits. */
+/* The functions that the two halves of a completion thread share: the loop that looks at events, and how it
+ * waits. */
 #ifndef DISPATCHER_COMPLETION_THREAD_H
 #define DISPATCHER_COMPLETION_THREAD_H
 
@@ -42,7 +43,7 @@ bool gy_completion_follow(struct gy_completion_thread *thread);
 bool gy_completion_await_news(struct gy_completion_thread *thread);
 
 /* Leader: completions are pending and none has passed.  Look again at once, or stop leading for a while, as
- * the wait mode and what is known of the completions say; false: all is over. */
+ * the wait mode and the expected times of the completions say; false: everything is over. */
 bool gy_completion_rest(struct gy_completion_thread *thread);
 
 /* Leader only: all completions were told and the ring is closing. */

@@ -31,10 +31,11 @@
 
 enum {
     IDLE_NS = 100000,      /* the spin budget of a wait for completions to wait for */
-    LEAST_POLL_NS = 50000, /* and polls the GPU for so long at least: some times what a nap's end costs */
+    LEAST_POLL_NS = 50000, /* and polls the GPU for so long at least: several times the cost of a nap's end */
     WAKE_NS = 100000,      /* a thread that sleeps until a time may wake up so much later */
-    LATE_NS = 20000,       /* what is expected is polled for so long after its time at least */
-    LOOK_PART = 4,  /* and for such a part of its time in all, or what the mode allows if that is more */
+    LATE_NS = 20000,       /* an expected completion is polled for so long after its time at least */
+    /* and for such a part of its time in all, or for as long as the mode allows if that is more */
+    LOOK_PART = 4,
     LONG_COUNT = 8, /* after a long one so many quick ones make a list quick again */
     NO_LIST = GY_STREAMS_MAX,
 };
@@ -237,7 +238,7 @@ bool gy_completion_lead(struct gy_completion *c, struct gy_gpu_guest *guest)
     return leads;
 }
 
-/* A completion thread goes on with what is pending, unless that has its thread already. */
+/* A completion thread goes on with pending completions, unless another thread blocks on them already. */
 void gy_completion_stop_leading(struct gy_completion *c, const struct gy_gpu_guest *guest)
 {
     if (!gy_completion_is_led_by(c, guest)) {

@@ -58,7 +58,7 @@ static void fini_signals(gantry_dispatcher *d)
     gy_cond_fini(&d->users.quiet);
 }
 
-/* The completion thread, and what it charges. */
+/* Start the completion threads, and the meters that they charge. */
 static gantry_status init_completion(gantry_dispatcher *d)
 {
     const struct gy_dispatcher_config *config = &d->config;

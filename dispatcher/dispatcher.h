@@ -35,7 +35,7 @@ struct gy_dispatcher_config {
 GANTRY_MUST_CHECK gantry_status gy_dispatcher_create(const struct gy_dispatcher_config *config,
                                                      gantry_dispatcher **out);
 
-/* Release what is queued as FAILED, wait for the GPU, stop all threads, free.  NULL is ignored. */
+/* Release queued tasks as FAILED, wait for the GPU, stop all threads, free.  NULL is ignored. */
 void gy_dispatcher_destroy(gantry_dispatcher *dispatcher);
 
 /* The application destroys the context.  False: nobody uses the dispatcher any more, it may be destroyed.

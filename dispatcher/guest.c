@@ -25,9 +25,9 @@ static bool is_capturing(const struct gy_context *context)
            status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
-/* The calling thread gets what a thread of the dispatcher has.  Few calls of the driver: all are on the way
- * to the first launch.  On streams nothing is forbidden on the thread at any time, so nobody need ask what it
- * captures. */
+/* Give the calling thread the state of a thread of the dispatcher.  This makes few calls of the driver: all
+ * are on the way to the first launch.  On streams nothing is forbidden on the thread at any time, so it
+ * need not be asked whether it captures. */
 static bool enter_thread(struct gantry_dispatcher *d, struct gy_gpu_guest *guest)
 {
     struct gy_context *context = d->config.context;
@@ -122,8 +122,8 @@ static void leave_rings(struct gantry_dispatcher *d, struct gy_gpu_guest *guest)
     }
 }
 
-/* A turn of the loop may last: what is pending already is told by a completion thread meanwhile.  What is
- * asked for in the turn is published at its end. */
+/* A turn of the loop may last: a completion thread tells completions that are pending already meanwhile.
+ * Completions that are asked for in the turn are published at its end. */
 static void leave_pending_rings(struct gantry_dispatcher *d, struct gy_gpu_guest *guest)
 {
     for (uint64_t left = guest->rings; left != 0; left &= left - 1) {
@@ -201,7 +201,7 @@ static bool look_at_rings(struct gantry_dispatcher *d, struct gy_gpu_guest *gues
     for (uint64_t left = guest->rings; left != 0; left &= left - 1) {
         struct gy_completion *ring = &d->completion.rings[__builtin_ctzll(left)];
         if (!gy_completion_take_in(ring, guest) || !gy_guest_is_alone(d)) {
-            continue; /* nothing is pending, or what was taken in may be another manager's */
+            continue; /* nothing is pending, or the tasks that were taken in may be another manager's */
         }
         gy_is_completion_thread = true;
         begin_to_serve(d);

@@ -115,7 +115,7 @@ void gy_inbox_give_back(struct gy_inbox *inbox, uint32_t seen, bool tasks_too, b
     gy_mutex_lock(&inbox->lock);
     enter(inbox, GY_TAKER_ASLEEP);
     if (wake) {
-        gy_inbox_note(inbox); /* what is left need not be news to the thread that wakes up */
+        gy_inbox_note(inbox); /* the tasks that are left need not be news to the thread that wakes up */
     }
     if (wake || gy_inbox_has_news(inbox, seen, tasks_too)) {
         gy_cond_signal(&inbox->wake);

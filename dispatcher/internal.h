@@ -30,7 +30,7 @@
  * thread has left. */
 enum gd_state { GD_STATE_IDLE, GD_STATE_BATCH, GD_STATE_FAILED, GD_STATE_CLOSED };
 
-/* Counters for the statistics: written by GD alone (relaxed), read by anybody. */
+/* Counters for the statistics: GD alone writes them (relaxed), any thread reads them. */
 struct gd_counters {
     _Atomic(uint64_t) tasks, tasks_failed, batches, launch_calls, kernels, copies, batched_copies;
     _Atomic(uint64_t) peer_copies, staged_copies;
@@ -83,7 +83,7 @@ struct gantry_dispatcher {
     struct gy_shares shares;               /* see shares.h */
     struct gy_admission admission;         /* see admission.h */
     struct gy_completion_rings completion; /* see completion_rings.h */
-    struct gy_graphs graphs;               /* GD only, but for what is marked */
+    struct gy_graphs graphs;               /* GD only, except for fields that say otherwise */
     struct gy_plan_list plans;             /* its own guards */
     struct gy_units units;                 /* GD only */
     struct gd_counters counters;           /* atomic */
@@ -120,27 +120,28 @@ enum gy_call_mode { GY_MODE_PLAIN, GY_MODE_SYNCHRONOUS, GY_MODE_BATCH, GY_MODE_R
 /* One call of a launch callback; on GD's stack, or in a turn of launchers.h. */
 struct gantry_launch {
     struct gantry_dispatcher *dispatcher;
-    struct gy_launcher *launcher; /* other callbacks run beside this one: who calls it; NULL: none do */
+    /* other callbacks run beside this one: the thread that calls it; NULL: none do */
+    struct gy_launcher *launcher;
     gantry_task *task;
     struct gy_round *round; /* that it is part of */
-    struct gy_meter *meter; /* what it is measured with; NULL: nothing */
+    struct gy_meter *meter; /* it measures the call; NULL: nothing does */
     CUstream stream;        /* the task's */
     struct gy_lane *lane; /* where its launch functions note their work; NULL: they enqueue it on `stream` */
     uint32_t stream_index;
     uint64_t index;          /* calls of the callback before this one */
-    uint64_t flow;           /* joins what the task does in a recording; 0: none */
+    uint64_t flow;           /* joins the task's work in a recording; 0: there is none */
     uint32_t nodes;          /* of the batch when its call began, and */
     struct gy_node_set last; /* of the lane: what to go back to */
     uint32_t refusals;       /* *dispatcher->refusals when a noted call began */
     uint64_t flushed;        /* graphs.flushed then */
     struct gy_deferred_span
-        frees; /* of a call that is made once more: what it gave back before; else empty */
+        frees; /* for a call that is made once more: the blocks that it gave back before; else empty */
     enum gy_call_mode mode;
     enum gy_trust trust;    /* of its function, before the call; noted calls only */
     bool aside;             /* it is captured apart from its batch: see aside.h */
     bool asked;             /* the callback has asked for the stream */
-    struct gy_calls *calls; /* what it enqueues is noted there; NULL: it is not */
-    const char *spoilt;     /* why what it enqueued cannot be captured; NULL: it can */
+    struct gy_calls *calls; /* the call's actions are noted there; NULL: they are not */
+    const char *spoilt;     /* why its work cannot be captured; NULL: it can */
 };
 
 /* A call on its way: of a task that has this stream. */

@@ -80,7 +80,7 @@ gantry_launch_result gantry_launch_fail(gantry_launch *launch, gantry_status why
     if (!gy_status_is_failure(why)) {
         (void)GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_launch_fail: %d is not the status of a failure",
                       (int)why);
-    } else if (gy_error_last()->status != why) { /* else what is known of it stays */
+    } else if (gy_error_last()->status != why) { /* otherwise the result of earlier calls stays */
         (void)GY_FAIL(why, "launch callback of '%s' failed: %s", gantry_task_label(launch->task),
                       gantry_status_text(why));
     }

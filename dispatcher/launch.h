@@ -29,7 +29,7 @@ static inline bool gy_launch_size_is_good(const gantry_kernel *kernel, const str
            block.z != 0 && size->shared_bytes <= UINT32_MAX;
 }
 
-/* Say what is wrong with it; `what` is the name of the function. */
+/* Report the error; `what` is the name of the function. */
 GY_COLD gantry_status gy_launch_refuse_size(const char *what, const gantry_kernel *kernel,
                                             const struct gy_launch_size *size);
 

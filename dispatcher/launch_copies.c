@@ -304,7 +304,7 @@ gantry_status gantry_copy_launch(gantry_launch *launch, const gantry_copy_desc *
     return gantry_copy_launch_with(launch, descs, count, NULL);
 }
 
-/* Check what the host can: the contents of the list are known only once the GPU gets there. */
+/* Check everything that the host can: the contents of the list are known only once the GPU gets there. */
 static GY_COLD gantry_status check_list(gantry_launch *launch, const gantry_copy_list *list)
 {
     gantry_status status = gy_capture_leave_for_good(launch, "a list of copies is checked");

@@ -23,7 +23,7 @@
 /* GD's body. */
 void gy_gd_main(void *dispatcher);
 
-/* What is to be done after a turn: take another, wait for news, or leave for ever. */
+/* The action after a turn: take another, wait for news, or leave for ever. */
 enum gd_turn { GD_TURN_AGAIN, GD_TURN_IDLE, GD_TURN_CLOSED };
 
 /* Thread that has the loop: look at everything once and do what there is to do.  `*seen`: the signals up to

@@ -78,8 +78,8 @@ static GY_COLD void put_back(struct gy_gpu_list *bin, gantry_task *task)
     *bin = rest;
 }
 
-/* The round is of one key: call what goes ahead of its graph.  False: the task goes with a later part, or in
- * a later round. */
+/* The round has a key: call the tasks that go ahead of its graph.  False: the task goes with a later part,
+ * or in a later round. */
 static GY_INLINE bool is_next_of_key(struct gantry_dispatcher *d, struct gy_round *round, gantry_task *task)
 {
     if (__builtin_expect(round->key.ahead.first != NULL, 0)) {
@@ -125,7 +125,7 @@ static void run_pass(struct gantry_dispatcher *d, struct gy_round *round, gantry
         if (!has_ended) {
             gy_gpu_list_append(bin, task, task);
         }
-        if (has_ended || round->key.is_set) { /* what goes ahead is looked for before each callback */
+        if (has_ended || round->key.is_set) { /* tasks that go ahead are looked for before each callback */
             gy_gd_poll(d, round);
         }
         task = next;

@@ -12,7 +12,7 @@
 
 /* ---- how a unit is run --------------------------------------------------------------------- */
 
-/* Graphs are what the application wants, and nothing needs to see single launches. */
+/* The application wants graphs, and nothing needs to see single launches. */
 static bool may_replay(const struct gantry_dispatcher *d)
 {
     gantry_submission mode = atomic_load_explicit(&d->submission, memory_order_relaxed);
@@ -154,7 +154,7 @@ static void call(struct gantry_dispatcher *d, struct gy_round *round, struct gy_
 
 /* ---- launched -------------------------------------------------------------------------------- */
 
-/* Work of this device that a root comes after.  What it comes after on others is waited for by itself. */
+/* Merge the work of this device that a root comes after.  Work of other devices is waited for separately. */
 static void merge_wait_set(struct gantry_dispatcher *d, struct gy_unit *unit, uint64_t wait_set)
 {
     if (!gy_wait_set_is_clock(wait_set) || gy_clock_of(wait_set)->crossing == NULL) {
@@ -297,7 +297,7 @@ static void launch(struct gantry_dispatcher *d, struct gy_round *round, struct g
 
 /* ---- recorded -------------------------------------------------------------------------------- */
 
-/* The counters whose growth is remembered with what is recorded. */
+/* The counters whose growth is stored with the recording. */
 static void count_recorded(const struct gantry_dispatcher *d, struct gy_unit *unit, bool begin)
 {
     const struct gd_counters *c = &d->counters;
@@ -362,7 +362,7 @@ static void record(struct gantry_dispatcher *d, struct gy_round *round, struct g
     own.recording = NULL;
     keep(d, &recording);
     gy_gd_flush(d);
-    gy_bins_append(&round->bins, &own.bins); /* what has not ended goes on as any other task */
+    gy_bins_append(&round->bins, &own.bins); /* tasks that have not ended go on like any other task */
     for (gantry_task *task = recording.others.first, *next; task != NULL; task = next) {
         next = task->next;
         gy_gd_place(d, round, task);

@@ -98,12 +98,13 @@ void gy_gd_publish_shares(struct gantry_dispatcher *d, bool all)
 void gy_gd_flush_completions(struct gantry_dispatcher *d)
 {
     if (gy_rings_is_pending(&d->completion)) {
-        gy_gd_count(&d->counters.flushes, 1); /* before anybody can see that it was */
+        gy_gd_count(&d->counters.flushes, 1); /* before any thread can see that it was */
         (void)gy_rings_flush(&d->completion); /* a failure is in the context: seen by the caller */
     }
 }
 
-/* The buffers of the batch's blocks go home when its work has ended: of what was captured, with its graph. */
+/* The buffers of the batch's block records go back when its work has ended; those of captured work go with
+ * its graph. */
 static void end_ctas(struct gantry_dispatcher *d)
 {
     struct gy_cta *ctas = gy_gpu_time_ctas(d->config.time);

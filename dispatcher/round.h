@@ -1,4 +1,4 @@
-/* How a round ends: what was captured is launched, what was measured and asked for is handed to the
+/* How a round ends: its captured work is launched, and its measurements and completions are handed to the
  * completion thread. */
 #ifndef DISPATCHER_ROUND_H
 #define DISPATCHER_ROUND_H
@@ -18,35 +18,36 @@ struct gy_batch_key {
     uint32_t ahead_calls;     /* calls have gone ahead */
 };
 
-/* A round: a walk through the phases, and what is launched by it.  The loop has one, which it uses again and
- * again; a recording has one of its own.  It belongs to the dispatcher's thread.  The function that makes a
- * round passes it down. */
+/* A round: a walk through the phases, and the work that it launches.  The loop has one, which it uses again
+ * and again; a recording has one of its own.  It belongs to the dispatcher's thread.  The function that
+ * makes a round passes it down. */
 struct gy_round {
     struct gy_bins bins;            /* ready tasks that were not launched yet, or not by all their calls */
     struct gy_batch_key key;        /* of its graph */
-    struct gy_recording *recording; /* what it records of a unit; NULL: nothing */
+    struct gy_recording *recording; /* its recording of a unit; NULL: there is none */
     uint64_t phase_since_ns;        /* time of the phase is counted up to here */
     enum gd_phase phase;            /* the one it is in */
-    bool as_graph;                  /* what can be captured is captured */
+    bool as_graph;                  /* work that can be captured is captured */
     bool in_batch;                  /* something was launched */
     bool last_in_phase;             /* no other task is known to follow in this phase */
 };
 
-/* The round's bins are in order, and what it records belongs to a unit that is being called. */
+/* The round's bins are in order, and its recording is of a unit that is being called. */
 bool gy_round_is_valid(const struct gy_round *round);
 
 /* Launch the capture, if one is open, and publish completions. */
 void gy_gd_flush(struct gantry_dispatcher *d);
 void gy_gd_flush_completions(struct gantry_dispatcher *d);
 
-/* Outside of a capture: have the completion thread measure what has been launched.  `all`: also what is not a
- * whole interval yet. */
+/* Outside of a capture: have the completion thread measure the launched work.  `all`: also a part that is
+ * not a whole interval yet. */
 void gy_gd_publish_shares(struct gantry_dispatcher *d, bool all);
 
 /* Have the completion thread look at the streams that memory is held for. */
 void gy_gd_watch_memory(struct gantry_dispatcher *d);
 
-/* While recording: what the heap has given out when a round begins and when it is flushed. */
+/* While recording: count the bytes that the heap has given out, when a round begins and when it is
+ * flushed. */
 void gy_gd_count_heap(const struct gantry_dispatcher *d);
 
 /* Add the time since the phase began, or since the last such call, to the phase's counter. */

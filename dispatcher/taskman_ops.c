@@ -66,7 +66,7 @@ static void step_end(gantry_dispatcher *d)
     }
 }
 
-/* Before anybody can run the tasks, and so end the recording. */
+/* This is before any thread can run the tasks, and so end the recording. */
 static void record_submission(gantry_task *first, gantry_task *last)
 {
     uint64_t begin = gy_span_begin(), count = 1;

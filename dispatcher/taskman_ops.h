@@ -1,4 +1,4 @@
-/* What a task manager asks of a dispatcher: the table of taskman/gpu_ops.h. */
+/* The functions by which a task manager uses a dispatcher: the table of taskman/gpu_ops.h. */
 #ifndef DISPATCHER_TASKMAN_OPS_H
 #define DISPATCHER_TASKMAN_OPS_H
 

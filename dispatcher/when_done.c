@@ -23,7 +23,7 @@ static uint64_t streams_ahead(const struct gantry_dispatcher *d, const struct gy
     return ahead;
 }
 
-/* A reference on `task` that is ours is given back when the GPU has passed what is on `stream`. */
+/* We give our reference on `task` back when the GPU has passed the work on `stream`. */
 static void complete(struct gantry_dispatcher *d, uint32_t stream, gantry_task *task, uint64_t flow)
 {
     gantry_status status = GANTRY_OK;

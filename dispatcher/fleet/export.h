@@ -9,7 +9,7 @@
 #include "dispatcher/order/streams.h"
 
 struct gy_export {
-    _Atomic(uint32_t) refs;        /* atomic; who holds it */
+    _Atomic(uint32_t) refs;        /* atomic; how many holders it has */
     struct gy_export_pool *pool;   /* immutable */
     struct gy_export *next_unused; /* see `unused` of the pool */
     struct gy_export *next;        /* immutable; all of the pool */

@@ -83,7 +83,8 @@ void gy_fleet_share_usage(struct gy_gpu_share *share, gantry_share_usage *out)
 
 /* ---- declared memory ------------------------------------------------------------------------ */
 
-/* A device holds what is declared for its own tasks, and for CPU tasks, which belong to no device. */
+/* A device holds the memory that is declared for its own tasks, and for CPU tasks, which belong to no
+ * device. */
 struct fleet_memory {
     struct gy_gpu_memory head;              /* first */
     struct gy_gpu_memory *of[GY_FLEET_MAX]; /* immutable; by number of the device */

@@ -1,5 +1,5 @@
-/* A fleet as taskman/ sees it: the table of a GPU dispatcher.  What it does not have stays NULL: guests, who
- * work for one device. */
+/* A fleet as taskman/ sees it: the table of a GPU dispatcher.  Features that it does not have stay NULL:
+ * guests, which work for one device. */
 #include "base/alloc.h"
 #include "dispatcher/current.h"
 #include "dispatcher/fleet/export.h"

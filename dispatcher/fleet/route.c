@@ -153,7 +153,7 @@ void gy_fleet_submit(struct gy_fleet *fleet, gantry_task *first, gantry_task *la
 
 /* ---- visits --------------------------------------------------------------------------------- */
 
-/* What the visitor comes after on this device: work of its own step, and of the steps before. */
+/* The work on this device that the visitor comes after: of its own step, and of the steps before. */
 static gantry_status take_export(gantry_dispatcher *d, const gantry_task *task, struct gy_crossing *crossing)
 {
     uint32_t here = d->streams.device;

@@ -27,7 +27,8 @@ GY_COLD void gy_fleet_visit(struct gantry_dispatcher *d, gantry_task *task);
 /* The dispatcher thread: no graph is being built any more: all visitors that were kept go on. */
 GY_COLD void gy_fleet_let_go(struct gantry_dispatcher *d);
 
-/* The dispatcher thread: a sync point is at home.  What it comes after becomes one timeline point. */
+/* The dispatcher thread: a sync point is at home.  The work that it comes after becomes one timeline
+ * point. */
 GY_COLD gantry_status gy_fleet_settle(struct gantry_dispatcher *d, gantry_task *task);
 
 #endif

@@ -314,7 +314,7 @@ static void admit_what_fits(struct gy_admission *a)
 
 /* ---- the dispatcher's thread: events ---- */
 
-/* Take one out of the list, NULL when it is empty; what has happened comes out. */
+/* Take one out of the list, NULL when it is empty; the outputs say what has happened to it. */
 static struct gy_gpu_memory *take_event(struct gy_admission *a, bool *out_ended, bool *out_closed)
 {
     gy_mutex_lock(&a->lock);
@@ -393,7 +393,7 @@ void gy_admission_poll(struct gy_admission *a)
         a->changed = false;
         admit_what_fits(a);
         if (a->first != NULL) {
-            atomic_store(&a->stall.asked, true); /* what it waits for may wait for it */
+            atomic_store(&a->stall.asked, true); /* the tasks that it waits for may wait for it */
         }
     }
     assert(gy_admission_is_valid(a));
@@ -553,7 +553,7 @@ bool gy_gpu_memory_is_valid(const struct gy_gpu_memory *memory)
     return false;
 }
 
-/* What the checks of two lists have counted. */
+/* The sums over two lists, for the checks. */
 struct census {
     uint64_t held[GANTRY_MEMORY_KIND_COUNT], waiting, ending;
     uint32_t left; /* so many more are looked at: a check costs the same however many wait */

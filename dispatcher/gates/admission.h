@@ -98,7 +98,8 @@ bool gy_admission_enter(struct gy_admission *admission, gantry_task *task, struc
 void gy_admission_cancel(struct gy_admission *admission);
 /* GD: a task has launched up to there. */
 void gy_admission_launched(struct gy_gpu_memory *memory, uint32_t stream, uint64_t seq);
-/* GD: take notice of what has happened, let in what fits: then `ready` and `refused` may have tasks. */
+/* GD: take notice of everything that has happened, and let tasks in that fit: then `ready` and `refused` may
+ * have tasks. */
 void gy_admission_poll(struct gy_admission *admission);
 /* GD: returns the streams that the completion thread must be told to look out for; they count as told
  * then. */
@@ -108,7 +109,8 @@ void gy_admission_idle(struct gy_admission *admission);
 /* GD: why a task was refused. */
 gantry_status gy_admission_fail(struct gy_admission *admission, const struct gy_gpu_memory *memory);
 
-/* GD: what it holds back, and what it holds, fits its state.  Of all: lists and sums agree. */
+/* The first: the memory and the tasks that a manager holds fit its state (GD).  The second: lists and sums
+ * of all managers agree. */
 bool gy_gpu_memory_is_valid(const struct gy_gpu_memory *memory);
 bool gy_admission_is_valid(const struct gy_admission *admission);
 

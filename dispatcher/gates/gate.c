@@ -53,7 +53,8 @@ bool gy_gates_admit_call(struct gantry_dispatcher *d, struct gy_round *round, ga
 
 void gy_gates_poll_calls(struct gantry_dispatcher *d, struct gy_round *round, bool all)
 {
-    for (uint32_t i = BEFORE_CALLS; i-- > 0;) { /* what the first has held came before what the last has */
+    /* tasks that the first gate has held came before those that the last has */
+    for (uint32_t i = BEFORE_CALLS; i-- > 0;) {
         before_calls[i]->poll(d, round, all);
         assert(before_calls[i]->is_valid(d));
     }

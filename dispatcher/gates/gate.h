@@ -26,8 +26,8 @@ struct gy_gate {
     const char *name;
     /* True: the task passes.  False: the gate has it now. */
     bool (*admits)(struct gantry_dispatcher *d, struct gy_round *round, gantry_task *task);
-    /* See what may go now; `all`: whatever it is.  Of a gate that is asked before calls it goes to the bins.
-     * NULL: what it holds comes back when something is done with it. */
+    /* See which tasks may go now; `all`: every one.  If the gate is asked before calls they go to the
+     * bins.  NULL: its tasks come back when something is done with them. */
     void (*poll)(struct gantry_dispatcher *d, struct gy_round *round, bool all);
     /* A task that may go now; NULL: there is none.  NULL where poll does that. */
     gantry_task *(*next)(struct gantry_dispatcher *d);
@@ -72,7 +72,7 @@ gantry_task *gy_gates_next(struct gantry_dispatcher *d);
 
 /* ---- calls ---- */
 
-/* Whether a gate that is asked before calls may have something against any task. */
+/* May a gate that is asked before calls refuse any task? */
 static inline bool gy_gates_concern_calls(const struct gantry_dispatcher *d)
 {
     return gy_shares_any(&d->shares);
@@ -81,7 +81,7 @@ static inline bool gy_gates_concern_calls(const struct gantry_dispatcher *d)
 /* gy_gates_admit() before a call of `task`. */
 GY_RARE bool gy_gates_admit_call(struct gantry_dispatcher *d, struct gy_round *round, gantry_task *task);
 
-/* Have back in the bins what may be called now, or `all`. */
+/* Put the tasks that may be called now, or `all`, back into the bins. */
 void gy_gates_poll_calls(struct gantry_dispatcher *d, struct gy_round *round, bool all);
 
 /* Does any of the gates that are asked before calls hold a task? */

@@ -1,4 +1,4 @@
-/* The gate of declared memory: a task passes when what it declares is held for it (admission.h). */
+/* The gate of declared memory: a task passes when its declared memory is held for it (admission.h). */
 #include "dispatcher/gates/gate.h"
 #include "dispatcher/release.h"
 

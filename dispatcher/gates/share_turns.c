@@ -6,7 +6,7 @@
 #include <assert.h>
 #include <string.h>
 
-#define LEAST_NS 1000.0 /* what a call is predicted to take at least: an interval has an end */
+#define LEAST_NS 1000.0 /* a call is predicted to take at least so long: an interval has an end */
 
 /* ---- paying --------------------------------------------------------------------------------- */
 
@@ -32,7 +32,7 @@ static void pay(struct gy_quota *quota, const struct gy_share_interval *interval
     gy_quota_set_idle(quota, quota->working == 0 && quota->holding == 0);
 }
 
-/* Charge what the completion thread has measured since. */
+/* Charge the time that the completion thread has measured since. */
 static void settle(struct gy_meter *meter)
 {
     uint64_t settled = atomic_load_explicit(&meter->settled, memory_order_relaxed);
@@ -55,8 +55,8 @@ static void settle(struct gy_meter *meter)
     atomic_store_explicit(&meter->settled, settled, memory_order_release);
 }
 
-/* Tokens are there, now, of its own and of the process's limit.  `waits`: somebody has wanted them all the
- * time. */
+/* Are there tokens now, the quota's own and those of the process's limit?  `waits`: some task has wanted
+ * them all the time. */
 static bool has_tokens(struct gy_quota *quota, bool waits)
 {
     bool was_idle = quota->is_idle && !waits;
@@ -92,7 +92,7 @@ static bool is_within(struct gy_meter *meter, bool waits, bool *tokens)
 
 /* ---- turns ---------------------------------------------------------------------------------- */
 
-/* How long ago the quota should have had what it has not used: the greatest goes first. */
+/* How long ago the quota should have had the time that it has not used: the greatest goes first. */
 static double lag(const struct gy_meter *meter)
 {
     const struct gy_quota *quota = meter->quotas[0];

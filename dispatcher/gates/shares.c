@@ -86,7 +86,7 @@ static void free_quota(const struct gy_driver *driver, struct gy_quota *quota)
     for (uint32_t i = 0; i < GANTRY_PARTITIONS_MAX; i++) {
         free_meter(driver, quota->meters[i]);
     }
-    if (quota->budget != NULL) { /* what was in flight when the context was lost is never measured */
+    if (quota->budget != NULL) { /* work that was in flight when the context was lost is never measured */
         gy_budget_end(quota->budget, quota->promised, 0, gy_share_now());
         gy_quota_set_idle(quota, true);
         gy_budget_leave(quota->budget);
@@ -159,8 +159,8 @@ static gantry_status open_partition(struct gy_shares *shares, uint32_t index, do
     return GANTRY_OK;
 }
 
-/* Each partition has the limit as a part of what it is, so that none takes what is another's; all together,
- * of all contexts, keep it by the process's budget. */
+/* Each partition has the limit as a part of its own SMs, so that none takes time of another; all partitions
+ * of all contexts together keep it by the process's budget. */
 static double percent_of(const struct gantry_partition *p, const struct gy_limit *limit)
 {
     double part = (double)p->info.granted_sms / (double)p->info.total_sms;

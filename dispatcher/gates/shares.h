@@ -66,7 +66,7 @@ struct gy_quota {
     double quantum;                 /* immutable while open; predicted length of one, ns of the device */
     struct gy_bucket bucket;        /* GD only while open */
     struct gy_budget *budget;       /* immutable; the process's limit, asked and charged, too; NULL: none */
-    double promised;                /* GD only; what the budget has in flight of it, ns */
+    double promised;                /* GD only; how much the budget has in flight of it, ns */
     bool is_idle;                   /* GD only while open; nothing was wanted since the last refill */
     uint32_t working;               /* GD only; intervals opened and not settled, of all its meters */
     uint32_t holding;               /* GD only; of its meters, those that hold tasks */
@@ -97,7 +97,7 @@ struct gy_meter {
     bool has_base;                            /* GD only; no interval has a stream before */
     CUevent base;        /* completion thread only once recorded: a moment whose time is known */
     double base_ns;      /* completion thread only */
-    struct gy_busy busy; /* completion thread only: what was charged */
+    struct gy_busy busy; /* completion thread only: the charged time */
     struct gy_share_interval intervals[GY_SHARE_INTERVALS];
 };
 
@@ -155,8 +155,8 @@ static inline bool gy_shares_any(const struct gy_shares *shares)
 
 /* ---- GD (share_turns.c) ---- */
 
-/* Whether the quota wants GPU time or has work in flight; nobody else's when it is created or ends
- * (shares.c). */
+/* Note whether the quota wants GPU time or has work in flight.  No other thread uses the quota when this is
+ * called at its creation or its end (shares.c). */
 void gy_quota_set_idle(struct gy_quota *quota, bool idle);
 
 /* May one more call be launched now?  `waits`: for a task that has been called before and wants more.  It
@@ -191,7 +191,8 @@ bool gy_shares_unhold(struct gy_shares *shares, struct gy_bins *bins, bool all);
 /* Give back tasks whose runs were cancelled; those that have begun once there is room for them. */
 void gy_shares_cancel(struct gy_shares *shares, struct gy_bins *bins);
 bool gy_shares_hold_any(struct gy_shares *shares);
-/* What a meter says that it holds is what it holds, and at most one of its intervals is open.  Of all. */
+/* Do the tasks that a meter holds agree with its counts, and is at most one of its intervals open?  The
+ * second: of all meters. */
 bool gy_meter_is_valid(const struct gy_meter *meter);
 bool gy_shares_are_valid(const struct gy_shares *shares);
 /* When tokens will be there for a task that is held; 0: none is, or something must end first. */
@@ -205,8 +206,8 @@ void gy_shares_count(struct gy_shares *shares, uint64_t generation);
 void gy_shares_collect(struct gy_shares *shares);
 
 #ifdef GANTRY_TESTING
-/* Before the dispatcher is created: another clock, and what is done instead of sleeping until a deadline.
- * NULL: the host's. */
+/* Before the dispatcher is created: another clock, and a function that is called instead of sleeping until a
+ * deadline. NULL: the host's. */
 struct gy_share_clock {
     uint64_t (*now)(void);
     void (*sleep_until)(uint64_t ns);

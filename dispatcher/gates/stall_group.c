@@ -102,7 +102,7 @@ bool gy_stall_is_ours(struct gy_stall_member *member, uint64_t moves)
         return true;
     }
     if (moves % GY_STALL_MOVE != 0) {
-        return false; /* who lets tasks go tells us then */
+        return false; /* the device that lets tasks go reports it then */
     }
     gy_mutex_lock(&group->lock);
     bool is_news = atomic_exchange(&member->stuck, moves + 1) != moves + 1;

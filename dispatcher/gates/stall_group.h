@@ -61,7 +61,7 @@ static inline uint64_t gy_stall_moves(const struct gy_stall_member *member)
 {
     return member->group != NULL ? atomic_load(&member->group->moves) : 0;
 }
-/* GD, which was stuck at that number of moves: is everybody, and is it the one who lets a task in? */
+/* GD, which was stuck at that number of moves: are all devices stuck, and does this one let a task in? */
 bool gy_stall_is_ours(struct gy_stall_member *member, uint64_t moves);
 
 #endif

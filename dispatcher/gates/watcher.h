@@ -28,7 +28,7 @@ void gy_watcher_destroy(struct gy_watcher *watcher);
 /* Every 120 ms, by the thread or by a test. */
 void gy_watcher_tick(struct gy_watcher *watcher);
 
-/* GD: what is held and may be launched, or all, goes in front of the kernel tasks in `bins`. */
+/* GD: put held tasks that may be launched, or all, in front of the kernel tasks in `bins`. */
 void gy_watcher_unhold(struct gy_watcher *watcher, struct gy_bins *bins, bool all);
 
 #endif

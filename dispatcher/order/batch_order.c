@@ -82,8 +82,8 @@ static gantry_status wait_behind(struct gy_streams *streams, const struct gy_str
     return gy_tail_wait(streams, &home, s->behind);
 }
 
-/* The graph comes after what is on the plain stream of a member.  Of another partition there may be what
- * others have put there for all its streams. */
+/* The graph comes after the work on the plain stream of a member.  In another partition that may include
+ * waits which others have put there for all its streams. */
 static gantry_status wait_for_member(struct gy_streams *streams, uint32_t stream)
 {
     struct gy_stream *s = &streams->streams[stream];
@@ -153,7 +153,7 @@ gantry_status gy_streams_meet(struct gy_streams *streams, uint32_t stream)
 
 /* ---- sync points ------------------------------------------------------------------------------ */
 
-/* What the member enqueues next comes after everything: members in the graph, the rest before it. */
+/* The next work of the member comes after everything: members in the graph, the rest before it. */
 static gantry_status sync_as_member(struct gy_streams *streams, uint32_t stream)
 {
     struct gy_batch_order *batch = &streams->batch;
@@ -310,7 +310,8 @@ gantry_status gy_batch_dropped(struct gy_streams *streams)
         struct gy_stream *s = &streams->streams[__builtin_ctzll(left)];
         s->dirty = s->is_unrecorded = true;
     }
-    if ((members & (members - 1)) != 0) { /* all but the first member have not waited for what it has */
+    /* all but the first member have not waited for the work that comes before it */
+    if ((members & (members - 1)) != 0) {
         struct gy_stream_event *event;
         status = gy_stream_record(streams, batch->home, &event);
         for (uint64_t left = members & ~(UINT64_C(1) << batch->home); left != 0 && status == GANTRY_OK;

@@ -24,10 +24,10 @@
 
 #include "dispatcher/order/streams.h"
 
-/* Streams that get work become members, and what they get is noted in `nodes`. */
+/* From now on streams that get work become members, and their work is noted in `nodes`. */
 void gy_batch_begin(struct gy_streams *streams, struct gy_nodes *nodes);
 
-/* Does what comes after `wait_set` come after work in the graph? */
+/* Does work that comes after `wait_set` come after work in the graph? */
 bool gy_batch_reaches(const struct gy_streams *streams, uint64_t wait_set);
 /* Does any timeline point of `clock`? */
 bool gy_batch_holds_any(const struct gy_streams *streams, const struct gy_clock *clock);

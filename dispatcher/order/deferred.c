@@ -131,7 +131,7 @@ bool gy_deferred_take(struct gy_deferred *d, uint32_t stream, const struct gy_de
 {
     struct gy_deferred_queue *queue = &d->queues[stream];
     for (uint64_t back = 1; back <= SCAN_LIMIT; back++) {
-        /* Out of the queue while it is tried: the completion thread frees what is there. */
+        /* It is out of the queue while it is tried: the completion thread frees the blocks that are in it. */
         struct gy_heap_claim claim = {.address = 0};
         uint64_t position = 0;
         gy_mutex_lock(&d->lock);

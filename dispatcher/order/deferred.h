@@ -49,8 +49,8 @@ bool gy_deferred_queue_is_valid(const struct gy_deferred_queue *queue);
 GANTRY_MUST_CHECK gantry_status gy_deferred_add(struct gy_deferred *deferred, uint32_t stream, uint64_t seq,
                                                 void *pointer);
 
-/* Positions in the queue of a stream: what a call has given back that is made once more.  When it is, it may
- * give those blocks back again, and use them until it does. */
+/* Positions in the queue of a stream: the blocks that a call which is made once more has given back.  When
+ * it is made again it may give those blocks back again, and use them until it does. */
 struct gy_deferred_span {
     uint64_t begin, end;
 };

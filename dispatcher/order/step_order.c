@@ -73,8 +73,8 @@ static void drop_implied(struct gy_gpu_order *order)
     }
 }
 
-/* What the step before has left joins what is still left of the steps before that one: some of its tasks may
- * have been independent of those. */
+/* The work that the step before has left is added to the rest of the steps before that one: some of its
+ * tasks may have been independent of those. */
 void gy_step_order_begin(struct gy_gpu_order *order, uint64_t run)
 {
     struct gy_clock *before = &order->before, *during = &order->during;

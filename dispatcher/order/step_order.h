@@ -42,7 +42,7 @@ void gy_step_order_close(struct gy_gpu_order *order);
 GANTRY_MUST_CHECK GY_RARE gantry_status gy_step_order_enter(struct gy_gpu_order *order, uint64_t run,
                                                             uint32_t stream);
 
-/* What the steps before `run` have left and may not have ended; NULL: nothing. */
+/* The work that the steps before `run` have left and that may not have ended; NULL: there is none. */
 const struct gy_clock *gy_step_order_left(struct gy_gpu_order *order, uint64_t run);
 /* Any thread: nothing, as was seen already. */
 static inline bool gy_step_order_is_clear(const struct gy_gpu_order *order, uint64_t run)

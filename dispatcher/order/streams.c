@@ -112,7 +112,7 @@ static void find_reach(const struct gy_streams *streams, const struct gy_clock *
     }
 }
 
-/* What a stream that no task inherits costs a task: the less, the better. */
+/* How much a task loses on a stream that it does not inherit: the less, the better. */
 enum offer {
     OFFER_OVER,      /* its work is over */
     OFFER_BEHIND,    /* the task comes after its work anyhow */

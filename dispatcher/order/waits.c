@@ -109,13 +109,13 @@ static gantry_status event_for(struct gy_streams *streams, uint32_t index, uint6
     return GANTRY_OK;
 }
 
-/* What a task needs: timeline points not yet before its stream's tail, each with an event. */
+/* The needs of a task: timeline points that are not yet before its stream's tail, each with an event. */
 struct needs {
     uint64_t streams; /* bit s: events[s] is needed */
     struct gy_stream_event *events[GY_STREAMS_MAX];
 };
 
-/* Collect what is needed of the timeline points of `clock` on the streams `which`. */
+/* Collect the needed timeline points of `clock` on the streams `which`. */
 static gantry_status collect_needs(struct gy_streams *streams, const uint64_t *known,
                                    const struct gy_clock *clock, uint64_t which, struct needs *needs)
 {
@@ -279,8 +279,8 @@ static gantry_status wait_events(struct gy_streams *streams, uint32_t stream, co
     return status;
 }
 
-/* A member waits for what is in its graph; for everything else the graph does, on the stream that it will be
- * launched on.  It comes after what was on its members' streams anyhow. */
+/* A member waits for work that is in its graph; for everything else the graph waits, on the stream that it
+ * will be launched on.  The graph comes after the work on its members' streams anyhow. */
 static GY_RARE gantry_status wait_as_member(struct gy_streams *streams, uint32_t stream,
                                             const struct gy_clock *clock, uint64_t which)
 {
@@ -321,7 +321,7 @@ static gantry_status wait_at_home(struct gy_streams *streams, uint32_t stream, c
 
 /* ---- other devices --------------------------------------------------------------------------- */
 
-/* Does `stream` come after what the task with `crossing` needs of device `e`? */
+/* Does `stream` come after everything that the task with `crossing` needs of device `e`? */
 static bool is_known_abroad(const struct gy_stream *stream, const struct gy_crossing *crossing, uint32_t e)
 {
     const struct gy_clock *clock = &crossing->of[e];
@@ -406,7 +406,7 @@ gantry_status gy_stream_settle(struct gy_streams *streams, uint32_t index)
         /* No timeline point says so where a task goes on that had calls in the graph. */
         s->is_unrecorded = true;
     }
-    s->behind = NULL; /* what it has learnt from it is known since the graph was launched */
+    s->behind = NULL; /* the points it has learnt from the graph are known since that was launched */
     return GANTRY_OK;
 }
 

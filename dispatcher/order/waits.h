@@ -1,4 +1,4 @@
-/* What the files of the stream pool share. */
+/* The functions that the files of the stream pool share. */
 #ifndef DISPATCHER_ORDER_WAITS_H
 #define DISPATCHER_ORDER_WAITS_H
 
@@ -24,7 +24,7 @@ static inline bool gy_batch_holds(const struct gy_streams *streams, uint32_t of,
     return s->is_member && seq > s->entered;
 }
 
-/* Where waits go, and what is known there. */
+/* The stream on which waits are made, and the points that are known there. */
 struct gy_tail {
     CUstream on;
     uint64_t *known;
@@ -39,7 +39,8 @@ GANTRY_MUST_CHECK gantry_status gy_tail_wait(struct gy_streams *streams, const s
 /* Events outside of the graph that is being built, for the points of `clock` on the streams `which`. */
 GANTRY_MUST_CHECK gantry_status gy_tail_wait_clock(struct gy_streams *streams, const struct gy_tail *tail,
                                                    const struct gy_clock *clock, uint64_t which);
-/* Everything on the plain streams: `on` waits for what was not joined yet, but for the stream `except`. */
+/* All work on the plain streams: `on` waits for streams that were not joined yet, except the stream
+ * `except`. */
 GANTRY_MUST_CHECK gantry_status gy_streams_join(struct gy_streams *streams, const struct gy_tail *tail,
                                                 uint32_t except);
 /* A barrier behind everything, on the stream; no graph is being built. */

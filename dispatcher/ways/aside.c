@@ -129,7 +129,7 @@ gantry_status gy_aside_settle(struct gantry_launch *launch)
     if (launch->spoilt == NULL && (!launch->aside || gy_aside_close(launch, true))) {
         return GANTRY_OK;
     }
-    /* What it enqueues on its stream in spite of that is not done twice. */
+    /* Work that it enqueues on its stream in spite of that is not done twice. */
     gantry_status status = launch->aside ? GANTRY_OK : gy_aside_open(launch);
     return status != GANTRY_OK
                ? status

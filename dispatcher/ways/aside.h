@@ -19,7 +19,7 @@
 
 #include "dispatcher/internal.h"
 
-/* Begin to capture aside what the callback enqueues from now on. */
+/* Begin to capture aside the work that the callback enqueues from now on. */
 GANTRY_MUST_CHECK gantry_status gy_aside_open(struct gantry_launch *launch);
 
 /* End the capture: `keep` it as a node of the batch, or forget it.  False: it could not be kept;

@@ -61,7 +61,7 @@ gantry_status gy_capture_play(struct gantry_launch *launch)
     return status;
 }
 
-/* The graph goes without what the call enqueues from now on. */
+/* The graph goes without the work that the call enqueues from now on. */
 static gantry_status leave(struct gantry_launch *launch)
 {
     struct gantry_dispatcher *d = launch->dispatcher;
@@ -74,7 +74,7 @@ static gantry_status leave(struct gantry_launch *launch)
     status = status == GANTRY_OK ? cut : status;
     launch->lane = NULL;
     gy_mode_set(launch, GY_MODE_PLAIN);
-    gy_copy_call_enter(GY_COPY_CALL_NONE); /* what it has done so far is done */
+    gy_copy_call_enter(GY_COPY_CALL_NONE); /* everything that the call has done so far stays */
     if (status == GANTRY_OK) {
         status = gy_streams_wait_barrier(&d->streams, launch->stream_index);
     }

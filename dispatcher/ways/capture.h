@@ -33,7 +33,7 @@ static inline void gy_capture_note_state(struct gantry_launch *launch, struct gy
     launch->frees.begin = launch->frees.end = gy_deferred_next(&d->deferred, launch->stream_index);
 }
 
-/* The same of a call in the batch, which is counted before it is made: it may end the batch itself. */
+/* The same for a call in the batch, which is counted before it is made: it may end the batch itself. */
 static inline void gy_capture_note_call(struct gantry_launch *launch)
 {
     struct gy_graphs *g = &launch->dispatcher->graphs;
@@ -56,9 +56,9 @@ static inline bool gy_capture_took(const struct gantry_launch *launch, gantry_la
            launch->spoilt == NULL && *d->refusals == launch->refusals && d->graphs.may_lend && !launch->aside;
 }
 gantry_launch_result gy_capture_after(struct gantry_launch *launch, gantry_launch_result result);
-/* Of a call that goes ahead of the batch: enqueue what it has noted. */
+/* After a call that goes ahead of the batch: enqueue the work that it has noted. */
 GANTRY_MUST_CHECK gantry_status gy_capture_play(struct gantry_launch *launch);
-/* Where what the call enqueues is noted. */
+/* The place where the call's work is noted. */
 static inline struct gy_lane *gy_capture_lane(const struct gantry_launch *launch)
 {
     struct gantry_dispatcher *d = launch->dispatcher;
@@ -71,8 +71,8 @@ gantry_status gy_capture_end(struct gantry_dispatcher *d);
 /* Launch them before the end of the batch; the rest of the batch may begin another graph. */
 gantry_status gy_capture_cut(struct gantry_dispatcher *d);
 
-/* In a callback: what it enqueues from now on goes to the plain stream.  Nothing happens if it goes there
- * already. */
+/* In a callback: the work it enqueues from now on goes to the plain stream.  Nothing happens if it goes
+ * there already. */
 GY_COLD gantry_status gy_capture_leave(struct gantry_launch *launch);
 /* In a callback: what follows cannot be captured, neither now nor in later calls of this callback. */
 GANTRY_MUST_CHECK gantry_status gy_capture_leave_for_good(struct gantry_launch *launch, const char *why);

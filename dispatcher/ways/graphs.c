@@ -64,7 +64,7 @@ static bool was_closed(const struct gy_graphs *g, uint64_t seen)
            atomic_load_explicit(&g->closes, memory_order_acquire) != seen;
 }
 
-/* Is work of the manager in the batch?  What it had in an earlier one was launched. */
+/* Is work of the manager in the batch?  Its work in earlier ones was launched. */
 static bool holds_of(const struct gy_graphs *g, const struct gantry_taskman *manager)
 {
     const struct gantry_taskman *holds = atomic_load_explicit(&g->holds, memory_order_relaxed);
@@ -191,7 +191,7 @@ void gy_graphs_begin_ahead(struct gy_graphs *g, CUstream stream)
     g->ahead_lane.nodes = &g->ahead;
 }
 
-/* End the batch, whatever became of it.  From here on, what is known of the order of streams must hold. */
+/* End the batch, whatever happened to it.  From here on, the known order of streams must hold. */
 static gantry_status leave(struct gy_graphs *g, gantry_status order)
 {
     if (order != GANTRY_OK) {

@@ -54,14 +54,14 @@ struct gy_graph_cached {
     uint64_t used; /* the number of the launch that used it last */
 };
 
-/* A launch function and what is known of it. */
+/* A launch function and what has been learnt about it. */
 struct gy_graph_function {
     gantry_launch_fn function; /* GD only; NULL: the entry is free */
     enum gy_trust trust;       /* GD only */
     bool is_told;              /* GD only; the log has said that its batches are not patched */
 };
 
-/* What the auto mode knows of a batch's shape: the launch functions that are ready at its beginning. */
+/* The auto mode's figures for a batch's shape: the launch functions that are ready at its beginning. */
 struct gy_graph_shape {
     uint64_t key;
     uint32_t seen;  /* batches */
@@ -104,7 +104,7 @@ struct gy_graphs {
     gantry_launch_fn latest_ours;                   /* GD only; the same if it is OURS; else NULL */
     struct gy_graph_shape shapes[GY_GRAPHS_SHAPES]; /* GD only */
     gy_mutex lock;                                  /* rank LEAF */
-    gy_cond launched;                               /* somebody waits for `open` to become false */
+    gy_cond launched;                               /* a thread waits for `open` to become false */
     _Atomic(uint32_t)
         waiting;              /* atomic: the number of threads in wait_launched; the capture shall end soon */
     uint32_t pauses;          /* guarded by lock: the number of threads that forbid captures for a moment */
@@ -128,7 +128,7 @@ void gy_graphs_fini(struct gy_graphs *graphs);
 
 /* Begin a batch.  On failure (not of the context) nothing is being captured, and streams mode goes on. */
 GANTRY_MUST_CHECK gantry_status gy_graphs_begin(struct gy_graphs *graphs);
-/* A call goes ahead of the batch: what it notes will be enqueued on `stream`. */
+/* A call goes ahead of the batch: the work it notes will be enqueued on `stream`. */
 void gy_graphs_begin_ahead(struct gy_graphs *graphs, CUstream stream);
 /* Launch the nodes that are noted.  On failure the context is lost: callbacks of released tasks cannot be
  * called again. */
@@ -172,7 +172,7 @@ void gy_graphs_set_trust(struct gy_graphs *graphs, gantry_launch_fn function, en
 /* The function's work is a child graph: say once that it keeps batches from being patched. */
 void gy_graphs_tell_child(struct gy_graphs *graphs, gantry_launch_fn function, const char *label);
 
-/* The auto mode: shall a batch of this shape be a graph, and what has a batch cost? */
+/* The auto mode: shall a batch of this shape be a graph, and how much has a batch cost? */
 bool gy_graphs_choose(struct gy_graphs *graphs, uint64_t shape);
 void gy_graphs_learn(struct gy_graphs *graphs, uint64_t shape, bool as_graph, uint64_t ns, uint64_t calls);
 

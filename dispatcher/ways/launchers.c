@@ -147,7 +147,7 @@ static void launcher_main(void *arg)
     gy_thread_serve(true);
     if (gy_context_push(d->config.context) != GANTRY_OK) {
         gy_context_lose(d->config.context, gy_error_last());
-        return; /* the dispatcher's thread calls what is left */
+        return; /* the dispatcher's thread calls the rest */
     }
     uint32_t seen = 0;
     while (await_group(self->all, &seen)) {

@@ -77,7 +77,7 @@ void gy_launchers_run(struct gy_launchers *launchers, uint32_t count);
  */
 void gy_launch_begin_alone(struct gantry_launch *launch);
 void gy_launch_end_alone(struct gantry_launch *launch);
-/* The caller is alone and has made a barrier: what the group launches from now on comes after it. */
+/* The caller is alone and has made a barrier: work that the group launches from now on comes after it. */
 GANTRY_MUST_CHECK gantry_status gy_launch_wait_barrier_all(struct gantry_launch *launch);
 
 /* In a callback: between the two, no other thread adds completions or takes or leaves deferred blocks. */

@@ -26,7 +26,7 @@
 #include "dispatcher/round.h"
 #include "dispatcher/ways/capture.h"
 
-/* The fields of the call fit its mode, and the mode fits what the dispatcher is doing. */
+/* The fields of the call fit its mode, and the mode fits the state of the dispatcher. */
 bool gy_mode_is_valid(const struct gantry_launch *launch);
 
 /* No call of this round changes its mode or has to be waited for. */

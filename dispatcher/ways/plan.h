@@ -38,7 +38,7 @@ struct gy_unit {
     uint32_t needed_by;       /* immutable; the number of these */
     uint64_t partitions;      /* immutable; bit n: some of its tasks have gy_task_partition() n */
 
-    /* The next fields say what was recorded. */
+    /* The next fields are about the recording. */
     CUgraphExec exec;           /* NULL: nothing was recorded */
     struct gy_copy_chunk *kept; /* memory that its batched copies use; the copier owns it; NULL: none */
     bool stale;                 /* the recording is no longer valid */

@@ -28,7 +28,7 @@ struct gy_recording {
 /* Units that a share held back are due again. */
 void gy_units_try_again(struct gantry_dispatcher *d);
 
-/* The numbers of what has arrived, and what was kept of the unit, fit its stage. */
+/* The numbers of tasks that have arrived, and the unit's recording, fit its stage. */
 bool gy_unit_is_valid(const struct gy_unit *unit);
 
 /* The unit is no longer WAITING: inform the units that come after it. */
@@ -42,7 +42,7 @@ static inline gantry_task *gy_unit_first_task(const struct gy_unit *unit)
     return unit->plan->members[unit->first];
 }
 
-/* From a callback: what it just did cannot be replayed, so from now on the callbacks of its unit are called
+/* From a callback: its latest action cannot be replayed, so from now on the callbacks of its unit are called
  * in every run. */
 void gy_units_forbid(const struct gantry_launch *launch, const char *why);
 /* From a callback: `target` is completed behind the work of the unit that is being recorded, if there is one.

@@ -11,7 +11,7 @@
 void gy_unjoined_begin(const struct gantry_launch *launch);
 void gy_unjoined_end(const struct gantry_launch *launch, gantry_launch_result result);
 
-/* A capture of what the callback has enqueued could not be ended, since one of its streams was not joined. */
+/* A capture of the callback's work could not be ended, since one of its streams was not joined. */
 GY_COLD void gy_unjoined_tell_capture(const struct gantry_launch *launch);
 
 #endif
