@@ -7,7 +7,7 @@
  * aside, and the outermost callback is followed by a loop over them (release.c). */
 #include "taskman/callbacks.h"
 
-/* Of the calling thread. */
+/* It belongs to the calling thread. */
 static _Thread_local struct {
     bool is_inside;
     struct gy_task_list aside; /* READY, to be released; each keeps its manager from being idle */

@@ -1,4 +1,4 @@
-/* Checks of what a program has forgotten (base/checking.h). */
+/* Checks for things that a program has forgotten (base/checking.h). */
 #ifndef TASKMAN_CHECKS_H
 #define TASKMAN_CHECKS_H
 

@@ -5,7 +5,7 @@
 #include "taskman/graph/graph.h"
 #include "taskman/graph/ready.h"
 
-/* What is kept of a run of a task that has ended, for its successors. */
+/* The result of a task's run that has ended, for its successors. */
 struct gy_round_end {
     uint64_t chosen;   /* a bit per dependent of a condition */
     uint64_t wait_set; /* that the task had */

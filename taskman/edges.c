@@ -49,7 +49,7 @@ static inline gantry_status link_building_locked(gantry_taskman *manager, gantry
     edge->to = gy_edge_to(successor, when_done);
     atomic_init(&edge->next, NULL);
     atomic_store_explicit(end_of_edges(predecessor), edge,
-                          memory_order_release); /* for who walks the graph */
+                          memory_order_release); /* for threads that walk the graph */
     note_edge(&manager->graph, predecessor, successor, edge);
     return GANTRY_OK;
 }

@@ -12,7 +12,8 @@ struct gy_gpu_share {
     struct gy_gpu_share *const *members; /* immutable; of a fleet: that on each device; else NULL */
 };
 
-/* The dispatcher's: what a task manager's steps have left on the GPU, see dispatcher/order/step_order.h. */
+/* A struct of the dispatcher's: the work that a task manager's steps have left on the GPU, see
+ * dispatcher/order/step_order.h. */
 struct gy_gpu_order;
 
 /* The pool's: a worker, and how a thread waits. */
@@ -22,7 +23,7 @@ struct gy_wait;
 /* The dispatcher's: memory that tasks declare to need, see gantry_taskman_declare_memory(). */
 struct gy_gpu_memory;
 
-/* What the dispatcher remembers of a frozen graph; the head of its own struct. */
+/* The dispatcher's record of a frozen graph; this is the head of its own struct. */
 struct gy_gpu_plan {
     /* The graph is being reset; nothing of it runs. */
     void (*drop)(struct gy_gpu_plan *self);
@@ -107,7 +108,7 @@ struct gy_gpu_guest {
     uint64_t deadline_ns; /* when a gate lets something go; 0: none */
     uint64_t rings;       /* bit i: it leads completion ring i */
     bool is_pushed;       /* the context was not current, and is for now */
-    void *native_context; /* what was current before */
+    void *native_context; /* the context that was current before */
     int capture_mode;     /* likewise */
     int cancel_state;     /* likewise */
 };
@@ -122,7 +123,8 @@ struct gy_gpu_guest_ops {
     void (*leave)(gantry_dispatcher *self, struct gy_gpu_guest *guest);
 };
 
-/* Every dispatcher has the functions of this table itself; those below belong to what it may have beside. */
+/* Every dispatcher has the functions of this table; the tables below belong to features that it may have
+ * besides. */
 struct gy_gpu_ops {
     /* A manager that uses the dispatcher is created / destroyed: in between the dispatcher does not go. */
     void (*attach)(gantry_dispatcher *self);
@@ -178,7 +180,8 @@ struct gy_gpu_dispatcher {
 
 /* The first member of struct gantry_fleet. */
 struct gy_gpu_fleet {
-    gantry_dispatcher *dispatcher; /* immutable; what a task manager that uses the fleet talks to */
+    /* immutable; the object that a task manager which uses the fleet talks to */
+    gantry_dispatcher *dispatcher;
 };
 
 /* ---- provided by taskman/ for the dispatcher (here by task.c, what every task passes by gpu_task.h) ---- */

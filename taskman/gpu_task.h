@@ -16,7 +16,7 @@ static inline void *gy_task_launch_arg(const gantry_task *task)
     return task->arg;
 }
 
-/* What the application's record of the task is called, see gantry_task_context_id(). */
+/* The name of the task's record in the application, see gantry_task_context_id(). */
 static inline uint64_t gy_task_context_id(const gantry_task *task)
 {
     return task->context_id;

@@ -27,11 +27,11 @@ struct gy_frozen {
     struct gy_join_group *groups; /* of edges to wide joins, see joins.c; NULL: none */
     size_t group_count;
     bool joins_are_armed;     /* for a run of all tasks */
-    struct gy_graph_mark end; /* what was added later lies behind */
+    struct gy_graph_mark end; /* tasks that were added later lie behind */
     uint64_t tasks, tasks_gpu, tasks_sync;
     uint64_t outside;         /* references that others hold at the begin of a run of all tasks */
     bool has_run;             /* a run was started */
-    struct gy_gpu_plan *gpu;  /* what the dispatcher made of it; NULL: nothing */
+    struct gy_gpu_plan *gpu;  /* the dispatcher's plan for it; NULL: there is none */
     struct gy_gpu_plan *live; /* the plan in a run of all tasks, else NULL; immutable while running */
 };
 
@@ -66,7 +66,7 @@ struct gantry_taskman {
     uint64_t unfilled;       /* guarded by lock; names that no task was submitted for */
     uint64_t late_names;     /* guarded by lock; of the unfilled, those that still have GY_TASK_LATE_NAME */
     bool may_have_cycle;     /* guarded by lock; an edge declared while running may have closed one */
-    bool has_broken_cycle;   /* guarded by lock; so a task of it was let go before what it comes after */
+    bool has_broken_cycle;   /* guarded by lock; so a task of it was let go before a task it depends on */
     uint64_t outside;        /* guarded by lock; references that others hold, while building */
     uint64_t counted;        /* guarded by lock; how many tasks were ever counted into `work` */
     uint64_t conditions;     /* guarded by lock; of the submitted */
@@ -77,7 +77,7 @@ struct gantry_taskman {
     struct gy_start_job job; /* written by a start; then guarded by the pool's injection lock */
     struct gy_frozen frozen_graph; /* guarded by lock; all zero unless frozen */
 
-    struct gy_gpu_memory **memories; /* guarded by lock; what was declared since the reset, by number - 1 */
+    struct gy_gpu_memory **memories; /* guarded by lock; the declarations since the reset, by number - 1 */
     uint32_t memory_count;           /* guarded by lock; of these */
     uint32_t memory_room;            /* guarded by lock; places in `memories` */
     uint64_t memory_tasks;           /* guarded by lock; of the submitted, those that name one */
@@ -105,7 +105,7 @@ static inline enum gy_phase gy_taskman_phase(const gantry_taskman *manager)
     return (enum gy_phase)atomic_load_explicit(&manager->phase, memory_order_acquire);
 }
 
-/* Do the counts, the phase and what is frozen fit together? */
+/* Do the counts, the phase and the frozen graph fit together? */
 bool gy_frozen_is_valid(const struct gy_frozen *frozen);
 bool gy_taskman_is_valid(const gantry_taskman *manager) GY_REQUIRES(manager->lock);
 

@@ -13,7 +13,7 @@ void gy_taskman_begin_memory(gantry_taskman *manager, gantry_task *task) GY_REQU
 void gy_taskman_begin_all_memory(gantry_taskman *manager) GY_REQUIRES(manager->lock);
 /* A task that names memory was released. */
 void gy_taskman_end_memory(gantry_task *task);
-/* Forget what was declared. */
+/* Forget all declarations. */
 void gy_taskman_close_memory(gantry_taskman *manager) GY_REQUIRES(manager->lock);
 
 #endif

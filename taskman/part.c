@@ -1,4 +1,4 @@
-/* Runs of a part of a frozen graph: what is reachable from some tasks. */
+/* Runs of a part of a frozen graph: the tasks that are reachable from some tasks. */
 #include "base/handle.h"
 #include "taskman/cpu/client.h"
 #include "taskman/cpu/pool.h"
@@ -17,8 +17,8 @@ static void reach(struct gy_task_list *reached, gantry_task *task)
     }
 }
 
-/* Everything reachable, linked through `next`, set to wait for what else was reached before it, and for
- * what others hold. */
+/* Collect everything that is reachable, linked through `next`.  Each task waits for the tasks before it
+ * that were reached as well, and for references of the application. */
 static struct gy_task_list arm_part_locked(gantry_taskman *manager, gantry_task *const *tasks, size_t count)
     GY_REQUIRES(manager->lock)
 {

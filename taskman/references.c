@@ -89,7 +89,7 @@ static bool unhold_while_building(gantry_task *task, gantry_status why, gantry_s
     return is_building;
 }
 
-/* The last reference is gone; its place among what is active is the task's now. */
+/* The last reference is gone; its place among the active ones is the task's now. */
 static void dispatch(gantry_taskman *manager, gantry_task *task)
 {
     struct gy_ready ready = {0};

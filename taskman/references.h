@@ -4,8 +4,8 @@
 
 #include "taskman/manager.h"
 
-/* One more reference while running, for the application or the dispatcher, to whom it belongs then.  False:
- * the task was dispatched already. */
+/* Take one more reference while the manager runs, for the application or the dispatcher, which owns it
+ * then.  False: the task was dispatched already. */
 bool gy_task_hold_outside(gantry_task *task);
 
 /* Take a reference away on behalf of the application; see gantry_task_remove_reference().  `why` not

@@ -234,8 +234,9 @@ static void call_release(gantry_task *task, gantry_status result)
     }
 }
 
-/* The tasks that a task has made ready: one of them takes over its place among the active ones, the others
- * are counted in before anybody gets them.  A worker pays with what it owes. */
+/* Tasks that the end of a task has made ready: one of them takes over its place among the active ones, and
+ * the others are counted as active before any thread gets them.  A worker pays for that with the references
+ * it owes. */
 static inline void count_ready(gantry_taskman *manager, size_t made_ready, struct gy_worker *self)
 {
     if (made_ready <= 1) {
@@ -301,7 +302,8 @@ static GY_RARE size_t end_round(gantry_task *task, gantry_status result, struct 
     }
     count_ready(manager, made_ready, self);
     if (ready->resolve.first == NULL) {
-        /* Nothing is owed for the round: what is handed out may end the step before the call is back. */
+        /* Nothing is owed for the round: the tasks that are handed out may end the step before the call
+         * returns. */
         gantry_cpu_dispatcher *pool = manager->as_owner.pool;
         gy_pool_enter(pool);
         flush_but_one(manager, ready, self);
@@ -546,8 +548,8 @@ void gy_worker_abandon(struct gy_worker *self)
     }
 }
 
-/* Would a thread that waits for what the worker owes wait for the task, too, though it need not?  It need not
- * if that is another owner's, or of the other epoch. */
+/* A thread that waits for the owner of the worker's debt must not wait for this task, too, if it need not.
+ * It need not if the task is another owner's, or of the other epoch. */
 static inline bool owes_others(const struct gy_worker *self, const gantry_task *task)
 {
     bool owes_other_epoch =

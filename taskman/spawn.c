@@ -43,7 +43,7 @@ static inline gantry_task *take_task(struct gy_worker *self, gantry_taskman *man
     return take_new(place, manager);
 }
 
-/* What a light task has. */
+/* The description of a light task. */
 struct light {
     gantry_task_fn run;
     void *arg;

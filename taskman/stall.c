@@ -136,7 +136,7 @@ static gantry_task *break_cycle_locked(gantry_taskman *manager, size_t waiting) 
     return task;
 }
 
-/* Under the lock: what is to be given back. */
+/* Under the lock: find the references that are to be given back. */
 static struct gy_task_list take_stalled_locked(gantry_taskman *manager, bool is_stopping)
     GY_REQUIRES(manager->lock)
 {

@@ -73,7 +73,7 @@ static gantry_status check_kind(const gantry_task_desc *desc, const char *shown)
     return GANTRY_OK;
 }
 
-/* Check what only GPU tasks may have, and what they need. */
+/* Check the fields that only GPU tasks may have, and those that they need. */
 static gantry_status check_gpu_traits(const gantry_taskman *manager, const gantry_task_desc *desc,
                                       const char *shown)
 {

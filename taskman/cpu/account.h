@@ -1,4 +1,5 @@
-/* What a worker owes the counters of an owner of tasks: it saves up what it would count off one by one. */
+/* The debt of a worker to the counters of an owner of tasks: it saves up the numbers that it would otherwise
+ * count off one by one. */
 #ifndef TASKMAN_CPU_ACCOUNT_H
 #define TASKMAN_CPU_ACCOUNT_H
 
@@ -10,10 +11,9 @@
  * `odd_pending`, and wake the threads that wait for that.  The owner may be gone when this returns. */
 void gy_owner_count_off(struct gy_task_owner *owner, uint64_t less, uint64_t odd);
 
-/* Count off what is owed. */
+/* Count off the debt. */
 void gy_worker_flush(struct gy_worker *self);
-/* gy_worker_flush() while the worker goes on: it keeps what it will need for the next tasks that become
- * active. */
+/* gy_worker_flush() for a worker that goes on: it keeps a part for the next tasks that become active. */
 void gy_worker_flush_most(struct gy_worker *self);
 
 enum {
@@ -30,9 +30,9 @@ static inline void gy_worker_owe_to(struct gy_worker *self, struct gy_task_owner
     }
 }
 
-/* Keep in mind to gy_owner_count_off() later, at the latest before the worker looks for work elsewhere, runs
- * a task of another manager or of the other epoch, or goes on with what is not the manager's.  Saves most of
- * the traffic on the one counter that all workers share. */
+/* Note a number for gy_owner_count_off().  It is counted off later, at the latest before the worker looks
+ * for work elsewhere, runs a task of another manager or of the other epoch, or does anything that is not the
+ * manager's.  This saves most of the traffic on the one counter that all workers share. */
 static inline void gy_worker_owe(struct gy_worker *self, struct gy_task_owner *owner, uint64_t less)
 {
     assert(gy_worker_is_valid(self));
@@ -78,8 +78,8 @@ static inline void gy_worker_owe_odd(struct gy_worker *self, struct gy_task_owne
     }
 }
 
-/* Count `count` more as active.  What was not counted off yet can be used again: then nothing is written that
- * other workers read.  Else more is counted in than is needed now, and owed. */
+/* Count `count` more as active.  A number that was not counted off yet can be used again: then nothing is
+ * written that other workers read.  Otherwise more is counted than is needed now, and the rest is owed. */
 static inline void gy_worker_claim_active(struct gy_worker *self, struct gy_task_owner *owner, uint64_t count)
 {
     assert(gy_worker_is_valid(self));
@@ -110,8 +110,8 @@ static inline void gy_worker_claim_odd_task(struct gy_worker *self, struct gy_ta
     assert(gy_worker_is_valid(self));
 }
 
-/* Count one more task as pending and active.  Something stays owed: so the owner stays until it is told of
- * what was spawned. */
+/* Count one more task as pending and active.  Something stays owed, so the owner stays until it has been
+ * told of the spawned tasks. */
 static inline void gy_worker_claim_task(struct gy_worker *self, struct gy_task_owner *owner)
 {
     gy_worker_owe_to(self, owner);

@@ -38,13 +38,13 @@ static inline gantry_task *item_of(gantry_task *first)
     return first->next != NULL ? gy_item_of_bundle(first) : first;
 }
 
-/* Push what is in the bundle, all at once. */
+/* Push the tasks of the bundle, all at once. */
 static void publish(struct gy_worker *self)
 {
     gantry_task *first = atomic_exchange(&self->bundle, NULL);
     self->bundled = 0;
     if (first == NULL) {
-        return; /* somebody was faster */
+        return; /* another thread was faster */
     }
     gy_point(GY_POINT_WORKER_BUNDLED, self);
     gantry_task *item = item_of(first);

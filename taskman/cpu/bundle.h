@@ -40,7 +40,7 @@ void gy_worker_bundle(struct gy_worker *self, gantry_task *task);
  * memory. */
 bool gy_worker_push_list(struct gy_worker *self, gantry_task *first, size_t count);
 
-/* The running body ends: what is left in the worker's bundle goes into its deque. */
+/* The running body ends: the rest of the worker's bundle goes into its deque. */
 void gy_worker_end_bundles(struct gy_worker *self);
 
 /* The first task of a bundle that the worker has taken; the others go into its own deque. */
@@ -57,7 +57,8 @@ static inline gantry_task *gy_worker_take(struct gy_worker *self)
     return gy_worker_open_item(self, gy_deque_take(&self->deque));
 }
 
-/* Any worker: take what the victim's running body has bundled so far, as an item; NULL: nothing. */
+/* Any worker: take the tasks that the victim's running body has bundled so far, as an item; NULL: there are
+ * none. */
 gantry_task *gy_bundle_seize(struct gy_worker *victim);
 
 #endif

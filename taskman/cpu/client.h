@@ -8,7 +8,7 @@
 /* Run the task, and release it.  To be called between pthread_cleanup_push() and _pop(): bodies
  * are not supposed to call pthread_exit(), but if one does, its task fails and others' get on. */
 void gy_worker_run(struct gy_worker *self, gantry_task *task);
-/* For cleanup handlers: what the thread was running will not return. */
+/* For cleanup handlers: the body that the thread was running will not return. */
 void gy_worker_abandon(struct gy_worker *self);
 
 /* Hand out everything in `ready`, resolving what needs no running and whatever that makes ready.  The

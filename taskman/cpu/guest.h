@@ -9,7 +9,7 @@
  * calls soon.  NULL: no worker can be borrowed. */
 struct gy_worker *gy_guest_begin(struct gy_task_owner *owner);
 
-/* Return the worker without that; what it has is left to others. */
+/* Return the worker without running its tasks; they are left to other threads. */
 void gy_guest_end(struct gy_worker *self);
 
 /* A worker's thread sleeps on `work`, and has its worker back when this returns. */

@@ -22,11 +22,12 @@
 #include <limits.h>
 
 enum {
-    OWN_MOST = 64,      /* every so many tasks those come first that the worker has not made ready itself */
-    DEPTH_MOST = 1024,  /* every so many, a multiple of that, its own queue comes before what a task has just
-                         * made ready, though that is in the caches */
-    OLDEST_MOST = 4096, /* every so many, a multiple of that, the oldest of its own queue, which tasks that
-                         * go on making tasks would keep waiting for ever where nobody steals it */
+    /* A worker looks elsewhere once in so many tasks, each number a multiple of the one before: */
+    OWN_MOST = 64,      /* for tasks that it has not made ready itself, before its own */
+    DEPTH_MOST = 1024,  /* in its own queue, before the tasks that its last body has made ready, though those
+                         * are in the caches */
+    OLDEST_MOST = 4096, /* for the oldest task of its own queue, which tasks that go on making tasks would
+                         * keep waiting for ever if no worker steals it */
     INJECTION_BATCH = 32, /* most tasks taken from it at once */
     STEAL_MOST = 31,      /* most items taken from another worker beside the one that is run at once */
     DRY_MOST = 32, /* every so many looks in which a worker finds nothing it takes what bodies are bundling */
@@ -150,7 +151,7 @@ static gantry_task *steal_from(struct gy_worker *self, struct gy_worker *victim,
     return first;
 }
 
-/* Of all deques. */
+/* Take a task from any deque. */
 static gantry_task *steal_queued(struct gy_worker *self)
 {
     gantry_cpu_dispatcher *pool = self->pool;
@@ -171,8 +172,8 @@ static gantry_task *steal_queued(struct gy_worker *self)
     return NULL;
 }
 
-/* An item of another worker.  What a body is bundling is left to it as long as there may be something else:
- * else it would have to begin anew all the time. */
+/* Take an item of another worker.  The tasks that a body is bundling are left to it as long as there may be
+ * others: otherwise it would have to begin a new bundle all the time. */
 static gantry_task *steal(struct gy_worker *self)
 {
     gantry_cpu_dispatcher *pool = self->pool;
@@ -203,7 +204,7 @@ static gantry_task *steal_own(struct gy_worker *self)
     return NULL;
 }
 
-/* Count off what is owed for the epoch before: a thread may wait for the tasks of that. */
+/* Count off the debt for the epoch before: a thread may wait for the tasks of that epoch. */
 static void flush_last_epoch(struct gy_worker *self)
 {
     if ((self->owed | self->owed_odd) == 0) {
@@ -220,7 +221,7 @@ static inline bool may_run(const struct gy_worker *self, const gantry_task *task
     return __builtin_expect(self->only_owner == NULL || self->only_owner == task->owner, 1);
 }
 
-/* Now and then, what a worker that feeds itself would not come to. */
+/* Now and then take a task that a worker which always has tasks of its own would never reach. */
 static GY_RARE gantry_task *look_elsewhere(struct gy_worker *self)
 {
     gantry_task *next = self->next;

@@ -17,7 +17,7 @@ struct gy_start_job {
     size_t left; /* > 0 */
 };
 
-/* Does what is left of the job lie where it says? */
+/* Are the job's remaining tasks where it says? */
 bool gy_start_job_is_valid(const struct gy_start_job *job);
 
 /* False: this pool has no workers to fetch them. */

@@ -26,7 +26,7 @@ enum {
         20000, /* an expected task is looked for in turns of this: another worker may do it instead */
     BETWEEN_HELPS =
         2, /* pauses: a thread that helps is the only one to look at the GPU, which takes long enough */
-    BETWEEN_LOOKS = 16, /* pauses: a look reads what others write to */
+    BETWEEN_LOOKS = 16, /* pauses: each look reads words that others write to */
 };
 
 /* Hand the remaining tasks of a thread that is a worker only for a while to the pool. */

@@ -4,7 +4,7 @@
 
 #include "taskman/cpu/worker.h"
 
-/* What a thread waits for, and how. */
+/* The condition that a thread waits for, and the work it does meanwhile. */
 struct gy_wait {
     /* Is read with sequentially consistent loads.  It is asked to be `thorough` before the thread sleeps; one
      * that is expensive may answer false otherwise. */
@@ -34,7 +34,7 @@ void gy_worker_main(void *worker);
 /* Run `task`, and then the tasks that it leaves to the same thread. */
 void gy_worker_run_here(gantry_cpu_dispatcher *pool, gantry_task *task);
 
-/* Run what is queued in an inline-only pool. */
+/* Run the queued tasks of an inline-only pool. */
 void gy_pool_drain_inline(gantry_cpu_dispatcher *pool);
 
 #endif

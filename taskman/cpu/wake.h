@@ -17,12 +17,12 @@ bool gy_pool_has_work(gantry_cpu_dispatcher *pool);
 void gy_pool_notify_work(gantry_cpu_dispatcher *pool, size_t count);
 /* gy_pool_notify_work() for tasks that the worker can run itself. */
 void gy_worker_notify_work(const struct gy_worker *self, size_t count);
-/* The same for a task, or several that go together, which a body makes: that is often. */
+/* The same for a task, or several that go together, which a body makes: this is called often. */
 static inline void gy_worker_tell_of_task(const struct gy_worker *self);
 
-/* The worker looks for work, which is its own to find now: it is counted in `idle` until it has found some,
- * or does something else for a while.  Then it does not see what it leaves, so another one is woken for that.
- */
+/* From now on the worker has to find work by itself: it is counted in `idle` until it has found some, or
+ * does something else for a while.  Then it does not see the tasks that it leaves, so another worker is
+ * woken for those. */
 void gy_worker_begin_looking(struct gy_worker *self);
 void gy_worker_end_looking(struct gy_worker *self);
 /* The worker, which looks, counts as a sleeper: it looks once more, and then sleeps, or cancels that. */

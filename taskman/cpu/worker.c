@@ -2,9 +2,9 @@
 
 #include "taskman/cpu/bundle.h"
 
-/* Tasks that were released and not counted off: a flush's worth, and what may come on top before it.  Of
- * those that are counted as active a whole start batch can be owed; below zero it would borrow from the upper
- * half. */
+/* The most tasks that may be released and not counted off: those of a flush, and the ones that may be added
+ * before it.  Of those that are counted as active a whole start batch can be owed; below zero the number
+ * would borrow from the upper half. */
 enum { MOST_OWED = 4096, MOST_ACTIVE_OWED = INT32_MAX };
 
 static bool account_is_valid(const struct gy_worker *self)

@@ -97,13 +97,14 @@ struct gy_worker {
     jmp_buf *anew;                     /* where the thread begins again; a worker's own only */
     uint64_t span_begin_ns;            /* of the body that ran last, until it is emitted; 0: not recorded */
     uint64_t span_end_ns;
-    uint64_t span_flow;            /* of the task that is being released, in a recording; 0: none */
-    uint32_t random;               /* state of the victim choice */
-    uint32_t ran;                  /* tasks */
-    uint32_t dry;                  /* looks at other workers' deques that found nothing */
-    uint64_t spin_budget_ns;       /* GANTRY_WAIT_ADAPTIVE: see base/waiter.h */
-    _Atomic(uint32_t) holder;      /* atomic; enum gy_worker_holder */
-    _Atomic(gantry_task *) bundle; /* atomic; the worker adds to it, anybody takes all of it; see bundle.c */
+    uint64_t span_flow;       /* of the task that is being released, in a recording; 0: none */
+    uint32_t random;          /* state of the victim choice */
+    uint32_t ran;             /* tasks */
+    uint32_t dry;             /* looks at other workers' deques that found nothing */
+    uint64_t spin_budget_ns;  /* GANTRY_WAIT_ADAPTIVE: see base/waiter.h */
+    _Atomic(uint32_t) holder; /* atomic; enum gy_worker_holder */
+    /* atomic; the worker adds to it, any thread takes all of it; see bundle.c */
+    _Atomic(gantry_task *) bundle;
     gy_thread thread;
     char name[32];
 };

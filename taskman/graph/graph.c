@@ -161,7 +161,8 @@ struct gy_graph_mark gy_graph_mark(struct gy_graph *graph)
 {
     assert(gy_graph_is_valid(graph));
     struct gy_task_chunk *current = graph->task_current;
-    if (gy_handles_are_checked() && current != NULL) { /* what is added later gets chunks of its own */
+    /* tasks that are added later get chunks of their own */
+    if (gy_handles_are_checked() && current != NULL) {
         graph->bytes -= (current->capacity - current->used) * sizeof(gantry_task);
         current->capacity = current->used;
     }
