@@ -138,7 +138,7 @@ static void count_hold(uint64_t ns, bool is_down)
     }
 }
 
-/* To whoever waits for a CPU; the scheduler decides for how long. */
+/* The CPU goes to any thread that waits for it; the scheduler decides for how long. */
 static void yield_once(void)
 {
     const uint64_t begin = gy_clock_ns();

@@ -10,12 +10,12 @@ enum gy_point {
     GY_POINT_EVENT_KEY,     /* it reads the event's epoch; at: the event */
     GY_POINT_EVENT_NOTIFY,  /* a thread looks whether an event has sleepers; at: the event */
     GY_POINT_EVENT_WAKE,    /* a thread has counted a sleeper as woken, and looks once more; at: the event */
-    GY_POINT_EVENT_TAKE_BACK,  /* it has found none, and takes the count back; at: the event */
-    GY_POINT_EVENT_BACK,       /* a sleeper is back, and says that whoever was woken is; at: the event */
-    GY_POINT_WORKER_STOLE,     /* a thief has tasks that are in no queue; at: the worker */
-    GY_POINT_WORKER_BUNDLED,   /* a worker has closed its bundle, which is in no queue; at: the worker */
-    GY_POINT_WORKER_STEAL,     /* a guest has seen that only its manager runs, and steals; at: the pool */
-    GY_POINT_WORKER_FOUND,     /* a worker ends looking, and passes on what it leaves; at: the pool */
+    GY_POINT_EVENT_TAKE_BACK, /* it has found none, and takes the count back; at: the event */
+    GY_POINT_EVENT_BACK,      /* a sleeper is back, and says that the woken thread is; at: the event */
+    GY_POINT_WORKER_STOLE,    /* a thief has tasks that are in no queue; at: the worker */
+    GY_POINT_WORKER_BUNDLED,  /* a worker has closed its bundle, which is in no queue; at: the worker */
+    GY_POINT_WORKER_STEAL,    /* a guest has seen that only its manager runs, and steals; at: the pool */
+    GY_POINT_WORKER_FOUND, /* a worker ends looking, and passes on the tasks that it leaves; at: the pool */
     GY_POINT_COMPLETION_TELL,  /* the dispatcher's thread tells the completion thread that there is news; at:
                                   the ring */
     GY_POINT_COMPLETION_SLEEP, /* the completion thread says that it sleeps; at: the ring */

@@ -1,5 +1,5 @@
-/* The sanitizer that the library is built with, GY_WITH_ASAN or GY_WITH_TSAN, and what it is told; both are
- * 0 without one. */
+/* The sanitizer that the library is built with, GY_WITH_ASAN or GY_WITH_TSAN, and hints for it; both are 0
+ * without one. */
 #ifndef BASE_SANITIZERS_H
 #define BASE_SANITIZERS_H
 

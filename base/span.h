@@ -10,14 +10,14 @@
 #include <stdint.h>
 
 enum gy_span_category {
-    GY_SPAN_TASK,        /* a CPU task's body, on its worker */
-    GY_SPAN_PHASE,       /* a dispatcher phase, on the dispatcher's thread */
-    GY_SPAN_LAUNCH,      /* one launch callback, on the dispatcher's thread */
-    GY_SPAN_BATCH,       /* a whole batch, on the dispatcher's thread */
-    GY_SPAN_WAIT,        /* a wait for the GPU, on the completion thread */
-    GY_SPAN_SUBMIT,      /* ready GPU tasks handed to the dispatcher, by whoever made them ready */
-    GY_SPAN_MEMORY,      /* a wait for memory */
-    GY_SPAN_APPLICATION, /* what the application gives, see gantry_profile_span() */
+    GY_SPAN_TASK,   /* a CPU task's body, on its worker */
+    GY_SPAN_PHASE,  /* a dispatcher phase, on the dispatcher's thread */
+    GY_SPAN_LAUNCH, /* one launch callback, on the dispatcher's thread */
+    GY_SPAN_BATCH,  /* a whole batch, on the dispatcher's thread */
+    GY_SPAN_WAIT,   /* a wait for the GPU, on the completion thread */
+    GY_SPAN_SUBMIT, /* ready GPU tasks were handed to the dispatcher, by the thread that made them ready */
+    GY_SPAN_MEMORY, /* a wait for memory */
+    GY_SPAN_APPLICATION, /* the application gives it, see gantry_profile_span() */
 };
 
 struct gy_span_sink {

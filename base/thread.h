@@ -33,7 +33,7 @@ enum gy_rank {
     GY_RANK_TASKMAN,          /* taskman/: one per manager: names, growth of storage */
     GY_RANK_CPU_POOL,         /* taskman/: sleeping and waking of workers */
     GY_RANK_LAUNCHERS,        /* dispatcher/: what launch callbacks share that run at the same time */
-    GY_RANK_COLLECT,          /* dispatcher/: who reads GPU times and charges shares */
+    GY_RANK_COLLECT,          /* dispatcher/: taken by the thread that reads GPU times and charges shares */
     GY_RANK_STALLS,           /* dispatcher/: devices on which tasks wait for memory */
     GY_RANK_DISPATCHER_INBOX, /* dispatcher/: inbox and its waiter */
     GY_RANK_COMPLETION,       /* dispatcher/: completion ring */
@@ -121,8 +121,8 @@ void gy_thread_join(gy_thread *thread);
 /* How many forks lie between this process and the one that loaded the library: threads that were started at
  * another number are not here. */
 unsigned gy_thread_forks(void);
-/* Nobody waits for what the calling thread does: when it is woken, it does not take the CPU from the thread
- * that wakes it. */
+/* No thread waits for the calling thread: when it is woken, it does not take the CPU from the thread that
+ * wakes it. */
 void gy_thread_be_background(void);
 
 /* From now on other threads wait for the calling one, as for the dispatcher thread, so it must not wait for

@@ -54,14 +54,14 @@ static inline uint64_t gy_wake_hint_left(const struct gy_wake_hint *hint, uint64
     return now_ns < until ? until - now_ns : 0;
 }
 
-/* What is waited for came within so many ns lately; 0: later than any thread may look for it.  Any
- * thread. */
+/* Note that something which threads wait for came within so many ns lately; 0: later than any thread may
+ * look for it.  Any thread. */
 static inline void gy_wake_forecast_set(struct gy_wake_forecast *forecast, uint64_t within_ns)
 {
     atomic_store_explicit(&forecast->within_ns, within_ns, memory_order_relaxed);
 }
 
-/* Returns what was set last, once; then 0 until it is set again.  Any thread. */
+/* Return the latest forecast, once; then 0 until one is set again.  Any thread. */
 static inline uint64_t gy_wake_forecast_ask(struct gy_wake_forecast *forecast)
 {
     if (atomic_load_explicit(&forecast->within_ns, memory_order_relaxed) == 0) {

@@ -1,4 +1,4 @@
-/* The subcommands of `gantry` and what they share. */
+/* The subcommands of `gantry` and the functions they share. */
 #ifndef CLI_COMMAND_H
 #define CLI_COMMAND_H
 
@@ -36,7 +36,7 @@ int cli_global(int argc, char **argv);
 /* Name each sample, or bench, to `each`. */
 void cli_samples_each(void (*each)(void *user, const char *name), void *user);
 void cli_benches_each(void (*each)(void *user, const char *name), void *user);
-/* Print what the sample, or the bench, of that name does; false: there is none. */
+/* Print the text about the sample, or the bench, of that name; false: there is none. */
 bool cli_sample_help(const char *name);
 bool cli_bench_help(const char *name);
 

@@ -126,7 +126,7 @@ static void print_values(const struct place *place, main_fn main)
     visit(place, main, print_value);
 }
 
-/* " --runs -r ...": what the next word belongs to. */
+/* " --runs -r ...": the option that the next word belongs to. */
 static void print_taker(void *user, const struct cli_option *option)
 {
     const struct place *place = user;

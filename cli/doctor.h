@@ -15,7 +15,7 @@ enum finding_state {
 struct finding {
     const char *name; /* a constant */
     enum finding_state state;
-    char found[320];  /* what it is, or what is wrong */
+    char found[320];  /* the thing that was found, or the problem */
     char advice[240]; /* what to do about it; "": nothing */
 };
 

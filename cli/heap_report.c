@@ -121,7 +121,7 @@ static char letter_of(const char *state)
     return '.';
 }
 
-/* A column shows what is taken in it, so that nothing taken looks free. */
+/* A column shows taken memory rather than free memory in it, so that taken memory never looks free. */
 static void print_slab(const cJSON *slab)
 {
     char line[COLUMNS + 1];

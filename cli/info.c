@@ -23,7 +23,7 @@ struct report {
     gantry_copy_peer_tuning to_peer[PEERS];
 };
 
-/* What the options ask for. */
+/* The parts of the output that the options ask for. */
 struct request {
     gantry_driver_choice choice;
     bool json, copies, calibrate, links;

@@ -18,7 +18,7 @@ struct intervals {
 
 /* False: out of memory. */
 bool cli_intervals_add(struct intervals *list, uint64_t begin, uint64_t end, uint32_t name);
-/* By begin. */
+/* Sort by begin. */
 void cli_intervals_sort(struct intervals *list);
 /* Sort, and join what overlaps or touches; the length of it all. */
 uint64_t cli_intervals_unite(struct intervals *list);

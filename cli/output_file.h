@@ -9,8 +9,8 @@
  * (a device, a pipe) is written directly.  False after a line on stderr. */
 bool cli_output_begin(const char *path);
 
-/* Write what is left.  With `keep` the new file takes the place of the old one, else it is removed; false
- * after a line on stderr, and the old file is as it was. */
+/* Write the rest.  With `keep` the new file takes the place of the old one, else it is removed; false after
+ * a line on stderr, and the old file is as it was. */
 bool cli_output_end(bool keep);
 
 /* Ctrl-C: remove the file that is half written.  Any thread may call it. */

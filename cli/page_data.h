@@ -1,4 +1,4 @@
-/* Base64 of whole numbers: what a page holds of a recording. */
+/* Base64 of whole numbers: the form in which a page holds a recording. */
 #ifndef CLI_PAGE_DATA_H
 #define CLI_PAGE_DATA_H
 
@@ -14,7 +14,7 @@ struct page_data {
 
 /* Seven bits per byte, the lowest first; the eighth says that more follow. */
 void cli_page_number(struct page_data *data, uint64_t value);
-/* Write what is left. */
+/* Write the rest. */
 void cli_page_number_end(struct page_data *data);
 
 #endif

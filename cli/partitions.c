@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What a kernel has seen of one partition. */
+/* The SMs that a kernel has seen in one partition. */
 struct seen {
     gantry_partition_info info;
     gantry_sm_set stream, graph;
@@ -19,7 +19,7 @@ struct seen {
     struct cli_share share;
 };
 
-/* What a task that names no partition has run on. */
+/* The SMs on which a task ran that names no partition. */
 struct unnamed {
     uint32_t stream, graph; /* SMs */
     uint32_t strays;        /* of either, outside of the default partition */

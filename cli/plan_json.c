@@ -15,7 +15,7 @@
 
 enum kind { TEXT, NUMBER, SWITCH, CHOICE };
 
-/* What a key of a request means. */
+/* The meaning of a key of a request. */
 struct field {
     const char *key;
     enum kind kind;

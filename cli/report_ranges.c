@@ -1,5 +1,4 @@
-/* What a recording says about ranges inside blocks: how long the groups of a kernel's blocks took for what.
- */
+/* A recording's ranges inside blocks: how long the groups of a kernel's blocks took, and what for. */
 #include "cli/command.h"
 #include "cli/report_print.h"
 #include "cli/report_stats.h"

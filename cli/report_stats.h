@@ -13,7 +13,7 @@
 /* What covers the longest part of a gap, the GPU's idle time between two tasks. */
 enum report_cause {
     REPORT_HOST_TASK,  /* a CPU task */
-    REPORT_MEMORY,     /* somebody waited for memory */
+    REPORT_MEMORY,     /* some task waited for memory */
     REPORT_DISPATCHER, /* the dispatcher's thread was in a batch, and did not wait for memory */
     REPORT_NOTHING,    /* none of these: nothing was ready */
     REPORT_CAUSES
@@ -114,7 +114,7 @@ struct report {
     uint64_t gpu_alignment_ns, cta_alignment_ns, sm_alignment_ns, tick_ns, shift_ns;
 };
 
-/* Fill in what is about SMs.  False: out of memory. */
+/* Fill in the part about SMs.  False: out of memory. */
 bool cli_report_sms_take(const struct report_sms *sms, struct report *report);
 
 /* False after a line on stderr: out of memory.  `sms` has been fed while the trace was loaded. */
@@ -122,7 +122,7 @@ bool cli_report_compute(const struct trace *trace, const struct report_sms *sms,
 
 void cli_report_free(struct report *report);
 
-/* report_ranges.c: what was recorded inside blocks.  False: out of memory. */
+/* report_ranges.c: fill in the ranges inside blocks.  False: out of memory. */
 bool cli_report_ranges(const struct trace *trace, struct report *report);
 void cli_report_ranges_text(const struct trace *trace, const struct report *report);
 void cli_report_ranges_json(const struct trace *trace, const struct report *report);

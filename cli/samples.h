@@ -1,4 +1,4 @@
-/* What a sample gives to `gantry run`.  Samples are registered with gantry_sample() in CMake. */
+/* The interface between a sample and `gantry run`.  Samples are registered with gantry_sample() in CMake. */
 #ifndef CLI_SAMPLES_H
 #define CLI_SAMPLES_H
 

@@ -590,7 +590,7 @@ static bool read_packet(void *user, struct span span)
 
 /* ---- life -------------------------------------------------------------------------------------- */
 
-/* What is there before the file is read: the name "", no track, no details, no lane. */
+/* The entries that exist before the file is read: the name "", no track, no details, no lane. */
 static void begin(struct trace_reader *r, struct trace *out)
 {
     static const char gpu[] = "gpu";

@@ -19,7 +19,7 @@ struct field {
 /* The next field; false at the end, or when the rest makes no sense (span->at is NULL then). */
 bool cli_next_field(struct span *span, struct field *field);
 
-/* What was not read at the end of a file. */
+/* How much at the end of a file was not read. */
 struct trace_rest {
     uint64_t cut_bytes;    /* of a packet whose rest is missing */
     uint64_t unread_bytes; /* Ctrl-C came first */

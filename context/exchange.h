@@ -19,7 +19,7 @@ enum gy_exchange_state {
     GY_EXCHANGE_LOST
 };
 
-/* What the device way needs of the driver. */
+/* The device way's state in the driver. */
 struct gy_exchange_device {
     struct gy_context *cuda;     /* NULL: the exchange is on the host way, or this was closed */
     CUexternalSemaphore awaited; /* the renderer signals it */

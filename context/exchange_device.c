@@ -97,7 +97,8 @@ static gantry_status open_current(struct gy_exchange_device *d, const gantry_exc
         *d->passed = 0;
         status = GY_CALL(cuda, cuMemHostGetDevicePointer(&d->passed_at, passed, 0));
     }
-    if (status == GANTRY_OK) { /* what a driver makes at a stream's first use is not left to the first step */
+    /* a driver makes some things at a stream's first use; they are not left to the first step */
+    if (status == GANTRY_OK) {
         status = GY_CALL(cuda, cuStreamWriteValue32(d->waits, d->passed_at, 0, 0));
     }
     status = status == GANTRY_OK ? GY_CALL(cuda, cuStreamSynchronize(d->waits)) : status;

@@ -9,7 +9,7 @@
 #include "dispatcher/current.h"
 #include "dispatcher/internal.h"
 
-/* What a call covers; `partition` NULL: the whole context. */
+/* The extent of a call; `partition` NULL: the whole context. */
 struct whole {
     gantry_context *context;
     gantry_partition *partition;

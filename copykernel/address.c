@@ -272,7 +272,7 @@ static GY_COLD gantry_status refuse_bounds(const gantry_alloc_site *where, const
                    where->file != NULL ? where->file : "unknown place", where->line);
 }
 
-/* Check memory of somebody else: the driver knows allocations of its own, and page-locked memory. */
+/* Check memory that is not the heap's: the driver knows allocations of its own, and page-locked memory. */
 static GY_COLD gantry_status check_foreign(const struct gy_context *context, const struct gy_copy_side *side)
 {
     struct gy_copy_memory memory = {0};

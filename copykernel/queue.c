@@ -45,7 +45,7 @@ static bool is_to_go_back(const gantry_copy_queue *queue)
            queue->call == gy_copy_call.number;
 }
 
-/* What was taken away and is not kept makes room. */
+/* Descriptors that were taken away and are not kept make room. */
 static void close_gap(gantry_copy_queue *queue)
 {
     size_t count = queue->end - queue->begin;

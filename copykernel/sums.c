@@ -1,4 +1,4 @@
-/* What a batch of copies does, summed up for recordings. */
+/* The sums over a batch of copies, for recordings. */
 #include "copykernel/internal.h"
 
 _Static_assert(GY_COPY_FROM_HOST == 0 && GY_COPY_TO_HOST == 1 && GY_COPY_WITHIN == 2 && GY_COPY_GROUPS == 3,

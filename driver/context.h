@@ -1,4 +1,4 @@
-/* One CUDA context: where it comes from, who may use it, and whether it is lost. */
+/* One CUDA context: where it comes from, which threads may use it, and whether it is lost. */
 #ifndef DRIVER_CONTEXT_H
 #define DRIVER_CONTEXT_H
 
@@ -98,7 +98,7 @@ static inline gantry_status gy_context_check(struct gy_context *context, CUresul
  * Relaxed mode permits them.  Pairs may be nested; a pair begins and ends on one thread. */
 struct gy_relaxed {
     gantry_status status;       /* of the beginning; GANTRY_OK: the mode is relaxed */
-    CUstreamCaptureMode before; /* what the thread goes back to */
+    CUstreamCaptureMode before; /* the capture mode to which the thread returns */
 };
 
 /* The context is current.  A failure changes nothing on the thread. */

@@ -99,7 +99,7 @@ typedef enum CUdevice_attribute_enum {
     CU_DEVICE_ATTRIBUTE_MPS_ENABLED = 133,
 } CUdevice_attribute;
 
-/* Of a pair of devices. */
+/* Attributes of a pair of devices. */
 typedef enum CUdevice_P2PAttribute_enum {
     CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK = 1, /* 0: the best link */
     CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED = 2,
@@ -308,7 +308,7 @@ typedef enum CUgraphNodeType_enum {
     CU_GRAPH_NODE_TYPE_BATCH_MEM_OP = 12,
 } CUgraphNodeType;
 
-/* Of an edge that has ports; all zero: a plain one. */
+/* The data of an edge that has ports; all zero: a plain one. */
 typedef struct CUgraphEdgeData_st {
     unsigned char from_port, to_port, type, reserved[5];
 } CUgraphEdgeData;
@@ -394,7 +394,7 @@ typedef struct CUDA_KERNEL_NODE_PARAMS_v2_st {
     CUcontext ctx; /* with kern; NULL: the current one */
 } CUDA_KERNEL_NODE_PARAMS_v2;
 
-/* Of a launch, by cuLaunchKernelEx(). */
+/* The attributes of a launch, for cuLaunchKernelEx(). */
 typedef enum CUlaunchAttributeID_enum {
     CU_LAUNCH_ATTRIBUTE_COOPERATIVE = 2,
     CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION = 4,
@@ -503,7 +503,7 @@ typedef struct CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC_st {
     unsigned int reserved[16];
 } CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC;
 
-/* What a kernel gets to read and write an array. */
+/* The handle by which a kernel reads and writes an array. */
 typedef unsigned long long CUsurfObject;
 
 typedef enum CUresourcetype_enum {
@@ -626,8 +626,8 @@ enum {
     CU_DEV_SM_RESOURCE_GROUP_BACKFILL = 1,
 };
 
-/* Since 13.1: one group of a structured split.  In: what is wanted, 0 for the default or, smCount, discovery;
- * out: what was given. */
+/* Since 13.1: one group of a structured split.  In: the wanted number, 0 for the default or, smCount,
+ * discovery; out: the granted one. */
 typedef struct CU_DEV_SM_RESOURCE_GROUP_PARAMS_st {
     unsigned int smCount;
     unsigned int coscheduledSmCount;

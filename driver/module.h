@@ -51,7 +51,7 @@ struct gantry_kernel {
     uint32_t next_taken;                           /* dispatcher thread only; the place of the next one */
     struct gy_kernel_fit fits[GY_KERNEL_FITS];     /* the module's fit_lock guards both: */
     uint32_t next_fit;                             /* the place of the next one */
-    atomic_int ptx_version; /* written by whoever asks first; 0: nobody has asked yet */
+    atomic_int ptx_version; /* written by the thread that asks first; 0: none has asked yet */
     bool may_start_early;   /* immutable; it was made with GANTRY_KERNEL_EARLY() */
 };
 
@@ -90,7 +90,7 @@ struct gy_bare_code {
     struct gy_jit jit;
 };
 
-/* The same of bare code. */
+/* The same for bare code. */
 GANTRY_MUST_CHECK gantry_status gy_module_load_code(struct gy_context *context,
                                                     const struct gy_bare_code *code,
                                                     struct gantry_module **out);

@@ -16,7 +16,7 @@ struct gy_nvrtc_source {
     size_t log_bytes;
 };
 
-/* What it was compiled to. */
+/* The code that it was compiled to. */
 struct gy_nvrtc_code {
     struct _nvrtcProgram *program; /* owns the names */
     char *bytes;                   /* a cubin, or the text of PTX */

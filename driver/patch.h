@@ -45,7 +45,7 @@ bool gy_nodes_pair(struct gy_pairing *pairing, const struct gy_nodes *kept, cons
 GANTRY_MUST_CHECK CUresult gy_nodes_patch(struct gy_nodes *kept, CUgraphExec exec, struct gy_nodes *nodes,
                                           const uint32_t *of, uint64_t *set);
 
-/* The same where gy_nodes_are_equal(). */
+/* The same for nodes for which gy_nodes_are_equal() holds. */
 GANTRY_MUST_CHECK CUresult gy_nodes_patch_equal(struct gy_nodes *kept, CUgraphExec exec,
                                                 struct gy_nodes *nodes, uint64_t *set);
 

@@ -115,8 +115,8 @@ static uint64_t find_peers(const struct gy_driver *driver, const struct device_l
     return peers;
 }
 
-/* Memory of each heap is let to all devices of the fleet that reach it, but where the application says who
- * shall. */
+/* All devices of the fleet that reach the memory of each heap may use it, unless the application names those
+ * that may. */
 static gantry_status open_contexts(gantry_fleet *fleet, const struct gy_driver *driver,
                                    const gantry_context_options *options, const struct device_list *list)
 {

@@ -5,7 +5,7 @@
 #include "driver/context.h"
 #include "heap/region.h"
 
-/* One piece of memory and what is needed to give it back. */
+/* One piece of memory, and the handles by which it is given back. */
 struct gy_backing {
     uintptr_t base; /* multiple of GY_GRANULE_BYTES */
     size_t bytes;

@@ -36,7 +36,7 @@ static bool exercise(struct gy_small *small)
     for (unsigned round = 0; round < 2; round++) {
         for (unsigned i = 0; i < BLOCKS; i++) {
             if (gy_small_alloc(small, block_bytes(i), GY_UNIT_BYTES, 0, &blocks[i]) != GY_SMALL_OK) {
-                return false; /* what is still allocated goes with the arena */
+                return false; /* blocks that are still allocated go with the arena */
             }
             if (gy_small_capacity(blocks[i]) < block_bytes(i)) {
                 return false;

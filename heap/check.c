@@ -93,7 +93,7 @@ static size_t intact(const unsigned char *memory, size_t bytes, unsigned char pa
     return i;
 }
 
-/* The same number, wherever the memory is; `bytes` when it cannot be read. */
+/* A number that is the same wherever the memory is; `bytes` when it cannot be read. */
 static size_t look(struct gy_check *check, gantry_memory_kind kind, uintptr_t base, size_t bytes,
                    unsigned char pattern)
 {

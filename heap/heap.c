@@ -187,7 +187,7 @@ fini_sites:
     return status;
 }
 
-/* End what the kinds share.  The reclaimer has ended. */
+/* End everything that the kinds share.  The reclaimer has ended. */
 static void fini_shared(gantry_heap *heap)
 {
     gy_granules_fini(&heap->map);

@@ -1,5 +1,5 @@
-/* The parts of the page layer that can be given to anybody else: units that lie free as a whole, and holes,
- * whose memory was given back alone. */
+/* The parts of the page layer that can go back to the driver: units that lie free as a whole, and holes,
+ * whose memory has already gone back. */
 #include "heap/pages_inside.h"
 
 /* The whole units inside of a free range: as many as it takes to reach `most` bytes, but not more. */

@@ -9,7 +9,7 @@
 #include "heap/small.h"
 #include "heap/streams.h"
 
-/* What a kind is made of.  Zero bytes mean: no limit, or the default slab policy. */
+/* The settings of a kind.  Zero bytes mean: no limit, or the default slab policy. */
 struct gy_kind_setup {
     gantry_memory_kind kind;
     struct gy_context *context;

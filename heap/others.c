@@ -39,7 +39,8 @@ enum gy_heap_place gy_heaps_look(const gantry_heap *own, const void *address, st
         place = heap != own && heap->context != NULL ? gy_heap_look(heap, address, out) : GY_HEAP_FOREIGN;
         if (place != GY_HEAP_FOREIGN) {
             const bool is_apps =
-                heap->kinds[GANTRY_MEMORY_DEVICE].setup.source != NULL; /* who may use it is its own affair */
+                /* its owner decides which devices may use it */
+                heap->kinds[GANTRY_MEMORY_DEVICE].setup.source != NULL;
             *owner = (struct gy_heap_owner){
                 heap->context->native, heap->context->info.ordinal, is_apps ? UINT64_MAX : heap->peers,
                 place == GY_HEAP_LIVE ? gy_heap_site(heap, out->site) : (gantry_alloc_site){NULL, NULL, 0}};

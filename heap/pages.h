@@ -108,14 +108,14 @@ struct gy_slab *gy_pages_punch(struct gy_pages *pages, size_t most, size_t *out_
 enum gy_pages_result gy_pages_alloc(struct gy_pages *pages, enum gy_range_state state, size_t bytes,
                                     size_t alignment, uint32_t site, uintptr_t *out);
 
-/* What was asked for a live BLOCK. */
+/* The request that a live BLOCK answers. */
 struct gy_block_request {
     size_t bytes;
     uint32_t site;
 };
 
-/* Give the range of that state at `base` of `slab` back; `request` gets what was asked for it.  Returns OK or
- * NOT_FOUND. */
+/* Give the range of that state at `base` of `slab` back; `request` gets the request that it answered.
+ * Returns OK or NOT_FOUND. */
 enum gy_pages_result gy_pages_free(struct gy_pages *pages, struct gy_slab *slab, enum gy_range_state state,
                                    uintptr_t base, struct gy_block_request *request);
 

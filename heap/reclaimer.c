@@ -199,7 +199,7 @@ void gy_reclaimer_open(struct gy_reclaimer *r, gantry_memory_kind kind)
     if (status == GANTRY_OK) {
         r->stats.threads++;
     } else {
-        serve(r, lane); /* do what has come meanwhile */
+        serve(r, lane); /* do the work that has come meanwhile */
     }
     gy_mutex_unlock(&r->lock);
 }

@@ -5,7 +5,7 @@
 
 /* The number of ranges to look at per column when the address decides; it bounds find(). */
 #define SCAN_LIMIT 64
-/* The same number where a range of about the right size is looked for. */
+/* The same number, for a search for a range of about the right size. */
 #define CLOSE_LIMIT 8
 
 struct cell {

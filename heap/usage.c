@@ -40,8 +40,8 @@ void gy_usage_raise_peak(_Atomic(int64_t) *peak, int64_t used)
     }
 }
 
-/* This acquires and releases: a thread that sees what a lone tally has moved to the sums does not add it a
- * second time. */
+/* This acquires and releases: a thread that sees the numbers which a lone tally has moved to the sums does
+ * not add them a second time. */
 static int64_t add(_Atomic(int64_t) *sum, int64_t bytes)
 {
     return atomic_fetch_add_explicit(sum, bytes, memory_order_acq_rel) + bytes;

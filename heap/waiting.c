@@ -4,7 +4,7 @@
 
 #include <assert.h>
 
-/* Cut what is needed out of a range that waits for `waiter`; the rest keeps waiting. */
+/* Cut the needed part out of a range that waits for `waiter`; the rest keeps waiting. */
 static struct gy_range *carve_waiting(struct gy_pages *pages, struct gy_page_waiter *waiter, size_t count,
                                       size_t alignment) GY_REQUIRES(pages->lock)
 {

@@ -30,7 +30,7 @@ static gantry_status parse_limit(const char *text, const char *where, struct gy_
     return GANTRY_OK;
 }
 
-/* Parse the controller's name; `name` is what the variable is called there. */
+/* Parse the controller's name; `name` is that of the variable. */
 static gantry_status parse_controller(const char *text, const char *name, const char *where,
                                       struct gy_limit *out)
 {

@@ -19,7 +19,7 @@
 #define GY_BLOCK_SHARDS 16u
 #define GY_BLOCK_RANK_SMS 2000u /* of the track "SMs" under its GPU */
 
-/* What is known of a GPU.  It is zeroed at first, except for `track`. */
+/* The facts about a GPU.  The struct is zeroed at first, except for `track`. */
 struct gy_block_gpu {
     gy_pftrace_track track, sms_track;
     struct gy_sm_lanes *sms[GY_SMS];
@@ -33,7 +33,7 @@ struct gy_block_extent {
     uint32_t valid; /* blocks that left a record */
 };
 
-/* What is known of a batch besides its records. */
+/* The facts about a batch besides its records. */
 struct gy_block_info {
     uint64_t number, seen_ns;
     uint64_t begin_ns, end_ns; /* host times of its first block and its last one, moved by shift_ns */

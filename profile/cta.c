@@ -237,7 +237,7 @@ static gantry_status make_buffers(struct gy_cta *cta, const struct gy_cta_limits
     if (status == GANTRY_OK) {
         status = make_each(cta);
     }
-    if (status == GANTRY_OK) { /* they are cleared before anybody writes into them */
+    if (status == GANTRY_OK) { /* they are cleared before any thread writes into them */
         status = GY_CALL(cta->context, cuStreamSynchronize(cta->stream));
     }
     if (status != GANTRY_OK) {

@@ -7,7 +7,7 @@
 
 #include <gantry/profile_kernel.h>
 
-/* What a launch of the kernel of batched copies does; all 0 for other kernels. */
+/* The size of the work of a launch of the batched-copy kernel; all 0 for other kernels. */
 struct gy_cta_copies {
     uint64_t count;
     uint64_t bytes[3]; /* to the device, to the host, on the device; as the groups of copykernel/format.h */

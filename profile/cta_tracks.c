@@ -103,7 +103,7 @@ static gy_pftrace_track stack_take(struct gy_cta_tracks *tracks, struct stack **
 
 /* ---- launches ---------------------------------------------------------------------------------- */
 
-/* What was read from a batch. */
+/* The records that were read from a batch. */
 struct reading {
     const struct gy_cta_batch *batch;
     const struct gy_block_extent *extents; /* the extents of its launches */

@@ -20,7 +20,7 @@ struct gy_cta_tracks;
  * caller's among them, encode the slices of blocks. */
 struct gy_cta_tracks *gy_cta_tracks_create(struct gy_pftrace *trace, gantry_profile_ctas ctas,
                                            uint32_t encoders);
-/* Write what is left, and destroy the tracks.  NULL is ignored. */
+/* Write the rest, and destroy the tracks.  NULL is ignored. */
 void gy_cta_tracks_destroy(struct gy_cta_tracks *tracks);
 
 /* Write a batch, whose GPU has the track `gpu`.  The batch is not needed any more afterwards, although its

@@ -1,4 +1,4 @@
-/* $GANTRY_PROFILE_OPTIONS: what a recording that $GANTRY_PROFILE begins is to have in it. */
+/* $GANTRY_PROFILE_OPTIONS: the options of a recording that $GANTRY_PROFILE begins. */
 #ifndef PROFILE_ENVIRONMENT_OPTIONS_H
 #define PROFILE_ENVIRONMENT_OPTIONS_H
 

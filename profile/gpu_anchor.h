@@ -9,7 +9,7 @@ struct gy_gpu_anchor {
     uint64_t generation;
     uint64_t host_ns; /* 0: not taken */
     uint64_t bound_ns;
-    bool rough; /* it is a mark of somebody's work: a real anchor is wanted */
+    bool rough; /* it is a mark around an application's work: a real anchor is wanted */
 };
 
 /* Record the event on `stream`, which is idle, and see it complete between two readings of the host's clock.

@@ -11,7 +11,8 @@ struct gy_gpu_time;
 struct gy_gpu_mark;
 
 GANTRY_MUST_CHECK gantry_status gy_gpu_time_create(struct gy_context *context, struct gy_gpu_time **out);
-/* Emit what the GPU has finished, and drop the rest.  Both threads below have ended.  NULL is ignored. */
+/* Emit the times that the GPU has finished, and drop the rest.  Both threads below have ended.  NULL is
+ * ignored. */
 void gy_gpu_time_destroy(struct gy_gpu_time *time);
 
 /* The records of blocks that belong to it; they live as long. */

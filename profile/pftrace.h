@@ -11,7 +11,7 @@
 #define GY_PFTRACE_GPU (GY_SPAN_APPLICATION + 1) /* the category behind those of enum gy_span_category */
 #define GY_PFTRACE_KERNEL (GY_PFTRACE_GPU + 1)
 #define GY_PFTRACE_CTAS (GY_PFTRACE_GPU + 2)  /* a buffer of block records, with the facts on its clock */
-#define GY_PFTRACE_RANGE (GY_PFTRACE_GPU + 3) /* what a group of a block's threads did */
+#define GY_PFTRACE_RANGE (GY_PFTRACE_GPU + 3) /* the activity of a group of a block's threads */
 #define GY_PFTRACE_CATEGORIES (GY_PFTRACE_GPU + 4)
 #define GY_PFTRACE_NAME_BYTES 128 /* of a slice or a track, with the final NUL; longer names are cut */
 

@@ -62,7 +62,7 @@ struct gy_ranges {
     struct range group[GANTRY_RANGES_MOST]; /* scratch memory for a group */
 };
 
-/* What a launch's ranges have in common. */
+/* The facts that all ranges of a launch have in common. */
 struct launch_of {
     const struct gy_cta_launch *launch;
     const struct gy_gpu_clock *clock;

@@ -16,7 +16,7 @@ struct gy_ranges;
 
 /* NULL: out of memory. */
 struct gy_ranges *gy_ranges_create(struct gy_pftrace *trace, gy_pftrace_track gpu);
-/* Say what was lost, and destroy it.  NULL is ignored. */
+/* Report the losses, and destroy it.  NULL is ignored. */
 void gy_ranges_destroy(struct gy_ranges *ranges);
 
 /* Write the ranges of one launch, whose records are in times of the common clock; `clock` and `shift_ns` lead

@@ -1,4 +1,4 @@
-/* What a recording is asked for: its options are checked, and what they leave open is filled in. */
+/* The options of a recording: they are checked, and defaults are filled in. */
 #ifndef PROFILE_SESSION_OPTIONS_H
 #define PROFILE_SESSION_OPTIONS_H
 

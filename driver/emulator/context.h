@@ -75,7 +75,7 @@ void gy_emu_context_fail(struct gy_emu_context *context, CUresult result);
 /* An operation of the context failed while it was executed.  As on a device, a fault ends all GPU work of the
  * process: every context has failed, and no new one can be made. */
 void gy_emu_execution_fail(struct gy_emu_context *context, CUresult result);
-/* What has ended all GPU work of the process; CUDA_SUCCESS: nothing has. */
+/* The error that has ended all GPU work of the process; CUDA_SUCCESS: there is none. */
 CUresult gy_emu_process_failure(void);
 /* Forget such a failure, as a new process would; contexts that have failed stay so. */
 void gy_emu_process_begin_anew(void);

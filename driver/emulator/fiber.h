@@ -34,7 +34,7 @@ struct gy_fiber {
 struct gy_fiber *gy_fiber_create(size_t bytes, void (*entry)(void));
 void gy_fiber_destroy(struct gy_fiber *fiber);
 
-/* Forget what the fiber was doing; it starts again at its entry. */
+/* Forget the state of the fiber; it starts again at its entry. */
 void gy_fiber_rewind(struct gy_fiber *fiber);
 
 /* Let `fiber` (zeroed) stand for the stack the calling OS thread was started on. */

@@ -17,7 +17,7 @@ struct meeting {
 struct helper {
     gy_thread thread;
     gy_cond wake;
-    struct gy_emu_gang *gang; /* what it is to do; NULL: nothing */
+    struct gy_emu_gang *gang; /* the gang that it is to run; NULL: none */
     uint32_t member;
     struct helper *next; /* link of `idle`, or of a gang's helpers */
 };
@@ -71,7 +71,7 @@ static bool let_go(struct gy_emu_gang *gang, struct meeting *meeting)
     return true;
 }
 
-/* Nobody who waits can ever go on when all others have ended. */
+/* No waiting thread can ever go on when all others have ended. */
 static void check_for_ever(struct gy_emu_gang *gang)
 {
     if (gang->asleep != 0 && gang->asleep + gang->ended == gang->count) {
@@ -256,7 +256,7 @@ static bool start_helpers(struct gy_emu_gang *gang)
     return true;
 }
 
-/* Run the gang, which has room for what it notes. */
+/* Run the gang, which has room for its notes. */
 static void run_all(struct gy_emu_gang *gang)
 {
     if (!start_helpers(gang)) {

@@ -19,7 +19,7 @@ struct gy_emu_array {
 /* NULL: the handle is not an array's, or no longer. */
 struct gy_emu_array *gy_emu_array_find(CUarray handle);
 
-/* Close what a context that ends has mapped, and its surfaces. */
+/* Close everything that a context which ends has mapped, and its surfaces. */
 void gy_emu_images_close_all(struct gy_emu_context *root);
 
 #endif

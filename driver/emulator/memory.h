@@ -82,7 +82,7 @@ void gy_emu_memory_free_all(struct gy_emu_context *root);
 bool gy_emu_budget_take(struct gy_emu_device *device, size_t bytes);
 void gy_emu_budget_give(struct gy_emu_device *device, size_t bytes);
 
-/* external.c: close what a context that ends has imported. */
+/* external.c: close everything that a context which ends has imported. */
 void gy_emu_external_close_all(struct gy_emu_context *root);
 /* external.c: map a range of imported memory into the current context. */
 CUresult gy_emu_external_map(CUexternalMemory memory, uint64_t offset, uint64_t bytes,

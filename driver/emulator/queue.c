@@ -32,8 +32,8 @@ static struct gy_emu_op *free_ops;
 static struct gy_emu_list to_start;
 static struct gy_emu_list stalled;
 static struct gy_emu_list
-    lost;              /* operations whose contexts have not noticed yet that what they wait for is lost */
-static uint32_t held;  /* bit d: device d is on hold */
+    lost;             /* operations whose contexts have not noticed yet that the work they wait for is lost */
+static uint32_t held; /* bit d: device d is on hold */
 static uint64_t steps; /* operations that may still start although their device is on hold */
 static bool noop;
 

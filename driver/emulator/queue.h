@@ -31,7 +31,8 @@ struct gy_emu_marker {
     atomic_bool done; /* written under the lock, read anywhere */
     bool timed;
     CUresult
-        lost; /* what has failed the context that ended what it stands for: who waits for it fails, too */
+        /* the error of the context that ended the work it stands for: work that waits for it fails, too */
+        lost;
     uint64_t time_ns; /* the time of completion, when timed */
     struct gy_emu_list waiters;
     struct gy_emu_marker *next; /* link of the free list, or of a private chain */
@@ -221,12 +222,12 @@ CUresult gy_emu_stream_push(struct gy_emu_stream *stream, struct gy_emu_work *wo
 /* Make a marker behind everything in the stream (with a reference for the caller); *out is NULL when the
  * stream is idle. */
 CUresult gy_emu_stream_mark(struct gy_emu_stream *stream, struct gy_emu_marker **out);
-/* Make `later` wait for what is in `earlier` now. */
+/* Make `later` wait for the work that is in `earlier` now. */
 CUresult gy_emu_stream_join(struct gy_emu_stream *later, struct gy_emu_stream *earlier);
 /* As gy_emu_stream_join(), for work that counts as activity of the stream's context: see
  * gy_emu_context_drain(). */
 CUresult gy_emu_stream_join_own(struct gy_emu_stream *later, struct gy_emu_stream *earlier);
-/* Wait until what is in the stream now is done. */
+/* Wait until the work that is in the stream now is done. */
 CUresult gy_emu_stream_drain(struct gy_emu_stream *stream);
 /* Wait until the work that is in the streams of `root` now is done; `only`: of this context alone, if it is
  * not NULL. */
@@ -241,7 +242,7 @@ void gy_emu_lost_notice(void);
 
 /* True when a launch or copy on this stream now would do nothing: no-op mode and nothing queued. */
 bool gy_emu_stream_is_noop(const struct gy_emu_stream *stream);
-/* True when what was pushed to this stream is done and a marker pushed now would complete at once. */
+/* True when the work of this stream is done and a marker pushed now would complete at once. */
 bool gy_emu_stream_is_idle(const struct gy_emu_stream *stream);
 
 /* Queue for starting; gy_emu_pump() starts, and says whether there was anything. */

@@ -12,7 +12,7 @@ void gy_emu_timeline_unref(struct gy_emu_timeline *timeline);
 bool gy_emu_semaphore_reached(const struct gy_emu_work *work);
 void gy_emu_semaphore_signal(const struct gy_emu_work *work);
 
-/* Close what a context that ends has imported. */
+/* Close everything that a context which ends has imported. */
 void gy_emu_semaphores_close_all(struct gy_emu_context *root);
 
 #endif

@@ -37,10 +37,9 @@ bool gy_emu_steal_block(struct gy_emu_steal *steal, const void *answer, uint64_t
 /* The block has ended. */
 bool gy_emu_steal_ended(struct gy_emu_steal *steal);
 
-/* Whether the phase of that parity has completed, which delivers the answer; false too when a rule is
- * broken. */
+/* Has the phase of that parity completed, which delivers the answer?  False, too, when a rule is broken. */
 bool gy_emu_steal_arrived(struct gy_emu_steal *steal, uint64_t *barrier, uint32_t phase);
-/* Whether a block was granted; false too when a rule is broken. */
+/* Was a block granted?  False, too, when a rule is broken. */
 bool gy_emu_steal_granted(struct gy_emu_steal *steal, const void *answer);
 
 #endif

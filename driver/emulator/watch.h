@@ -1,4 +1,5 @@
-/* A watch: what the calling thread enqueues on which stream, and which stream comes after what of that. */
+/* A watch: the work that the calling thread enqueues on each stream, and the part of it that each stream
+ * comes after. */
 #ifndef DRIVER_EMULATOR_WATCH_H
 #define DRIVER_EMULATOR_WATCH_H
 

@@ -14,7 +14,8 @@ CUresult gy_emu_crews_start(int device);
 /* Hand an operation that takes time to the crew for it. */
 void gy_emu_crews_add(struct gy_emu_op *op);
 
-/* How many sleepers to wake for what is ready now.  Planned under the lock, signalled without it. */
+/* How many sleepers to wake for the operations that are ready now.  Planned under the lock, signalled
+ * without it. */
 struct gy_emu_wake {
     uint8_t gpu, copy, host;
 };
