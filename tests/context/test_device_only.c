@@ -2,30 +2,12 @@
  * the kernel. */
 #include "any_cuda.kernels.h"
 #include "order_kernels.kernels.h"
+#include "tests/context/module_scene.h"
 #include "tests/support/cmocka_c11.h"
-#include "tests/support/gpu_fixture.h"
 
 #include <string.h>
 
 enum { COUNT = 100 };
-static struct gpu_fixture gpu;
-static bool is_emulated;
-
-static int set_up(void **state)
-{
-    (void)state;
-    struct gantry_emu_control emu;
-    gpu_fixture_open(&gpu, 1, 0);
-    is_emulated = gpu_fixture_controls(&emu);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    gpu_fixture_close(&gpu);
-    return 0;
-}
 
 static void test_the_image_knows_its_kernels(void **state)
 {
@@ -122,9 +104,11 @@ static void test_on_a_device_they_run(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_the_image_knows_its_kernels, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_on_the_emulated_driver_the_kernel_is_named, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_on_a_device_they_run, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_the_image_knows_its_kernels, module_scene_open,
+                                        module_scene_close),
+        cmocka_unit_test_setup_teardown(test_on_the_emulated_driver_the_kernel_is_named, module_scene_open,
+                                        module_scene_close),
+        cmocka_unit_test_setup_teardown(test_on_a_device_they_run, module_scene_open, module_scene_close),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,31 +1,12 @@
 /* Modules made of code that was compiled elsewhere: from memory and from files, and the errors in them. */
 #include "order_kernels.kernels.h"
 #include "tests/context/counting.h"
+#include "tests/context/module_scene.h"
 #include "tests/support/cmocka_c11.h"
-#include "tests/support/gpu_fixture.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-
-static struct gpu_fixture gpu;
-static bool is_emulated;
-
-static int set_up(void **state)
-{
-    (void)state;
-    struct gantry_emu_control emu;
-    gpu_fixture_open(&gpu, 1, 0);
-    is_emulated = gpu_fixture_controls(&emu);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    gpu_fixture_close(&gpu);
-    return 0;
-}
 
 /* The image in the form that this driver takes; NULL: there is none. */
 static const void *code_of(const gantry_module_image *image)
@@ -103,9 +84,10 @@ static void test_missing_kernels_are_named(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test_setup_teardown(test_code_in_memory_is_loaded, set_up, tear_down),
-    cmocka_unit_test_setup_teardown(test_a_file_is_loaded_or_says_why_not, set_up, tear_down),
-    cmocka_unit_test_setup_teardown(test_missing_kernels_are_named, set_up, tear_down),
+    cmocka_unit_test_setup_teardown(test_code_in_memory_is_loaded, module_scene_open, module_scene_close),
+    cmocka_unit_test_setup_teardown(test_a_file_is_loaded_or_says_why_not, module_scene_open,
+                                    module_scene_close),
+    cmocka_unit_test_setup_teardown(test_missing_kernels_are_named, module_scene_open, module_scene_close),
 };
 
 int main(void)

@@ -100,15 +100,6 @@ static gantry_task *submit(struct gpu_fixture *f, gantry_task_kind kind, gantry_
     return task;
 }
 
-static uint32_t declare(struct gpu_fixture *f, uint64_t device_bytes)
-{
-    uint64_t bytes[GANTRY_MEMORY_KIND_COUNT] = {[GANTRY_MEMORY_DEVICE] = device_bytes};
-    uint32_t memory = 0;
-    assert_ok(gantry_taskman_declare_memory(f->manager, bytes, &memory));
-    assert_int_not_equal(memory, 0);
-    return memory;
-}
-
 /* Submit three tasks, of which the last gives the memory back; returns that one. */
 static gantry_task *add_job(struct gpu_fixture *f, struct job *job, uint32_t memory)
 {
@@ -165,7 +156,7 @@ static gantry_status run_both_at_once(struct gpu_fixture *f, struct job jobs[2],
     gantry_dispatcher *dispatcher = gantry_context_dispatcher(f->context);
     for (int i = 0; i < 2; i++) {
         jobs[i] = (struct job){.heap = gantry_context_heap(f->context)};
-        add_job(f, &jobs[i], is_declared ? declare(f, STAGED + SCRATCH) : 0);
+        add_job(f, &jobs[i], is_declared ? gpu_fixture_declare(f->manager, STAGED + SCRATCH) : 0);
     }
     gantry_dispatcher_start_group(dispatcher);
     assert_ok(gantry_taskman_start(f->manager));
@@ -205,7 +196,7 @@ static void run_jobs(struct gpu_fixture *f)
     uint64_t admitted = gpu_fixture_stats(f).memory_admitted;
     for (uint32_t i = 0; i < JOBS; i++) {
         jobs[i] = (struct job){.number = i, .order = order, .begun = &begun};
-        add_job(f, &jobs[i], declare(f, STAGED + SCRATCH));
+        add_job(f, &jobs[i], gpu_fixture_declare(f->manager, STAGED + SCRATCH));
     }
     assert_ok(gpu_fixture_step(f));
     for (uint32_t i = 0; i < JOBS; i++) {
@@ -255,7 +246,7 @@ static void test_memory_is_counted_as_the_heap_takes_it(void **state)
         assert_ok(gantry_heap_free(heap, beside[i]));
     }
     for (uint32_t i = 0; i < 4; i++) {
-        add_job(f, &jobs[i], declare(f, 20 * MIB));
+        add_job(f, &jobs[i], gpu_fixture_declare(f->manager, 20 * MIB));
     }
     gantry_dispatcher_start_group(dispatcher);
     assert_ok(gantry_taskman_start(f->manager));
@@ -306,8 +297,8 @@ static void test_a_recording_shows_who_waits_and_what_is_held(void **state)
     assert_ok(gantry_profile_start(&options, &profile));
     struct job jobs[2] = {{.number = 0}, {.number = 1}};
     gantry_dispatcher *dispatcher = gantry_context_dispatcher(f->context);
-    add_job(f, &jobs[0], declare(f, STAGED + SCRATCH - 5));
-    add_job(f, &jobs[1], declare(f, STAGED + SCRATCH - 5));
+    add_job(f, &jobs[0], gpu_fixture_declare(f->manager, STAGED + SCRATCH - 5));
+    add_job(f, &jobs[1], gpu_fixture_declare(f->manager, STAGED + SCRATCH - 5));
     gantry_dispatcher_start_group(dispatcher); /* the second job finds that the first holds its memory */
     assert_ok(gantry_taskman_start(f->manager));
     gantry_dispatcher_finish_group(dispatcher);
@@ -350,9 +341,9 @@ static void test_nobody_overtakes(void **state)
         jobs[i] = (struct job){.number = i, .order = order, .begun = &begun};
     }
     for (uint32_t i = 0; i < 2; i++) {
-        add_job(f, &jobs[i], declare(f, bytes[i]));
+        add_job(f, &jobs[i], gpu_fixture_declare(f->manager, bytes[i]));
     }
-    (void)submit(f, GANTRY_TASK_HTOD, note, &jobs[2], declare(f, bytes[2]));
+    (void)submit(f, GANTRY_TASK_HTOD, note, &jobs[2], gpu_fixture_declare(f->manager, bytes[2]));
     gantry_dispatcher_start_group(dispatcher);
     assert_ok(gantry_taskman_start(f->manager));
     gantry_dispatcher_finish_group(dispatcher);
@@ -386,7 +377,7 @@ static void test_a_cpu_task_holds_until_it_was_released(void **state)
     struct gpu_fixture *f = *state;
     struct job jobs[3] = {{.number = 0}, {.number = 1}, {.number = 2}};
     for (uint32_t i = 0; i < 3; i++) {
-        uint32_t memory = declare(f, STAGED + SCRATCH);
+        uint32_t memory = gpu_fixture_declare(f->manager, STAGED + SCRATCH);
         jobs[i].heap = gantry_context_heap(f->context);
         jobs[i].before = i > 0 ? &jobs[i - 1] : NULL;
         gantry_task_desc desc = GANTRY_TASK_DESC_INIT;
@@ -413,7 +404,7 @@ static void test_frozen_graphs_take_it_anew_in_every_run(void **state)
     struct gpu_fixture *f = *state;
     struct job jobs[3] = {{.number = 0}, {.number = 1}, {.number = 2}};
     for (uint32_t i = 0; i < 3; i++) {
-        add_job(f, &jobs[i], declare(f, STAGED + SCRATCH));
+        add_job(f, &jobs[i], gpu_fixture_declare(f->manager, STAGED + SCRATCH));
     }
     assert_ok(gantry_taskman_freeze(f->manager));
     assert_ok(gantry_taskman_run(f->manager, 10));
@@ -432,7 +423,7 @@ static void *run_steps(void *arg)
     for (int step = 0; step < 5; step++) {
         struct job jobs[2] = {{.number = 0}, {.number = 1}};
         for (uint32_t i = 0; i < 2; i++) {
-            add_job(f, &jobs[i], declare(f, STAGED + SCRATCH));
+            add_job(f, &jobs[i], gpu_fixture_declare(f->manager, STAGED + SCRATCH));
         }
         if (gantry_taskman_start(f->manager) != GANTRY_OK || gantry_taskman_stop(f->manager) != GANTRY_OK ||
             gantry_taskman_reset(f->manager) != GANTRY_OK) {
@@ -477,8 +468,8 @@ static void test_who_waits_for_its_own_memory_is_let_in(void **state)
 {
     struct gpu_fixture *f = *state;
     for (int with_cpu = 0; with_cpu < 2; with_cpu++) {
-        uint32_t first = declare(f, ROOM / 2 + MIB);
-        uint32_t second = declare(f, ROOM / 2 + MIB);
+        uint32_t first = gpu_fixture_declare(f->manager, ROOM / 2 + MIB);
+        uint32_t second = gpu_fixture_declare(f->manager, ROOM / 2 + MIB);
         gantry_task *begin = submit(f, GANTRY_TASK_HTOD, nothing, NULL, first);
         gantry_task *other = submit(f, GANTRY_TASK_KERNEL, nothing, NULL, second);
         gantry_task *end = submit(f, GANTRY_TASK_KERNEL, nothing, NULL, first);
@@ -501,12 +492,13 @@ static void test_who_waits_is_let_in_while_memory_comes_back(void **state)
     struct gpu_fixture *f = *state;
     uint32_t steps = getenv("GANTRY_TEST_LIGHT") != NULL ? 50 : 500;
     for (uint32_t i = 0; i < steps; i++) {
-        uint32_t first = declare(f, ROOM / 2 + MIB);
-        uint32_t second = declare(f, ROOM / 2 + MIB);
+        uint32_t first = gpu_fixture_declare(f->manager, ROOM / 2 + MIB);
+        uint32_t second = gpu_fixture_declare(f->manager, ROOM / 2 + MIB);
         gantry_task *begin = submit(f, GANTRY_TASK_KERNEL, nothing, NULL, first);
         gantry_task *end = submit(f, GANTRY_TASK_KERNEL, nothing, NULL, first);
         gantry_task *waits = submit(f, GANTRY_TASK_KERNEL, nothing, NULL, second);
-        gantry_task *passing = submit(f, GANTRY_TASK_KERNEL, nothing, NULL, declare(f, MIB));
+        gantry_task *passing =
+            submit(f, GANTRY_TASK_KERNEL, nothing, NULL, gpu_fixture_declare(f->manager, MIB));
         gantry_task *between = gpu_fixture_cpu(f, "between", do_nothing, NULL);
         gpu_fixture_after(passing, begin);
         gpu_fixture_after(between, passing);
@@ -522,11 +514,11 @@ static void test_what_can_never_fit_is_refused(void **state)
 {
     struct gpu_fixture *f = *state;
     struct job job = {.number = 0};
-    uint32_t large = declare(f, UINT64_C(1) << 50);
+    uint32_t large = gpu_fixture_declare(f->manager, UINT64_C(1) << 50);
     gantry_task *task = submit(f, GANTRY_TASK_KERNEL, nothing, NULL, large);
     gantry_task *after = submit(f, GANTRY_TASK_KERNEL, nothing, NULL, large);
     gpu_fixture_after(after, task);
-    add_job(f, &job, declare(f, STAGED + SCRATCH));
+    add_job(f, &job, gpu_fixture_declare(f->manager, STAGED + SCRATCH));
     assert_ok(gantry_taskman_start(f->manager));
     assert_int_equal(gantry_taskman_stop(f->manager), GANTRY_ERR_OUT_OF_DEVICE_MEMORY);
     assert_non_null(strstr(gantry_last_error(), "1125899906842624 bytes of device memory were declared"));
@@ -549,9 +541,9 @@ static void test_a_lost_context_holds_nobody_back(void **state)
 {
     struct gpu_fixture *f = *state;
     struct job jobs[3] = {{.number = 0}, {.number = 1}, {.number = 2}};
-    (void)submit(f, GANTRY_TASK_KERNEL, lose, NULL, declare(f, STAGED + SCRATCH));
+    (void)submit(f, GANTRY_TASK_KERNEL, lose, NULL, gpu_fixture_declare(f->manager, STAGED + SCRATCH));
     for (uint32_t i = 0; i < 3; i++) {
-        add_job(f, &jobs[i], declare(f, STAGED + SCRATCH));
+        add_job(f, &jobs[i], gpu_fixture_declare(f->manager, STAGED + SCRATCH));
     }
     assert_ok(gantry_taskman_start(f->manager));
     assert_int_equal(gantry_taskman_stop(f->manager), GANTRY_ERR_DEVICE_LOST);
@@ -568,9 +560,10 @@ static gantry_status cancel(gantry_task *task, void *arg)
 static void test_a_cancelled_step_ends(void **state)
 {
     struct gpu_fixture *f = *state;
-    gantry_task *first = submit(f, GANTRY_TASK_KERNEL, nothing, NULL, declare(f, ROOM / 2 + MIB));
+    gantry_task *first =
+        submit(f, GANTRY_TASK_KERNEL, nothing, NULL, gpu_fixture_declare(f->manager, ROOM / 2 + MIB));
     gantry_task *cancels = gpu_fixture_cpu(f, "cancel", cancel, NULL);
-    uint32_t memory = declare(f, ROOM / 2 + MIB);
+    uint32_t memory = gpu_fixture_declare(f->manager, ROOM / 2 + MIB);
     gantry_task *second = submit(f, GANTRY_TASK_KERNEL, nothing, NULL, memory);
     gantry_task *third = submit(f, GANTRY_TASK_KERNEL, nothing, NULL, memory);
     gpu_fixture_after(cancels, first);
@@ -633,7 +626,7 @@ static void test_declaring_survives_every_failed_allocation(void **state)
         assert_int_equal(memory, 77);
     }
     for (int i = 0; i < 100; i++) { /* more than there is room for at first */
-        (void)declare(f, MIB);
+        (void)gpu_fixture_declare(f->manager, MIB);
     }
     assert_ok(gantry_taskman_reset(f->manager));
 }

@@ -2,11 +2,9 @@
 #include "context/context.h"
 #include "dispatcher/internal.h"
 #include "order_kernels.kernels.h"
-#include "tests/dispatcher/stamps.h"
-#include "tests/partition/plan_support.h"
+#include "tests/dispatcher/two_managers.h"
 #include "tests/support/cmocka_c11.h"
 #include "tests/support/deadline.h"
-#include "tests/support/gpu_fixture.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -15,10 +13,7 @@
 enum { MANY = 1000, FEW = 100, AT = 50, BURST = 8, ROOM = 4096 };
 
 static struct {
-    struct gpu_fixture gpu;
-    struct stamps stamps;
-    gantry_partition *critical;
-    gantry_taskman *other;
+    struct two_managers m;
     pthread_t thread;
     gantry_launch_fn launch_critical;
     uint32_t tasks;            /* critical tasks */
@@ -34,41 +29,16 @@ static struct {
 
 static void open_scene(int priority)
 {
-    gantry_partition_request requests[] = {request("critical", GANTRY_PARTITION_AT_LEAST, 8),
-                                           request("rest", GANTRY_PARTITION_REST, 0)};
-    gantry_partition_options plan = GANTRY_PARTITION_OPTIONS_INIT;
-    gantry_context_options options = GANTRY_CONTEXT_OPTIONS_INIT;
-    gantry_taskman_options manager = GANTRY_TASKMAN_OPTIONS_INIT;
     memset(&s, 0, sizeof(s));
-    requests[0].priority = priority;
-    plan.requests = requests;
-    plan.count = 2;
-    options.driver = gpu_fixture_driver();
-    options.submission = GANTRY_SUBMISSION_GRAPHS;
-    options.partitions = &plan;
-    gpu_fixture_open_with(&s.gpu, 1, &options);
-    gpu_fixture_use_threads_only(&s.gpu); /* a guest has to leave the loop when another step begins */
-    stamps_open(&s.stamps, s.gpu.context, (1 + ROOM) * sizeof(uint32_t));
-    assert_ok(gantry_partition_find(s.gpu.context, "critical", &s.critical));
-    manager.cpu_dispatcher = s.gpu.cpus;
-    manager.gpu_dispatcher = gantry_context_dispatcher(s.gpu.context);
-    assert_ok(gantry_taskman_create(&manager, &s.other));
-}
-
-static void close_scene(void)
-{
-    gantry_taskman_destroy(s.other);
-    assert_ok(gantry_context_synchronize(s.gpu.context));
-    stamps_close(&s.stamps);
-    gpu_fixture_close(&s.gpu);
+    two_managers_open(&s.m, true, priority, (1 + ROOM) * sizeof(uint32_t));
+    gpu_fixture_use_threads_only(&s.m.gpu); /* a guest has to leave the loop when another step begins */
 }
 
 static gantry_launch_result stamp(gantry_launch *launch)
 {
     uint32_t at = 1 + s.stamp;
     s.stamp = (s.stamp + 2) % ROOM;
-    return stamps_launch(&s.stamps, launch, at, at + 1, 0) == GANTRY_OK ? GANTRY_LAUNCH_DONE
-                                                                        : GANTRY_LAUNCH_FAILED;
+    return two_managers_stamp(&s.m, launch, at, at + 1);
 }
 
 /* In the middle of the batch the other manager's step is begun, and the callback returns when that step's
@@ -104,37 +74,24 @@ static gantry_status note_told(gantry_task *task, void *arg)
     return GANTRY_OK;
 }
 
-static gantry_task *add(gantry_taskman *manager, gantry_partition *partition, gantry_launch_fn launch,
-                        void *arg)
-{
-    gantry_task_desc desc = GANTRY_TASK_DESC_INIT;
-    gantry_task *task;
-    desc.kind = GANTRY_TASK_KERNEL;
-    desc.launch = launch;
-    desc.arg = arg;
-    desc.partition = partition;
-    assert_ok(gantry_taskman_submit(manager, &desc, &task));
-    return task;
-}
-
 static void *run_critical(void *arg)
 {
     (void)arg;
     gantry_task_desc desc = GANTRY_TASK_DESC_INIT;
     gantry_task *then;
     desc.run = note_told;
-    assert_ok(gantry_taskman_submit(s.other, &desc, &then));
+    assert_ok(gantry_taskman_submit(s.m.other, &desc, &then));
     for (uint32_t i = 0; i < s.tasks; i++) {
-        gantry_task *task = add(s.other, s.critical, s.launch_critical, i == 0 ? then : NULL);
+        gantry_task *task = submit_kernel(s.m.other, s.m.critical, s.launch_critical, i == 0 ? then : NULL);
         if (i == 0) {
             assert_ok(gantry_task_start_after(then, task));
         }
     }
     deadline_await(atomic_load(&s.is_due), "the batch");
-    assert_ok(gantry_taskman_start(s.other));
+    assert_ok(gantry_taskman_start(s.m.other));
     atomic_store(&s.has_begun, true);
-    assert_ok(gantry_taskman_stop(s.other));
-    assert_ok(gantry_taskman_reset(s.other));
+    assert_ok(gantry_taskman_stop(s.m.other));
+    assert_ok(gantry_taskman_reset(s.m.other));
     return NULL;
 }
 
@@ -143,7 +100,7 @@ static void *run_critical(void *arg)
 static uint64_t run(uint32_t many, uint32_t tasks, gantry_launch_fn launch)
 {
     gantry_task *last[4] = {NULL};
-    uint64_t before = gpu_fixture_stats(&s.gpu).graph_launches;
+    uint64_t before = gpu_fixture_stats(&s.m.gpu).graph_launches;
     s.calls = s.critical_calls = 0;
     s.tasks = tasks;
     s.launch_critical = launch;
@@ -151,22 +108,20 @@ static uint64_t run(uint32_t many, uint32_t tasks, gantry_launch_fn launch)
     atomic_store(&s.has_begun, tasks == 0);
     atomic_store(&s.told, false);
     for (uint32_t i = 0; i < many; i++) {
-        gantry_task *task = add(s.gpu.manager, NULL, launch_many, NULL);
+        gantry_task *task = submit_kernel(s.m.gpu.manager, NULL, launch_many, NULL);
         assert_ok(last[i % 4] != NULL ? gantry_task_start_after(task, last[i % 4]) : GANTRY_OK);
         last[i % 4] = task;
     }
     if (tasks != 0) {
         assert_int_equal(pthread_create(&s.thread, NULL, run_critical, NULL), 0);
     }
-    assert_ok(gantry_taskman_start(s.gpu.manager));
-    assert_ok(gantry_taskman_stop(s.gpu.manager));
-    assert_ok(gantry_taskman_reset(s.gpu.manager));
+    run_step(s.m.gpu.manager);
     if (tasks != 0) {
         assert_int_equal(pthread_join(s.thread, NULL), 0);
     }
-    assert_ok(gantry_context_synchronize(s.gpu.context));
+    assert_ok(gantry_context_synchronize(s.m.gpu.context));
     assert_int_equal(s.calls, many);
-    return gpu_fixture_stats(&s.gpu).graph_launches - before;
+    return gpu_fixture_stats(&s.m.gpu).graph_launches - before;
 }
 
 /* ---- tests ---------------------------------------------------------------------------------- */
@@ -182,7 +137,7 @@ static void check_goes_first(int priority)
         assert_int_equal(s.critical_calls, 1);
         assert_int_equal(s.called_at[0], AT);
     }
-    close_scene();
+    two_managers_close(&s.m);
 }
 
 static void test_a_task_of_another_partition_goes_before_the_rest_of_a_batch(void **state)
@@ -208,7 +163,7 @@ static void check_burst(int priority, uint32_t least, uint32_t most)
         assert_in_range(s.called_at[i], least, most);
     }
     assert_int_equal(graphs, priority < 0 ? 3 : 2);
-    close_scene();
+    two_managers_close(&s.m);
 }
 
 static void test_many_have_a_graph_of_their_own(void **state)
@@ -263,7 +218,7 @@ static void test_callbacks_of_every_kind_go_ahead(void **state)
             assert_true(atomic_load(&s.told));
         }
     }
-    close_scene();
+    two_managers_close(&s.m);
 }
 
 int main(void)

@@ -3,34 +3,25 @@
 #include "dispatcher/internal.h"
 #include "tests/support/cmocka_c11.h"
 #include "tests/support/deadline.h"
-#include "tests/support/gpu_fixture.h"
+#include "tests/support/memory_scene.h"
 
 #include <pthread.h>
 #include <semaphore.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define MIB ((uint64_t)1 << 20)
-#define ROOM (64 * MIB)
-#define MOST (ROOM / 2 + 8 * MIB) /* two of these do not fit beside each other; one and LITTLE do */
-#define LITTLE (16 * MIB)
+#define LITTLE (16 * MIB)           /* fits beside one MOST */
 #define GUARDS ((uint64_t)64 << 10) /* room for the bytes that GANTRY_CHECK=guards adds to a block */
 
 static struct gpu_fixture scene;
-static _Atomic(bool) gate;
 
 static int open_scene(void **state)
 {
     gantry_context_options options = GANTRY_CONTEXT_OPTIONS_INIT;
     gantry_heap_options heap = GANTRY_HEAP_OPTIONS_INIT;
     (void)state;
-    options.driver = gpu_fixture_driver();
-    options.heap = &heap;
-    options.completion_wait = GANTRY_WAIT_BLOCK; /* this shows when GD has nothing to do */
-    heap.limit_bytes[GANTRY_MEMORY_DEVICE] = ROOM;
+    memory_scene_settings(&options, &heap);
     gpu_fixture_open_with(&scene, 1, &options);
-    atomic_store(&gate, false);
     return 0;
 }
 
@@ -52,21 +43,6 @@ static gantry_taskman *manager_on(gantry_cpu_dispatcher *cpus)
     return manager;
 }
 
-static uint32_t declare(gantry_taskman *manager, uint64_t bytes)
-{
-    uint64_t by_kind[GANTRY_MEMORY_KIND_COUNT] = {[GANTRY_MEMORY_DEVICE] = bytes};
-    uint32_t memory = 0;
-    assert_ok(gantry_taskman_declare_memory(manager, by_kind, &memory));
-    return memory;
-}
-
-static gantry_launch_result nothing(gantry_launch *launch, void *arg)
-{
-    (void)launch;
-    (void)arg;
-    return GANTRY_LAUNCH_DONE;
-}
-
 static void post_end(gantry_task *task, void *arg, gantry_status result)
 {
     (void)task;
@@ -78,47 +54,21 @@ static void post_end(gantry_task *task, void *arg, gantry_status result)
 static gantry_task *submit_gpu(gantry_taskman *manager, gantry_task *after, uint32_t memory, sem_t *ended)
 {
     gantry_task_desc desc = GANTRY_TASK_DESC_INIT;
-    gantry_task *task = NULL;
     desc.kind = GANTRY_TASK_KERNEL;
-    desc.launch = nothing;
+    desc.launch = launch_nothing;
     desc.memory = memory;
     desc.release = ended != NULL ? post_end : NULL;
     desc.arg = ended;
-    assert_ok(gantry_taskman_submit(manager, &desc, &task));
-    if (after != NULL) {
-        assert_ok(gantry_task_start_after(task, after));
-    }
-    return task;
+    return submit_behind(manager, after, &desc);
 }
 
 /* The manager's last task needs the memory of its first, and the one between needs other memory. */
 static gantry_task *submit_knot(gantry_taskman *manager, sem_t *ended)
 {
-    uint32_t first = declare(manager, MOST), second = declare(manager, MOST);
+    uint32_t first = gpu_fixture_declare(manager, MOST), second = gpu_fixture_declare(manager, MOST);
     gantry_task *task = submit_gpu(manager, NULL, first, NULL);
     task = submit_gpu(manager, task, second, NULL);
     return submit_gpu(manager, task, first, ended);
-}
-
-static gantry_status await_gate(gantry_task *task, void *arg)
-{
-    (void)task;
-    (void)arg;
-    while (!atomic_load(&gate)) {
-        sched_yield();
-    }
-    return GANTRY_OK;
-}
-
-/* A CPU task that ends when the gate is opened, and names the memory. */
-static void submit_gate(gantry_taskman *manager, gantry_task *after, uint32_t memory)
-{
-    gantry_task_desc desc = GANTRY_TASK_DESC_INIT;
-    gantry_task *task = NULL;
-    desc.run = await_gate;
-    desc.memory = memory;
-    assert_ok(gantry_taskman_submit(manager, &desc, &task));
-    assert_ok(gantry_task_start_after(task, after));
 }
 
 static void await_waiting(uint64_t tasks)
@@ -167,9 +117,9 @@ static void test_another_manager_ends_later(void **state)
         gantry_taskman *manager = manager_on(NULL), *other = manager_on(NULL);
         pthread_t ours, theirs;
         void *result;
-        uint32_t memory = declare(other, LITTLE);
+        uint32_t memory = gpu_fixture_declare(other, LITTLE);
         atomic_store(&gate, false);
-        submit_gate(other, submit_gpu(other, NULL, memory, NULL), memory);
+        (void)submit_gate(other, submit_gpu(other, NULL, memory, NULL), memory);
         assert_ok(gantry_taskman_start(other));
         assert_int_equal(pthread_create(&theirs, NULL, stop, other), 0);
         deadline_await(gpu_fixture_stats(&scene).memory_held_bytes[GANTRY_MEMORY_DEVICE] == LITTLE,
@@ -202,11 +152,11 @@ static void test_another_manager_falls_quiet_later(void **state)
     gantry_taskman *manager = manager_on(NULL), *other = manager_on(scene.cpus);
     pthread_t ours;
     void *result;
-    uint32_t memory = declare(other, LITTLE);
+    uint32_t memory = gpu_fixture_declare(other, LITTLE);
     gantry_task *first = submit_gpu(other, NULL, memory, NULL);
-    gantry_task *between = submit_gpu(other, first, declare(other, ROOM - 2 * MIB), NULL);
+    gantry_task *between = submit_gpu(other, first, gpu_fixture_declare(other, ROOM - 2 * MIB), NULL);
     (void)submit_gpu(other, between, memory, NULL);
-    submit_gate(other, first, 0);
+    (void)submit_gate(other, first, 0);
     assert_ok(gantry_taskman_start(other));
     await_waiting(1);
     (void)submit_knot(manager, NULL);
@@ -232,14 +182,14 @@ static void test_a_name_may_still_come(void **state)
     gantry_taskman *manager = manager_on(scene.cpus);
     gantry_task_desc desc = GANTRY_TASK_DESC_INIT;
     gantry_task *named = NULL, *first, *last;
-    uint32_t memory = declare(manager, MOST);
+    uint32_t memory = gpu_fixture_declare(manager, MOST);
     first = submit_gpu(manager, NULL, memory, NULL);
     last = submit_gpu(manager, first, memory, NULL);
     assert_ok(gantry_task_add_reference(last));
     assert_ok(gantry_taskman_start(manager));
     assert_ok(gantry_taskman_get_named(manager, "late", &named));
     assert_ok(gantry_task_start_after(last, named));
-    gantry_task *waits = submit_gpu(manager, NULL, declare(manager, MOST), NULL);
+    gantry_task *waits = submit_gpu(manager, NULL, gpu_fixture_declare(manager, MOST), NULL);
     assert_ok(gantry_task_remove_reference(waits));
     await_waiting(1);
     assert_ok(gantry_task_remove_reference(last)); /* and now only the name holds it back */
@@ -282,7 +232,7 @@ static gantry_status declare_and_take(uint64_t bytes)
         desc.kind = GANTRY_TASK_KERNEL;
         desc.launch = take_all;
         desc.arg = &bytes;
-        desc.memory = declare(manager, bytes);
+        desc.memory = gpu_fixture_declare(manager, bytes);
         assert_ok(gantry_taskman_submit(manager, &desc, NULL));
     }
     assert_ok(gantry_taskman_start(manager));
@@ -313,7 +263,7 @@ static void test_what_fits_in_small_blocks_alone_is_forced(void **state)
 {
     (void)state;
     gantry_taskman *manager = manager_on(scene.cpus);
-    (void)submit_gpu(manager, NULL, declare(manager, ROOM - MIB), NULL);
+    (void)submit_gpu(manager, NULL, gpu_fixture_declare(manager, ROOM - MIB), NULL);
     assert_ok(gantry_taskman_start(manager));
     assert_ok(gantry_taskman_stop(manager));
     assert_int_equal(gpu_fixture_stats(&scene).memory_admitted, 1);

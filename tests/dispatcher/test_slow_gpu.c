@@ -48,17 +48,9 @@ static int close_fixture(void **state)
     return 0;
 }
 
-static uint32_t declare_bytes(uint64_t device)
-{
-    uint64_t bytes[GANTRY_MEMORY_KIND_COUNT] = {[GANTRY_MEMORY_DEVICE] = device};
-    uint32_t memory = 0;
-    assert_ok(gantry_taskman_declare_memory(fixture.manager, bytes, &memory));
-    return memory;
-}
-
 static uint32_t declare(void)
 {
-    return declare_bytes(JOB);
+    return gpu_fixture_declare(fixture.manager, JOB);
 }
 
 static gantry_task *submit(gantry_task_kind kind, gantry_launch_fn launch, void *arg, uint32_t memory)
@@ -305,7 +297,7 @@ static void test_what_was_declared_is_not_somebody_elses(void **state)
     gantry_task *before = NULL;
     gantry_dispatcher_stats stats = gpu_fixture_stats(&fixture);
     for (int i = 0; i < COUNT; i++) {
-        memory[i] = declare_bytes(10 * MIB);
+        memory[i] = gpu_fixture_declare(fixture.manager, 10 * MIB);
         gantry_task *task = submit(GANTRY_TASK_HTOD, take_some, &blocks[i], memory[i]);
         if (before != NULL) {
             gpu_fixture_after(task, before);

@@ -3,23 +3,16 @@
  */
 #include "tests/support/cmocka_c11.h"
 #include "tests/support/deadline.h"
-#include "tests/support/gpu_fixture.h"
+#include "tests/support/memory_scene.h"
 
-#include <sched.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-
-#define MIB ((uint64_t)1 << 20)
-#define ROOM (64 * MIB)
-#define MOST (ROOM / 2 + 8 * MIB) /* two of these do not fit beside each other */
 
 enum { DEVICES = 2 };
 
 static gantry_fleet *fleet;
 static gantry_cpu_dispatcher *cpus;
-static _Atomic(bool) gate;
 
 static int open_scene(void **state)
 {
@@ -31,17 +24,13 @@ static int open_scene(void **state)
     gantry_heap_options heap = GANTRY_HEAP_OPTIONS_INIT;
     gantry_fleet_options options = GANTRY_FLEET_OPTIONS_INIT;
     gantry_cpu_dispatcher_options pool = GANTRY_CPU_DISPATCHER_OPTIONS_INIT;
-    context.driver = gpu_fixture_driver();
+    memory_scene_settings(&context, &heap);
     context.mode = GANTRY_CONTEXT_OWN;
-    context.heap = &heap;
-    context.completion_wait = GANTRY_WAIT_BLOCK; /* this shows when a dispatcher has nothing to do */
-    heap.limit_bytes[GANTRY_MEMORY_DEVICE] = ROOM;
     options.devices = "0,1";
     options.context = &context;
     assert_ok(gantry_fleet_create(&options, &fleet));
     pool.worker_count = 3;
     assert_ok(gantry_cpu_dispatcher_create(&pool, &cpus));
-    atomic_store(&gate, false);
     return 0;
 }
 
@@ -76,58 +65,14 @@ static gantry_taskman *make_manager(int device)
     return manager;
 }
 
-static uint32_t declare(gantry_taskman *manager, uint64_t bytes)
-{
-    uint64_t by_kind[GANTRY_MEMORY_KIND_COUNT] = {[GANTRY_MEMORY_DEVICE] = bytes};
-    uint32_t memory = 0;
-    assert_ok(gantry_taskman_declare_memory(manager, by_kind, &memory));
-    return memory;
-}
-
-static gantry_launch_result nothing(gantry_launch *launch, void *arg)
-{
-    (void)launch;
-    (void)arg;
-    return GANTRY_LAUNCH_DONE;
-}
-
-static gantry_status await_gate(gantry_task *task, void *arg)
-{
-    (void)task;
-    (void)arg;
-    while (!atomic_load(&gate)) {
-        sched_yield();
-    }
-    return GANTRY_OK;
-}
-
-static gantry_task *submit(gantry_taskman *manager, gantry_task *after, const gantry_task_desc *desc)
-{
-    gantry_task *task = NULL;
-    assert_ok(gantry_taskman_submit(manager, desc, &task));
-    if (after != NULL) {
-        assert_ok(gantry_task_start_after(task, after));
-    }
-    return task;
-}
-
 static gantry_task *submit_gpu(gantry_taskman *manager, gantry_task *after, uint32_t device, uint32_t memory)
 {
     gantry_task_desc desc = GANTRY_TASK_DESC_INIT;
     desc.kind = GANTRY_TASK_KERNEL;
-    desc.launch = nothing;
+    desc.launch = launch_nothing;
     desc.memory = memory;
     desc.context = gantry_fleet_context(fleet, device);
-    return submit(manager, after, &desc);
-}
-
-/* A CPU task that ends when the gate is opened; it holds the memory if it names some. */
-static gantry_task *submit_gate(gantry_taskman *manager, gantry_task *after, uint32_t memory)
-{
-    gantry_task_desc desc = GANTRY_TASK_DESC_INIT;
-    desc.run = await_gate;
-    desc.memory = memory;
-    return submit(manager, after, &desc);
+    return submit_behind(manager, after, &desc);
 }
 
 static gantry_dispatcher_stats stats_of(uint32_t device)
@@ -161,7 +106,7 @@ static void test_each_device_holds_its_own(void **state)
         return;
     }
     gantry_taskman *manager = make_manager(-1);
-    uint32_t first = declare(manager, MOST), second = declare(manager, MOST);
+    uint32_t first = gpu_fixture_declare(manager, MOST), second = gpu_fixture_declare(manager, MOST);
     gantry_task *hold = submit_gpu(manager, NULL, 0, first);
     (void)submit_gate(manager, hold, first);
     (void)submit_gpu(manager, NULL, 1, second);
@@ -186,7 +131,7 @@ static void test_each_device_holds_its_own(void **state)
 /* It holds memory of device `from`, and will hold it until its task on the other device has ended. */
 static void submit_crossing(gantry_taskman *manager, uint32_t from)
 {
-    uint32_t mine = declare(manager, MOST), theirs = declare(manager, MOST);
+    uint32_t mine = gpu_fixture_declare(manager, MOST), theirs = gpu_fixture_declare(manager, MOST);
     gantry_task *task = submit_gpu(manager, NULL, from, mine);
     task = submit_gate(manager, task, 0);
     task = submit_gpu(manager, task, 1 - from, theirs);
@@ -230,12 +175,12 @@ static void test_a_device_that_goes_on_is_awaited(void **state)
         return;
     }
     gantry_taskman *across = make_manager(-1), *there = make_manager(1), *here = make_manager(0);
-    uint32_t memory = declare(there, MOST);
+    uint32_t memory = gpu_fixture_declare(there, MOST);
     (void)submit_gate(there, submit_gpu(there, NULL, 1, memory), memory);
-    uint32_t mine = declare(across, MOST), theirs = declare(across, MOST);
+    uint32_t mine = gpu_fixture_declare(across, MOST), theirs = gpu_fixture_declare(across, MOST);
     gantry_task *task = submit_gpu(across, submit_gpu(across, NULL, 0, mine), 1, theirs);
     (void)submit_gpu(across, task, 0, mine);
-    (void)submit_gpu(here, NULL, 0, declare(here, MOST));
+    (void)submit_gpu(here, NULL, 0, gpu_fixture_declare(here, MOST));
     deadline_begin("a device on which memory comes back");
     assert_ok(gantry_taskman_start(there));
     await_admitted(1, 1);
@@ -267,19 +212,19 @@ static void test_waiting_tasks_end(void **state)
         return;
     }
     gantry_taskman *holder = make_manager(1), *manager = make_manager(-1);
-    uint32_t memory = declare(holder, MOST);
+    uint32_t memory = gpu_fixture_declare(holder, MOST);
     (void)submit_gate(holder, submit_gpu(holder, NULL, 1, memory), memory);
     deadline_begin("the end of tasks that wait for memory");
     assert_ok(gantry_taskman_start(holder));
     await_admitted(1, 1);
-    (void)submit_gpu(manager, submit_gpu(manager, NULL, 0, 0), 1, declare(manager, MOST));
+    (void)submit_gpu(manager, submit_gpu(manager, NULL, 0, 0), 1, gpu_fixture_declare(manager, MOST));
     assert_ok(gantry_taskman_start(manager));
     await_waiting(1, 1);
     assert_ok(gantry_taskman_cancel(manager));
     assert_int_equal(gantry_taskman_stop(manager), GANTRY_ERR_CANCELLED);
     assert_int_equal(stats_of(1).memory_tasks_waiting, 0);
     assert_ok(gantry_taskman_reset(manager));
-    (void)submit_gpu(manager, submit_gpu(manager, NULL, 0, 0), 1, declare(manager, MOST));
+    (void)submit_gpu(manager, submit_gpu(manager, NULL, 0, 0), 1, gpu_fixture_declare(manager, MOST));
     assert_ok(gantry_taskman_start(manager));
     await_waiting(1, 1);
     gantry_dispatcher_force_failure(gantry_context_dispatcher(gantry_fleet_context(fleet, 0)));
@@ -300,8 +245,8 @@ static void test_what_never_fits_fails(void **state)
         return;
     }
     gantry_taskman *manager = make_manager(-1);
-    gantry_task *large = submit_gpu(manager, NULL, 1, declare(manager, 2 * ROOM));
-    (void)submit_gpu(manager, large, 0, declare(manager, MOST));
+    gantry_task *large = submit_gpu(manager, NULL, 1, gpu_fixture_declare(manager, 2 * ROOM));
+    (void)submit_gpu(manager, large, 0, gpu_fixture_declare(manager, MOST));
     deadline_begin("a task that declares too much");
     assert_ok(gantry_taskman_start(manager));
     assert_int_equal(gantry_taskman_stop(manager), GANTRY_ERR_OUT_OF_DEVICE_MEMORY);

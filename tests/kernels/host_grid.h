@@ -72,4 +72,12 @@ static inline bool host_run(const gantry_module_image *image, const char *name, 
     return host_run_with(image, name, grid, block, shared, args, NULL);
 }
 
+/* The teardown of a program's tests: free the fibers of the calling thread. */
+static inline int host_end_thread(void **state)
+{
+    (void)state;
+    gy_emu_exec_thread_end();
+    return 0;
+}
+
 #endif

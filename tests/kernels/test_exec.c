@@ -409,13 +409,6 @@ static void test_arithmetic_matches_cuda(void **state)
     assert_true((unsigned long long)s.double_wide == 0xc010000000000000ull && s.wide_double == 1.5);
 }
 
-static int end_thread(void **state)
-{
-    (void)state;
-    gy_emu_exec_thread_end();
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -437,5 +430,5 @@ int main(void)
         cmocka_unit_test(test_memory_failure_leaves_the_engine_usable),
         cmocka_unit_test(test_arithmetic_matches_cuda),
     };
-    return cmocka_run_group_tests(tests, NULL, end_thread);
+    return cmocka_run_group_tests(tests, NULL, host_end_thread);
 }

@@ -277,13 +277,6 @@ static void test_pipeline_is_within_a_level_of_reference(void **state)
     free_picture(&p);
 }
 
-static int end_thread(void **state)
-{
-    (void)state;
-    gy_emu_exec_thread_end();
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -298,5 +291,5 @@ int main(void)
         cmocka_unit_test(test_combine_equals_reference_for_all_levels),
         cmocka_unit_test(test_pipeline_is_within_a_level_of_reference),
     };
-    return cmocka_run_group_tests(tests, NULL, end_thread);
+    return cmocka_run_group_tests(tests, NULL, host_end_thread);
 }

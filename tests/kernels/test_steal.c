@@ -123,13 +123,6 @@ static void test_broken_rules_are_found(void **state)
     }
 }
 
-static int end_thread(void **state)
-{
-    (void)state;
-    gy_emu_exec_thread_end();
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -138,5 +131,5 @@ int main(void)
         cmocka_unit_test(test_other_devices_start_each_block),
         cmocka_unit_test(test_broken_rules_are_found),
     };
-    return cmocka_run_group_tests(tests, NULL, end_thread);
+    return cmocka_run_group_tests(tests, NULL, host_end_thread);
 }

@@ -94,6 +94,15 @@ void gpu_fixture_after(gantry_task *task, gantry_task *predecessor)
     assert_ok(gantry_task_start_after(task, predecessor));
 }
 
+uint32_t gpu_fixture_declare(gantry_taskman *manager, uint64_t device_bytes)
+{
+    uint64_t bytes[GANTRY_MEMORY_KIND_COUNT] = {[GANTRY_MEMORY_DEVICE] = device_bytes};
+    uint32_t memory = 0;
+    assert_ok(gantry_taskman_declare_memory(manager, bytes, &memory));
+    assert_int_not_equal(memory, 0);
+    return memory;
+}
+
 gantry_status gpu_fixture_stop(struct gpu_fixture *fixture)
 {
     deadline_begin("the end of a step");

@@ -31,6 +31,9 @@ gantry_task *gpu_fixture_gpu(struct gpu_fixture *fixture, gantry_task_kind kind,
 /* Submit a CPU task, or a sync point when `run` is NULL. */
 gantry_task *gpu_fixture_cpu(struct gpu_fixture *fixture, const char *label, gantry_task_fn run, void *arg);
 void gpu_fixture_after(gantry_task *task, gantry_task *predecessor);
+/* Declare that tasks of the manager need so much device memory. */
+uint32_t gpu_fixture_declare(gantry_taskman *manager, uint64_t device_bytes);
+
 /* Start, stop and reset one step; returns the status of stop. */
 gantry_status gpu_fixture_step(struct gpu_fixture *fixture);
 /* Stop and reset a step that was started; returns the status of stop. */
