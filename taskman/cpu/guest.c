@@ -20,7 +20,7 @@
  * A sleeper that is on loan is not worth waking up: `on_loan` counts them.  A thread that queues tasks and
  * finds no other sleepers says so in `missed` and looks once more; a guest that ends looks there after it has
  * counted itself out.  All of that is sequentially consistent, so one of the two sees the other
- * (tests/models/standin.pml). */
+ * (tests/models/guest_workers.pml). */
 #include "taskman/cpu/guest.h"
 
 #include "taskman/cpu/account.h"

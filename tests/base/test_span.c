@@ -97,7 +97,7 @@ static void remove_sink(void *arg)
     atomic_store((atomic_bool *)arg, true);
 }
 
-static void test_removing_the_sink_waits_for_who_is_inside(void **state)
+static void test_removing_the_sink_waits_for_threads_inside(void **state)
 {
     (void)state;
     struct recorder recorder = {.sink = {.emit = record}};
@@ -132,7 +132,7 @@ int main(void)
         cmocka_unit_test(test_a_span_reaches_the_sink_with_its_times),
         cmocka_unit_test(test_a_span_begun_while_off_is_dropped),
         cmocka_unit_test(test_the_sink_sees_the_threads_name),
-        cmocka_unit_test(test_removing_the_sink_waits_for_who_is_inside),
+        cmocka_unit_test(test_removing_the_sink_waits_for_threads_inside),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -198,7 +198,7 @@ static void check_chain(CUstream stream, CUdeviceptr data)
     cf_expect_words(stream, data, 4 * THREADS, value);
 }
 
-static void test_what_starts_early_waits_for_what_is_before(void **state)
+static void test_an_early_start_waits_for_earlier_work(void **state)
 {
     (void)state;
     NEED_CLUSTERS();
@@ -236,7 +236,7 @@ static const struct CMUnitTest launching[] = {
     CF_TEST(test_clusters_that_fit_are_counted),
     CF_TEST(test_a_cooperative_grid_meets),
     CF_TEST(test_a_cooperative_grid_must_fit),
-    CF_TEST(test_what_starts_early_waits_for_what_is_before),
+    CF_TEST(test_an_early_start_waits_for_earlier_work),
     CF_TEST(test_an_early_start_can_be_captured),
 };
 CF_GROUP(launching)

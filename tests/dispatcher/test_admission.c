@@ -283,7 +283,7 @@ static struct counted counter_of(const struct read_trace *trace, const char *nam
     return counted;
 }
 
-static void test_a_recording_shows_who_waits_and_what_is_held(void **state)
+static void test_a_recording_shows_waiting_tasks_and_held_memory(void **state)
 {
     struct gpu_fixture *f = *state;
     if (!reader_available()) {
@@ -537,7 +537,7 @@ static gantry_launch_result lose(gantry_launch *launch, void *arg)
     return GANTRY_LAUNCH_DONE;
 }
 
-static void test_a_lost_context_holds_nobody_back(void **state)
+static void test_a_lost_context_holds_no_task_back(void **state)
 {
     struct gpu_fixture *f = *state;
     struct job jobs[3] = {{.number = 0}, {.number = 1}, {.number = 2}};
@@ -641,7 +641,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_declared_memory_is_waited_for, open_fixture, close_fixture),
         cmocka_unit_test_setup_teardown(test_memory_is_counted_as_the_heap_takes_it, open_fixture,
                                         close_fixture),
-        cmocka_unit_test_setup_teardown(test_a_recording_shows_who_waits_and_what_is_held, open_fixture,
+        cmocka_unit_test_setup_teardown(test_a_recording_shows_waiting_tasks_and_held_memory, open_fixture,
                                         close_fixture),
         cmocka_unit_test_setup_teardown(test_nobody_overtakes, open_fixture, close_fixture),
         cmocka_unit_test_setup_teardown(test_a_cpu_task_holds_until_it_was_released, open_fixture,
@@ -654,7 +654,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_who_waits_is_let_in_while_memory_comes_back, open_fixture,
                                         close_fixture),
         cmocka_unit_test_setup_teardown(test_what_can_never_fit_is_refused, open_fixture, close_fixture),
-        cmocka_unit_test_setup_teardown(test_a_lost_context_holds_nobody_back, open_fixture, close_fixture),
+        cmocka_unit_test_setup_teardown(test_a_lost_context_holds_no_task_back, open_fixture, close_fixture),
         cmocka_unit_test_setup_teardown(test_a_cancelled_step_ends, open_fixture, close_fixture),
         cmocka_unit_test_setup_teardown(test_what_declaring_refuses, open_fixture, close_fixture),
         cmocka_unit_test_setup_teardown(test_declaring_survives_every_failed_allocation, open_fixture,

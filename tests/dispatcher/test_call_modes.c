@@ -379,7 +379,7 @@ static gantry_status run_flush(uint32_t pattern, uint32_t calls)
 
 /* Its copies are done, whichever thread has queued them and whatever the first call has done with the
  * queue.  Copies that only the first call has queued are lost, and then the task fails. */
-static void test_a_queue_is_what_it_was_when_its_call_is_made_again(void **state)
+static void test_a_repeated_call_finds_its_queue_as_before(void **state)
 {
     (void)state;
     static const struct {
@@ -422,7 +422,7 @@ int main(void)
         cmocka_unit_test(test_a_call_that_cannot_begin_keeps_no_mark),
         cmocka_unit_test(test_a_mark_ends_on_the_stream_that_is_no_member),
         cmocka_unit_test(test_a_call_that_cannot_leave_is_made_again),
-        cmocka_unit_test(test_a_queue_is_what_it_was_when_its_call_is_made_again),
+        cmocka_unit_test(test_a_repeated_call_finds_its_queue_as_before),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

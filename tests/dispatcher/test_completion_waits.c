@@ -161,7 +161,7 @@ static bool naps(struct gy_completion *ring)
 
 /* Once waits are known to be long, the modes that spin first block, too: while work runs that takes longer
  * than ever, no thread looks at it. */
-static void test_spinning_threads_block_on_what_takes_long(void **state)
+static void test_spinning_threads_block_on_long_work(void **state)
 {
     (void)state;
     const gantry_wait_mode modes[] = {GANTRY_WAIT_HYBRID, GANTRY_WAIT_ADAPTIVE};
@@ -223,7 +223,7 @@ static void run_beside(struct beside *beside, struct gated *older, struct gated 
     end_step(older, "a step with older and younger work");
 }
 
-static void test_a_thread_that_blocks_keeps_nobody(void **state)
+static void test_a_thread_that_blocks_keeps_no_task(void **state)
 {
     (void)state;
     static struct gated younger[MANY];
@@ -339,7 +339,7 @@ static void test_a_thread_that_blocks_leaves_the_rest_to_another(void **state)
 
 /* The other thread tells the completion on whose event one is about to block: the event is not used for
  * anything else before that thread is back (an assertion checks it). */
-static void test_the_other_thread_may_tell_what_one_blocks_on(void **state)
+static void test_the_other_thread_may_tell_a_completion_that_one_blocks_on(void **state)
 {
     (void)state;
     struct gy_completion *ring = open_ring(GANTRY_WAIT_BLOCK);
@@ -408,12 +408,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_blocking_costs_a_few_calls),
-        cmocka_unit_test(test_spinning_threads_block_on_what_takes_long),
-        cmocka_unit_test(test_a_thread_that_blocks_keeps_nobody),
+        cmocka_unit_test(test_spinning_threads_block_on_long_work),
+        cmocka_unit_test(test_a_thread_that_blocks_keeps_no_task),
         cmocka_unit_test(test_a_thread_looks_once_more_before_it_blocks),
         cmocka_unit_test(test_a_thread_may_block_while_it_is_told),
         cmocka_unit_test(test_a_thread_that_blocks_leaves_the_rest_to_another),
-        cmocka_unit_test(test_the_other_thread_may_tell_what_one_blocks_on),
+        cmocka_unit_test(test_the_other_thread_may_tell_a_completion_that_one_blocks_on),
         cmocka_unit_test(test_more_on_the_same_stream_wakes_nobody),
         cmocka_unit_test(test_a_wait_that_fails_loses_the_context),
     };

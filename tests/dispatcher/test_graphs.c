@@ -450,7 +450,7 @@ static gantry_launch_result launch_hurried(gantry_launch *launch, void *arg)
     return modes_launch(launch, arg);
 }
 
-static void test_a_capture_is_cut_for_who_waits_for_it(void **state)
+static void test_a_capture_is_cut_for_a_waiting_thread(void **state)
 {
     (void)state;
     gantry_context_options options = modes_options();
@@ -516,7 +516,7 @@ int main(void)
         cmocka_unit_test(test_auto_tries_both_and_settles),
         cmocka_unit_test(test_work_before_a_sync_point_ends_with_its_graph),
         cmocka_unit_test(test_no_capture_begins_in_a_pause),
-        cmocka_unit_test(test_a_capture_is_cut_for_who_waits_for_it),
+        cmocka_unit_test(test_a_capture_is_cut_for_a_waiting_thread),
         cmocka_unit_test(test_the_cache_gives_up_the_oldest_graph),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -219,7 +219,7 @@ static void test_cooperative_grids_run_on_streams_and_in_graphs(void **state)
 
 /* There are 16 multiprocessors: clusters of 16 do not fit, and the limit of cooperative grids follows from
  * them. */
-static void test_a_partition_is_what_things_must_fit(void **state)
+static void test_work_must_fit_into_its_partition(void **state)
 {
     (void)state;
     gantry_partition_request requests[2];
@@ -511,7 +511,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_clusters_run_on_streams_and_in_graphs),
     cmocka_unit_test(test_what_no_cluster_can_be_is_refused),
     cmocka_unit_test(test_cooperative_grids_run_on_streams_and_in_graphs),
-    cmocka_unit_test(test_a_partition_is_what_things_must_fit),
+    cmocka_unit_test(test_work_must_fit_into_its_partition),
     cmocka_unit_test(test_a_chain_that_starts_early_is_in_order),
     cmocka_unit_test(test_only_kernels_that_promise_to_wait_start_early),
     cmocka_unit_test(test_the_emulator_tells_what_breaks_the_rules),

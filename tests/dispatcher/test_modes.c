@@ -246,7 +246,7 @@ static void test_one_call_with_more_completions_than_fit(void **state)
 }
 
 /* The ring is full, and the context is lost when it is flushed: all tasks in it are released in the end. */
-static void test_a_full_ring_that_cannot_be_flushed_keeps_nobody(void **state)
+static void test_a_full_ring_that_cannot_be_flushed_keeps_no_task(void **state)
 {
     (void)state;
     struct gantry_emu_control emu;
@@ -551,7 +551,7 @@ int main(void)
         cmocka_unit_test(test_the_stream_switch_takes_effect_between_steps),
         cmocka_unit_test(test_synchronous_mode_names_the_task_that_failed),
         cmocka_unit_test(test_synchronous_mode_looks_after_every_call),
-        cmocka_unit_test(test_a_full_ring_that_cannot_be_flushed_keeps_nobody),
+        cmocka_unit_test(test_a_full_ring_that_cannot_be_flushed_keeps_no_task),
     };
     /* Only the emulated driver's kernels fail. */
     size_t count =

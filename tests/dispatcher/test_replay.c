@@ -157,7 +157,7 @@ static void warm_up(struct scene *s)
 
 /* Whichever call fails, the task is called again, and does its work.  The third time, when the callback is
  * known to be capturable, the first call is the one that is recorded. */
-static void test_a_failed_call_is_not_what_is_repeated(void **state)
+static void test_a_failed_call_is_not_the_one_that_is_repeated(void **state)
 {
     struct scene *s = *state;
     for (uint32_t round = 0; round < 6; round++) {
@@ -496,7 +496,7 @@ static void test_streams_mode_replays_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_a_failed_call_is_not_what_is_repeated),
+        TEST(test_a_failed_call_is_not_the_one_that_is_repeated),
         TEST(test_a_failed_launch_gives_its_stream_back),
         TEST(test_a_unit_without_a_stream_is_called),
         TEST(test_a_region_behind_one_that_is_called_is_called_too),

@@ -288,7 +288,7 @@ static gantry_launch_result take_some(gantry_launch *launch, void *arg)
 
 /* Memory that jobs have declared and taken is counted once: three fit, one after the other, while all hold
  * theirs. */
-static void test_what_was_declared_is_not_somebody_elses(void **state)
+static void test_declared_memory_is_not_given_to_others(void **state)
 {
     (void)state;
     enum { COUNT = 3 };
@@ -565,7 +565,7 @@ int main(void)
         TEST(test_memory_that_ends_after_the_last_flush_comes_back),
         TEST(test_memory_that_ends_while_the_dispatcher_looks_is_not_forced),
         TEST(test_memory_that_ends_before_the_dispatcher_sleeps_comes_back),
-        TEST(test_what_was_declared_is_not_somebody_elses),
+        TEST(test_declared_memory_is_not_given_to_others),
         TEST(test_memory_comes_back_while_the_dispatcher_is_busy),
         TEST(test_memory_comes_back_while_a_task_polls),
         TEST(test_the_queue_of_a_stream_grows_wherever_it_is),

@@ -241,7 +241,7 @@ static void test_a_cpu_task_sees_what_long_kernels_wrote(void **state)
     }
 }
 
-static void test_a_failed_task_fails_who_waits_for_it(void **state)
+static void test_a_failed_task_fails_tasks_that_wait_for_it(void **state)
 {
     struct scene s;
     (void)state;
@@ -259,7 +259,7 @@ static void test_a_failed_task_fails_who_waits_for_it(void **state)
     close_scene(&s);
 }
 
-static void test_a_lost_device_fails_who_waits_for_it(void **state)
+static void test_a_lost_device_fails_work_that_waits_for_it(void **state)
 {
     struct scene s;
     (void)state;
@@ -423,8 +423,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_random_graphs),
         cmocka_unit_test(test_random_graphs_in_other_modes),
         cmocka_unit_test(test_a_cpu_task_sees_what_long_kernels_wrote),
-        cmocka_unit_test(test_a_failed_task_fails_who_waits_for_it),
-        cmocka_unit_test(test_a_lost_device_fails_who_waits_for_it),
+        cmocka_unit_test(test_a_failed_task_fails_tasks_that_wait_for_it),
+        cmocka_unit_test(test_a_lost_device_fails_work_that_waits_for_it),
         cmocka_unit_test(test_a_name_may_be_waited_for_before_it_is_submitted),
         cmocka_unit_test(test_a_loop_reads_what_its_turn_wrote),
         cmocka_unit_test(test_what_cannot_be_waited_for_is_refused),

@@ -135,7 +135,7 @@ static void count_call(void *user)
     atomic_fetch_add((atomic_uint *)user, 1);
 }
 
-static void test_breaking_releases_all_who_wait(void **state)
+static void test_breaking_releases_all_waiting_threads(void **state)
 {
     (void)state;
     CUstream a = et_stream(), b = et_stream(), c = et_stream();
@@ -225,7 +225,7 @@ int main(void)
         ET_TEST(test_another_context_is_not_touched),
         ET_TEST(test_failing_execution_is_seen_when_it_ends),
         ET_TEST(test_trap_ends_the_launch_with_its_result),
-        ET_TEST(test_breaking_releases_all_who_wait),
+        ET_TEST(test_breaking_releases_all_waiting_threads),
         ET_TEST(test_breaking_releases_a_graph_in_the_middle),
         ET_TEST(test_hanging_call_goes_on_when_told),
     };

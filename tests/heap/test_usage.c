@@ -104,7 +104,7 @@ static void test_alone_a_tally_keeps_everything_and_misses_no_peak(void **state)
     gy_tally_end(&a, &usage);
 }
 
-static void test_others_count_what_the_lone_one_has(void **state)
+static void test_other_threads_count_blocks_of_the_lone_tally(void **state)
 {
     (void)state;
     struct gy_tally a, b;
@@ -356,7 +356,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_alone_a_tally_keeps_everything_and_misses_no_peak, setup,
                                         teardown),
-        cmocka_unit_test_setup_teardown(test_others_count_what_the_lone_one_has, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_other_threads_count_blocks_of_the_lone_tally, setup, teardown),
         cmocka_unit_test_setup_teardown(test_an_idle_lone_one_is_deposed, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_tally_that_must_not_is_never_the_lone_one, setup, teardown),
         cmocka_unit_test(test_threads_take_over_from_each_other),

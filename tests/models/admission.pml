@@ -1,7 +1,7 @@
 /* Memory admission when nothing else can go on: dispatcher/gates/admission.c with the end of GD's loop in loop.c.
  * A task waits for memory that does not fit beside what its own successor holds, so it must be let in although
  * it does not fit: after everything that ends has been passed by the GPU, and once its manager has nothing
- * running.  GD may hear of all that in any order.  Nobody sleeps for ever: the task is let in.
+ * running.  GD may hear of all that in any order.  No thread sleeps for ever: the task is let in.
  *
  * Each statement is one access of the C code to what GD, the completion thread and the waiting thread share; what GD alone touches
  * between two of them is one step.  The sleep itself is the inbox's model: here it is the condition it waits for.
@@ -10,10 +10,10 @@
  * likes; its waiting threads belong to another pool, and perhaps nobody waits for it at all.
  *
  * -DBROKEN: GD looks whether somebody is to be let in before it takes in what has come, and not again before it
- * sleeps.  What ends in between is then heard of by nobody.
+ * sleeps.  No thread hears then of memory that ends in between.
  * -DBROKEN_ASKS: GD looks only when a thread that waits has asked since it looked last.  The one question may come
  * while the other manager still runs.
- * -DBROKEN_ALONE: who makes a manager quiet tells only the threads that wait for it, not GD.
+ * -DBROKEN_ALONE: a thread that makes a manager quiet informs only the threads that wait for it, not GD.
  * -DBROKEN_EVENTS: GD does not look for events once more when it has seen that all managers are quiet.  What
  * has ended since it took them in would make room by itself. */
 #ifndef ENDS

@@ -7,11 +7,11 @@
  *
  * Each statement is one access of the C code to the positions, a slot, `wake`, the news or a condition variable;
  * what happens under the lock, or to what the leader owns, is one step up to the next such access.  Two streams; the GPU passes each
- * flush of a stream at any time after it, but stream 0 only when stream 1's completion was told: that older work
- * takes long keeps nobody.  Whether a leader naps or blocks is left open, as in the modes that spin first.
+ * flush of a stream at any time after it, but stream 0 only when stream 1's completion was told: older work that
+ * takes long delays no other.  Whether a leader naps or blocks is left open, as in the modes that spin first.
  * Positions are kept modulo nothing: they only grow, as in the code.
  *
- * -DBROKEN: GD does not wait for room.  -DFORGETS: who has news looks for sleepers before telling them.
+ * -DBROKEN: GD does not wait for room.  -DFORGETS: a thread that has news looks for sleepers before it publishes the news.
  * -DDEAF: a thread does not look for news once more before it blocks. */
 #define SLOTS 2 /* ring and nap() name them one by one */
 #define COMPLETIONS 3 /* of streams 0, 1 and 0 */

@@ -1,11 +1,11 @@
 /* The dispatcher's loop on loan, dispatcher/inbox.c and dispatcher/guest.c: while GD sleeps a guest takes its place,
- * runs tasks of its own manager, and leaves what is left to GD.  Nobody has the loop together with somebody else,
+ * runs tasks of its own manager, and leaves what is left to GD.  No two threads have the loop at the same time,
  * every task is run once, the guest runs none of another manager, and GD does not sleep on while anything is left.
  *
  * Each statement is one access of the C code to what is shared, in its order; what happens under the inbox's lock is
  * one step, as are taking all that is in the inbox (inbox.pml has it in full) and the run of one task.
  *
- * -DBROKEN: who is left something finds no news.  -DBROKEN_RULE: the guest does not look whether it is alone
+ * -DBROKEN: a thread to which tasks are left finds no news.  -DBROKEN_RULE: the guest does not look whether it is alone
  * once it has taken something in. */
 #define OWN 2    /* tasks of the guest's manager */
 #define OTHERS 1 /* of another one */

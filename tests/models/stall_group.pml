@@ -1,6 +1,6 @@
 /* Memory stalls over two devices: dispatcher/gates/stall_group.c with the end of GD's loop.  Each manager holds
  * memory on its own device, and may have a task on the other device that needs memory there, which is held; or
- * its memory ends, early or late.  Nobody sleeps for ever, and a task is let in although it does not fit only
+ * its memory ends, early or late.  No thread sleeps for ever, and a task is let in although it does not fit only
  * when nothing else can happen anywhere, and by one device.
  *
  * Each statement is one access of the C code to what the two GDs and the tasks share; what a GD alone touches

@@ -33,7 +33,7 @@ static void test_the_step_is_that_of_the_formula(void **state)
     assert_int_equal(gy_utilisation_delta(&u, 0, u.whole - 5), u.whole);
 }
 
-static void test_the_watcher_follows_what_nvml_says(void **state)
+static void test_the_watcher_follows_nvml(void **state)
 {
     (void)state;
     gantry_context *context = NULL;
@@ -275,7 +275,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_step_is_that_of_the_formula),
-        cmocka_unit_test(test_the_watcher_follows_what_nvml_says),
+        cmocka_unit_test(test_the_watcher_follows_nvml),
         cmocka_unit_test(test_launches_wait_for_tokens),
         cmocka_unit_test(test_a_failure_releases_what_waits_for_tokens),
         cmocka_unit_test(test_a_cancelled_run_waits_for_no_tokens),

@@ -568,7 +568,7 @@ static void keep_error(void *user, gantry_log_level level, const char *line)
     }
 }
 
-static void test_environment_names_what_it_does_not_know(void **state)
+static void test_environment_names_unknown_words(void **state)
 {
     (void)state;
     static const char *const rows[][2] = {{"block=off", "block=off"},      {"blocks=none", "blocks=none"},
@@ -635,7 +635,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_window_holds_the_steps_asked_for, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_environment_records_any_program, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_environment_chooses_what_is_recorded, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_environment_names_what_it_does_not_know, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_environment_names_unknown_words, set_up, tear_down),
         cmocka_unit_test(test_registering_refuses_nonsense),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -161,7 +161,7 @@ static void test_slices_have_gpu_durations_on_their_streams(void **state)
     assert_ptr_equal(by_id(2)->track, by_id(1)->track);
 }
 
-static void test_collect_stops_at_what_runs_per_stream(void **state)
+static void test_collect_stops_at_running_work_of_each_stream(void **state)
 {
     (void)state;
     start();
@@ -516,7 +516,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_nothing_happens_while_off),
         TEST(test_slices_have_gpu_durations_on_their_streams),
-        TEST(test_collect_stops_at_what_runs_per_stream),
+        TEST(test_collect_stops_at_running_work_of_each_stream),
         TEST(test_tasks_that_overlap_on_a_stream_keep_their_times),
         TEST(test_bound_holds_when_the_clocks_differ),
         TEST(test_new_anchor_does_not_make_tasks_overlap),

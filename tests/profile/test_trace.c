@@ -349,7 +349,7 @@ static void test_names_of_queues_outlive_the_table(void **state)
     assert_int_equal(wrong, 0);
 }
 
-static void test_arrows_join_what_has_a_number_in_common(void **state)
+static void test_arrows_join_things_with_a_common_number(void **state)
 {
     (void)state;
     gantry_profile *profile = started();
@@ -396,7 +396,7 @@ int main(void)
         cmocka_unit_test_teardown(test_gpu_slices_are_events_of_queues, unload),
         cmocka_unit_test_teardown(test_slices_of_the_application_are_in_the_file, unload),
         cmocka_unit_test_teardown(test_names_of_queues_outlive_the_table, unload),
-        cmocka_unit_test_teardown(test_arrows_join_what_has_a_number_in_common, unload),
+        cmocka_unit_test_teardown(test_arrows_join_things_with_a_common_number, unload),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

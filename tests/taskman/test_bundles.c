@@ -181,7 +181,7 @@ static void test_a_cancelled_one_has_not_run(void **state)
 
 /* A worker has closed a bundle, which is in no queue yet.  Meanwhile the other worker looks, finds nothing,
  * and sleeps. */
-static void test_a_closed_bundle_wakes_who_has_not_seen_it(void **state)
+static void test_a_closed_bundle_wakes_workers_that_have_not_seen_it(void **state)
 {
     (void)state;
     gantry_cpu_dispatcher *pool = new_pool(2, GANTRY_WAIT_BLOCK);
@@ -337,7 +337,7 @@ int main(void)
         cmocka_unit_test(test_a_body_that_computes_on_keeps_none),
         cmocka_unit_test(test_they_go_on_when_the_body_exits),
         cmocka_unit_test(test_a_cancelled_one_has_not_run),
-        cmocka_unit_test(test_a_closed_bundle_wakes_who_has_not_seen_it),
+        cmocka_unit_test(test_a_closed_bundle_wakes_workers_that_have_not_seen_it),
         cmocka_unit_test(test_the_first_of_a_bundle_wakes_a_worker),
         cmocka_unit_test(test_successors_run_once),
         cmocka_unit_test(test_a_worker_keeps_the_order_of_successors),

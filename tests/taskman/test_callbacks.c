@@ -151,7 +151,7 @@ static void release_both(gantry_task *task, void *arg, gantry_status result)
     order->cpu_inside = gantry_task_get_state(order->cpu);
 }
 
-static void test_a_callback_dispatches_at_once_what_others_run(void **state)
+static void test_a_callback_dispatches_tasks_of_others_at_once(void **state)
 {
     (void)state;
     struct fixture f = set_up(0);
@@ -180,7 +180,7 @@ int main(void)
         cmocka_unit_test(test_callbacks_let_go_of_sync_points_without_end),
         cmocka_unit_test(test_callbacks_fail_tasks_without_end),
         cmocka_unit_test(test_callbacks_let_go_of_tasks_of_other_managers),
-        cmocka_unit_test(test_a_callback_dispatches_at_once_what_others_run),
+        cmocka_unit_test(test_a_callback_dispatches_tasks_of_others_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

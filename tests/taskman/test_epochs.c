@@ -229,7 +229,7 @@ static void wait_for_awaited(void *arg)
     atomic_store(&later->is_over, true);
 }
 
-static void test_wait_does_not_last_as_long_as_what_came_later(void **state)
+static void test_wait_does_not_last_as_long_as_later_tasks(void **state)
 {
     (void)state;
     struct fixture f = set_up_workers_only(1);
@@ -260,7 +260,7 @@ int main(void)
         cmocka_unit_test(test_wait_returns_while_tasks_make_tasks),
         cmocka_unit_test(test_wait_covers_what_was_submitted_before),
         cmocka_unit_test(test_wait_covers_what_is_held),
-        cmocka_unit_test(test_wait_does_not_last_as_long_as_what_came_later),
+        cmocka_unit_test(test_wait_does_not_last_as_long_as_later_tasks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

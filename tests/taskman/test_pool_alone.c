@@ -167,7 +167,7 @@ static void until_workers_sleep(gantry_cpu_dispatcher *pool, uint32_t count)
 
 /* ---- the tests ----------------------------------------------------------------------------------- */
 
-static void test_tasks_from_outside_run_once_and_wake_who_waits(void **state)
+static void test_tasks_from_outside_run_once_and_wake_waiting_threads(void **state)
 {
     (void)state;
     for (uint32_t workers = 0; workers < 4; workers++) {
@@ -194,7 +194,7 @@ static gantry_status wait_for_a_thief(gantry_task *task, void *arg)
     return GANTRY_OK;
 }
 
-static void test_a_worker_steals_what_another_has_made(void **state)
+static void test_a_worker_steals_tasks_that_another_has_made(void **state)
 {
     (void)state;
     gantry_cpu_dispatcher *pool = open_pool(2);
@@ -390,8 +390,8 @@ static void test_a_worker_that_has_spawned_owes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tasks_from_outside_run_once_and_wake_who_waits),
-        cmocka_unit_test(test_a_worker_steals_what_another_has_made),
+        cmocka_unit_test(test_tasks_from_outside_run_once_and_wake_waiting_threads),
+        cmocka_unit_test(test_a_worker_steals_tasks_that_another_has_made),
         cmocka_unit_test(test_a_guest_runs_tasks_of_its_owner_in_a_sleepers_place),
         cmocka_unit_test(test_an_owner_that_does_not_let_them_has_no_guests),
         cmocka_unit_test(test_a_worker_whose_body_exits_abandons_the_task_and_goes_on),

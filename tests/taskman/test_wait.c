@@ -96,7 +96,7 @@ static void test_busy_workers_never_sleep(void **state)
 
 /* One worker wakes up for tasks that are likely to come, and looks for them until they come or the time is
  * over.  A worker of a mode that sleeps at once is not disturbed. */
-static void test_one_worker_is_awake_for_what_is_expected(void **state)
+static void test_one_worker_is_awake_for_expected_tasks(void **state)
 {
     (void)state;
     const uint64_t for_ever = 1000000000ull * US;
@@ -200,7 +200,7 @@ int main(void)
         cmocka_unit_test(test_spin_budget_follows_the_pauses),
         cmocka_unit_test(test_spinning_workers_sleep_in_the_end),
         cmocka_unit_test(test_busy_workers_never_sleep),
-        cmocka_unit_test(test_one_worker_is_awake_for_what_is_expected),
+        cmocka_unit_test(test_one_worker_is_awake_for_expected_tasks),
         cmocka_unit_test(test_a_worker_sees_what_comes_before_it_sleeps),
         cmocka_unit_test(test_who_waits_sees_an_end_before_it_sleeps),
     };

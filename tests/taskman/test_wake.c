@@ -103,7 +103,7 @@ static void test_one_is_on_its_way_at_a_time(void **state)
 
 /* A thread has counted a sleeper as woken that is awake by itself by now.  Before the thread takes that
  * back, another worker falls asleep, and is not woken because of the count. */
-static void test_who_finds_nobody_to_wake_looks_again(void **state)
+static void test_a_thread_that_finds_no_sleeper_looks_again(void **state)
 {
     (void)state;
     struct sleeper s = {.awake = 0};
@@ -266,7 +266,7 @@ static gantry_status be_robbed(gantry_task *task, void *arg)
 }
 
 /* A thief holds a task that is in no queue.  Meanwhile another worker looks, finds nothing, and sleeps. */
-static void test_stolen_tasks_wake_who_has_not_seen_them(void **state)
+static void test_stolen_tasks_wake_workers_that_have_not_seen_them(void **state)
 {
     (void)state;
     struct fixture f = set_up_sleepers(3);
@@ -370,11 +370,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_one_is_on_its_way_at_a_time),
-        cmocka_unit_test(test_who_finds_nobody_to_wake_looks_again),
+        cmocka_unit_test(test_a_thread_that_finds_no_sleeper_looks_again),
         cmocka_unit_test(test_who_is_woken_too_early_is_woken_again),
         cmocka_unit_test(test_many_tasks_wake_one_worker),
         cmocka_unit_test(test_what_a_woken_worker_leaves_is_passed_on),
-        cmocka_unit_test(test_stolen_tasks_wake_who_has_not_seen_them),
+        cmocka_unit_test(test_stolen_tasks_wake_workers_that_have_not_seen_them),
         cmocka_unit_test(test_a_worker_in_a_loop_does_not_look),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,7 @@
-/* Standing in for workers, taskman/cpu/guest.c, on the eventcounts of taskman/cpu/event.c: a waiting thread borrows a
- * worker that sleeps, and may leave tasks of others behind; these are queued by a thread of their own and by the
- * one that stands in.  Nobody is a worker together with somebody else, every task is run, and whoever sleeps is
- * woken up when all is over.
+/* Guest workers, taskman/cpu/guest.c, on the eventcounts of taskman/cpu/event.c: a waiting thread borrows a worker
+ * that sleeps, and may leave tasks of other managers behind.  A thread of its own and the guest queue these tasks.
+ * No two threads are one worker at the same time, every task is run, and every sleeping thread is woken up when all
+ * is over.
  *
  * Each statement is one access of the C code to what is shared, in its order; the lock of an event makes the
  * check for its epoch and falling asleep one step, as well as moving it on and waking up.  Looking for tasks is
@@ -9,13 +9,13 @@
  *
  * `looking` is pool->idle, of which `sleepers` are not awake; `coming` is work.on_their_way.
  *
- * -DBROKEN: who stops standing in does not look for what was missed.
- * -DBROKEN_COUNT: who is about to sleep leaves it at that somebody has counted it as woken.
- * -DLASTING, with two workers: the body that is run in the place of one lasts until the other has come for all
- * that was queued. */
+ * -DBROKEN: a guest that returns its worker does not look for wake-ups that were missed.
+ * -DBROKEN_COUNT: a thread that is about to sleep does not take back that it was counted as woken.
+ * -DLASTING, with two workers: the body that the guest runs lasts until the other worker has come for all queued
+ * tasks. */
 #ifndef WORKERS
 #define WORKERS 1
-#define ROUNDS 2 /* how often a thread stands in */
+#define ROUNDS 2 /* how often a thread is a guest */
 #define EACH 2   /* tasks queued by the other thread */
 #endif
 #define ALL (EACH + ROUNDS)
@@ -215,7 +215,7 @@ proctype worker(byte me)
     od
 }
 
-/* What gy_standin_begin() does, the work, and end() */
+/* What gy_guest_begin() does, the work, and end() */
 proctype waiter()
 {
     byte round, at, s;
@@ -267,7 +267,7 @@ proctype waiter()
                 :: else -> d_step { back_epoch++; back_waiting[0] = false; back_waiting[1] = false }
                 fi
             fi
-        :: else -> /* there is nobody to stand in for */
+        :: else -> /* no worker sleeps */
             tasks++;
             notify_work()
         fi;
