@@ -268,6 +268,7 @@ static struct gy_gpu_order *order_open(gantry_dispatcher *self)
             order_close(&all->head);
             return NULL;
         }
+        all->of[e]->has_peers = true;
     }
     return &all->head;
 }

@@ -34,14 +34,15 @@ void gy_step_order_close(struct gy_gpu_order *order)
     gy_free(order);
 }
 
-/* Forget the timeline points that need no wait any more, whatever stream the next work goes to. */
+/* Forget the timeline points that need no wait any more, whatever stream the next work goes to.  Streams of
+ * other devices do not wait for this device's barrier, so in a fleet what lies before it is kept. */
 static void drop_passed(struct gy_gpu_order *order)
 {
     struct gy_clock *before = &order->before;
     for (uint64_t left = before->streams; left != 0; left &= left - 1) {
         uint32_t i = (uint32_t)__builtin_ctzll(left);
         struct gy_stream *s = &order->streams->streams[i];
-        if (s->floor >= before->seq[i] ||
+        if ((!order->has_peers && s->floor >= before->seq[i]) ||
             atomic_load_explicit(&s->completed, memory_order_acquire) >= before->seq[i]) {
             before->streams &= ~(UINT64_C(1) << i);
         }

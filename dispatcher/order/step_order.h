@@ -21,6 +21,7 @@ struct gy_gpu_order {
     struct gy_gpu_order *
         *members;               /* immutable; of a fleet: the order on each device, and no more; else NULL */
     struct gy_streams *streams; /* immutable */
+    bool has_peers;             /* immutable; the manager has such an order on other devices, too */
     uint64_t run;               /* the manager's step that `during` is about; 0: none yet */
     struct gy_clock before;     /* what earlier steps have left and may not have ended */
     struct gy_clock during;     /* what this step has closed so far */

@@ -33,6 +33,7 @@ struct node {
     uint32_t device, spins, index;
     bool fails;             /* its callback says that it has failed */
     bool is_stable;         /* it is launched again, and not called in each run */
+    bool asks;              /* its callback asks for a sync point */
     gantry_status result;   /* of the latest run */
     uint32_t before;        /* bit i: node i precedes this one, directly or not */
     uint32_t ended;         /* bit i: the GPU has done node i before this one starts */
@@ -66,6 +67,7 @@ static struct {
     bool memory; /* tasks declare memory, of which there is not enough for all at once */
     bool share;  /* the manager has a bound on its GPU time */
     bool stable; /* most GPU tasks are stable, and graphs are frozen */
+    bool asks;   /* some GPU tasks ask for a sync point of their device */
 } extra;
 
 static uint32_t draw(struct scene *s, uint32_t below)
@@ -206,6 +208,9 @@ static gantry_launch_result launch_node(gantry_launch *launch, void *arg)
         GANTRY_OK) {
         return GANTRY_LAUNCH_FAILED;
     }
+    if (node->asks && gantry_launch_request_sync_point(launch) != GANTRY_OK) {
+        return GANTRY_LAUNCH_FAILED;
+    }
     if (node->completes != NULL && gantry_launch_add_completion(launch, node->completes) != GANTRY_OK) {
         return GANTRY_LAUNCH_FAILED;
     }
@@ -235,6 +240,7 @@ static void make_node(struct scene *s, uint32_t index)
     node->spins = draw(s, 3) == 0 ? 20000 + draw(s, 200000) : draw(s, 60); /* long enough to be overtaken */
     node->fails =
         node->kind != GANTRY_TASK_SYNC_POINT && s->fails_one_in != 0 && draw(s, s->fails_one_in) == 0;
+    node->asks = extra.asks && draw(s, 4) == 0;
     node->is_stable = extra.stable && is_gpu(node) && draw(s, 4) != 0;
     gantry_task_desc desc = GANTRY_TASK_DESC_INIT;
     desc.kind = node->kind;
@@ -443,6 +449,17 @@ static void test_stable_tasks(void **state)
     extra.stable = false;
 }
 
+/* What comes before a sync point of a device needs no wait of that device's streams, but work of the other
+ * devices in the next step must still wait for it. */
+static void test_sync_points(void **state)
+{
+    (void)state;
+    extra.asks = true;
+    run_graphs(2, GANTRY_SUBMISSION_STREAMS, GANTRY_WAIT_HYBRID);
+    run_graphs(2, GANTRY_SUBMISSION_GRAPHS, GANTRY_WAIT_BLOCK);
+    extra.asks = false;
+}
+
 static void test_shares(void **state)
 {
     (void)state;
@@ -597,6 +614,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_failing_tasks),
         cmocka_unit_test(test_declared_memory),
         cmocka_unit_test(test_stable_tasks),
+        cmocka_unit_test(test_sync_points),
         cmocka_unit_test(test_shares),
         cmocka_unit_test(test_faults_anywhere),
         cmocka_unit_test(test_kernels_fault_anywhere),
