@@ -1,7 +1,8 @@
-/* The invariants of the page layer, which hold whenever nobody has its lock; they are asserted where it
- * changes. */
+/* The invariants of the page layer and of streams with blocks, which hold whenever no thread has the page
+ * layer's lock; they are asserted where these change. */
 #include "heap/pages.h"
 #include "heap/starts.h"
+#include "heap/streams_inside.h"
 
 static bool is_marked(const struct gy_slab *slab, uintptr_t base)
 {
@@ -65,4 +66,40 @@ bool gy_pages_are_valid(const struct gy_pages *pages)
            (pages->slabs != NULL || pages->free.pages == 0) &&
            atomic_load_explicit(&pages->empty_bytes, memory_order_relaxed) <= pages->free.pages
                                                                                   << GY_PAGE_SHIFT;
+}
+
+static bool marks_are_valid(const struct gy_heap_stream *stream)
+{
+    uint64_t before = 0;
+    for (unsigned i = 0; i < stream->mark_count; i++) {
+        if (stream->marks[i].event == NULL || stream->marks[i].order <= before) {
+            return false;
+        }
+        before = stream->marks[i].order;
+    }
+    return before < stream->order && stream->settled < stream->order;
+}
+
+bool gy_heap_stream_is_valid(const struct gy_heap_stream *stream)
+{
+    const bool is_of_capture = stream->capture != 0;
+    const unsigned room = stream->marks_state == GY_MARKS_MARKING ? 1 : 0; /* for the mark that is made */
+    return (unsigned)stream->marks_state <= GY_MARKS_POLLED && stream->mark_count + room <= GY_STREAM_MARKS &&
+           marks_are_valid(stream) && (stream->unmarked != 0 || stream->unmarked_bytes == 0) &&
+           (stream->unmarked != 0 || !stream->wanted) &&
+           (is_of_capture || (!stream->is_over && !stream->is_pinned && stream->kept == NULL)) &&
+           (!stream->waiter.is_graph || is_of_capture) && (!stream->is_pinned || stream->waiter.is_graph);
+}
+
+bool gy_heap_streams_are_valid(const struct gy_heap_streams *streams)
+{
+    enum { MOST = 32 };
+    unsigned count = 0;
+    const struct gy_heap_stream *stream = streams->first;
+    for (; stream != NULL && count < MOST; stream = stream->next) {
+        count++;
+    }
+    return streams->spare_count <= GY_SPARE_EVENTS &&
+           (stream == NULL ? count == streams->count : streams->count > MOST) &&
+           (streams->count == 0 || atomic_load_explicit(&streams->used, memory_order_relaxed));
 }

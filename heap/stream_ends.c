@@ -40,6 +40,7 @@ void gy_heap_stream_keep(struct gy_heap_streams *streams, struct gy_heap_stream 
     gy_waiting_keep(pages, range, &stream->waiter, stream->waiter.is_graph ? 0 : order);
     stream->unmarked++;
     stream->unmarked_bytes += bytes;
+    assert(gy_heap_stream_is_valid(stream));
 }
 
 /* The block's events have passed, or the device has done everything, so the block goes where it belongs. */
@@ -50,6 +51,7 @@ static void end_late(struct gy_heap_streams *streams, struct gy_late *late) GY_N
     struct gy_heap_stream *stream = late->stream;
     gy_mutex_lock(gy_heap_streams_guard(streams));
     if (stream != NULL) {
+        assert(stream->lates != 0);
         stream->lates--;
         gy_heap_stream_keep(streams, stream, claim.range, late->order);
     }
@@ -146,6 +148,7 @@ static bool note_orders(struct gy_heap_streams *streams)
     }
     for (struct gy_heap_stream *stream = streams->first; stream != NULL; stream = stream->next) {
         stream->settled = stream->order++;
+        assert(gy_heap_stream_is_valid(stream));
     }
     return true;
 }
@@ -156,8 +159,8 @@ static bool settle_streams(struct gy_heap_streams *streams) GY_NO_ANALYSIS
     size_t bytes = 0;
     gy_mutex_lock(gy_heap_streams_guard(streams));
     for (struct gy_heap_stream *stream = streams->first; stream != NULL; stream = stream->next) {
-        bool is_behind =
-            stream->busy || (stream->mark_count != 0 && stream->marks[0].order <= stream->settled);
+        bool is_behind = stream->marks_state != GY_MARKS_FREE ||
+                         (stream->mark_count != 0 && stream->marks[0].order <= stream->settled);
         if (!stream->waiter.is_graph && !is_behind) {
             bytes += gy_waiting_settle(&streams->kind->pages, &stream->waiter, stream->settled);
         }
@@ -210,6 +213,7 @@ static struct gy_late *release_graph(struct gy_heap_streams *streams,
     stream->waiter.is_graph = false;
     stream->kept = NULL;
     (void)gy_waiting_settle(&streams->kind->pages, &stream->waiter, UINT64_MAX);
+    assert(gy_heap_stream_is_valid(stream));
     return kept;
 }
 

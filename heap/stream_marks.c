@@ -90,7 +90,7 @@ gantry_status gy_heap_stream_name(struct gy_context *context, void *stream, cons
 static bool is_idle(const struct gy_heap_stream *stream)
 {
     return stream->waiter.free.pages == 0 && stream->waiter.blocks == 0 && stream->mark_count == 0 &&
-           stream->lates == 0 && stream->kept == NULL && !stream->busy;
+           stream->lates == 0 && stream->kept == NULL && stream->marks_state == GY_MARKS_FREE;
 }
 
 static void choose_lone(struct gy_heap_streams *streams)
@@ -170,6 +170,7 @@ struct gy_heap_stream *gy_heap_stream_lock(struct gy_heap_streams *streams,
                 made = NULL;
                 continue;
             }
+            assert(gy_heap_stream_is_valid(stream) && gy_heap_streams_are_valid(streams));
             return stream;
         }
         gy_mutex_unlock(&pages->lock);
@@ -181,6 +182,13 @@ struct gy_heap_stream *gy_heap_stream_lock(struct gy_heap_streams *streams,
 }
 
 /* ---- marks --------------------------------------------------------------------------------- */
+
+/* The only writer of the state. */
+static void enter(struct gy_heap_stream *stream, enum gy_marks_state next)
+{
+    assert((stream->marks_state == GY_MARKS_FREE) != (next == GY_MARKS_FREE));
+    stream->marks_state = next;
+}
 
 static bool should_mark(const struct gy_heap_streams *streams, const struct gy_heap_stream *stream)
 {
@@ -204,7 +212,7 @@ struct gy_heap_marking gy_heap_stream_begin_mark(struct gy_heap_streams *streams
                                                  const struct gy_heap_stream_name *name)
 {
     struct gy_heap_marking marking = {NULL, NULL, 0};
-    if (!name->may_mark || stream->busy || !should_mark(streams, stream)) {
+    if (!name->may_mark || stream->marks_state != GY_MARKS_FREE || !should_mark(streams, stream)) {
         return marking;
     }
     /* With all marks in use, the latest one moves: it passes later and covers more blocks. */
@@ -212,10 +220,11 @@ struct gy_heap_marking gy_heap_stream_begin_mark(struct gy_heap_streams *streams
                                                          : stream->marks[--stream->mark_count].event;
     marking.stream = stream;
     marking.order = stream->order++;
-    stream->busy = true;
+    enter(stream, GY_MARKS_MARKING);
     stream->wanted = false;
     stream->unmarked = 0;
     stream->unmarked_bytes = 0;
+    assert(gy_heap_stream_is_valid(stream));
     return marking;
 }
 
@@ -259,13 +268,15 @@ void gy_heap_stream_finish_mark(struct gy_heap_streams *streams, const struct gy
     CUevent event = marking->event;
     bool recorded = gy_heap_streams_record_event(gy_heap_streams_context(streams), handle, &event);
     gy_mutex_lock(gy_heap_streams_guard(streams));
+    assert(stream->marks_state == GY_MARKS_MARKING && gy_heap_stream_is_valid(stream));
     if (recorded) {
         stream->marks[stream->mark_count++] = (struct gy_heap_stream_mark){event, marking->order};
     } else {
         stream->unmarked = BLOCKS_PER_MARK; /* the next call tries again */
         gy_heap_streams_give_event(streams, event);
     }
-    stream->busy = false;
+    enter(stream, GY_MARKS_FREE);
+    assert(gy_heap_stream_is_valid(stream));
     gy_mutex_unlock(gy_heap_streams_guard(streams));
 }
 
@@ -279,16 +290,18 @@ bool gy_heap_streams_has_passed(struct gy_context *context, CUevent event, bool 
     return result == CUDA_SUCCESS;
 }
 
-/* Find a stream with marks that this round has not looked at, and make it busy; NULL: there is none. */
+/* Find a stream with marks that this round has not looked at, and take its marks; NULL: there is none. */
 static struct gy_heap_stream *next_to_poll(struct gy_heap_streams *streams, uint64_t round)
 {
     struct gy_heap_stream *stream = streams->first;
-    while (stream != NULL && (stream->mark_count == 0 || stream->busy || stream->round >= round)) {
+    while (stream != NULL &&
+           (stream->mark_count == 0 || stream->marks_state != GY_MARKS_FREE || stream->round >= round)) {
         stream = stream->next;
     }
     if (stream != NULL) {
-        stream->busy = true;
+        enter(stream, GY_MARKS_POLLED);
         stream->round = round;
+        assert(gy_heap_stream_is_valid(stream));
     }
     return stream;
 }
@@ -329,8 +342,10 @@ size_t gy_heap_streams_poll_marks(struct gy_heap_streams *streams, bool wait) GY
             passed++;
         }
         gy_mutex_lock(gy_heap_streams_guard(streams));
+        assert(stream->marks_state == GY_MARKS_POLLED && passed <= stream->mark_count);
         bytes += pass_marks(streams, stream, passed);
-        stream->busy = false;
+        enter(stream, GY_MARKS_FREE);
+        assert(gy_heap_stream_is_valid(stream) && gy_heap_streams_are_valid(streams));
     }
     gy_mutex_unlock(gy_heap_streams_guard(streams));
     return bytes;

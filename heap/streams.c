@@ -174,6 +174,7 @@ static void free_late(struct gy_heap_streams *streams, const struct gy_heap_stre
     struct gy_range *range = late->claim.range;
     if (late->stream != NULL) {
         gy_mutex_lock(gy_heap_streams_guard(streams));
+        assert(late->stream->lates != 0 && gy_heap_stream_is_valid(late->stream));
         late->stream->lates--;
         gy_mutex_unlock(gy_heap_streams_guard(streams));
     } else if (range != NULL) { /* it does not count as freed yet */

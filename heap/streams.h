@@ -15,7 +15,7 @@
  * waits for its own stream like any other block.
  *
  * Threading: any thread.  Guarded by the lock of the page layer; no driver call is made with it held.  The
- * events of a stream belong to the thread that has made it busy. */
+ * events of a stream belong to the thread that has its marks. */
 #ifndef HEAP_STREAMS_H
 #define HEAP_STREAMS_H
 
@@ -48,6 +48,14 @@ struct gy_heap_stream_mark {
     uint64_t order;
 };
 
+/* Which thread has the marks of a stream; enter() in stream_marks.c is the only writer.
+ *
+ *    FREE ----- a call begins a mark ---------> MARKING ----- it is recorded, or cannot be ----> FREE
+ *    FREE ----- a poll looks at the marks ----> POLLED ------ it knows how many have passed ---> FREE
+ *
+ * FREE: no thread has them.  MARKING, POLLED: a thread has them, and works without the lock. */
+enum gy_marks_state { GY_MARKS_FREE, GY_MARKS_MARKING, GY_MARKS_POLLED };
+
 /* Guarded by the page layer's lock. */
 struct gy_heap_stream {
     struct gy_page_waiter waiter; /* first member */
@@ -63,10 +71,10 @@ struct gy_heap_stream {
     uint64_t round;        /* the number of the last poll that looked at the stream */
     unsigned lates;        /* blocks on the late list that will wait for this stream next */
     struct gy_late *kept;  /* of a graph: small blocks that were freed during its capture */
-    bool busy;             /* a thread works on the stream's marks without the lock */
-    bool wanted;           /* others could use the stream's memory: the next call makes a mark */
-    bool is_over;          /* of a capture: the capture has ended */
-    bool is_pinned;        /* of a graph: another graph uses its memory, which is therefore kept for good */
+    enum gy_marks_state marks_state;
+    bool wanted;    /* others could use the stream's memory: the next call makes a mark */
+    bool is_over;   /* of a capture: the capture has ended */
+    bool is_pinned; /* of a graph: another graph uses its memory, which is therefore kept for good */
 };
 
 /* A stream that was recorded for a block; once the block is freed, an event on that stream. */

@@ -16,6 +16,11 @@ static inline struct gy_context *gy_heap_streams_context(const struct gy_heap_st
     return streams->kind->setup.context;
 }
 
+/* The stream's marks are in order and fit their state, and only a capture has the fields of a graph. */
+bool gy_heap_stream_is_valid(const struct gy_heap_stream *stream);
+/* The list and the counts agree; looks at 32 streams at most. */
+bool gy_heap_streams_are_valid(const struct gy_heap_streams *streams);
+
 /* ---- stream_marks.c ---- */
 
 /* Take the lock and find the stream, which is made if need be.  NULL, and the lock is not held: out of host

@@ -6,6 +6,7 @@
 #include "heap/internal.h"
 #include "heap/reclaimer.h"
 #include "heap/starts.h"
+#include "heap/streams_inside.h"
 #include "tests/support/cmocka_c11.h"
 #include "tests/support/plant.h"
 
@@ -213,6 +214,38 @@ static void test_lanes(void **state)
     gy_reclaimer_fini(&r);
 }
 
+static void test_streams_with_blocks(void **state)
+{
+    (void)state;
+    int event = 0;
+    struct gy_heap_stream stream = {.id = 1, .order = 5, .settled = 2, .mark_count = 2};
+    for (unsigned i = 0; i < 2; i++) {
+        stream.marks[i] = (struct gy_heap_stream_mark){(CUevent)(void *)&event, 3 + i};
+    }
+    PLANT(gy_heap_stream_is_valid(&stream), stream.marks[0].order, 4); /* as the one behind it */
+    PLANT(gy_heap_stream_is_valid(&stream), stream.marks[1].order, 5); /* no memory has that order yet */
+    PLANT(gy_heap_stream_is_valid(&stream), stream.marks[1].event, NULL);
+    PLANT(gy_heap_stream_is_valid(&stream), stream.settled, 5);
+    PLANT(gy_heap_stream_is_valid(&stream), stream.mark_count, GY_STREAM_MARKS + 1);
+    PLANT(gy_heap_stream_is_valid(&stream), stream.marks_state, GY_MARKS_POLLED + 1);
+    PLANT(gy_heap_stream_is_valid(&stream), stream.unmarked_bytes, 1);
+    PLANT(gy_heap_stream_is_valid(&stream), stream.wanted, true);  /* there is no memory to want */
+    PLANT(gy_heap_stream_is_valid(&stream), stream.is_over, true); /* it belongs to no capture */
+    PLANT(gy_heap_stream_is_valid(&stream), stream.waiter.is_graph, true);
+    stream.capture = 7;
+    PLANT(gy_heap_stream_is_valid(&stream), stream.is_pinned, true); /* its graph is gone */
+
+    static struct gy_heap_streams streams;
+    streams.first = &stream;
+    streams.count = 1;
+    atomic_store(&streams.used, true);
+    PLANT(gy_heap_streams_are_valid(&streams), streams.count, 2);
+    PLANT(gy_heap_streams_are_valid(&streams), streams.first, NULL);
+    PLANT(gy_heap_streams_are_valid(&streams), streams.spare_count, GY_SPARE_EVENTS + 1);
+    atomic_store(&streams.used, false);
+    assert_false(gy_heap_streams_are_valid(&streams));
+}
+
 static void test_sites(void **state)
 {
     (void)state;
@@ -241,6 +274,7 @@ int main(void)
         cmocka_unit_test(test_shards),
         WITH_PAGES(test_the_growing_thread),
         cmocka_unit_test(test_lanes),
+        cmocka_unit_test(test_streams_with_blocks),
         cmocka_unit_test(test_sites),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
