@@ -210,7 +210,7 @@ static bool build(struct slot *s)
     exchange.signal = signal_filtered;
     exchange.arg = s;
     exchange.label = "frame";
-    exchange.timeout_ns = s->settings->stop_drawing != 0 ? UINT64_C(500000000) : UINT64_C(10000000000);
+    exchange.timeout_ns = s->settings->stop_drawing != 0 ? UINT64_C(3000000000) : UINT64_C(10000000000);
     return gantry_good(gantry_taskman_create(&manager, &s->manager)) && create_exchange(s, &exchange) &&
            gantry_good(gantry_exchange_tasks(s->exchange, s->manager, &acquire, &release)) &&
            gantry_good(gantry_taskman_submit(s->manager, &work, &task)) &&

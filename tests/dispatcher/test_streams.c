@@ -422,6 +422,58 @@ static void test_what_a_step_waited_for_is_implied_by_its_end(void **state)
     gy_step_order_close(order);
 }
 
+static uint32_t assign_to(struct pool *pool, const struct gy_stream_owner *owner, uint64_t wait_set)
+{
+    uint32_t stream = UINT32_MAX;
+    assert_ok(gy_streams_assign(&pool->streams, wait_set, 0, owner, &stream));
+    return stream;
+}
+
+/* Others share what there is rather than take the stream of a private set, and one of the limit is kept for a
+ * set that has none yet. */
+static void test_a_private_set_is_of_one_owner(void **state)
+{
+    struct pool *pool = *state;
+    struct gy_stream_owner first = {gy_streams_take_private(&pool->streams)},
+                           second = {gy_streams_take_private(&pool->streams)};
+    assert_true(first.private_set != 0 && second.private_set != 0);
+    assert_int_not_equal(first.private_set, second.private_set);
+    uint32_t alone = assign_to(pool, &first, GY_WAIT_SET_NONE);
+    for (uint32_t i = 0; i < 3 * LIMIT; i++) {
+        assert_int_not_equal(assign(pool, GY_WAIT_SET_NONE), alone);
+    }
+    assert_int_equal(pool->streams.count, LIMIT - 1);
+    uint32_t other = assign_to(pool, &second, GY_WAIT_SET_NONE);
+    assert_int_equal(pool->streams.count, LIMIT);
+    assert_int_not_equal(other, alone);
+    for (uint32_t i = 0; i < LIMIT; i++) { /* an owner has no more than its own either */
+        assert_int_equal(assign_to(pool, &first, GY_WAIT_SET_NONE), alone);
+        assert_int_equal(assign_to(pool, &second, GY_WAIT_SET_NONE), other);
+    }
+    assert_int_equal(gy_streams_take_private(&pool->streams), 0);
+    gy_streams_give_private(&pool->streams, first.private_set);
+    gy_streams_give_private(&pool->streams, second.private_set);
+}
+
+/* Work that comes after that of another owner goes to a stream of its own owner, and waits. */
+static void test_nobody_inherits_a_private_stream(void **state)
+{
+    struct pool *pool = *state;
+    struct gy_stream_owner owner = {gy_streams_take_private(&pool->streams)};
+    uint32_t alone = assign_to(pool, &owner, GY_WAIT_SET_NONE);
+    uint64_t point = finish(pool, alone, 1), before = waits(pool);
+    uint32_t heir = assign(pool, point);
+    assert_int_not_equal(heir, alone);
+    assert_ok(gy_streams_wait(&pool->streams, heir, point));
+    assert_int_equal(waits(pool), before + 1);
+    (void)finish(pool, heir, 0);
+    assert_int_equal(GY_STREAM_PARTITION(&pool->streams.streams[alone]), 0);
+    gy_streams_give_private(&pool->streams, owner.private_set);
+    assert_int_equal(gy_streams_take_private(&pool->streams), owner.private_set);
+    assert_int_equal(assign_to(pool, &owner, GY_WAIT_SET_NONE), alone); /* whoever has the set next */
+    gy_streams_give_private(&pool->streams, owner.private_set);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_pool, close_pool)
 
 int main(void)
@@ -450,6 +502,8 @@ int main(void)
         TEST(test_a_shared_stream_is_busy_until_its_last_task_ends),
         TEST(test_a_wait_behind_a_step_is_none_of_its_order),
         TEST(test_what_a_step_waited_for_is_implied_by_its_end),
+        TEST(test_a_private_set_is_of_one_owner),
+        TEST(test_nobody_inherits_a_private_stream),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

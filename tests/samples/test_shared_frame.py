@@ -62,7 +62,7 @@ class SharedFrame(unittest.TestCase):
                 self.assertIn("exports no timelines", result.stderr)
 
     def test_a_renderer_that_is_gone_fails_its_step(self):
-        for way in ([], ["--graphs"], ["--in-flight", "1"], ["--gantry-first"]):
+        for way in ([], ["--graphs", "--in-flight", "1"]):
             result = run("--frames", "30", "--stop-drawing", "8", *way)
             self.assertEqual(result.returncode, 0, result.stderr)
             self.assertRegex(result.stdout, r"frame 8, which was not drawn: .*'frame': the renderer did not reach value [59]")
