@@ -179,6 +179,12 @@
       (CUgraphNode *node, CUgraph graph, const CUgraphNode *dependencies, size_t count, CUevent event)) \
     F(true, cuGraphAddChildGraphNode, cuGraphAddChildGraphNode, \
       (CUgraphNode *node, CUgraph graph, const CUgraphNode *dependencies, size_t count, CUgraph child)) \
+    F(false, cuGraphConditionalHandleCreate, cuGraphConditionalHandleCreate, \
+      (CUgraphConditionalHandle *handle, CUgraph graph, CUcontext context, unsigned int value, \
+       unsigned int flags)) \
+    F(false, cuGraphAddNode, cuGraphAddNode_v2, \
+      (CUgraphNode *node, CUgraph graph, const CUgraphNode *dependencies, \
+       const CUgraphEdgeData *dependency_data, size_t count, CUgraphNodeParams *params)) \
     F(true, cuGraphMemcpyNodeGetParams, cuGraphMemcpyNodeGetParams, (CUgraphNode node, CUDA_MEMCPY3D *params)) \
     F(true, cuGraphKernelNodeGetParams, cuGraphKernelNodeGetParams_v2, \
       (CUgraphNode node, CUDA_KERNEL_NODE_PARAMS_v2 *params)) \

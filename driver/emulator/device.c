@@ -190,6 +190,8 @@ static const struct {
     int version;
 } since[] = {
     {"cuStreamBeginCaptureToGraph", 12030},
+    {"cuGraphConditionalHandleCreate", 12030},
+    {"cuGraphAddNode_v2", 12030},
     {"cuFuncGetParamInfo", 12040},
     {"cuDeviceGetDevResource", 12040},
     {"cuDevSmResourceSplitByCount", 12040},

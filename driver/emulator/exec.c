@@ -460,6 +460,14 @@ static void wait_for_earlier(struct gantry_host_thread *self)
     ((struct engine *)self)->has_waited = true;
 }
 
+static void set_condition(struct gantry_host_thread *self, uint64_t handle, uint32_t value)
+{
+    struct engine *e = (struct engine *)self;
+    if (e->grid->set_condition == NULL || !e->grid->set_condition(handle, value)) {
+        give_up_because(e, "sets the value of a condition that no graph has");
+    }
+}
+
 /* ---- threads ------------------------------------------------------------------------------------ */
 
 /* A thread has ended: let threads go on that waited only for it. */
@@ -518,10 +526,10 @@ static void fiber_main(void)
 
 /* ---- blocks ------------------------------------------------------------------------------------- */
 
-static const struct gantry_host_ops ops = {block_barrier,  warp_barrier,    shuffle,         ballot,
-                                           global_timer,   steal_begin,     steal_send,      steal_wait,
-                                           steal_granted,  steal_block,     cluster_barrier, grid_barrier,
-                                           cluster_shared, wait_for_earlier};
+static const struct gantry_host_ops ops = {block_barrier,  warp_barrier,     shuffle,         ballot,
+                                           global_timer,   steal_begin,      steal_send,      steal_wait,
+                                           steal_granted,  steal_block,      cluster_barrier, grid_barrier,
+                                           cluster_shared, wait_for_earlier, set_condition};
 
 /* Map memory; NULL: out of memory. */
 static void *map_memory(size_t bytes)

@@ -26,9 +26,10 @@ struct gy_emu_grid {
     bool is_cooperative;
     bool must_wait; /* each block must have waited for earlier work when it ends */
     /* For blocks that wait for each other (gang.h): */
-    struct gy_emu_gang *gang;                            /* NULL: they do not */
-    uint32_t member;                                     /* the block's number in it */
-    uint32_t (*sm_of)(void *grid_owner, uint64_t block); /* the SM on behalf of which a block runs */
+    struct gy_emu_gang *gang;                               /* NULL: they do not */
+    uint32_t member;                                        /* the block's number in it */
+    uint32_t (*sm_of)(void *grid_owner, uint64_t block);    /* the SM on behalf of which a block runs */
+    bool (*set_condition)(uint64_t handle, uint32_t value); /* false: there is no such; NULL: there is none */
     CUresult (*take_trap)(void); /* how the kernel was trapped on this thread since the last call */
 };
 

@@ -2,6 +2,7 @@
 #include "driver/emulator/graph.h"
 
 #include "base/alloc.h"
+#include "driver/emulator/condition.h"
 #include "driver/emulator/context.h"
 #include "driver/emulator/event.h"
 #include "driver/emulator/memory.h"
@@ -44,6 +45,7 @@ void gy_emu_graph_close(struct gy_emu_graph *graph)
     for (uint32_t i = 0; i < graph->count; i++) {
         close_node(graph->nodes[i]);
     }
+    gy_emu_conditions_drop(graph);
     gy_emu_handle_close(&graph->object);
     gy_free(graph->nodes);
     gy_free(graph);
@@ -261,6 +263,8 @@ CUgraphNodeType gy_emu_work_type(const struct gy_emu_work *work)
         return CU_GRAPH_NODE_TYPE_EVENT_RECORD;
     case GY_EMU_WORK_EVENT_WAIT:
         return CU_GRAPH_NODE_TYPE_WAIT_EVENT;
+    case GY_EMU_WORK_LOOP:
+        return CU_GRAPH_NODE_TYPE_CONDITIONAL;
     default:
         return CU_GRAPH_NODE_TYPE_EMPTY;
     }
@@ -289,7 +293,7 @@ CUresult cuGraphCreate(CUgraph *graph, unsigned int flags)
 static CUresult destroy(CUgraph handle)
 {
     struct gy_emu_graph *graph = gy_emu_handle_find(GY_EMU_GRAPH, handle);
-    if (graph == NULL || graph->capturing) {
+    if (graph == NULL || graph->capturing || graph->is_body) {
         return CUDA_ERROR_INVALID_VALUE;
     }
     gy_emu_graph_close(graph);
@@ -493,6 +497,9 @@ static CUresult add_child(CUgraphNode *out, CUgraph handle, const CUgraphNode *d
     if (graph == NULL || graph->is_broken || child == NULL || child == graph || child->capturing ||
         out == NULL) {
         return CUDA_ERROR_INVALID_VALUE;
+    }
+    if (child->conditions != NULL) {
+        return CUDA_ERROR_NOT_SUPPORTED; /* such a graph cannot be cloned */
     }
     CUresult result;
     struct gy_emu_node **nodes = gy_emu_graph_find_nodes(graph, dependencies, count, &result);

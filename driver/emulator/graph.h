@@ -31,8 +31,10 @@ struct gy_emu_node {
 
 struct gy_emu_graph {
     struct gy_emu_object object;
-    bool capturing; /* a capture adds to it */
-    bool is_broken; /* a capture that added to it was broken */
+    bool capturing;                      /* a capture adds to it */
+    bool is_broken;                      /* a capture that added to it was broken */
+    bool is_body;                        /* of a conditional node, to which it belongs */
+    struct gy_emu_condition *conditions; /* that were made for it; a reference each */
     uint32_t count, room;
     uint32_t inner; /* the number of these nodes with is_inner */
     struct gy_emu_node **nodes;
@@ -54,9 +56,12 @@ CUresult gy_emu_graph_add_child(struct gy_emu_graph *graph, const struct gy_emu_
 struct gy_emu_node **gy_emu_graph_find_nodes(const struct gy_emu_graph *graph, const CUgraphNode *handles,
                                              size_t count, CUresult *result);
 
-/* program.c */
+/* program.c, program_run.c */
 struct gy_emu_exec;
 void gy_emu_program_unref(struct gy_emu_program *program);
+/* The conditional node `op` is started. */
+void gy_emu_program_start_loop(struct gy_emu_op *op);
+void gy_emu_program_for_each_in_loop(struct gy_emu_op *op, void (*visit)(struct gy_emu_op *op));
 /* The launch op (work GRAPH) has become the head of its stream. */
 void gy_emu_program_start(struct gy_emu_op *launch);
 void gy_emu_program_node_done(struct gy_emu_op *node);

@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "driver/emulator/clock.h"
+#include "driver/emulator/condition.h"
 #include "driver/emulator/graph.h"
 #include "driver/emulator/semaphore.h"
 
@@ -183,6 +184,9 @@ void gy_emu_work_share(struct gy_emu_work *to, const struct gy_emu_work *from)
     case GY_EMU_WORK_WAIT_SEMAPHORE:
         gy_emu_timeline_ref(from->semaphore.timeline);
         break;
+    case GY_EMU_WORK_LOOP:
+        from->condition->refs++;
+        break;
     default:
         break;
     }
@@ -204,6 +208,9 @@ void gy_emu_work_release(struct gy_emu_work *work)
     case GY_EMU_WORK_SIGNAL_SEMAPHORE:
     case GY_EMU_WORK_WAIT_SEMAPHORE:
         gy_emu_timeline_unref(work->semaphore.timeline);
+        break;
+    case GY_EMU_WORK_LOOP:
+        gy_emu_condition_unref(work->condition);
         break;
     case GY_EMU_WORK_GRAPH:
         gy_emu_program_unref(work->graph.program);

@@ -1,50 +1,13 @@
-/* Executable graphs: instantiate, update, launch, and the run of a launch. */
-#include "driver/emulator/graph.h"
+/* Executable graphs: instantiate, update, change a node. */
+#include "driver/emulator/program.h"
 
 #include "base/alloc.h"
 #include "driver/emulator/capture.h"
+#include "driver/emulator/condition.h"
 #include "driver/emulator/context.h"
 #include "driver/emulator/event.h"
 
 #include <string.h>
-
-/* Launches of one executable graph run one after the other, whatever their streams and programs. */
-struct gy_emu_exec {
-    struct gy_emu_object object;    /* closed by cuGraphExecDestroy() */
-    bool keeps_priorities;          /* of its nodes; else they have that of the stream it is launched on */
-    uint32_t refs;                  /* the number of references: the handle, and each program */
-    struct gy_emu_program *program; /* the program of the next launch; a reference while the handle is open */
-    struct gy_emu_op *running;      /* the launch that is running */
-    struct gy_emu_list waiting;     /* launches that come after it */
-};
-
-struct program_node {
-    struct gy_emu_op op; /* the first member, by which the node is found */
-    uint32_t dependency_count;
-    uint32_t pending;       /* dependencies that are not done in this run */
-    uint32_t *dependencies; /* indices, in program->edges */
-    uint32_t *dependents;
-    uint32_t dependent_count;
-    int priority;               /* the priority of the graph's node */
-    uintptr_t source;           /* the handle of the graph's node from which it was made */
-    struct gy_emu_marker *mark; /* in this run: the marker of an event record; not owned */
-    bool is_left_out;           /* in this run: see gy_emu_program_leaves_out() */
-};
-
-struct gy_emu_program {
-    uint32_t refs;
-    struct gy_emu_exec *exec; /* a reference */
-    struct gy_emu_op *launch; /* the launch of this run */
-    uint32_t count;
-    uint32_t left;        /* nodes of this run that are not done */
-    uint32_t own_left;    /* those of them that are not left out */
-    uint32_t event_count; /* event record nodes */
-    bool has_effects;     /* it has nodes that no-op mode executes */
-    bool is_dead;         /* a context that it needs is gone */
-    uint32_t edge_count;
-    uint32_t *edges; /* dependencies of all nodes, then dependents of all */
-    struct program_node nodes[];
-};
 
 static void exec_unref(struct gy_emu_exec *exec)
 {
@@ -60,6 +23,9 @@ void gy_emu_program_unref(struct gy_emu_program *program)
     }
     for (uint32_t i = 0; i < program->count; i++) {
         gy_emu_work_release(&program->nodes[i].op.work);
+        if (program->nodes[i].body != NULL) {
+            gy_emu_program_unref(program->nodes[i].body);
+        }
     }
     exec_unref(program->exec);
     gy_free(program->edges);
@@ -70,7 +36,7 @@ void gy_emu_program_unref(struct gy_emu_program *program)
 
 static void set_node(struct gy_emu_program *program, uint32_t index, const struct gy_emu_node *node)
 {
-    struct program_node *n = &program->nodes[index];
+    struct gy_emu_program_node *n = &program->nodes[index];
     gy_emu_work_share(&n->op.work, &node->work);
     n->op.program = program;
     n->source = node->object.handle;
@@ -104,7 +70,7 @@ static void set_edges(struct gy_emu_program *program, const struct gy_emu_graph 
     }
     for (uint32_t i = 0; i < graph->count; i++) {
         for (uint32_t d = 0; d < program->nodes[i].dependency_count; d++) {
-            struct program_node *from = &program->nodes[program->nodes[i].dependencies[d]];
+            struct gy_emu_program_node *from = &program->nodes[program->nodes[i].dependencies[d]];
             from->dependents[from->dependent_count++] = i;
         }
     }
@@ -119,10 +85,29 @@ static uint32_t count_edges(const struct gy_emu_graph *graph)
     return edges;
 }
 
+static struct gy_emu_program *make_program(const struct gy_emu_graph *graph, struct gy_emu_exec *exec);
+
+/* The bodies of conditional nodes.  False: there is no memory for them. */
+static bool make_bodies(struct gy_emu_program *program)
+{
+    for (uint32_t i = 0; i < program->count; i++) {
+        struct gy_emu_program_node *node = &program->nodes[i];
+        if (node->op.work.kind == GY_EMU_WORK_LOOP) {
+            node->body = make_program(gy_emu_condition_body(node->op.work.condition), program->exec);
+            if (node->body == NULL) {
+                return false;
+            }
+            node->body->is_body = true;
+        }
+    }
+    return true;
+}
+
 static struct gy_emu_program *make_program(const struct gy_emu_graph *graph, struct gy_emu_exec *exec)
 {
     uint32_t edges = count_edges(graph);
-    struct gy_emu_program *program = gy_zalloc(sizeof(*program) + graph->count * sizeof(struct program_node));
+    struct gy_emu_program *program =
+        gy_zalloc(sizeof(*program) + graph->count * sizeof(struct gy_emu_program_node));
     if (program == NULL) {
         return NULL;
     }
@@ -140,6 +125,10 @@ static struct gy_emu_program *make_program(const struct gy_emu_graph *graph, str
         set_node(program, i, graph->nodes[i]);
     }
     set_edges(program, graph);
+    if (!make_bodies(program)) {
+        gy_emu_program_unref(program);
+        return NULL;
+    }
     return program;
 }
 
@@ -150,7 +139,10 @@ static CUresult instantiate(CUgraphExec *out, CUgraph handle, unsigned long long
         (flags & ~(unsigned long long)CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY) != 0) {
         return CUDA_ERROR_INVALID_VALUE;
     }
-    const CUresult allowed = gy_emu_capture_forbids_unsafe();
+    CUresult allowed = gy_emu_capture_forbids_unsafe();
+    if (allowed == CUDA_SUCCESS) {
+        allowed = gy_emu_conditions_allow(graph);
+    }
     if (allowed != CUDA_SUCCESS) {
         return allowed;
     }
@@ -167,6 +159,7 @@ static CUresult instantiate(CUgraphExec *out, CUgraph handle, unsigned long long
     if (exec->program == NULL) {
         goto close_handle;
     }
+    gy_emu_conditions_use(graph);
     *out = (CUgraphExec)exec->object.handle;
     return CUDA_SUCCESS;
 close_handle:
@@ -187,6 +180,11 @@ static CUresult destroy(CUgraphExec handle)
     struct gy_emu_exec *exec = gy_emu_handle_find(GY_EMU_GRAPH_EXEC, handle);
     if (exec == NULL) {
         return CUDA_ERROR_INVALID_VALUE;
+    }
+    for (uint32_t i = 0; i < exec->program->count; i++) {
+        if (exec->program->nodes[i].op.work.kind == GY_EMU_WORK_LOOP) {
+            gy_emu_condition_leave(exec->program->nodes[i].op.work.condition);
+        }
     }
     gy_emu_handle_close(&exec->object);
     gy_emu_program_unref(exec->program);
@@ -222,7 +220,7 @@ void gy_emu_graphs_forget(struct gy_emu_context *root)
 
 /* ---- updating -------------------------------------------------------------------------------- */
 
-static bool depends_on(const struct program_node *node, uint32_t index)
+static bool depends_on(const struct gy_emu_program_node *node, uint32_t index)
 {
     for (uint32_t i = 0; i < node->dependency_count; i++) {
         if (node->dependencies[i] == index) {
@@ -233,7 +231,7 @@ static bool depends_on(const struct program_node *node, uint32_t index)
 }
 
 /* Does `node` fit in the place of `old`? */
-static CUgraphExecUpdateResult compare(const struct program_node *old, const struct gy_emu_node *node,
+static CUgraphExecUpdateResult compare(const struct gy_emu_program_node *old, const struct gy_emu_node *node,
                                        const struct gy_emu_node **from)
 {
     if (old->dependency_count != node->dependency_count) {
@@ -247,6 +245,9 @@ static CUgraphExecUpdateResult compare(const struct program_node *old, const str
     }
     if (gy_emu_work_type(&old->op.work) != gy_emu_work_type(&node->work)) {
         return CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED;
+    }
+    if (node->work.kind == GY_EMU_WORK_LOOP && node->work.condition != old->op.work.condition) {
+        return CU_GRAPH_EXEC_UPDATE_ERROR_NOT_SUPPORTED;
     }
     const struct gy_emu_context *context = node->work.context;
     if (context == NULL || context->root != old->op.work.context->root) {
@@ -330,7 +331,8 @@ CUresult cuGraphExecUpdate_v2(CUgraphExec exec, CUgraph graph, CUgraphExecUpdate
 /* Copy a program, so that one launch can keep it while another changes it. */
 static struct gy_emu_program *copy_program(const struct gy_emu_program *program)
 {
-    struct gy_emu_program *copy = gy_zalloc(sizeof(*copy) + program->count * sizeof(struct program_node));
+    struct gy_emu_program *copy =
+        gy_zalloc(sizeof(*copy) + program->count * sizeof(struct gy_emu_program_node));
     if (copy == NULL) {
         return NULL;
     }
@@ -350,8 +352,8 @@ static struct gy_emu_program *copy_program(const struct gy_emu_program *program)
     copy->is_dead = program->is_dead;
     copy->edge_count = program->edge_count;
     for (uint32_t i = 0; i < program->count; i++) {
-        const struct program_node *from = &program->nodes[i];
-        struct program_node *to = &copy->nodes[i];
+        const struct gy_emu_program_node *from = &program->nodes[i];
+        struct gy_emu_program_node *to = &copy->nodes[i];
         gy_emu_work_share(&to->op.work, &from->op.work);
         to->op.program = copy;
         to->source = from->source;
@@ -361,12 +363,16 @@ static struct gy_emu_program *copy_program(const struct gy_emu_program *program)
         to->dependencies = copy->edges + (from->dependencies - program->edges);
         to->dependents = copy->edges + (from->dependents - program->edges);
     }
+    if (!make_bodies(copy)) {
+        gy_emu_program_unref(copy);
+        return NULL;
+    }
     return copy;
 }
 
 /* Find what the node became in the executable graph, if that is work of this kind and can be changed. */
 static CUresult find_to_change(CUgraphExec exec_handle, CUgraphNode node_handle, enum gy_emu_work_kind kind,
-                               struct program_node **out)
+                               struct gy_emu_program_node **out)
 {
     const struct gy_emu_exec *exec = gy_emu_handle_find(GY_EMU_GRAPH_EXEC, exec_handle);
     const struct gy_emu_node *node = gy_emu_handle_find(GY_EMU_NODE, node_handle);
@@ -403,7 +409,7 @@ static CUresult change(CUgraphExec exec_handle, uint32_t index, struct gy_emu_wo
 
 static CUresult set_kernel(CUgraphExec exec, CUgraphNode handle, const CUDA_KERNEL_NODE_PARAMS_v2 *params)
 {
-    struct program_node *node;
+    struct gy_emu_program_node *node;
     struct gy_emu_work work;
     CUresult result = find_to_change(exec, handle, GY_EMU_WORK_KERNEL, &node);
     if (result == CUDA_SUCCESS && params != NULL && params->func == NULL) {
@@ -422,7 +428,7 @@ CUresult cuGraphExecKernelNodeSetParams_v2(CUgraphExec exec, CUgraphNode node,
 }
 
 /* Only the context of the operands that the graph was instantiated with is accepted. */
-static CUresult check_context(CUcontext handle, const struct program_node *node)
+static CUresult check_context(CUcontext handle, const struct gy_emu_program_node *node)
 {
     struct gy_emu_context *context;
     CUresult result = gy_emu_context_find(handle, &context);
@@ -432,7 +438,7 @@ static CUresult check_context(CUcontext handle, const struct program_node *node)
 
 static CUresult set_copy(CUgraphExec exec, CUgraphNode handle, const CUDA_MEMCPY3D *params, CUcontext context)
 {
-    struct program_node *node;
+    struct gy_emu_program_node *node;
     CUresult result = find_to_change(exec, handle, GY_EMU_WORK_COPY, &node);
     result = result == CUDA_SUCCESS ? check_context(context, node) : result;
     struct gy_emu_work work = {.kind = GY_EMU_WORK_COPY};
@@ -452,7 +458,7 @@ CUresult cuGraphExecMemcpyNodeSetParams(CUgraphExec exec, CUgraphNode node, cons
 static CUresult set_fill(CUgraphExec exec, CUgraphNode handle, const CUDA_MEMSET_NODE_PARAMS *params,
                          CUcontext context)
 {
-    struct program_node *node;
+    struct gy_emu_program_node *node;
     CUresult result = find_to_change(exec, handle, GY_EMU_WORK_FILL, &node);
     result = result == CUDA_SUCCESS ? check_context(context, node) : result;
     struct gy_emu_work work = {.kind = GY_EMU_WORK_FILL};
@@ -472,7 +478,7 @@ CUresult cuGraphExecMemsetNodeSetParams(CUgraphExec exec, CUgraphNode node,
 static CUresult set_event(CUgraphExec exec, CUgraphNode at, CUevent handle)
 {
     const struct gy_emu_event *event = gy_emu_handle_find(GY_EMU_EVENT, handle);
-    struct program_node *node;
+    struct gy_emu_program_node *node;
     CUresult result = find_to_change(exec, at, GY_EMU_WORK_EVENT_RECORD, &node);
     if (result != CUDA_SUCCESS || event == NULL) {
         return result != CUDA_SUCCESS ? result : CUDA_ERROR_INVALID_VALUE;
@@ -484,217 +490,4 @@ static CUresult set_event(CUgraphExec exec, CUgraphNode at, CUevent handle)
 CUresult cuGraphExecEventRecordNodeSetEvent(CUgraphExec exec, CUgraphNode node, CUevent event)
 {
     return GY_EMU_CALL(cuGraphExecEventRecordNodeSetEvent, set_event(exec, node, event));
-}
-
-/* ---- launching ------------------------------------------------------------------------------- */
-
-static struct gy_emu_event *event_of(const struct program_node *node)
-{
-    return gy_emu_handle_find(GY_EMU_EVENT, node->op.work.event);
-}
-
-/* One marker per event record node: from the launch on, the event is pending. */
-static CUresult make_marks(const struct gy_emu_program *program, struct gy_emu_marker **out)
-{
-    struct gy_emu_marker *first = NULL, **tail = &first;
-    for (uint32_t i = 0; i < program->count; i++) {
-        if (program->nodes[i].op.work.kind != GY_EMU_WORK_EVENT_RECORD) {
-            continue;
-        }
-        const struct gy_emu_event *event = event_of(&program->nodes[i]);
-        *tail = gy_emu_marker_create(event != NULL && gy_emu_event_keeps_time(event));
-        if (*tail == NULL) {
-            break;
-        }
-        tail = &(*tail)->next;
-    }
-    uint32_t made = 0;
-    for (struct gy_emu_marker *m = first; m != NULL; m = m->next) {
-        made++;
-    }
-    *out = first;
-    return made == program->event_count ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
-}
-
-static void attach_marks(const struct gy_emu_program *program, struct gy_emu_marker *marks)
-{
-    for (uint32_t i = 0; i < program->count && marks != NULL; i++) {
-        if (program->nodes[i].op.work.kind == GY_EMU_WORK_EVENT_RECORD) {
-            struct gy_emu_event *event = event_of(&program->nodes[i]);
-            if (event != NULL) {
-                gy_emu_event_attach(event, marks);
-            }
-            marks = marks->next;
-        }
-    }
-}
-
-static CUresult launch(CUgraphExec exec_handle, CUstream stream_handle)
-{
-    struct gy_emu_exec *exec = gy_emu_handle_find(GY_EMU_GRAPH_EXEC, exec_handle);
-    if (exec == NULL) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
-    struct gy_emu_stream *stream;
-    CUresult result = gy_emu_stream_find_for_work(stream_handle, &stream);
-    struct gy_emu_program *program = exec->program;
-    if (result == CUDA_SUCCESS && program->is_dead) {
-        result = CUDA_ERROR_CONTEXT_IS_DESTROYED;
-    }
-    if (result == CUDA_SUCCESS && stream->capture != NULL) {
-        result = gy_emu_capture_refuse(stream, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
-    }
-    if (result != CUDA_SUCCESS || (gy_emu_stream_is_noop(stream) && !program->has_effects)) {
-        return result;
-    }
-    struct gy_emu_work work = {.kind = GY_EMU_WORK_GRAPH, .context = stream->object.context};
-    program->refs++;
-    work.graph.program = program;
-    result = make_marks(program, &work.graph.marks);
-    if (result != CUDA_SUCCESS) {
-        gy_emu_work_release(&work);
-        return result;
-    }
-    struct gy_emu_marker *marks = work.graph.marks;
-    result = gy_emu_stream_push(stream, &work);
-    if (result == CUDA_SUCCESS) {
-        attach_marks(program, marks);
-    }
-    return result;
-}
-
-CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream)
-{
-    return GY_EMU_CALL(cuGraphLaunch, launch(exec, stream));
-}
-
-/* ---- running --------------------------------------------------------------------------------- */
-
-static bool is_left_out(const struct program_node *node, const struct gy_emu_op *launch_op)
-{
-    const struct gy_emu_context *context = node->op.work.context;
-    return node->op.work.kind == GY_EMU_WORK_KERNEL && context->green != NULL &&
-           context != launch_op->work.context;
-}
-
-bool gy_emu_program_leaves_out(const struct gy_emu_op *launch_op)
-{
-    const struct gy_emu_program *program = launch_op->work.graph.program;
-    for (uint32_t i = 0; i < program->count; i++) {
-        if (is_left_out(&program->nodes[i], launch_op)) {
-            return true;
-        }
-    }
-    return false;
-}
-
-CUresult gy_emu_program_mark_own(struct gy_emu_op *launch_op, struct gy_emu_marker **out)
-{
-    *out = NULL;
-    if (launch_op->state == GY_EMU_OP_RUNNING && launch_op->work.graph.program->own_left == 0) {
-        return CUDA_SUCCESS;
-    }
-    struct gy_emu_marker *marker = gy_emu_marker_create(false);
-    if (marker == NULL) {
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    }
-    marker->refs++;
-    marker->also = launch_op->work.graph.own;
-    launch_op->work.graph.own = marker;
-    *out = marker;
-    return CUDA_SUCCESS;
-}
-
-void gy_emu_program_tell_own(struct gy_emu_op *launch_op)
-{
-    for (struct gy_emu_marker *mark = launch_op->work.graph.own; mark != NULL; mark = mark->also) {
-        gy_emu_marker_complete(mark);
-    }
-}
-
-static void arm(struct gy_emu_program *program, struct gy_emu_op *launch_op)
-{
-    program->own_left = 0;
-    struct gy_emu_marker *mark = launch_op->work.graph.marks;
-    for (uint32_t i = 0; i < program->count; i++) {
-        struct program_node *node = &program->nodes[i];
-        node->pending = node->dependency_count;
-        node->op.state = GY_EMU_OP_QUEUED;
-        node->op.priority = program->exec->keeps_priorities ? node->priority : launch_op->priority;
-        node->op.list = NULL;
-        node->op.failure = CUDA_SUCCESS;
-        node->op.log_number = 0;
-        node->is_left_out = is_left_out(node, launch_op);
-        program->own_left += !node->is_left_out;
-        if (node->op.work.kind == GY_EMU_WORK_EVENT_RECORD) {
-            node->mark = mark;
-            mark = mark->next;
-        }
-    }
-    program->left = program->count;
-    program->launch = launch_op;
-}
-
-static void finish_run(struct gy_emu_op *launch_op, struct gy_emu_exec *exec)
-{
-    exec->running = NULL;
-    if (exec->waiting.head != NULL) {
-        gy_emu_op_start_later(gy_emu_list_pop(&exec->waiting));
-    }
-    gy_emu_op_complete(launch_op); /* may free program and exec */
-}
-
-void gy_emu_program_start(struct gy_emu_op *launch_op)
-{
-    struct gy_emu_program *program = launch_op->work.graph.program;
-    struct gy_emu_exec *exec = program->exec;
-    if (exec->running != NULL) {
-        launch_op->state = GY_EMU_OP_BLOCKED;
-        gy_emu_list_append(&exec->waiting, launch_op);
-        return;
-    }
-    exec->running = launch_op;
-    launch_op->state = GY_EMU_OP_RUNNING;
-    arm(program, launch_op);
-    if (program->own_left == 0) {
-        gy_emu_program_tell_own(launch_op);
-    }
-    for (uint32_t i = 0; i < program->count; i++) {
-        if (program->nodes[i].pending == 0) {
-            gy_emu_op_start_later(&program->nodes[i].op);
-        }
-    }
-    if (program->count == 0) {
-        finish_run(launch_op, exec);
-    }
-}
-
-void gy_emu_program_node_done(struct gy_emu_op *op)
-{
-    struct program_node *node = (struct program_node *)(void *)op;
-    struct gy_emu_program *program = op->program;
-    for (uint32_t i = 0; i < node->dependent_count; i++) {
-        struct program_node *dependent = &program->nodes[node->dependents[i]];
-        if (--dependent->pending == 0) {
-            gy_emu_op_start_later(&dependent->op);
-        }
-    }
-    if (!node->is_left_out && --program->own_left == 0) {
-        gy_emu_program_tell_own(program->launch);
-    }
-    if (--program->left == 0) {
-        finish_run(program->launch, program->exec);
-    }
-}
-
-struct gy_emu_marker *gy_emu_program_mark(struct gy_emu_op *op)
-{
-    return ((struct program_node *)(void *)op)->mark;
-}
-
-void gy_emu_program_for_each(struct gy_emu_program *program, void (*visit)(struct gy_emu_op *op))
-{
-    for (uint32_t i = 0; i < program->count; i++) {
-        visit(&program->nodes[i].op);
-    }
 }

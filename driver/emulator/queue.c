@@ -157,6 +157,9 @@ static void execute(struct gy_emu_op *op)
     case GY_EMU_WORK_GRAPH:
         gy_emu_program_start(op);
         break;
+    case GY_EMU_WORK_LOOP:
+        gy_emu_program_start_loop(op);
+        break;
     case GY_EMU_WORK_KERNEL:
     case GY_EMU_WORK_COPY:
     case GY_EMU_WORK_COPY_ROWS:
@@ -208,7 +211,8 @@ static bool is_nothing_in_noop(enum gy_emu_work_kind kind)
 {
     return kind == GY_EMU_WORK_KERNEL || kind == GY_EMU_WORK_COPY || kind == GY_EMU_WORK_COPY_ROWS ||
            kind == GY_EMU_WORK_FILL || kind == GY_EMU_WORK_WRITE_VALUE || kind == GY_EMU_WORK_WAIT_VALUE ||
-           kind == GY_EMU_WORK_SIGNAL_SEMAPHORE || kind == GY_EMU_WORK_WAIT_SEMAPHORE;
+           kind == GY_EMU_WORK_SIGNAL_SEMAPHORE || kind == GY_EMU_WORK_WAIT_SEMAPHORE ||
+           kind == GY_EMU_WORK_LOOP;
 }
 
 static bool takes_no_time(enum gy_emu_work_kind kind)
@@ -525,6 +529,8 @@ static void discard_waiting(struct gy_emu_op *op)
         gy_emu_op_start_later(op);
     } else if (op->state == GY_EMU_OP_RUNNING && op->work.kind == GY_EMU_WORK_GRAPH) {
         gy_emu_program_for_each(op->work.graph.program, discard_waiting);
+    } else if (op->state == GY_EMU_OP_RUNNING && op->work.kind == GY_EMU_WORK_LOOP) {
+        gy_emu_program_for_each_in_loop(op, discard_waiting);
     }
 }
 

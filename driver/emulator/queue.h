@@ -18,6 +18,7 @@ struct gy_emu_region;
 struct gy_emu_capture;
 struct gy_emu_node;
 struct gy_emu_timeline;
+struct gy_emu_condition;
 
 struct gy_emu_list {
     struct gy_emu_op *head, *tail;
@@ -75,6 +76,7 @@ enum gy_emu_work_kind {
     GY_EMU_WORK_EVENT_WAIT,   /* only in graphs */
     GY_EMU_WORK_FREE,         /* give a stream-ordered block back */
     GY_EMU_WORK_GRAPH,
+    GY_EMU_WORK_LOOP, /* only in graphs: a conditional node of type WHILE */
 };
 
 /* The work of an operation. */
@@ -120,9 +122,10 @@ struct gy_emu_work {
             struct gy_emu_timeline *timeline; /* a reference */
             uint64_t value;
         } semaphore;
-        struct gy_emu_marker *marker; /* a reference: MARK, WAIT */
-        CUevent event;                /* EVENT_RECORD, EVENT_WAIT */
-        struct gy_emu_region *region; /* FREE */
+        struct gy_emu_marker *marker;       /* a reference: MARK, WAIT */
+        CUevent event;                      /* EVENT_RECORD, EVENT_WAIT */
+        struct gy_emu_region *region;       /* FREE */
+        struct gy_emu_condition *condition; /* a reference: LOOP */
         struct {
             struct gy_emu_program *program; /* a reference */
             struct gy_emu_marker *marks;    /* one reference per event node, in node order */

@@ -8,6 +8,7 @@
 #include "driver/emulator/worker.h"
 
 #include "driver/emulator/clock.h"
+#include "driver/emulator/condition.h"
 #include "driver/emulator/context.h"
 #include "driver/emulator/exec.h"
 #include "driver/emulator/fault.h"
@@ -276,6 +277,7 @@ static void fill_grid(struct gy_emu_op *op, struct gy_emu_grid *grid)
                                  .is_cooperative = attributes->is_cooperative != 0,
                                  .must_wait = attributes->starts_early != 0,
                                  .sm_of = sm_of,
+                                 .set_condition = gy_emu_condition_set,
                                  .take_trap = take_trap};
     if (op->work.context->device->profile->major >= STEALING_MAJOR && !needs_gang(op)) {
         grid->take = take_block;

@@ -49,6 +49,8 @@ struct gantry_host_ops {
     void *(*cluster_shared)(struct gantry_host_thread *self, const void *pointer, uint32_t rank);
     /** Returns when the work is done before whose end the launch was allowed to start. */
     void (*wait_for_earlier)(struct gantry_host_thread *self);
+    /** Set the value that decides about a conditional node of a graph: cudaGraphSetConditional(). */
+    void (*set_condition)(struct gantry_host_thread *self, uint64_t handle, uint32_t value);
 };
 
 /** The thread that is running now on this OS thread; one per OS thread, its fields change when the

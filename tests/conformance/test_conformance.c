@@ -7,7 +7,7 @@
 /* clang-format off */
 #define GROUPS(X) \
     X(contexts) X(memory) X(streams) X(modules) X(graphs) X(changes) X(captures) X(green) X(virtual_memory) X(external) X(images) \
-    X(semaphores) X(launching) X(devices)
+    X(semaphores) X(launching) X(loops) X(devices)
 /* clang-format on */
 
 #define X(group) int cf_run_##group(void);
