@@ -590,22 +590,34 @@ gantry_status gy_nodes_describe(struct gy_nodes *n, const struct gy_node *node,
     return describe(n, &node->kernel, out);
 }
 
-gantry_status gy_nodes_make(struct gy_nodes *n, CUgraph *out)
+gantry_status gy_nodes_make_in(struct gy_nodes *n, CUgraph graph)
 {
-    CUgraph graph = NULL;
     if (!gy_grow_array(&n->made, &n->made_room, n->count, sizeof(*n->made))) {
         return out_of_memory();
     }
-    gantry_status status = GY_CALL(n->context, cuGraphCreate(&graph, 0));
-    if (status != GANTRY_OK) {
-        return status;
-    }
+    gantry_status status = GANTRY_OK;
     n->is_stuck = false;
     for (uint32_t i = 0; i < n->count && status == GANTRY_OK; i++) {
         status = make_node(n, graph, i);
     }
+    return status;
+}
+
+void gy_nodes_drop(struct gy_nodes *n, CUgraph graph)
+{
+    (n->is_stuck ? keep_graph : destroy_graph)(n, graph);
+}
+
+gantry_status gy_nodes_make(struct gy_nodes *n, CUgraph *out)
+{
+    CUgraph graph = NULL;
+    gantry_status status = GY_CALL(n->context, cuGraphCreate(&graph, 0));
     if (status != GANTRY_OK) {
-        (n->is_stuck ? keep_graph : destroy_graph)(n, graph);
+        return status;
+    }
+    status = gy_nodes_make_in(n, graph);
+    if (status != GANTRY_OK) {
+        gy_nodes_drop(n, graph);
         return status;
     }
     *out = graph;

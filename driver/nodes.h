@@ -156,6 +156,11 @@ CUresult gy_stream_end_capture(const struct gy_driver *driver, CUstream stream, 
 /* Make the graph of all nodes.  No stream of a lane is being captured. */
 GANTRY_MUST_CHECK gantry_status gy_nodes_make(struct gy_nodes *nodes, CUgraph *out);
 
+/* The two halves of that: add all nodes to `graph`, which is empty; and drop a graph to which nodes were
+ * added in vain. */
+GANTRY_MUST_CHECK gantry_status gy_nodes_make_in(struct gy_nodes *nodes, CUgraph graph);
+void gy_nodes_drop(struct gy_nodes *nodes, CUgraph graph);
+
 /* Describe kernel node `node` as the driver wants it, with pointers to the parameters where they are now. */
 GANTRY_MUST_CHECK gantry_status gy_nodes_describe(struct gy_nodes *nodes, const struct gy_node *node,
                                                   CUDA_KERNEL_NODE_PARAMS_v2 *out);
