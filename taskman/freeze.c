@@ -113,7 +113,8 @@ static gantry_status make_frozen_locked(gantry_taskman *manager, const struct fr
                        freezing->roots);
     }
     gantry_status status = gy_graph_pack_edges(&manager->graph);
-    if (status == GANTRY_OK && manager->stables != 0 && manager->conditions == 0) {
+    const bool is_planned = manager->conditions == 0 ? manager->stables != 0 : manager->loops != NULL;
+    if (status == GANTRY_OK && is_planned) {
         status = manager->gpu_ops->plan(manager->gpu, manager, &out->gpu);
     }
     if (status != GANTRY_OK || !freezing->has_wide || manager->conditions != 0) {
@@ -247,6 +248,15 @@ static void rearm_task(void *user, gantry_task *task)
     atomic_store_explicit(&task->references, gy_task_armed(task), memory_order_relaxed);
 }
 
+/* The whole graph runs: with what the dispatcher remembers of it. */
+static void follow_plan(gantry_taskman *manager)
+{
+    if (manager->frozen_graph.gpu != NULL) {
+        manager->frozen_graph.gpu->run++;
+        manager->frozen_graph.live = manager->frozen_graph.gpu;
+    }
+}
+
 void gy_taskman_rearm(gantry_taskman *manager)
 {
     gy_taskman_clear_run_locked(manager);
@@ -255,6 +265,7 @@ void gy_taskman_rearm(gantry_taskman *manager)
         struct gy_graph_view view = gy_graph_view(&manager->graph);
         gy_graph_each(&view, rearm_task, NULL);
         gy_graph_each(&view, gy_task_state_hold, NULL);
+        follow_plan(manager);
         return;
     }
     assert(gy_frozen_is_valid(&manager->frozen_graph));
@@ -263,8 +274,5 @@ void gy_taskman_rearm(gantry_taskman *manager)
     }
     uint8_t mark = atomic_load_explicit(&manager->as_owner.run_mark, memory_order_relaxed);
     atomic_store_explicit(&manager->as_owner.run_mark, mark ^ GY_STATE_MARK, memory_order_relaxed);
-    if (manager->frozen_graph.gpu != NULL) {
-        manager->frozen_graph.gpu->run++;
-        manager->frozen_graph.live = manager->frozen_graph.gpu;
-    }
+    follow_plan(manager);
 }

@@ -34,6 +34,16 @@ struct gy_gpu_plan {
                                          * stable task; else NULL */
 };
 
+/* A loop whose turns a word on the device decides; the head of the dispatcher's own struct. */
+struct gy_gpu_loop {
+    /* Its tasks are being forgotten; nothing of them runs on the host. */
+    void (*drop)(struct gy_gpu_loop *self);
+    /* The run was cancelled: end it after its present turn.  True: it was cut short on the device, where its
+     * tasks were released already. */
+    bool (*cancel)(struct gy_gpu_loop *self);
+    struct gy_gpu_loop *next; /* taskman's: of the manager */
+};
+
 /* The order of steps on the GPU, and of CPU tasks behind it. */
 struct gy_gpu_order_ops {
     /* A manager whose steps are ordered on the GPU is created / destroyed.  NULL: out of host memory.  May
@@ -155,8 +165,9 @@ struct gy_gpu_ops {
      * GANTRY_ERR_DEVICE_LOST with the first cause as the calling thread's last error. */
     gantry_status (*adopt_failure)(gantry_dispatcher *self, const gantry_taskman *manager);
 
-    /* A graph with stable tasks is being frozen: `out` is what the dispatcher remembers of it, or NULL. Under
-     * the manager's lock; the edges are final, the references not armed yet.
+    /* A graph with stable tasks, or one with loops that a word on the device decides and otherwise no stable
+     * task that counts, is being frozen: `out` is what the dispatcher remembers of it, or NULL.  Under the
+     * manager's lock; the edges are final, the references not armed yet.
      * @retval GANTRY_ERR_OUT_OF_HOST_MEMORY */
     gantry_status (*plan)(gantry_dispatcher *self, gantry_taskman *manager, struct gy_gpu_plan **out);
 
@@ -170,6 +181,8 @@ struct gy_gpu_ops {
     void (*cancelled)(gantry_dispatcher *self);
     /* The number of a context that tasks may name; false: it is not this dispatcher's, nor of its fleet. */
     bool (*device_number)(gantry_dispatcher *self, const gantry_context *context, uint32_t *device);
+    /* The dispatcher of that device: itself, or the member of a fleet. */
+    gantry_dispatcher *(*on_device)(gantry_dispatcher *self, uint32_t device);
 };
 
 /* The first member of struct gantry_dispatcher. */
@@ -207,6 +220,13 @@ bool gy_taskman_waits_for_memory(gantry_taskman *manager);
 
 /* For making plans: every task of a manager whose graph is frozen or being frozen. */
 void gy_taskman_each_task(gantry_taskman *manager, gy_task_visit *visit, void *user);
+
+/* Add a loop to a manager that is being built, which drops it with its tasks.  False: it is no longer being
+ * built. */
+bool gy_taskman_add_loop(gantry_taskman *manager, struct gy_gpu_loop *loop);
+/* The loops of a manager that is being frozen, and whether its graph has conditions. */
+struct gy_gpu_loop *gy_taskman_loops(const gantry_taskman *manager);
+bool gy_taskman_has_conditions(const gantry_taskman *manager);
 
 /* gy_task_begin() would say true; it may change its mind until then. */
 bool gy_task_may_begin(const gantry_task *task);

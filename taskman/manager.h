@@ -77,6 +77,7 @@ struct gantry_taskman {
     struct gy_start_job job; /* written by a start; then guarded by the pool's injection lock */
     struct gy_frozen frozen_graph; /* guarded by lock; all zero unless frozen */
 
+    struct gy_gpu_loop *loops;       /* guarded by lock; since the reset; NULL: none */
     struct gy_gpu_memory **memories; /* guarded by lock; the declarations since the reset, by number - 1 */
     uint32_t memory_count;           /* guarded by lock; of these */
     uint32_t memory_room;            /* guarded by lock; places in `memories` */

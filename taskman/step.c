@@ -6,6 +6,7 @@
 #include "taskman/cpu/guest.h"
 #include "taskman/cpu/pool.h"
 #include "taskman/cpu/wait.h"
+#include "taskman/device_loops.h"
 #include "taskman/freeze.h"
 #include "taskman/gpu_guest.h"
 #include "taskman/graph/cycles.h"
@@ -406,7 +407,8 @@ static gantry_status outcome(gantry_taskman *manager)
     assert(gy_taskman_is_valid(manager));
     gy_fast_lock_give(&manager->lock);
     if (failure.status == GANTRY_OK && atomic_load(&manager->as_owner.cancelled) != 0 &&
-        atomic_load(&manager->failed) != 0) {
+        (atomic_load(&manager->failed) != 0 ||
+         atomic_load(&manager->as_owner.cancelled) == GY_CANCELLED_LOOP)) {
         return GY_FAIL(GANTRY_ERR_CANCELLED, "the run was cancelled");
     }
     return failure.status == GANTRY_OK ? GANTRY_OK : gy_error_adopt(&failure);
@@ -498,7 +500,8 @@ gantry_status gantry_taskman_cancel(gantry_taskman *manager)
     gy_fast_lock_take(&manager->lock);
     bool is_running = gy_taskman_phase(manager) == GY_RUNNING;
     if (is_running) {
-        atomic_store(&manager->as_owner.cancelled, 1);
+        atomic_store(&manager->as_owner.cancelled, GY_CANCELLED);
+        gy_taskman_cancel_loops(manager);
     }
     assert(gy_taskman_is_valid(manager));
     gy_fast_lock_give(&manager->lock);
@@ -540,6 +543,7 @@ gantry_status gantry_taskman_reset(gantry_taskman *manager)
     }
     gy_fast_lock_take(&manager->lock);
     struct gy_gpu_plan *gpu = manager->frozen_graph.gpu;
+    struct gy_gpu_loop *loops = gy_taskman_take_loops(manager);
     gy_taskman_thaw(manager);
     gy_graph_reset(&manager->graph);
     gy_names_reset(&manager->names);
@@ -562,5 +566,6 @@ gantry_status gantry_taskman_reset(gantry_taskman *manager)
     if (gpu != NULL) {
         gpu->drop(gpu);
     }
+    gy_taskman_drop_loops(loops);
     return GANTRY_OK;
 }

@@ -29,6 +29,9 @@ static inline bool gy_work_is_valid(uint64_t work, uint64_t less)
            work % GY_WORK_PENDING >= less % GY_WORK_PENDING;
 }
 
+/* Was the run cancelled?  GY_CANCELLED_LOOP: and a loop whose tasks were released already was cut short. */
+enum gy_cancelled { GY_CANCELLED_NOT = 0, GY_CANCELLED, GY_CANCELLED_LOOP };
+
 /* The first member of struct gantry_taskman. */
 struct gy_task_owner {
     gantry_cpu_dispatcher *pool; /* immutable; runs its CPU tasks */
@@ -36,8 +39,8 @@ struct gy_task_owner {
     bool has_conditions; /* guarded by its lock, immutable while running; it is frozen then */
     _Atomic(uint8_t)
         run_mark; /* atomic; written under its lock by a start; 0 or GY_STATE_MARK, see state.h */
-    _Atomic(uint8_t) cancelled;         /* atomic; set by cancel(), cleared under its lock */
-    _Atomic(uint32_t) epoch;            /* atomic; written under its lock; see above; never goes back */
+    _Atomic(uint8_t) cancelled; /* atomic; enum gy_cancelled; set by cancel(), cleared under its lock */
+    _Atomic(uint32_t) epoch;    /* atomic; written under its lock; see above; never goes back */
     struct gy_task_owner *next_of_pool; /* guarded by the pool's injection lock; see cpu/owners.h */
 
     _Alignas(64) _Atomic(uint64_t) work; /* atomic; see above */

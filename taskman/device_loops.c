@@ -1,0 +1,49 @@
+#include "taskman/device_loops.h"
+
+void gy_taskman_cancel_loops(gantry_taskman *manager)
+{
+    for (struct gy_gpu_loop *loop = manager->loops; loop != NULL; loop = loop->next) {
+        if (loop->cancel(loop)) {
+            atomic_store(&manager->as_owner.cancelled, GY_CANCELLED_LOOP);
+        }
+    }
+}
+
+struct gy_gpu_loop *gy_taskman_take_loops(gantry_taskman *manager)
+{
+    struct gy_gpu_loop *loops = manager->loops;
+    manager->loops = NULL;
+    return loops;
+}
+
+void gy_taskman_drop_loops(struct gy_gpu_loop *first)
+{
+    for (struct gy_gpu_loop *loop = first, *next; loop != NULL; loop = next) {
+        next = loop->next;
+        loop->drop(loop);
+    }
+}
+
+/* ---- for the GPU dispatcher ------------------------------------------------------------------ */
+
+bool gy_taskman_add_loop(gantry_taskman *manager, struct gy_gpu_loop *loop)
+{
+    gy_fast_lock_take(&manager->lock);
+    const bool is_building = gy_taskman_phase(manager) == GY_BUILDING;
+    if (is_building) {
+        loop->next = manager->loops;
+        manager->loops = loop;
+    }
+    gy_fast_lock_give(&manager->lock);
+    return is_building;
+}
+
+struct gy_gpu_loop *gy_taskman_loops(const gantry_taskman *manager) GY_NO_ANALYSIS
+{
+    return manager->loops;
+}
+
+bool gy_taskman_has_conditions(const gantry_taskman *manager) GY_NO_ANALYSIS
+{
+    return manager->conditions != 0;
+}
