@@ -120,6 +120,7 @@ static gantry_dispatcher *allocate(const struct gy_dispatcher_config *config)
     gy_mutex_init(&d->batch.lock, GY_RANK_LEAF);
     gy_mutex_init(&d->users.lock, GY_RANK_LEAF);
     gy_plan_list_init(&d->plans, config->context, config->copier);
+    gy_device_loops_init(&d->loops, config->context);
     return d;
 }
 
@@ -181,6 +182,7 @@ fini_inbox:
     fini_signals(d);
 free_dispatcher:
     gy_plan_list_fini(&d->plans);
+    gy_device_loops_fini(&d->loops);
     gy_mutex_fini(&d->users.lock);
     gy_mutex_fini(&d->batch.lock);
     gy_free(d);
@@ -224,6 +226,7 @@ void gy_dispatcher_destroy(gantry_dispatcher *d)
     gy_deferred_fini(&d->deferred);
     gy_gpu_time_collect(d->config.time);
     gy_plan_list_fini(&d->plans);
+    gy_device_loops_fini(&d->loops);
     gy_exports_fini(&d->member.exports, d->config.context->driver);
     gy_streams_fini(&d->streams);
     gy_graphs_fini(&d->graphs); /* a graph that a stream could not leave goes after the stream */

@@ -10,6 +10,7 @@
 #include "dispatcher/gates/shares.h"
 #include "dispatcher/inbox.h"
 #include "dispatcher/order/step_order.h"
+#include "dispatcher/ways/device_loop.h"
 #include "dispatcher/ways/graphs.h"
 #include "dispatcher/ways/replay_units.h"
 
@@ -85,6 +86,7 @@ struct gantry_dispatcher {
     struct gy_completion_rings completion; /* see completion_rings.h */
     struct gy_graphs graphs;               /* GD only, except for fields that say otherwise */
     struct gy_plan_list plans;             /* its own guards */
+    struct gy_device_loops loops;          /* its own guards */
     struct gy_units units;                 /* GD only */
     struct gd_counters counters;           /* atomic */
     struct gy_gpu_list local;              /* GD only: submitted on GD itself, not binned yet */

@@ -270,6 +270,7 @@ static void idle_chores(struct gantry_dispatcher *d, const struct gy_round *roun
     gy_gd_return_streams_if_due(d);
     if (d->state == GD_STATE_IDLE && gy_context_is_lost(d->config.context) && !gy_gates_hold_calls(d)) {
         gd_enter(d, round, GD_STATE_FAILED);
+        gy_device_loops_cancel(&d->loops);
         for (uint32_t i = 0; i < d->streams.limit; i++) {
             (void)gy_deferred_collect(&d->deferred, i, true); /* no other thread may see their turn come */
         }

@@ -31,6 +31,22 @@ static bool may_all_begin(const struct gy_unit *unit)
     return true;
 }
 
+/* The unit is the body of a loop: its callbacks need not be known, since what they turn out to do decides. */
+static bool may_loop(struct gantry_dispatcher *d, struct gy_unit *unit)
+{
+    if (!gy_device_loop_may_begin(d, unit->loop)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < unit->members; i++) {
+        gantry_task *task = unit->plan->members[unit->first + i];
+        if (gy_graphs_trust(&d->graphs, gy_task_launch_fn(task)) == GY_TRUST_NO) {
+            gy_device_loop_forbid(unit->loop, "a task of its body does what a graph cannot take");
+            return false;
+        }
+    }
+    return true;
+}
+
 /* Every callback is known to be capturable; when one is known not to be, that is settled for good. */
 static bool is_trusted(struct gantry_dispatcher *d, struct gy_unit *unit)
 {
@@ -44,6 +60,14 @@ static bool is_trusted(struct gantry_dispatcher *d, struct gy_unit *unit)
         all = all && (trust == GY_TRUST_OURS || trust == GY_TRUST_RAW);
     }
     return all;
+}
+
+/* The launch calls that it stands for, as far as they can be foreseen. */
+static uint32_t calls_of(const struct gy_unit *unit)
+{
+    const uint64_t turns = unit->loop != NULL ? gy_device_loop_expects(unit->loop) : 1;
+    const uint64_t calls = turns * unit->members;
+    return calls < UINT32_MAX ? (uint32_t)calls : UINT32_MAX;
 }
 
 /* The unit's work comes after the step before, unless none of it has to. */
@@ -98,7 +122,7 @@ static gantry_status enter_shares(struct gantry_dispatcher *d, const struct gy_u
          left &= left - 1) {
         struct gy_meter *meter = meter_in(d, unit, (uint32_t)__builtin_ctzll(left));
         status = meter == NULL ? GANTRY_OK
-                               : gy_meter_enter(&d->shares, meter, stream, native, false, unit->members);
+                               : gy_meter_enter(&d->shares, meter, stream, native, false, calls_of(unit));
     }
     return status;
 }
@@ -192,6 +216,18 @@ static gantry_status wait_for_others(struct gantry_dispatcher *d, const struct g
     return status;
 }
 
+static gantry_status launch_graph(struct gantry_dispatcher *d, const struct gy_unit *unit, CUstream stream)
+{
+    if (unit->loop != NULL) {
+        gy_device_loop_enter(unit->loop);
+    }
+    gantry_status status = GY_CALL(d->config.context, cuGraphLaunch(unit->exec, stream));
+    if (unit->loop != NULL && status != GANTRY_OK) {
+        gy_device_loop_abandon(unit->loop);
+    }
+    return status;
+}
+
 /* Enqueue the graph; its timeline point comes out. */
 static gantry_status enqueue(struct gantry_dispatcher *d, struct gy_unit *unit)
 {
@@ -220,7 +256,7 @@ static gantry_status enqueue(struct gantry_dispatcher *d, struct gy_unit *unit)
         status = enter_shares(d, unit, stream);
     }
     if (status == GANTRY_OK) {
-        status = GY_CALL(d->config.context, cuGraphLaunch(unit->exec, d->streams.streams[stream].native));
+        status = launch_graph(d, unit, d->streams.streams[stream].native);
     }
     if (status == GANTRY_OK) {
         gy_copier_kept_launched(unit->kept, d->streams.streams[stream].native);
@@ -325,6 +361,29 @@ static void count_recorded(const struct gantry_dispatcher *d, struct gy_unit *un
     }
 }
 
+/* The context in which the work of the unit's partition runs. */
+static gantry_status find_context(const struct gantry_dispatcher *d, const struct gy_unit *unit,
+                                  CUcontext *out)
+{
+    const struct gy_context *context = d->config.context;
+    const struct gantry_partition *partition = gy_gd_partition(d, gy_unit_first_task(unit));
+    const CUgreenCtx green = partition->green != NULL ? partition->green : context->home;
+    *out = context->native;
+    return green == NULL ? GANTRY_OK : GY_CALL(d->config.context, cuCtxFromGreenCtx(out, green));
+}
+
+/* What was recorded shall be the body of a loop.  False: it goes round by calls. */
+static bool prepare_loop(const struct gantry_dispatcher *d, const struct gy_unit *unit,
+                         struct gy_graph_place *place)
+{
+    if (unit->completes != 0) {
+        gy_device_loop_forbid(unit->loop, "a task of its body completes another one in each turn");
+        return false;
+    }
+    place->loop = unit->loop;
+    return find_context(d, unit, &place->where) == GANTRY_OK;
+}
+
 /* All tasks of the unit were called: keep what they have enqueued, if it is all in one capture and may be
  * launched again.  Else the capture ends with the flush. */
 static void keep(struct gantry_dispatcher *d, const struct gy_recording *recording)
@@ -336,8 +395,15 @@ static void keep(struct gantry_dispatcher *d, const struct gy_recording *recordi
     if (recording->finished == unit->members && !unit->never) {
         count_recorded(d, unit, false);
         unit->stale = false;
-        const struct gy_graph_place place = {&unit->exec, &unit->kept};
+        struct gy_graph_place place = {.exec = &unit->exec, .kept = &unit->kept};
+        if (unit->loop != NULL && !prepare_loop(d, unit, &place)) {
+            return;
+        }
         (void)gy_graphs_end_into(&d->graphs, &place); /* a failure is in the context */
+        unit->looped = place.is_loop;
+        if (unit->loop != NULL && !place.is_loop) {
+            gy_device_loop_forbid(unit->loop, "the driver does not take its body as one");
+        }
     }
 }
 
@@ -378,7 +444,7 @@ void gy_replay_run_due(struct gantry_dispatcher *d, struct gy_round *round)
     assert(gy_round_is_valid(round));
     struct gy_unit *unit = d->units.due;
     d->units.due = unit->next_due;
-    if (!d->units.told_streams &&
+    if (unit->loop == NULL && !d->units.told_streams &&
         atomic_load_explicit(&d->submission, memory_order_relaxed) == GANTRY_SUBMISSION_STREAMS) {
         d->units.told_streams = true;
         gy_log(GANTRY_LOG_INFO,
@@ -386,13 +452,14 @@ void gy_replay_run_due(struct gantry_dispatcher *d, struct gy_round *round)
                "which nothing is replayed; GRAPHS and AUTO do",
                gantry_task_label(gy_unit_first_task(unit)));
     }
-    if (!may_replay(d) || !may_all_begin(unit) || unit->never) {
+    const bool may_be_graph = unit->loop != NULL ? may_loop(d, unit) : may_replay(d);
+    if (!may_be_graph || !may_all_begin(unit) || unit->never) {
         call(d, round, unit);
         return;
     }
     bool is_recorded = unit->exec != NULL && !unit->stale;
     const bool is_compared = (d->checks & GY_CHECK_STABLE) != 0; /* with what its callbacks do now */
-    if (is_recorded ? unit->must_call || is_compared : !is_trusted(d, unit)) {
+    if (is_recorded ? unit->must_call || is_compared : unit->loop == NULL && !is_trusted(d, unit)) {
         call(d, round, unit);
     } else if (!hold_back(d, unit)) {
         (is_recorded ? launch : record)(d, round, unit);

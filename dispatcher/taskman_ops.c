@@ -118,6 +118,12 @@ static bool device_number(gantry_dispatcher *d, const gantry_context *context, u
     return context == d->config.owner;
 }
 
+static gantry_dispatcher *on_device(gantry_dispatcher *d, uint32_t device)
+{
+    (void)device;
+    return d;
+}
+
 static uint32_t partition_number(gantry_dispatcher *d, const gantry_partition *partition, uint32_t *device)
 {
     *device = 0;
@@ -253,4 +259,5 @@ const struct gy_gpu_ops gy_dispatcher_ops = {
     .wake_hints = {.step_announced = step_announced, .step_begun = step_begun},
     .cancelled = cancelled,
     .device_number = device_number,
+    .on_device = on_device,
 };

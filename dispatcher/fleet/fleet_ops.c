@@ -239,6 +239,11 @@ static bool device_number(gantry_dispatcher *self, const gantry_context *context
     return false;
 }
 
+static gantry_dispatcher *on_device(gantry_dispatcher *self, uint32_t device)
+{
+    return fleet_of(self)->members[device];
+}
+
 /* An order for each device, behind a head that has nothing but those. */
 struct fleet_order {
     struct gy_gpu_order head; /* first */
@@ -295,6 +300,7 @@ static const struct gy_gpu_ops fleet_ops = {
               .partition_number = partition_number},
     .wake_hints = {.step_announced = step_announced, .step_begun = step_begun},
     .cancelled = cancelled,
+    .on_device = on_device,
     .device_number = device_number,
 };
 

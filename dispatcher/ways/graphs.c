@@ -4,6 +4,7 @@
 #include "base/waiter.h"
 #include "dispatcher/capture_mode.h"
 #include "dispatcher/order/batch_order.h"
+#include "dispatcher/ways/device_loop.h"
 
 #include <assert.h>
 #include <string.h>
@@ -326,7 +327,7 @@ static gantry_status count_launch(struct gy_graphs *g, uint32_t nodes, gantry_st
 
 /* Make a graph of the first `count` nodes and launch it, by an executable graph of the cache, or the place's.
  */
-static gantry_status make_and_launch(struct gy_graphs *g, uint32_t count, const struct gy_graph_place *into)
+static gantry_status make_and_launch(struct gy_graphs *g, uint32_t count, struct gy_graph_place *into)
 {
     const uint32_t whole = g->batch.count;
     CUgraph graph;
@@ -345,6 +346,46 @@ static gantry_status make_and_launch(struct gy_graphs *g, uint32_t count, const 
     if (status == GANTRY_OK) {
         status = count_launch(g, count, GY_CALL(g->context, cuGraphLaunch(exec, gy_batch_home(g->streams))));
     }
+    return status;
+}
+
+/* Make an executable graph of the nodes that is a loop with them as its body.  What the driver refuses is no
+ * loop. */
+static gantry_status make_loop(struct gy_graphs *g, const struct gy_graph_place *into, CUgraphExec *out)
+{
+    const struct gy_device_loop *loop = into->loop;
+    const struct gy_while_made made = {&loop->list->pool, loop->record, loop->word, into->where};
+    CUgraph graph;
+    gantry_status status = gy_while_make(&g->batch, &made, &graph);
+    if (status == GANTRY_OK) {
+        status =
+            GY_CALL(g->context,
+                    cuGraphInstantiateWithFlags(out, graph, CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY));
+        gy_graphs_spend(g, graph);
+    }
+    return status;
+}
+
+/* Launch the nodes as a loop; into->is_loop false: they are none, and nothing was launched. */
+static gantry_status launch_loop(struct gy_graphs *g, struct gy_graph_place *into)
+{
+    CUgraphExec exec = NULL;
+    gantry_status status = make_loop(g, into, &exec);
+    if (status != GANTRY_OK) {
+        return gy_context_is_lost(g->context) ? status : GANTRY_OK;
+    }
+    if (*into->exec != NULL) {
+        discard(g, *into->exec);
+    }
+    *into->exec = exec;
+    atomic_fetch_add_explicit(&g->instantiations, 1, memory_order_relaxed);
+    gy_device_loop_enter(into->loop);
+    status =
+        count_launch(g, g->batch.count, GY_CALL(g->context, cuGraphLaunch(exec, gy_batch_home(g->streams))));
+    if (status != GANTRY_OK) {
+        gy_device_loop_abandon(into->loop);
+    }
+    into->is_loop = true;
     return status;
 }
 
@@ -370,10 +411,17 @@ static gantry_status launch_nodes(struct gy_graphs *g)
     return status;
 }
 
-static gantry_status launch(struct gy_graphs *g, const struct gy_graph_place *into)
+static gantry_status launch(struct gy_graphs *g, struct gy_graph_place *into)
 {
     const CUstream home = gy_batch_home(g->streams);
-    gantry_status status = into == NULL ? launch_nodes(g) : make_and_launch(g, g->batch.count, into);
+    gantry_status status = GANTRY_OK;
+    if (into != NULL && into->loop != NULL) {
+        status = launch_loop(g, into);
+        into = status == GANTRY_OK && !into->is_loop ? NULL : into;
+    }
+    if (status == GANTRY_OK && (into == NULL || into->loop == NULL)) {
+        status = into == NULL ? launch_nodes(g) : make_and_launch(g, g->batch.count, into);
+    }
     if (status == GANTRY_OK && into == NULL) {
         status = gy_copier_capture_launched(g->copier, home);
     } else if (status == GANTRY_OK) {
@@ -385,7 +433,7 @@ static gantry_status launch(struct gy_graphs *g, const struct gy_graph_place *in
     return status;
 }
 
-static gantry_status end_into(struct gy_graphs *g, const struct gy_graph_place *into)
+static gantry_status end_into(struct gy_graphs *g, struct gy_graph_place *into)
 {
     struct gy_streams *streams = g->streams;
     assert(gy_batch_is_open(&streams->batch) && gy_graphs_are_valid(g));
@@ -408,7 +456,7 @@ gantry_status gy_graphs_end(struct gy_graphs *g)
     return end_into(g, NULL);
 }
 
-gantry_status gy_graphs_end_into(struct gy_graphs *g, const struct gy_graph_place *into)
+gantry_status gy_graphs_end_into(struct gy_graphs *g, struct gy_graph_place *into)
 {
     return end_into(g, into);
 }

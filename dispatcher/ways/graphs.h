@@ -137,10 +137,14 @@ gantry_status gy_graphs_end(struct gy_graphs *graphs);
 struct gy_graph_place {
     CUgraphExec *exec;
     struct gy_copy_chunk **kept;
+    struct gy_device_loop
+        *loop; /* the nodes are the body of this loop, in the context `where`; NULL: of none */
+    CUcontext where;
+    bool is_loop; /* out: they were launched as such; else as they are, and not kept */
 };
 /* Launch the nodes, but do not cache the executable graph.  The place, which may hold one to update, has it
  * before any thread that waits for the launch goes on. */
-gantry_status gy_graphs_end_into(struct gy_graphs *graphs, const struct gy_graph_place *into);
+gantry_status gy_graphs_end_into(struct gy_graphs *graphs, struct gy_graph_place *into);
 /* Destroy the graphs that were launched.  This takes as long as a quarter of their capture, so it is called
  * after the threads that wait for the launch were woken.  Graphs that the driver refuses to destroy stay for
  * the next time. */

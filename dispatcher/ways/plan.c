@@ -5,6 +5,7 @@
 #include "base/checking.h"
 #include "copykernel/copier.h"
 #include "dispatcher/order/wait_set.h"
+#include "dispatcher/ways/device_loop.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -455,12 +456,33 @@ static void drop(struct gy_gpu_plan *self)
     plan_free(plan);
 }
 
+/* A plan was made, or there was no memory for it. */
+static gantry_status finish(struct gy_plan_list *list, struct gy_plan *plan, gantry_status status,
+                            struct gy_gpu_plan **out)
+{
+    if (status != GANTRY_OK || (plan->unit_count == 0 && plan->units == NULL)) {
+        plan_free(plan);
+        return status == GANTRY_OK ? status
+                                   : GY_FAIL(status, "freeze: no memory for the plan of stable tasks");
+    }
+    plan->head.drop = drop;
+    plan->head.changed = changed;
+    plan->run = &plan->head.run;
+    enlist(list, plan);
+    *out = &plan->head;
+    return GANTRY_OK;
+}
+
 gantry_status gy_plan_make(struct gy_plan_list *list, gantry_taskman *manager, uint32_t device,
                            struct gy_gpu_plan **out)
 {
     struct gy_plan *plan = gy_zalloc(sizeof(*plan));
     if (plan == NULL) {
         return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "freeze: no memory for the plan of stable tasks");
+    }
+    if (gy_taskman_has_conditions(manager)) {
+        const gantry_status planned = gy_device_loops_plan(plan, manager, device);
+        return finish(list, plan, planned, out);
     }
     struct making m = {.plan = plan, .device = device};
     gantry_status status = making_init(&m, manager);
@@ -469,25 +491,15 @@ gantry_status gy_plan_make(struct gy_plan_list *list, gantry_taskman *manager, u
         status = divide(&m);
     }
     making_fini(&m);
-    if (status != GANTRY_OK || too_large) {
+    if (status == GANTRY_OK && too_large) {
         plan_free(plan);
-    }
-    if (status != GANTRY_OK) {
-        return GY_FAIL(status, "freeze: no memory for the plan of stable tasks");
-    }
-    if (too_large) {
         gy_log(GANTRY_LOG_WARNING,
                "freeze: %u tasks, %u of them not stable, are too many to find out which stable ones may be "
                "launched together: all are called in every run",
                m.tasks, m.outer);
         return GANTRY_OK;
     }
-    plan->head.drop = drop;
-    plan->head.changed = changed;
-    plan->run = &plan->head.run;
-    enlist(list, plan);
-    *out = &plan->head;
-    return GANTRY_OK;
+    return finish(list, plan, status, out);
 }
 
 /* ---- of a fleet ------------------------------------------------------------------------------ */
@@ -574,8 +586,14 @@ void gy_unit_renew(struct gy_unit *unit)
     if (unit->run == run) {
         return;
     }
-    assert(unit->held.first == NULL);
     unit->run = run;
+    gy_unit_begin_again(unit);
+}
+
+void gy_unit_begin_again(struct gy_unit *unit)
+{
+    assert(unit->held.first == NULL);
+    unit->looped = false;
     unit->stage = GY_UNIT_WAITING;
     unit->arrived = unit->settled = 0;
     unit->must_call = false;

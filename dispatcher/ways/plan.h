@@ -61,6 +61,9 @@ struct gy_unit {
     uint32_t stream;            /* LAUNCHED */
     gantry_status result;       /* LAUNCHED */
     struct gy_unit *next_due;
+    bool looped; /* CALLED: what was recorded was launched as a loop */
+
+    struct gy_device_loop *loop; /* immutable; its tasks are the body of that loop; NULL: of none */
 };
 
 struct gy_plan {
@@ -116,5 +119,7 @@ struct gy_calls *gy_plan_calls(const gantry_task *task);
 
 /* GD: begin a new run of the unit if its fields are of an older one. */
 void gy_unit_renew(struct gy_unit *unit);
+/* GD: all tasks of the unit were released, and they may become ready again in this run. */
+void gy_unit_begin_again(struct gy_unit *unit);
 
 #endif

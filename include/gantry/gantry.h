@@ -15,6 +15,7 @@
 #include <gantry/interop.h>
 #include <gantry/launch.h>
 #include <gantry/links.h>
+#include <gantry/loop.h>
 #include <gantry/module.h>
 #include <gantry/partition.h>
 #include <gantry/profile.h>

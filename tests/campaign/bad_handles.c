@@ -298,6 +298,9 @@ static void manager_rows(void)
     BAD_OUT(GONE, out, gantry_taskman_submit_after(manager, &desc, NULL, 0, &out));
     BAD_OUT(GONE, out, gantry_taskman_submit_chain(manager, &desc, 1, &out));
     BAD(GONE, gantry_taskman_submit_launch_tasks(manager, &launches));
+    gantry_loop_options loops = GANTRY_LOOP_OPTIONS_INIT;
+    gantry_loop loop = {.struct_size = sizeof(loop)};
+    BAD(GONE, gantry_taskman_submit_loop(manager, &loops, &loop));
     BAD_OUT(GONE, out, gantry_taskman_get_named(manager, "a", &out));
     BAD_OUT(GONE, out, gantry_taskman_create_light(manager, bad_body, NULL, NULL, NULL, &out));
     BAD(GONE, gantry_taskman_spawn(manager, bad_body, NULL, NULL, NULL));
@@ -334,6 +337,9 @@ static void task_rows(gantry_taskman *alive, gantry_task *good)
     BAD(GONE, gantry_task_remove_reference(task));
     BAD(GONE, gantry_task_fail_reference(task, GANTRY_ERR_IO));
     BAD(GONE, gantry_task_choose(task, 0));
+    gantry_loop_stats turns = {.struct_size = sizeof(turns)};
+    BAD(GONE, gantry_loop_cancel(task));
+    BAD(GONE, gantry_loop_get_stats(task, &turns));
     BAD(GONE, gantry_task_invalidate(task));
     BAD(GONE, gantry_task_result(task));
     BAD(GONE, gantry_task_set_arg(task, NULL));

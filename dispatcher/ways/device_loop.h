@@ -1,0 +1,92 @@
+/* Loops whose turns a word on the device decides: see <gantry/loop.h>, and driver/while.h for how the device
+ * goes round by itself.
+ *
+ * The body of such a loop is a unit of a plan (plan.h), found by device_loop_plan.c.  It is recorded and
+ * launched again as others are, but its graph is a WHILE node.  The task `test` comes behind it:
+ *
+ *    unit launched as a loop -> test says ON_DEVICE -> decide goes on
+ *    unit called, or no unit -> test copies the word, and decide waits for that -> decide looks at it:
+ * another turn, or on
+ *
+ * Once a turn was done by calls, the CPU decides until the loop has ended.  GD is the dispatcher's thread. */
+#ifndef DISPATCHER_WAYS_DEVICE_LOOP_H
+#define DISPATCHER_WAYS_DEVICE_LOOP_H
+
+#include "driver/while.h"
+#include "taskman/gpu_ops.h"
+
+#include <gantry/loop.h>
+
+struct gantry_dispatcher;
+struct gy_plan;
+struct gy_unit;
+
+/* Who decides about the turns of a loop; `test` is the only writer. */
+enum gy_loop_way { GY_LOOP_BY_CPU, GY_LOOP_ON_DEVICE };
+
+struct gy_device_loop {
+    struct gy_gpu_loop head;               /* first: how taskman/ sees it */
+    struct gy_device_loops *list;          /* immutable; NULL: the dispatcher was never found */
+    struct gy_device_loop *after, **place; /* guarded by the list's lock */
+    const gantry_taskman *manager;         /* immutable */
+    gantry_task *test, *decide;            /* immutable */
+    struct gy_while_record *record;        /* immutable while the list is there */
+    uint32_t first_entry;                  /* immutable likewise; launches of its record by earlier loops */
+    CUdeviceptr word;                      /* immutable */
+    uint32_t most;                         /* immutable */
+    struct gy_unit *unit;                  /* immutable while frozen; NULL: the CPU decides */
+    bool never;                            /* GD only; it was tried, and cannot be a loop on the device */
+    uint64_t run;                          /* GD only; the manager's step that it was renewed for */
+    const char *told;                      /* GD only; the reason that the log has for the CPU's deciding */
+    _Atomic(enum gy_loop_way) way;         /* atomic; written by GD */
+    _Atomic(bool) is_with_cpu;   /* atomic; a turn was done whose end the CPU decides, and it goes on */
+    _Atomic(bool) shall_end;     /* atomic; it was cancelled then */
+    _Atomic(uint32_t) cpu_turns; /* atomic; written by `decide`: of the loop under way */
+    _Atomic(uint64_t) launches;  /* atomic; written by GD: on the device */
+    _Atomic(uint64_t) cpu_loops; /* atomic; written by `decide` */
+    _Atomic(uint32_t) latest_turns,
+        latest_end;              /* atomic; of the latest that has ended with the CPU deciding */
+    _Atomic(bool) latest_is_cpu; /* atomic; the latest that was begun was decided by the CPU */
+};
+
+/* All loops of a dispatcher. */
+struct gy_device_loops {
+    struct gy_while_pool pool;    /* its own guards */
+    gy_mutex lock;                /* rank LEAF */
+    struct gy_device_loop *first; /* guarded by lock */
+};
+
+void gy_device_loops_init(struct gy_device_loops *loops, struct gy_context *context);
+/* The GPU is done or the context lost, and the context is current. */
+void gy_device_loops_fini(struct gy_device_loops *loops);
+/* The context is lost: what is in a loop shall leave it. */
+void gy_device_loops_cancel(struct gy_device_loops *loops);
+
+/* A loop without tasks; NULL: out of host memory. */
+struct gy_device_loop *gy_device_loop_new(const gantry_taskman *manager, CUdeviceptr word, uint32_t most);
+/* Join it to its dispatcher. */
+GANTRY_MUST_CHECK gantry_status gy_device_loop_enlist(struct gy_device_loop *loop,
+                                                      struct gy_device_loops *list);
+
+/* Any thread: what became of it. */
+gantry_loop_stats gy_device_loop_stats(const struct gy_device_loop *loop);
+
+/* GD: what an earlier run has left undone is no concern of this one. */
+void gy_device_loop_renew(struct gy_device_loop *loop);
+/* GD: may its body be made a WHILE node now?  Else the log says why not, once for each reason. */
+bool gy_device_loop_may_begin(const struct gantry_dispatcher *d, struct gy_device_loop *loop);
+/* GD: it cannot be a WHILE node. */
+void gy_device_loop_forbid(struct gy_device_loop *loop, const char *why);
+/* GD, around the launch of its graph: one more entry, which takes a cancelled run into account; and the
+ * launch has failed. */
+void gy_device_loop_enter(struct gy_device_loop *loop);
+void gy_device_loop_abandon(struct gy_device_loop *loop);
+/* GD: so many turns are likely. */
+uint32_t gy_device_loop_expects(const struct gy_device_loop *loop);
+
+/* Make a plan of the bodies of a manager's loops, whose graph has conditions.  A plan without units is none.
+ * @retval GANTRY_ERR_OUT_OF_HOST_MEMORY */
+GANTRY_MUST_CHECK gantry_status gy_device_loops_plan(struct gy_plan *plan, gantry_taskman *manager,
+                                                     uint32_t device);
+
+#endif
