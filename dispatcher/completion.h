@@ -226,6 +226,9 @@ GANTRY_MUST_CHECK gantry_status gy_completion_watch(struct gy_completion *comple
  * not published yet is WRITTEN. */
 bool gy_completion_slot_is_valid(const struct gy_completion_slot *slot, enum gy_slot_state state);
 bool gy_completion_is_valid(struct gy_completion *completion);
+/* Leader: the ends of the list of that stream are slots that are LISTED, and it is known whether it is empty.
+ */
+bool gy_completion_list_is_valid(const struct gy_completion *completion, uint32_t stream);
 
 /* GD: the next add will flush. */
 bool gy_completion_is_full(struct gy_completion *completion);

@@ -7,6 +7,7 @@
 #include "profile/cta.h"
 #include "taskman/gpu_ops.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <sys/prctl.h>
 
@@ -91,6 +92,7 @@ static void take_in(struct gy_completion *c, uint64_t published, uint64_t now)
         }
         list->last = number;
         c->listed |= which < GY_STREAMS_MAX ? UINT64_C(1) << which : 0;
+        assert(gy_completion_list_is_valid(c, which));
     }
 }
 
@@ -149,6 +151,7 @@ static bool sweep(struct gy_completion *c)
         struct gy_completion_list *list = &c->lists[__builtin_ctzll(left)];
         any = sweep_list(c, list) || any;
         c->listed &= list->first == GY_COMPLETION_NONE ? ~(left & -left) : UINT64_MAX;
+        assert(gy_completion_list_is_valid(c, (uint32_t)__builtin_ctzll(left)));
     }
     return any;
 }
@@ -156,6 +159,7 @@ static bool sweep(struct gy_completion *c)
 /* Let the dispatcher's thread have the slots that are done. */
 static void advance_head(struct gy_completion *c)
 {
+    assert(c->round.head <= c->taken && atomic_load(&c->head) <= c->round.head);
     atomic_store(&c->head, c->round.head);
     if (atomic_load(&c->gd_sleeps)) {
         gy_mutex_lock(&c->lock);

@@ -193,5 +193,5 @@ bool gy_crossing_is_valid(const struct gy_crossing *crossing)
             return false;
         }
     }
-    return true;
+    return crossing->home <= crossing->pool->devices && (crossing->visits >> crossing->pool->devices) == 0;
 }

@@ -65,6 +65,7 @@ static void arrive(gantry_task *task, struct gy_crossing *crossing, uint32_t hom
         has_exports |= crossing->exports[e] != NULL;
     }
     uint64_t wait_set = (uint64_t)(uintptr_t)clock;
+    assert(crossing->visits == 0 && gy_crossing_is_valid(crossing));
     if (!has_exports && clock->streams == 0 && crossing->begins) {
         wait_set = GY_WAIT_SET_NONE; /* the first on its device in this step */
     } else if (!has_exports && !crossing->begins && clock->streams != 0 &&

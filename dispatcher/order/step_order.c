@@ -3,6 +3,8 @@
 #include "base/alloc.h"
 #include "dispatcher/order/batch_order.h"
 
+#include <assert.h>
+
 struct gy_gpu_order *gy_step_order_open(struct gy_streams *streams)
 {
     struct gy_gpu_order *order = gy_zalloc(sizeof(*order));
@@ -89,6 +91,7 @@ void gy_step_order_begin(struct gy_gpu_order *order, uint64_t run)
     order->run = run;
     drop_implied(order); /* first: what implies others may have passed, and then so have they */
     drop_passed(order);
+    assert(gy_step_order_is_valid(order));
 }
 
 const struct gy_clock *gy_step_order_left(struct gy_gpu_order *order, uint64_t run)
@@ -118,6 +121,7 @@ static gantry_status collect(struct gy_gpu_order *order, uint32_t stream)
         status = gy_streams_record_into(streams, stream, &order->fence);
         order->is_fenced = status == GANTRY_OK;
     }
+    assert(gy_step_order_is_valid(order));
     return status;
 }
 
@@ -129,6 +133,7 @@ bool gy_step_order_reaches(const struct gy_gpu_order *order, uint64_t run)
 
 gantry_status gy_step_order_enter(struct gy_gpu_order *order, uint64_t run, uint32_t stream)
 {
+    assert(gy_step_order_is_valid(order) && gy_stream_is_valid(order->streams, stream));
     if (order->run != run) {
         gy_step_order_begin(order, run);
     }
@@ -144,4 +149,25 @@ gantry_status gy_step_order_enter(struct gy_gpu_order *order, uint64_t run, uint
     return gy_streams_is_ordered(order->streams, stream, &order->before)
                ? GANTRY_OK
                : gy_streams_wait_event(order->streams, stream, &order->fence);
+}
+
+/* ---- checks -------------------------------------------------------------------------------- */
+
+static bool points_are_valid(const struct gy_streams *streams, const struct gy_clock *clock)
+{
+    for (uint64_t left = clock->streams; left != 0; left &= left - 1) {
+        uint32_t i = (uint32_t)__builtin_ctzll(left);
+        if (i >= streams->count || clock->seq[i] == 0 || clock->seq[i] > streams->streams[i].tail) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool gy_step_order_is_valid(const struct gy_gpu_order *order)
+{
+    return points_are_valid(order->streams, &order->before) &&
+           points_are_valid(order->streams, &order->during) &&
+           (!order->is_fenced || (order->run != 0 && order->fence.native != NULL)) &&
+           atomic_load_explicit(&order->clear, memory_order_relaxed) <= order->run;
 }

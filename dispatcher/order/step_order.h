@@ -53,6 +53,9 @@ static inline bool gy_step_order_is_clear(const struct gy_gpu_order *order, uint
 /* Does work of step `run` come after work in the graph that is being built, by the order of steps? */
 bool gy_step_order_reaches(const struct gy_gpu_order *order, uint64_t run);
 
+/* Its timeline points are on the streams, and it has a fence only in a step. */
+bool gy_step_order_is_valid(const struct gy_gpu_order *order);
+
 /* A new step begins. */
 GY_RARE void gy_step_order_begin(struct gy_gpu_order *order, uint64_t run);
 

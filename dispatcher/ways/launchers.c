@@ -5,6 +5,7 @@
 #include "dispatcher/current.h"
 #include "dispatcher/ways/callback.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -35,6 +36,7 @@ static void enter_call(struct gy_launcher *self)
 
 static void take_turn(struct gy_launcher *self, struct gy_turn *turn)
 {
+    assert(atomic_load(&turn->state) == GY_TURN_TAKEN && turn->ready == GANTRY_OK);
     turn->launch.launcher = self;
     enter_call(self);
     turn->result = gy_callback_call_beside(&turn->launch);
@@ -91,6 +93,17 @@ static void await_turns(struct gy_launchers *l, uint32_t count)
     }
 }
 
+bool gy_turns_are_over(const struct gy_launchers *l, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        const uint32_t state = atomic_load(&l->turns[i].state);
+        if (state != (l->turns[i].ready == GANTRY_OK ? GY_TURN_RETURNED : GY_TURN_EMPTY)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 bool gy_launchers_want(struct gy_launchers *l, uint32_t count)
 {
     return count >= LEAST_ASLEEP ||
@@ -103,6 +116,7 @@ void gy_launchers_run(struct gy_launchers *l, uint32_t count)
     /* This comes last, when the group is prepared: a callback that is alone may touch what the preparation
      * uses. */
     for (uint32_t i = 0; i < count; i++) {
+        assert(atomic_load(&l->turns[i].state) == GY_TURN_EMPTY);
         if (l->turns[i].ready == GANTRY_OK) {
             atomic_store_explicit(&l->turns[i].state, GY_TURN_READY, memory_order_release);
         }
@@ -112,6 +126,7 @@ void gy_launchers_run(struct gy_launchers *l, uint32_t count)
     gy_event_notify(&l->begun, l->count - 1);
     take_turns(&l->launchers[0]);
     await_turns(l, count);
+    assert(gy_turns_are_over(l, count));
 }
 
 /* ---- launchers ----------------------------------------------------------------------------- */

@@ -1,7 +1,10 @@
 /* Each check of the dispatcher's own state fails when the state is wrong: a mistake is planted, seen and
  * taken back. */
+#include "base/alloc.h"
+#include "dispatcher/fleet/crossing.h"
 #include "dispatcher/gates/gate.h"
 #include "dispatcher/internal.h"
+#include "dispatcher/ways/launchers.h"
 #include "dispatcher/ways/mode.h"
 #include "tests/support/cmocka_c11.h"
 #include "tests/support/deadline.h"
@@ -128,6 +131,57 @@ static void test_clocks_and_deferred_blocks(void **state)
     PLANT(gy_deferred_queue_is_valid(&queue), blocks[0].seq, 3);
 }
 
+static void test_the_order_of_steps(void **state)
+{
+    (void)state;
+    struct gy_streams *streams = &s.d->streams;
+    struct gy_gpu_order order = {.streams = streams, .run = 1, .clear = 1, .before = {.streams = 1}};
+    order.before.seq[0] = streams->streams[0].tail;
+    PLANT(gy_step_order_is_valid(&order), order.before.seq[0], streams->streams[0].tail + 1);
+    PLANT(gy_step_order_is_valid(&order), order.before.seq[0], 0);
+    PLANT(gy_step_order_is_valid(&order), order.during.streams, UINT64_C(1) << streams->count);
+    PLANT(gy_step_order_is_valid(&order), order.is_fenced, true); /* there is no fence */
+    PLANT(gy_step_order_is_valid(&order), order.run, 0);          /* nothing can be clear before it */
+}
+
+static void test_crossings(void **state)
+{
+    (void)state;
+    int event = 0;
+    struct gy_crossing_pool pool = {.devices = 2};
+    struct gy_crossing *crossing = gy_zalloc(sizeof(*crossing) + 2 * sizeof(crossing->of[0]));
+    assert_non_null(crossing);
+    crossing->pool = &pool;
+    crossing->exports[1] = (struct gy_export *)(void *)&event;
+    PLANT(gy_crossing_is_valid(crossing), crossing->home, 3);
+    PLANT(gy_crossing_is_valid(crossing), crossing->visits, 4); /* of a third device */
+    PLANT(gy_crossing_is_valid(crossing), crossing->visits, 2); /* it has been there */
+    PLANT(gy_crossing_is_valid(crossing), crossing->of[1].streams, 1);
+    gy_free(crossing);
+}
+
+static void test_kept_graphs(void **state)
+{
+    (void)state;
+    struct gy_kept_set *set = &s.d->graphs.kept;
+    PLANT(gy_kept_is_valid(set), set->count, GY_KEPT_MOST + 1);
+    PLANT(gy_kept_is_valid(set), set->node_count, GY_KEPT_NODES + 1);
+    PLANT(gy_kept_is_valid(set), set->nodes_set, set->nodes_hit + 1);
+    PLANT(gy_kept_is_valid(set), set->refused_count, GY_KEPT_MOST + 1);
+}
+
+static void test_turns_of_launching_threads(void **state)
+{
+    (void)state;
+    struct gy_launchers *l = gy_zalloc(sizeof(*l));
+    assert_non_null(l);
+    atomic_store(&l->turns[0].state, GY_TURN_RETURNED);
+    l->turns[1].ready = GANTRY_ERR_TASK_FAILED; /* it was not called */
+    PLANT(gy_turns_are_over(l, 2), l->turns[0].state, GY_TURN_TAKEN);
+    PLANT(gy_turns_are_over(l, 2), l->turns[1].state, GY_TURN_RETURNED);
+    gy_free(l);
+}
+
 static void test_completion_slots(void **state)
 {
     (void)state;
@@ -139,6 +193,18 @@ static void test_completion_slots(void **state)
     struct gy_completion *c = &s.d->completion.rings[0];
     PLANT(gy_completion_is_valid(c), c->written, atomic_load(&c->head) + GY_COMPLETION_SLOTS + 1);
     PLANT(gy_completion_is_valid(c), c->written, c->written + 1); /* a slot that is not WRITTEN */
+    struct gy_completion_list *list = &c->lists[0];
+    PLANT(gy_completion_list_is_valid(c, 0), c->listed, 1u);
+    PLANT(gy_completion_list_is_valid(c, 0), list->first, 0);
+    list->first = list->last = 0;
+    c->listed = 1;
+    c->slots[0].state = GY_SLOT_LISTED;
+    c->slots[0].next = GY_COMPLETION_NONE;
+    PLANT(gy_completion_list_is_valid(c, 0), c->slots[0].state, GY_SLOT_PUBLISHED);
+    PLANT(gy_completion_list_is_valid(c, 0), c->slots[0].next, 1); /* behind the last */
+    c->slots[0].state = GY_SLOT_FREE;
+    list->first = list->last = GY_COMPLETION_NONE;
+    c->listed = 0;
 }
 
 static void test_graphs(void **state)
@@ -281,6 +347,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_streams, open_scene, close_scene),
         cmocka_unit_test_setup_teardown(test_clocks_and_deferred_blocks, open_scene, close_scene),
         cmocka_unit_test_setup_teardown(test_completion_slots, open_scene, close_scene),
+        cmocka_unit_test_setup_teardown(test_the_order_of_steps, open_scene, close_scene),
+        cmocka_unit_test_setup_teardown(test_crossings, open_scene, close_scene),
+        cmocka_unit_test_setup_teardown(test_kept_graphs, open_scene, close_scene),
+        cmocka_unit_test_setup_teardown(test_turns_of_launching_threads, open_scene, close_scene),
         cmocka_unit_test_setup_teardown(test_graphs, open_scene, close_scene),
         cmocka_unit_test_setup_teardown(test_the_gate_of_memory, open_scene, close_scene),
         cmocka_unit_test_setup_teardown(test_the_gates_of_gpu_time, open_scene, close_scene),
