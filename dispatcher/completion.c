@@ -69,16 +69,6 @@ bool gy_completion_is_valid(struct gy_completion *c)
              gy_completion_slot_is_valid(gy_completion_slot_at(c, c->written - 1), GY_SLOT_WRITTEN)));
 }
 
-bool gy_completion_list_is_valid(const struct gy_completion *c, uint32_t stream)
-{
-    const struct gy_completion_list *list = &c->lists[stream];
-    const bool is_empty = list->first == GY_COMPLETION_NONE;
-    return is_empty == ((c->listed >> stream & 1u) == 0) &&
-           (is_empty || (list->first < GY_COMPLETION_SLOTS && list->last < GY_COMPLETION_SLOTS &&
-                         c->slots[list->first].state == GY_SLOT_LISTED &&
-                         c->slots[list->last].next == GY_COMPLETION_NONE));
-}
-
 /* Path of a task, step 7 of 8: an event for every stream somebody waits for.
  *
  * Give the first slot of each stream in [published, written) an event behind everything on it.  `*which`: the

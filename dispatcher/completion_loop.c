@@ -73,6 +73,16 @@ static void collect_times(struct gy_completion *c)
     gy_mutex_unlock(c->collecting);
 }
 
+bool gy_completion_list_is_valid(const struct gy_completion *c, uint32_t stream)
+{
+    const struct gy_completion_list *list = &c->lists[stream];
+    const bool is_empty = list->first == GY_COMPLETION_NONE;
+    return is_empty == ((c->listed >> stream & 1u) == 0) &&
+           (is_empty || (list->first < GY_COMPLETION_SLOTS && list->last < GY_COMPLETION_SLOTS &&
+                         c->slots[list->first].state == GY_SLOT_LISTED &&
+                         c->slots[list->last].next == GY_COMPLETION_NONE));
+}
+
 /* Take the published completions into the lists. */
 static void take_in(struct gy_completion *c, uint64_t published, uint64_t now)
 {

@@ -93,7 +93,7 @@ static void await_turns(struct gy_launchers *l, uint32_t count)
     }
 }
 
-bool gy_turns_are_over(const struct gy_launchers *l, uint32_t count)
+bool gy_turns_are_valid(const struct gy_launchers *l, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
         const uint32_t state = atomic_load(&l->turns[i].state);
@@ -126,7 +126,7 @@ void gy_launchers_run(struct gy_launchers *l, uint32_t count)
     gy_event_notify(&l->begun, l->count - 1);
     take_turns(&l->launchers[0]);
     await_turns(l, count);
-    assert(gy_turns_are_over(l, count));
+    assert(gy_turns_are_valid(l, count));
 }
 
 /* ---- launchers ----------------------------------------------------------------------------- */

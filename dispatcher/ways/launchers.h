@@ -73,8 +73,8 @@ bool gy_launchers_want(struct gy_launchers *launchers, uint32_t count);
 /* GD: call the first `count` turns, except those that are not `ready`.  All have returned then. */
 void gy_launchers_run(struct gy_launchers *launchers, uint32_t count);
 
-/* GD: the first `count` turns have RETURNED, those that were called; the others were never READY. */
-bool gy_turns_are_over(const struct gy_launchers *launchers, uint32_t count);
+/* GD, after a group: the first `count` turns have RETURNED if they were called; the others are EMPTY. */
+bool gy_turns_are_valid(const struct gy_launchers *launchers, uint32_t count);
 
 /* In a callback: between the two, no other callback of the group runs.  They do nothing outside of a group.
  */

@@ -177,8 +177,8 @@ static void test_turns_of_launching_threads(void **state)
     assert_non_null(l);
     atomic_store(&l->turns[0].state, GY_TURN_RETURNED);
     l->turns[1].ready = GANTRY_ERR_TASK_FAILED; /* it was not called */
-    PLANT(gy_turns_are_over(l, 2), l->turns[0].state, GY_TURN_TAKEN);
-    PLANT(gy_turns_are_over(l, 2), l->turns[1].state, GY_TURN_RETURNED);
+    PLANT(gy_turns_are_valid(l, 2), l->turns[0].state, GY_TURN_TAKEN);
+    PLANT(gy_turns_are_valid(l, 2), l->turns[1].state, GY_TURN_RETURNED);
     gy_free(l);
 }
 
