@@ -17,6 +17,7 @@ static PFNGLCREATEMEMORYOBJECTSEXTPROC create_memory_objects;
 static PFNGLDELETEMEMORYOBJECTSEXTPROC delete_memory_objects;
 static PFNGLMEMORYOBJECTPARAMETERIVEXTPROC memory_object_parameter;
 static PFNGLTEXTURESTORAGEMEM2DEXTPROC texture_storage_mem;
+static PFNGLNAMEDBUFFERSTORAGEMEMEXTPROC buffer_storage_mem;
 static PFNGLIMPORTMEMORYFDEXTPROC import_memory_fd;
 static PFNGLGETUNSIGNEDBYTEI_VEXTPROC get_bytes;
 
@@ -50,11 +51,12 @@ static bool find_functions(void)
     memory_object_parameter =
         (PFNGLMEMORYOBJECTPARAMETERIVEXTPROC)eglGetProcAddress("glMemoryObjectParameterivEXT");
     texture_storage_mem = (PFNGLTEXTURESTORAGEMEM2DEXTPROC)eglGetProcAddress("glTextureStorageMem2DEXT");
+    buffer_storage_mem = (PFNGLNAMEDBUFFERSTORAGEMEMEXTPROC)eglGetProcAddress("glNamedBufferStorageMemEXT");
     import_memory_fd = (PFNGLIMPORTMEMORYFDEXTPROC)eglGetProcAddress("glImportMemoryFdEXT");
     get_bytes = (PFNGLGETUNSIGNEDBYTEI_VEXTPROC)eglGetProcAddress("glGetUnsignedBytei_vEXT");
     return create_memory_objects != NULL && delete_memory_objects != NULL &&
-           memory_object_parameter != NULL && texture_storage_mem != NULL && import_memory_fd != NULL &&
-           get_bytes != NULL;
+           memory_object_parameter != NULL && texture_storage_mem != NULL && buffer_storage_mem != NULL &&
+           import_memory_fd != NULL && get_bytes != NULL;
 }
 
 /* Is the current context on this device, and does it import memory? */
@@ -131,8 +133,30 @@ enum gl_found gl_open(struct gl_part *g, const uint8_t *uuid)
 
 /* ---- the memory -------------------------------------------------------------------------------- */
 
-/* The rows of the texture lie one behind the other from the beginning of the memory on, as the kernel expects
- * them.  (An offset would save the second memory; llvmpipe 22.3 takes one and does not heed it.) */
+/* A texture whose rows lie one behind the other from the beginning of the memory on, as the kernel expects
+ * them.  False: the driver knows no such tiling (NVIDIA's does not).  (An offset would save the second
+ * memory; llvmpipe 22.3 takes one and does not heed it.) */
+static bool bind_texture(uint32_t texture, uint32_t memory)
+{
+    glTextureParameteri(texture, GL_TEXTURE_TILING_EXT, GL_LINEAR_TILING_EXT);
+    bool has_tiling = glGetError() == GL_NO_ERROR;
+    if (has_tiling) {
+        texture_storage_mem(texture, 1, GL_RGBA8, FRAME_WIDTH, FRAME_HEIGHT, memory, 0);
+    }
+    return has_tiling;
+}
+
+/* In place of that the memory is a buffer, and a texture with memory of its own is copied to it.  (llvmpipe
+ * 22.3 has no buffers in imported memory.) */
+static void bind_buffer(struct gl_part *g, enum gl_texture which)
+{
+    glCreateBuffers(1, &g->buffers[which]);
+    buffer_storage_mem(g->buffers[which], FRAME_BYTES, g->memory[which], 0);
+    if (which == GL_DRAWN) {
+        glTextureStorage2D(g->textures[which], 1, GL_RGBA8, FRAME_WIDTH, FRAME_HEIGHT);
+    }
+}
+
 bool gl_import(struct gl_part *g, enum gl_texture which, int fd, uint64_t bytes)
 {
     const GLint yes = GL_TRUE;
@@ -147,8 +171,9 @@ bool gl_import(struct gl_part *g, enum gl_texture which, int fd, uint64_t bytes)
         return false;
     }
     glCreateTextures(GL_TEXTURE_2D, 1, texture);
-    glTextureParameteri(*texture, GL_TEXTURE_TILING_EXT, GL_LINEAR_TILING_EXT);
-    texture_storage_mem(*texture, 1, GL_RGBA8, FRAME_WIDTH, FRAME_HEIGHT, *memory, 0);
+    if (!bind_texture(*texture, *memory)) {
+        bind_buffer(g, which);
+    }
     if (which == GL_DRAWN) {
         glNamedFramebufferTexture(g->framebuffer, GL_COLOR_ATTACHMENT0, *texture, 0);
     }
@@ -173,14 +198,23 @@ bool gl_draw(struct gl_part *g, uint32_t number)
         glScissor((GLint)from->x, (GLint)from->y, (GLsizei)from->width, (GLsizei)from->height);
         glClearBufferfv(GL_COLOR, 0, color);
     }
+    if (g->buffers[GL_DRAWN] != 0) {
+        glBindBuffer(GL_PIXEL_PACK_BUFFER, g->buffers[GL_DRAWN]);
+        glReadPixels(0, 0, FRAME_WIDTH, FRAME_HEIGHT, GL_RGBA, GL_UNSIGNED_BYTE, NULL); /* on the GPU */
+        glBindBuffer(GL_PIXEL_PACK_BUFFER, 0);
+    }
     glFinish();
     return good(g, "drawing");
 }
 
 bool gl_read(struct gl_part *g, uint32_t *to)
 {
-    glGetTextureImage(g->textures[GL_FILTERED], 0, GL_RGBA, GL_UNSIGNED_BYTE, FRAME_BYTES, to);
-    return good(g, "glGetTextureImage()");
+    if (g->buffers[GL_FILTERED] != 0) {
+        glGetNamedBufferSubData(g->buffers[GL_FILTERED], 0, FRAME_BYTES, to);
+    } else {
+        glGetTextureImage(g->textures[GL_FILTERED], 0, GL_RGBA, GL_UNSIGNED_BYTE, FRAME_BYTES, to);
+    }
+    return good(g, "reading");
 }
 
 void gl_close(struct gl_part *g)
@@ -189,6 +223,7 @@ void gl_close(struct gl_part *g)
         return;
     }
     glDeleteTextures(2, g->textures);
+    glDeleteBuffers(2, g->buffers);
     delete_memory_objects(2, g->memory);
     glDeleteFramebuffers(1, &g->framebuffer);
     leave(g);

@@ -9,7 +9,8 @@
 struct gl_part {
     void *display, *context; /* EGLDisplay, EGLContext */
     uint32_t memory[2];      /* GL names: what was imported, */
-    uint32_t textures[2];    /* and a texture at the beginning of each: GL_DRAWN, GL_FILTERED */
+    uint32_t textures[2];    /* and a texture at the beginning of each: GL_DRAWN, GL_FILTERED; */
+    uint32_t buffers[2];     /* 0, or a buffer there, and the texture has memory of its own */
     uint32_t framebuffer;
     char name[256];
     char error[256]; /* of the call that failed */
@@ -22,7 +23,8 @@ enum gl_found { GL_GOOD, GL_NONE, GL_FAILED };
 enum gl_found gl_open(struct gl_part *g, const uint8_t *uuid);
 enum gl_texture { GL_DRAWN, GL_FILTERED };
 
-/* Import memory that Vulkan has exported, as a texture; the descriptor is OpenGL's when it succeeds. */
+/* Import memory that Vulkan has exported, as a texture, or as a buffer that it is copied to; the descriptor
+ * is OpenGL's when it succeeds. */
 bool gl_import(struct gl_part *g, enum gl_texture which, int fd, uint64_t bytes);
 /* Draw frame `number`; it is in the shared memory when this returns. */
 bool gl_draw(struct gl_part *g, uint32_t number);
