@@ -6,6 +6,7 @@
 #include "dispatcher/launch.h"
 #include "dispatcher/ways/device_loop.h"
 
+#include <assert.h>
 #include <stdint.h>
 
 /* ---- test ------------------------------------------------------------------------------------- */
@@ -17,6 +18,7 @@ static bool was_loop(struct gy_device_loop *loop)
     if (unit == NULL || gy_plan_unit(gy_unit_first_task(unit)) != unit) {
         return false; /* only a part of the graph runs */
     }
+    assert(unit->loop == loop && gy_unit_is_valid(unit));
     const bool is_loop = unit->stage == GY_UNIT_LAUNCHED || unit->looped;
     gy_unit_begin_again(unit);
     return is_loop;
@@ -84,6 +86,7 @@ static gantry_status decide(gantry_task *task, void *arg)
     atomic_store(&loop->cpu_turns, 0);
     atomic_store(&loop->is_with_cpu, false);
     atomic_store(&loop->shall_end, false);
+    assert(gy_device_loop_is_valid(loop));
     return choose(task, 1);
 }
 

@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/span.h"
 #include "dispatcher/internal.h"
+#include "dispatcher/ways/plan.h"
 
 #include <assert.h>
 
@@ -107,6 +108,7 @@ gantry_status gy_device_loop_enlist(struct gy_device_loop *loop, struct gy_devic
     }
     list->first = loop;
     gy_mutex_unlock(&list->lock);
+    assert(gy_device_loop_is_valid(loop));
     return GANTRY_OK;
 }
 
@@ -137,6 +139,7 @@ void gy_device_loop_renew(struct gy_device_loop *loop)
         atomic_store(&loop->is_with_cpu, false);
         atomic_store(&loop->shall_end, false);
     }
+    assert(gy_device_loop_is_valid(loop));
 }
 
 bool gy_device_loop_may_begin(const struct gantry_dispatcher *d, struct gy_device_loop *loop)
@@ -161,6 +164,7 @@ bool gy_device_loop_may_begin(const struct gantry_dispatcher *d, struct gy_devic
 /* gantry_taskman_cancel() sets its mark and then looks at `launched`; here it is the other way round. */
 void gy_device_loop_enter(struct gy_device_loop *loop)
 {
+    assert(gy_device_loop_is_valid(loop) && !loop->never);
     atomic_fetch_add(&loop->record->launched, 1);
     atomic_fetch_add(&loop->launches, 1);
     if (gy_taskman_is_cancelled(loop->manager)) {
@@ -172,6 +176,7 @@ void gy_device_loop_abandon(struct gy_device_loop *loop)
 {
     atomic_fetch_sub(&loop->record->launched, 1);
     atomic_fetch_sub(&loop->launches, 1);
+    assert(gy_device_loop_is_valid(loop));
 }
 
 uint32_t gy_device_loop_expects(const struct gy_device_loop *loop)
@@ -195,4 +200,11 @@ gantry_loop_stats gy_device_loop_stats(const struct gy_device_loop *loop)
         stats.end = (gantry_loop_end)atomic_load(&loop->record->host->end);
     }
     return stats;
+}
+
+bool gy_device_loop_is_valid(const struct gy_device_loop *loop)
+{
+    return (loop->list == NULL) == (loop->record == NULL) && atomic_load(&loop->way) <= GY_LOOP_ON_DEVICE &&
+           loop->most != 0 && atomic_load(&loop->cpu_turns) < loop->most &&
+           (loop->unit == NULL || loop->unit->loop == loop) && (loop->list == NULL || loop->place != NULL);
 }

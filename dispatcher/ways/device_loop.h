@@ -71,6 +71,9 @@ GANTRY_MUST_CHECK gantry_status gy_device_loop_enlist(struct gy_device_loop *loo
 /* Any thread: what became of it. */
 gantry_loop_stats gy_device_loop_stats(const struct gy_device_loop *loop);
 
+/* It has a record exactly while it is in a list, its counts are in range, and its unit is its own. */
+bool gy_device_loop_is_valid(const struct gy_device_loop *loop);
+
 /* GD: what an earlier run has left undone is no concern of this one. */
 void gy_device_loop_renew(struct gy_device_loop *loop);
 /* GD: may its body be made a WHILE node now?  Else the log says why not, once for each reason. */

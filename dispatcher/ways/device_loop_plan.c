@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "dispatcher/ways/plan.h"
 
+#include <assert.h>
 #include <stdio.h>
 
 /* Arrays are by index of the task. */
@@ -198,6 +199,7 @@ static void make_unit(struct bodies *b, uint32_t first)
     b->unit->roots = b->unit->members;
     list_members(b, true);
     b->loop->unit = b->unit;
+    assert(b->unit->members == b->members && b->unit->roots != 0 && gy_device_loop_is_valid(b->loop));
 }
 
 /* ---- all -------------------------------------------------------------------------------------- */

@@ -4,6 +4,7 @@
 #include "dispatcher/fleet/crossing.h"
 #include "dispatcher/gates/gate.h"
 #include "dispatcher/internal.h"
+#include "dispatcher/ways/device_loop.h"
 #include "dispatcher/ways/launchers.h"
 #include "dispatcher/ways/mode.h"
 #include "tests/support/cmocka_c11.h"
@@ -158,6 +159,21 @@ static void test_crossings(void **state)
     PLANT(gy_crossing_is_valid(crossing), crossing->visits, 2); /* it has been there */
     PLANT(gy_crossing_is_valid(crossing), crossing->of[1].streams, 1);
     gy_free(crossing);
+}
+
+static void test_device_loops(void **state)
+{
+    (void)state;
+    int place = 0;
+    struct gy_unit unit = {.members = 1, .roots = 1};
+    struct gy_device_loop loop = {.most = 4, .unit = &unit};
+    unit.loop = &loop;
+    PLANT(gy_device_loop_is_valid(&loop), loop.most, 0);
+    PLANT(gy_device_loop_is_valid(&loop), loop.cpu_turns, 4);
+    PLANT(gy_device_loop_is_valid(&loop), loop.way, GY_LOOP_ON_DEVICE + 1);
+    PLANT(gy_device_loop_is_valid(&loop), loop.list, &s.d->loops);
+    PLANT(gy_device_loop_is_valid(&loop), loop.record, (struct gy_while_record *)(void *)&place);
+    PLANT(gy_device_loop_is_valid(&loop), unit.loop, NULL);
 }
 
 static void test_kept_graphs(void **state)
@@ -349,6 +365,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_completion_slots, open_scene, close_scene),
         cmocka_unit_test_setup_teardown(test_the_order_of_steps, open_scene, close_scene),
         cmocka_unit_test_setup_teardown(test_crossings, open_scene, close_scene),
+        cmocka_unit_test_setup_teardown(test_device_loops, open_scene, close_scene),
         cmocka_unit_test_setup_teardown(test_kept_graphs, open_scene, close_scene),
         cmocka_unit_test_setup_teardown(test_turns_of_launching_threads, open_scene, close_scene),
         cmocka_unit_test_setup_teardown(test_graphs, open_scene, close_scene),
