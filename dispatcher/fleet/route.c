@@ -170,12 +170,31 @@ static gantry_status take_export(gantry_dispatcher *d, const gantry_task *task, 
                           &crossing->exports[here]);
 }
 
+/* When the task has ended nothing keeps the other dispatcher, which this thread may still be waking. */
+static void send_on(gantry_dispatcher *d, uint32_t device, gantry_task *task)
+{
+    atomic_fetch_add(&d->member.sends, 1);
+    send(d->member.fleet, device, task, task);
+    atomic_fetch_add(&d->member.sends, 1);
+}
+
+/* A visit has failed.  A replay unit counts its roots, so its device must see this one, too. */
+static GY_COLD void end_the_way(gantry_dispatcher *d, gantry_task *task, gantry_status why)
+{
+    forget_way(task);
+    if (gy_task_is_gpu(task) && gy_plan_has_unit(task)) {
+        gy_task_preset_failure(task, why);
+        send_on(d, task->device, task);
+    } else {
+        gy_gd_release_failed(d, task, why);
+    }
+}
+
 void gy_fleet_visit(gantry_dispatcher *d, gantry_task *task)
 {
     struct gy_crossing *crossing = gy_crossing_of(wait_set_of(task));
     if (gy_context_is_lost(d->config.context)) {
-        forget_way(task);
-        gy_gd_release_failed(d, task, gy_context_adopt_loss(d->config.context));
+        end_the_way(d, task, gy_context_adopt_loss(d->config.context));
         return;
     }
     if (gy_batch_is_open(&d->streams.batch)) {
@@ -184,15 +203,11 @@ void gy_fleet_visit(gantry_dispatcher *d, gantry_task *task)
     }
     gantry_status status = take_export(d, task, crossing);
     if (status != GANTRY_OK) {
-        forget_way(task);
-        gy_gd_release_failed(d, task, status);
+        end_the_way(d, task, status);
         return;
     }
     crossing->visits &= ~(1u << d->streams.device);
-    /* When the task has ended nothing keeps the other dispatcher, which this thread may still be waking. */
-    atomic_fetch_add(&d->member.sends, 1);
-    send(d->member.fleet, next_stop(d->member.fleet, task, crossing), task, task);
-    atomic_fetch_add(&d->member.sends, 1);
+    send_on(d, next_stop(d->member.fleet, task, crossing), task);
 }
 
 void gy_fleet_let_go(gantry_dispatcher *d)

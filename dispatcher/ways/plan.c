@@ -612,6 +612,12 @@ static GY_INLINE struct gy_plan *plan_of(const gantry_task *task)
     return (struct gy_plan *)plan;
 }
 
+bool gy_plan_has_unit(const gantry_task *task)
+{
+    const struct gy_plan *plan = plan_of(task);
+    return plan != NULL && plan->unit_of[gy_task_index(task)] != 0;
+}
+
 bool gy_plan_is_inside(const gantry_task *task)
 {
     const struct gy_plan *plan = plan_of(task);

@@ -109,6 +109,9 @@ GANTRY_MUST_CHECK gantry_status gy_plan_join(struct gy_gpu_plan *const *members,
  */
 struct gy_unit *gy_plan_unit(const gantry_task *task);
 
+/* Any thread: the task is of a unit. */
+bool gy_plan_has_unit(const gantry_task *task);
+
 /* Any thread: the task is of a unit and comes after another task of it.  Whatever it comes after on other
  * devices that one came after, too. */
 bool gy_plan_is_inside(const gantry_task *task);
