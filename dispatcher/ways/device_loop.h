@@ -35,15 +35,16 @@ struct gy_device_loop {
     CUdeviceptr word;                      /* immutable */
     uint32_t most;                         /* immutable */
     struct gy_unit *unit;                  /* immutable while frozen; NULL: the CPU decides */
-    bool never;                            /* GD only; it was tried, and cannot be a loop on the device */
-    uint64_t run;                          /* GD only; the manager's step that it was renewed for */
-    const char *told;                      /* GD only; the reason that the log has for the CPU's deciding */
-    _Atomic(enum gy_loop_way) way;         /* atomic; written by GD */
-    _Atomic(bool) is_with_cpu;   /* atomic; a turn was done whose end the CPU decides, and it goes on */
-    _Atomic(bool) shall_end;     /* atomic; it was cancelled then */
-    _Atomic(uint32_t) cpu_turns; /* atomic; written by `decide`: of the loop under way */
-    _Atomic(uint64_t) launches;  /* atomic; written by GD: on the device */
-    _Atomic(uint64_t) cpu_loops; /* atomic; written by `decide` */
+    CUgraph graph;    /* GD only; of the executable graph that its unit keeps; NULL: there is none */
+    bool never;       /* GD only; it was tried, and cannot be a loop on the device */
+    uint64_t run;     /* GD only; the manager's step that it was renewed for */
+    const char *told; /* GD only; the reason that the log has for the CPU's deciding */
+    _Atomic(enum gy_loop_way) way; /* atomic; written by GD */
+    _Atomic(bool) is_with_cpu;     /* atomic; a turn was done whose end the CPU decides, and it goes on */
+    _Atomic(bool) shall_end;       /* atomic; it was cancelled then */
+    _Atomic(uint32_t) cpu_turns;   /* atomic; written by `decide`: of the loop under way */
+    _Atomic(uint64_t) launches;    /* atomic; written by GD: on the device */
+    _Atomic(uint64_t) cpu_loops;   /* atomic; written by `decide` */
     _Atomic(uint32_t) latest_turns,
         latest_end;              /* atomic; of the latest that has ended with the CPU deciding */
     _Atomic(bool) latest_is_cpu; /* atomic; the latest that was begun was decided by the CPU */

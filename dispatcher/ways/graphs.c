@@ -350,18 +350,21 @@ static gantry_status make_and_launch(struct gy_graphs *g, uint32_t count, struct
 }
 
 /* Make an executable graph of the nodes that is a loop with them as its body.  What the driver refuses is no
- * loop. */
+ * loop.  All of it is of one partition, so the priority of the stream is that of the nodes.  The graph stays
+ * while its executable form does: it owns the condition. */
 static gantry_status make_loop(struct gy_graphs *g, const struct gy_graph_place *into, CUgraphExec *out)
 {
-    const struct gy_device_loop *loop = into->loop;
+    struct gy_device_loop *loop = into->loop;
     const struct gy_while_made made = {&loop->list->pool, loop->record, loop->word, into->where};
     CUgraph graph;
     gantry_status status = gy_while_make(&g->batch, &made, &graph);
     if (status == GANTRY_OK) {
-        status =
-            GY_CALL(g->context,
-                    cuGraphInstantiateWithFlags(out, graph, CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY));
-        gy_graphs_spend(g, graph);
+        status = GY_CALL(g->context, cuGraphInstantiateWithFlags(out, graph, 0));
+        CUgraph spent = status == GANTRY_OK ? loop->graph : graph;
+        loop->graph = status == GANTRY_OK ? graph : loop->graph;
+        if (spent != NULL) {
+            gy_graphs_spend(g, spent);
+        }
     }
     return status;
 }

@@ -432,6 +432,10 @@ static void destroy_graphs(struct gy_plan_list *list, struct gy_plan *plan)
             destroy_graph(list, plan->units[r].exec);
             plan->units[r].exec = NULL;
         }
+        if (plan->units[r].loop != NULL && plan->units[r].loop->graph != NULL) {
+            (void)GY_CALL(list->context, cuGraphDestroy(plan->units[r].loop->graph));
+            plan->units[r].loop->graph = NULL;
+        }
         gy_copier_kept_dropped(list->copier, &plan->units[r].kept);
     }
 }

@@ -77,24 +77,6 @@ static void test_a_graph_with_a_loop_is_instantiated_once(void **state)
     cu_ok(cuGraphDestroy(graph));
 }
 
-static void test_an_executable_loop_outlives_its_graph(void **state)
-{
-    (void)state;
-    NEED_LOOPS();
-    CUstream stream = cf_stream();
-    CUdeviceptr data = cf_device(WORDS * 4);
-    CUgraph graph;
-    CUgraphExec exec;
-    cu_ok(cuGraphCreate(&graph, 0));
-    fill_in(add_loop(graph, 0), stream, data);
-    cu_ok(cuGraphInstantiateWithFlags(&exec, graph, 0));
-    cu_ok(cuGraphDestroy(graph));
-    cu_ok(cuMemsetD32Async(data, 4, WORDS, stream));
-    cu_ok(cuGraphLaunch(exec, stream));
-    cf_expect_words(stream, data, WORDS, 4);
-    cu_ok(cuGraphExecDestroy(exec));
-}
-
 static void test_a_body_with_an_event_is_refused(void **state)
 {
     (void)state;
@@ -112,7 +94,6 @@ static void test_a_body_with_an_event_is_refused(void **state)
 static const struct CMUnitTest loops[] = {
     CF_TEST(test_a_loop_whose_value_is_0_has_no_turn),
     CF_TEST(test_a_graph_with_a_loop_is_instantiated_once),
-    CF_TEST(test_an_executable_loop_outlives_its_graph),
     CF_TEST(test_a_body_with_an_event_is_refused),
 };
 CF_GROUP(loops)
