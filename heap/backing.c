@@ -9,6 +9,7 @@
 #include "heap/backing.h"
 
 #include "base/alloc.h"
+#include "base/environment.h"
 #include "heap/visit.h"
 
 #include <sys/mman.h>
@@ -361,6 +362,15 @@ static void give_back_pinned(struct gy_context *context, const struct gy_backing
 
 /* ---- plain host memory ---- */
 
+/* Slabs are whole huge pages, and data that is read here and there misses the TLB less in such.  But a system
+ * may take long to make one, at the first touch, so this is done only where it was asked for. */
+static void ask_for_huge_pages(uintptr_t base, size_t bytes)
+{
+    if (gy_environment_is_on("GANTRY_HUGE_PAGES")) {
+        (void)madvise((void *)base, bytes, MADV_HUGEPAGE);
+    }
+}
+
 static gantry_status take_host(struct gy_context *context, size_t bytes, const struct gy_backing_need *need,
                                struct gy_backing *out)
 {
@@ -380,6 +390,7 @@ static gantry_status take_host(struct gy_context *context, size_t bytes, const s
         munmap(mapped, below);
     }
     munmap((void *)(base + bytes), GY_GRANULE_BYTES - below);
+    ask_for_huge_pages(base, bytes);
     *out = (struct gy_backing){.base = base, .bytes = bytes};
     return GANTRY_OK;
 }

@@ -7,8 +7,10 @@
 #include "tests/heap/fake_driver.h"
 #include "tests/heap/heap_scene.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define MIB ((size_t)1 << 20)
 #define SITE GANTRY_ALLOC_SITE("test")
@@ -600,9 +602,52 @@ static void test_destroyed_heaps_leave_no_mappings(void **state)
     assert_true(count_addresses() - addresses < (long)(256 * MIB / 4096));
 }
 
+/* ---- huge pages ---- */
+
+/* Has the system been asked for huge pages in the mapping of that address?  -1: it does not say. */
+static int is_asked_for_huge_pages(const void *address)
+{
+    FILE *file = fopen("/proc/self/smaps", "r");
+    char line[512];
+    bool is_ours = false;
+    int found = -1;
+    while (file != NULL && found < 0 && fgets(line, sizeof(line), file) != NULL) {
+        unsigned long begin, end;
+        if (sscanf(line, "%lx-%lx ", &begin, &end) == 2) {
+            is_ours = (uintptr_t)address >= begin && (uintptr_t)address < end;
+        } else if (is_ours && strncmp(line, "VmFlags:", 8) == 0) {
+            found = strstr(line, " hg") != NULL;
+        }
+    }
+    if (file != NULL) {
+        fclose(file);
+    }
+    return found;
+}
+
+static void test_host_slabs_ask_for_huge_pages(void **state)
+{
+    (void)state;
+    if (access("/sys/kernel/mm/transparent_hugepage/enabled", R_OK) != 0) {
+        return; /* the system has none */
+    }
+    for (int asks = 0; asks < 2; asks++) {
+        assert_int_equal(setenv("GANTRY_HUGE_PAGES", asks ? "1" : "0", 1), 0);
+        gantry_heap *heap = heap_scene_open(NULL);
+        char *block = heap_scene_alloc(heap, GANTRY_MEMORY_HOST, 8 * MIB);
+        memset(block, 1, 8 * MIB);
+        const int asked = is_asked_for_huge_pages(block + 4 * MIB);
+        assert_true(asked == asks || asked == -1);
+        assert_ok(gantry_heap_free(heap, block));
+        heap_scene_close(heap);
+    }
+    assert_int_equal(unsetenv("GANTRY_HUGE_PAGES"), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_host_slabs_ask_for_huge_pages),
         cmocka_unit_test(test_settings_take_effect_whenever_set),
         cmocka_unit_test(test_base_size_is_taken_at_once_and_stays),
         cmocka_unit_test(test_reserve_makes_later_allocations_free_of_driver_calls),
