@@ -8,8 +8,11 @@
 #include "heap/internal.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 /* A range of a slab, or a slab itself, behind which its ranges follow. */
 struct piece {
@@ -335,16 +338,34 @@ gantry_status gantry_heap_write_json(gantry_heap *heap, bool with_blocks, FILE *
     return GANTRY_OK;
 }
 
+/* Write into a file beside `path` that takes its place when it is whole.  What is no plain file, as a pipe,
+ * is written to as it is. */
+static bool write_whole(gantry_heap *heap, const char *path)
+{
+    char part[PATH_MAX];
+    struct stat before;
+    const bool direct = lstat(path, &before) == 0 && !S_ISREG(before.st_mode);
+    const int length = direct ? snprintf(part, sizeof(part), "%s", path)
+                              : snprintf(part, sizeof(part), "%s.%ld.part", path, (long)getpid());
+    FILE *out = length > 0 && (size_t)length < sizeof(part) ? fopen(part, "we") : NULL;
+    if (out == NULL) {
+        return false;
+    }
+    const bool good = gantry_heap_write_json(heap, true, out) == GANTRY_OK;
+    const bool whole = fclose(out) == 0 && good && (direct || rename(part, path) == 0);
+    if (!whole && !direct) {
+        (void)unlink(part);
+    }
+    return whole;
+}
+
 void gy_heap_note_exhausted(gantry_heap *heap)
 {
     const char *path = gy_environment("GANTRY_HEAP_SNAPSHOT");
     if (path == NULL || atomic_exchange(&heap->has_snapshot, true)) {
         return;
     }
-    FILE *out = fopen(path, "we");
-    const bool good = out != NULL && gantry_heap_write_json(heap, true, out) == GANTRY_OK;
-    const bool closed = out == NULL || fclose(out) == 0;
-    if (good && closed) {
+    if (write_whole(heap, path)) {
         gy_log(GANTRY_LOG_WARNING, "heap: what it holds was written to %s: gantry report heap draws it",
                path);
     } else {

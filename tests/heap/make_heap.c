@@ -1,9 +1,11 @@
 /* make_heap OUT BLOCKS: allocate random blocks of all kinds, print each block that lives at the end as
  * "kind<TAB>address<TAB>bytes<TAB>tag", and write the heap into OUT; BLOCKS is "blocks" or "sums".
- * make_heap full: allocate device memory until there is no more. */
+ * make_heap full: allocate device memory until there is no more.
+ * make_heap short: the same, and when there is none, host memory ends, too. */
 #include <gantry/gantry.h>
 
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,6 +30,34 @@ static bool take(gantry_heap *heap, struct block *block)
     const gantry_alloc_site sites[] = {GANTRY_ALLOC_SITE(block->tag), {block->tag, NULL, 0}};
     return gantry_heap_alloc(heap, block->kind, block->bytes, 0, sites[chance / 64 % 2], &block->at) ==
            GANTRY_OK;
+}
+
+/* ---- host memory that ends ------------------------------------------------------------------- */
+
+static atomic_bool has_ended;
+
+static void *allocate(void *user, size_t bytes, size_t alignment)
+{
+    (void)user;
+    void *block = NULL;
+    return !has_ended && posix_memalign(&block, alignment, bytes) == 0 ? block : NULL;
+}
+
+static void release(void *user, void *pointer, size_t bytes)
+{
+    (void)user;
+    (void)bytes;
+    free(pointer);
+}
+
+static bool end_host_memory(void *user, gantry_heap *heap, gantry_memory_kind kind, size_t bytes)
+{
+    (void)user;
+    (void)heap;
+    (void)kind;
+    (void)bytes;
+    has_ended = true;
+    return false;
 }
 
 static int fill(gantry_heap *heap)
@@ -68,9 +98,18 @@ static int make(gantry_heap *heap, const char *path, bool with_blocks)
 int main(int argc, char **argv)
 {
     gantry_context_options options = GANTRY_CONTEXT_OPTIONS_INIT;
+    gantry_heap_options heaps = GANTRY_HEAP_OPTIONS_INIT;
+    const gantry_allocator allocator = {allocate, release, NULL};
     gantry_context *context;
     options.driver = GANTRY_DRIVER_EMULATED;
     srand(7);
+    if (argc == 2 && strcmp(argv[1], "short") == 0) {
+        heaps.out_of_memory = end_host_memory;
+        options.heap = &heaps;
+        if (gantry_set_allocator(&allocator) != GANTRY_OK) {
+            return 2;
+        }
+    }
     if (argc < 2 || gantry_context_create(&options, &context) != GANTRY_OK) {
         return 2;
     }
@@ -79,6 +118,7 @@ int main(int argc, char **argv)
     if (status != 0) {
         fprintf(stderr, "%s\n", gantry_last_error());
     }
+    has_ended = false;
     gantry_set_log(NULL, NULL, GANTRY_LOG_ERROR); /* the blocks are not freed */
     gantry_context_destroy(context);
     return status;

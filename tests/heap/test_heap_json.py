@@ -147,6 +147,29 @@ class Heap(unittest.TestCase):
         self.assertEqual(run.returncode, 0)
         self.assertIn("/nowhere/x", run.stderr)
 
+    def test_a_heap_that_cannot_be_written_leaves_the_file_as_it_was(self):
+        for before in (None, "of a former run"):
+            folder = tempfile.mkdtemp(dir=FOLDER)
+            path = os.path.join(folder, "short.json")
+            if before is not None:
+                with open(path, "w", encoding="utf-8") as file:
+                    file.write(before)
+            run = subprocess.run([MAKE_HEAP, "short"], env=dict(os.environ, GANTRY_HEAP_SNAPSHOT=path, GANTRY_LOG="warning"), capture_output=True, text=True)
+            self.assertEqual(run.returncode, 0, run.stderr)
+            self.assertIn(path + " could not be written", run.stderr)
+            self.assertEqual(os.listdir(folder), [] if before is None else ["short.json"])
+            if before is not None:
+                with open(path, encoding="utf-8") as file:
+                    self.assertEqual(file.read(), before)
+
+    def test_a_heap_goes_through_a_pipe(self):
+        path = os.path.join(tempfile.mkdtemp(dir=FOLDER), "pipe")
+        os.mkfifo(path)
+        with subprocess.Popen(["cat", path], stdout=subprocess.PIPE) as reader:
+            run = subprocess.run([MAKE_HEAP, "full"], env=dict(os.environ, GANTRY_HEAP_SNAPSHOT=path), capture_output=True, text=True, timeout=60)
+            self.assertEqual(run.returncode, 0, run.stderr)
+            self.assertEqual(json.loads(reader.communicate()[0])["gantry_heap"], 1)
+
 
 if __name__ == "__main__":
     unittest.main(argv=sys.argv[:1], verbosity=2)
