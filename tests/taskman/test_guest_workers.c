@@ -3,6 +3,7 @@
  * worker. */
 #include "tests/support/stops.h"
 #include "tests/taskman/fixture.h"
+#include "tests/taskman/guests.h"
 
 #include "base/thread.h"
 #include "taskman/cpu/worker.h"
@@ -10,36 +11,12 @@
 #include <pthread.h>
 #include <sched.h>
 
-/* Wait until all workers sleep and can be borrowed. */
-static void await_sleep(gantry_cpu_dispatcher *pool)
-{
-    for (uint32_t i = 0; i < pool->worker_count; i++) {
-        while (atomic_load(&pool->workers[i].holder) != GY_WORKER_ASLEEP) {
-            sched_yield();
-        }
-    }
-}
-
 static struct fixture set_up_with(const gantry_cpu_dispatcher_options *cpus, bool workers_only)
 {
     struct fixture f;
     assert_ok(gantry_cpu_dispatcher_create(cpus, &f.pool));
     f.manager = new_manager_with(f.pool, workers_only);
     return f;
-}
-
-/* The threads that run bodies. */
-struct where {
-    pthread_t caller;
-    atomic_int here, elsewhere;
-};
-
-static gantry_status where_body(gantry_task *task, void *arg)
-{
-    (void)task;
-    struct where *where = arg;
-    atomic_fetch_add(pthread_equal(pthread_self(), where->caller) ? &where->here : &where->elsewhere, 1);
-    return GANTRY_OK;
 }
 
 static void add_chain(struct fixture *f, int length, gantry_task_fn run, void *arg)
@@ -353,79 +330,6 @@ static void test_other_managers_are_not_kept_waiting(void **state)
     }
 }
 
-/* Three tasks are in the deque of the worker that runs the body, which does not return before it may. */
-struct late {
-    gantry_cpu_dispatcher *pool;
-    gantry_taskman *other;
-    gantry_task *held;
-    struct where where;
-    atomic_int made, may_end, good;
-};
-
-static gantry_status late_child_body(gantry_task *task, void *arg)
-{
-    return where_body(task, &((struct late *)arg)->where);
-}
-
-static gantry_status late_body(gantry_task *task, void *arg)
-{
-    struct late *late = arg;
-    gantry_status status = GANTRY_OK;
-    for (int i = 0; i < 3 && status == GANTRY_OK; i++) {
-        status = gantry_taskman_spawn(gantry_task_manager(task), late_child_body, arg, NULL, NULL);
-    }
-    atomic_store(&late->made, 1);
-    while (atomic_load(&late->may_end) == 0) {
-        sched_yield();
-    }
-    return status;
-}
-
-/* Starts the other manager when the guest has seen that it does not run. */
-static void start_late(void *arg)
-{
-    struct late *late = arg;
-    stops_await(0);
-    late->good += gantry_taskman_start(late->other) == GANTRY_OK;
-    deadline_await(atomic_load(&late->made) != 0, "the other manager's tasks to be in a deque");
-    stops_go(0);
-    deadline_await(atomic_load(&late->pool->inject_count) != 0 || atomic_load(&late->where.elsewhere) != 0,
-                   "the guest to give away what it has stolen");
-    atomic_store(&late->may_end, 1);
-    late->good += gantry_task_remove_reference(late->held) == GANTRY_OK;
-}
-
-/* A guest steals while no other manager runs, and one starts meanwhile: its task goes to the workers. */
-static void test_what_is_stolen_of_other_managers_is_given_away(void **state)
-{
-    (void)state;
-    for (int i = 0; i < 20; i++) {
-        struct fixture f = set_up(2);
-        struct late late = {.pool = f.pool, .where = {.caller = pthread_self()}};
-        atomic_int count = 0;
-        late.other = new_manager(f.pool);
-        add_cpu(late.other, NULL, late_body, &late);
-        add_cpu(f.manager, NULL, count_body, &count); /* so that there is a guest at all */
-        late.held = add_cpu(f.manager, NULL, count_body, &count);
-        assert_ok(gantry_task_add_reference(late.held));
-        assert_ok(gantry_taskman_freeze(f.manager));
-        await_sleep(f.pool);
-        stops_arm(0, GY_POINT_WORKER_STEAL, f.pool);
-        gy_thread thread;
-        assert_ok(gy_thread_start(&thread, "late", start_late, &late));
-        assert_ok(gantry_taskman_run(f.manager, 1));
-        gy_thread_join(&thread);
-        gy_point_hook(NULL);
-        assert_int_equal(late.good, 2);
-        deadline_await(atomic_load(&late.where.elsewhere) == 3, "the other manager's tasks to run");
-        assert_int_equal(late.where.here, 0);
-        assert_int_equal(count, 2);
-        assert_ok(gantry_taskman_stop(late.other));
-        gantry_taskman_destroy(late.other);
-        tear_down(&f);
-    }
-}
-
 /* A pool of one worker, whose class 1 has CPUs and whose class 2 has none. */
 static struct fixture set_up_with_cpus_for_class(void)
 {
@@ -660,7 +564,6 @@ int main(void)
         cmocka_unit_test(test_tasks_of_other_managers_are_left_to_workers),
         cmocka_unit_test(test_tasks_of_other_managers_are_left_at_any_turn),
         cmocka_unit_test(test_other_managers_are_not_kept_waiting),
-        cmocka_unit_test(test_what_is_stolen_of_other_managers_is_given_away),
         cmocka_unit_test(test_tasks_with_cpus_are_left_to_workers),
         cmocka_unit_test(test_tasks_with_cpus_are_not_kept_waiting),
         cmocka_unit_test(test_what_others_have_left_is_not_taken),
