@@ -12,6 +12,9 @@
 /* The most blocks, and bytes, freed on a stream between two marks, while others may want its memory. */
 #define BLOCKS_PER_MARK 16u
 #define BYTES_PER_MARK ((size_t)8 << 20)
+/* The share of the kind's memory that may be more than that: events are dear where many threads record them.
+ */
+#define SHARE_PER_MARK 128u
 /* The most bytes between two marks while all waiting memory is the stream's. */
 #define LONE_BYTES_PER_MARK ((size_t)256 << 20)
 /* The number of streams that are remembered although nothing waits for them. */
@@ -198,7 +201,9 @@ static bool should_mark(const struct gy_heap_streams *streams, const struct gy_h
     if (streams->kind->pages.lone == &stream->waiter) {
         return stream->wanted || stream->unmarked_bytes >= LONE_BYTES_PER_MARK;
     }
-    return stream->wanted || stream->unmarked >= BLOCKS_PER_MARK || stream->unmarked_bytes >= BYTES_PER_MARK;
+    const size_t share = gy_kind_total(streams->kind) / SHARE_PER_MARK;
+    return stream->wanted || stream->unmarked >= BLOCKS_PER_MARK ||
+           stream->unmarked_bytes >= (share > BYTES_PER_MARK ? share : BYTES_PER_MARK);
 }
 
 CUevent gy_heap_streams_pop_event(struct gy_heap_streams *streams)
