@@ -128,9 +128,12 @@ CUresult gy_emu_refused(void)
 static void unlock_and_wake(void) GY_NO_ANALYSIS
 {
     gy_emu_pump();
-    struct gy_emu_wakes wakes = gy_emu_crews_plan();
+    struct gy_emu_wakes wakes;
+    const bool wakes_any = gy_emu_crews_plan(&wakes);
     gy_mutex_unlock(&gy_emu_lock);
-    gy_emu_crews_signal(wakes);
+    if (__builtin_expect(wakes_any, 0)) {
+        gy_emu_crews_signal(&wakes);
+    }
 }
 
 CUresult gy_emu_leave(CUresult result)
@@ -158,7 +161,10 @@ void gy_emu_wait_progress(void) GY_NO_ANALYSIS
     if (gy_emu_pump()) {
         return; /* the caller may have waited for this */
     }
-    gy_emu_crews_signal(gy_emu_crews_plan());
+    struct gy_emu_wakes wakes;
+    if (gy_emu_crews_plan(&wakes)) {
+        gy_emu_crews_signal(&wakes);
+    }
     gy_cond_wait(&progress, &gy_emu_lock);
 }
 

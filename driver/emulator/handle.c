@@ -94,12 +94,13 @@ void gy_emu_handle_close(struct gy_emu_object *object)
 
 void *gy_emu_handle_find(enum gy_emu_kind kind, const void *handle)
 {
-    uint32_t generation;
-    struct handle_slot *slot = decode(kind, handle, &generation);
-    if (slot == NULL || slot->generation != generation || slot->kind != kind) {
+    const uintptr_t value = (uintptr_t)handle;
+    const uint32_t index = (uint32_t)(value >> SLOT_SHIFT) & SLOT_MASK;
+    if (index - 1 >= slots_used || value >> KIND_SHIFT != (uintptr_t)kind) {
         return NULL;
     }
-    return slot->object;
+    struct gy_emu_object *object = slot_at(index - 1)->object;
+    return object != NULL && object->handle == value ? object : NULL;
 }
 
 bool gy_emu_handle_is_stale(enum gy_emu_kind kind, const void *handle)

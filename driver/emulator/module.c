@@ -297,17 +297,19 @@ CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, CUfunction fun
 
 /* ---- launching ------------------------------------------------------------------------------- */
 
+/* Is each dimension above 0 and at most `most`? */
+static inline bool are_within(const uint32_t size[3], const uint32_t most[3])
+{
+    return size[0] - 1 < most[0] && size[1] - 1 < most[1] && size[2] - 1 < most[2];
+}
+
 /* Check a launch against the limits; the log says which limit it breaks. */
 static bool fits(const struct gy_emu_launch *launch, const struct gy_emu_function *function)
 {
     static const uint32_t most_blocks[3] = {INT32_MAX, UINT16_MAX, UINT16_MAX};
     static const uint32_t most_threads[3] = {MAX_THREADS, MAX_THREADS, 64};
     const uint32_t *grid = launch->grid, *block = launch->block;
-    bool grid_fits = true, block_fits = true;
-    for (int i = 0; i < 3; i++) {
-        grid_fits = grid_fits && grid[i] >= 1 && grid[i] <= most_blocks[i];
-        block_fits = block_fits && block[i] >= 1 && block[i] <= most_threads[i];
-    }
+    bool grid_fits = are_within(grid, most_blocks), block_fits = are_within(block, most_threads);
     if (!grid_fits) {
         gy_emu_explain("The grid (%u,%u,%u) exceeds what a launch may have, or has a zero", grid[0], grid[1],
                        grid[2]);
@@ -346,7 +348,8 @@ static CUresult check(const struct gy_emu_context *context, const struct gy_emu_
         return CUDA_ERROR_INVALID_VALUE;
     }
     *out = function;
-    return gy_emu_attributes_check(context, function, launch);
+    const bool is_plain = launch->attributes.cluster[0] == 0 && !launch->attributes.is_cooperative;
+    return is_plain ? CUDA_SUCCESS : gy_emu_attributes_check(context, function, launch);
 }
 
 static CUresult fill_work(struct gy_emu_context *context, const struct gy_emu_launch *launch,

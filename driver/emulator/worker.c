@@ -161,19 +161,26 @@ static struct gy_emu_wake plan_device(struct crews *crews)
     return wake;
 }
 
-static struct gy_emu_wakes plan(void)
+/* Is there anything that a sleeper could be woken for? */
+static inline bool is_busy(const struct crews *crews)
 {
-    struct gy_emu_wakes wakes;
-    wakes.devices = begun;
-    for (uint32_t i = 0; i < begun; i++) {
-        wakes.of[i] = plan_device(&of_device[i]);
-    }
-    return wakes;
+    return (crews->gpu.ready.count | crews->copy.ready.count | crews->host.ready.count |
+            crews->polled.count) != 0 ||
+           crews->grids.head != NULL;
 }
 
-struct gy_emu_wakes gy_emu_crews_plan(void)
+bool gy_emu_crews_plan(struct gy_emu_wakes *wakes)
 {
-    return plan();
+    wakes->devices = 0;
+    for (uint32_t i = 0; i < begun; i++) {
+        if (is_busy(&of_device[i])) { /* after most calls no device is */
+            for (; wakes->devices < i; wakes->devices++) {
+                wakes->of[wakes->devices] = (struct gy_emu_wake){0, 0, 0};
+            }
+            wakes->of[wakes->devices++] = plan_device(&of_device[i]);
+        }
+    }
+    return wakes->devices != 0;
 }
 
 static void signal_crew(struct crew *crew, uint32_t n)
@@ -183,18 +190,26 @@ static void signal_crew(struct crew *crew, uint32_t n)
     }
 }
 
-void gy_emu_crews_signal(struct gy_emu_wakes wakes)
+void gy_emu_crews_signal(const struct gy_emu_wakes *wakes)
 {
-    for (uint32_t i = 0; i < wakes.devices; i++) {
-        signal_crew(&of_device[i].gpu, wakes.of[i].gpu);
-        signal_crew(&of_device[i].copy, wakes.of[i].copy);
-        signal_crew(&of_device[i].host, wakes.of[i].host);
+    for (uint32_t i = 0; i < wakes->devices; i++) {
+        signal_crew(&of_device[i].gpu, wakes->of[i].gpu);
+        signal_crew(&of_device[i].copy, wakes->of[i].copy);
+        signal_crew(&of_device[i].host, wakes->of[i].host);
+    }
+}
+
+static void plan_and_signal(void)
+{
+    struct gy_emu_wakes wakes;
+    if (gy_emu_crews_plan(&wakes)) {
+        gy_emu_crews_signal(&wakes);
     }
 }
 
 static void sleep_in(struct crew *crew) GY_NO_ANALYSIS
 {
-    gy_emu_crews_signal(plan());
+    plan_and_signal();
     crew->sleeping++;
     while (crew->tokens == 0) {
         gy_cond_wait(&crew->cond, &gy_emu_lock);
@@ -205,7 +220,7 @@ static void sleep_in(struct crew *crew) GY_NO_ANALYSIS
 /* Sleep for a short time.  The thread does not count as sleeping, since it wakes soon by itself. */
 static void sleep_shortly(struct crew *crew) GY_NO_ANALYSIS
 {
-    gy_emu_crews_signal(plan());
+    plan_and_signal();
     struct timespec until;
     clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_nsec += VALUE_POLL_NS;
@@ -218,9 +233,12 @@ static void sleep_shortly(struct crew *crew) GY_NO_ANALYSIS
 
 static void unlock(void) GY_NO_ANALYSIS
 {
-    struct gy_emu_wakes wakes = plan();
+    struct gy_emu_wakes wakes;
+    const bool wakes_any = gy_emu_crews_plan(&wakes);
     gy_mutex_unlock(&gy_emu_lock);
-    gy_emu_crews_signal(wakes);
+    if (wakes_any) {
+        gy_emu_crews_signal(&wakes);
+    }
 }
 
 static void lock(void) GY_NO_ANALYSIS

@@ -23,8 +23,9 @@ struct gy_emu_wakes {
     uint32_t devices; /* entries of `of` that are set */
     struct gy_emu_wake of[GY_EMU_MAX_DEVICES];
 };
-struct gy_emu_wakes gy_emu_crews_plan(void);
-void gy_emu_crews_signal(struct gy_emu_wakes wakes);
+/* False: nobody, and nothing is in `wakes`. */
+bool gy_emu_crews_plan(struct gy_emu_wakes *wakes);
+void gy_emu_crews_signal(const struct gy_emu_wakes *wakes);
 
 /* From a kernel that the calling thread executes: fail its launch with `result` when the block ends. */
 void gy_emu_trap(CUresult result);
