@@ -23,7 +23,7 @@ static bool has_cross_edge(uint32_t step)
 void **bench_submit_cell(struct submit_work *work, uint32_t index, uint32_t turn)
 {
     const uint64_t changed = work->changed;
-    const bool changes = (index + 1) * changed / 100 != index * changed / 100;
+    const bool changes = changed != 0 && (index + 1) * changed / 100 != index * changed / 100;
     return &work->cell[index % PIPELINES + (changes && turn % 2 != 0 ? PIPELINES : 0)];
 }
 
