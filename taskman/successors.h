@@ -26,6 +26,20 @@ static inline void gy_task_merge_deps(gantry_task *task, uint64_t wait_set, gant
     gy_task_merge_more_deps(task, successor);
 }
 
+/* The same in a frozen graph, where no edge is declared meanwhile: when the edge's reference is the last, no
+ * other thread merges any more, and those that have merged let go before. */
+static inline void gy_task_merge_deps_frozen(gantry_task *task, uint64_t wait_set, gantry_task *successor)
+{
+    if ((wait_set & GY_WAIT_SET_PLAIN) != 0 &&
+        atomic_load_explicit(&successor->references, memory_order_acquire) == 1 &&
+        atomic_load_explicit(&successor->wait_set, memory_order_relaxed) == 0) {
+        atomic_store_explicit(&successor->wait_set, wait_set,
+                              memory_order_relaxed); /* let_go() publishes it */
+        return;
+    }
+    gy_task_merge_deps(task, wait_set, successor);
+}
+
 /* The task has failed: so will its successor. */
 GY_RARE void gy_task_fail_successor(gantry_task *successor, gantry_status result);
 
