@@ -6,7 +6,7 @@ add_library(gantry_flags INTERFACE)
 target_compile_features(gantry_flags INTERFACE c_std_11)
 target_compile_definitions(gantry_flags INTERFACE _GNU_SOURCE)
 target_compile_options(gantry_flags INTERFACE
-  "-ffile-prefix-map=${PROJECT_SOURCE_DIR}/=" -fno-omit-frame-pointer
+  "-ffile-prefix-map=${PROJECT_SOURCE_DIR}/=" $<$<CONFIG:Debug>:-fno-omit-frame-pointer>
   -Wall -Wextra -Wpedantic -Wshadow -Wundef
   $<$<COMPILE_LANGUAGE:C>:-Wconversion> $<$<COMPILE_LANGUAGE:C>:-Wstrict-prototypes>
   $<$<COMPILE_LANGUAGE:C>:-Wmissing-prototypes>
