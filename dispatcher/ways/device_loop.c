@@ -206,5 +206,5 @@ bool gy_device_loop_is_valid(const struct gy_device_loop *loop)
 {
     return (loop->list == NULL) == (loop->record == NULL) && atomic_load(&loop->way) <= GY_LOOP_ON_DEVICE &&
            loop->most != 0 && atomic_load(&loop->cpu_turns) < loop->most &&
-           (loop->unit == NULL || loop->unit->loop == loop) && (loop->list == NULL || loop->place != NULL);
+           (loop->unit == NULL || loop->unit->loop == loop);
 }
