@@ -513,10 +513,18 @@ gantry_status gy_kind_grow(struct gy_kind *kind, uint64_t seen, enum gy_growth g
     gantry_status status = growth == GY_GROW_CHUNK ? add_chunk(kind) : add_slab(kind, bytes);
     end_growth(kind, status == GANTRY_OK);
     gy_kind_note_stall(kind, GANTRY_HEAP_STALL_MAPPING, begin_ns);
-    if (status == GANTRY_OK && kind->setup.grows != NULL && ahead_bytes(kind) != 0) {
-        kind->setup.grows(kind->setup.user, kind->setup.kind);
+    if (status == GANTRY_OK) {
+        atomic_store_explicit(&kind->has_grown, true, memory_order_relaxed);
     }
     return status;
+}
+
+void gy_kind_tell_growth(struct gy_kind *kind)
+{
+    if (kind->setup.grows != NULL && ahead_bytes(kind) != 0 &&
+        atomic_exchange_explicit(&kind->has_grown, false, memory_order_relaxed)) {
+        kind->setup.grows(kind->setup.user, kind->setup.kind);
+    }
 }
 
 void gy_kind_map_ahead(struct gy_kind *kind)

@@ -17,6 +17,10 @@ enum gy_growth {
  * Running out of memory is not logged. */
 GANTRY_MUST_CHECK gantry_status gy_kind_grow(struct gy_kind *kind, uint64_t seen, enum gy_growth growth,
                                              size_t bytes);
+/* An allocation that had to try again has its memory: if the kind has grown, more is mapped beforehand.  Any
+ * earlier, what the kind has just got for this allocation would be taken for what lies ready for later ones.
+ */
+void gy_kind_tell_growth(struct gy_kind *kind);
 /* An allocation stalled from `begin_ns` until now. */
 void gy_kind_note_stall(struct gy_kind *kind, gantry_heap_stall cause, uint64_t begin_ns);
 /* Map as many bytes beforehand as the settings want, if there is room and the driver has as much. */

@@ -47,12 +47,15 @@ static gantry_status alloc_large(struct gy_kind *kind, size_t bytes, size_t alig
     if (gy_park_take(&kind->park, bytes, alignment, site, out)) {
         return GANTRY_OK;
     }
-    for (;;) {
+    for (bool again = false;; again = true) {
         uint64_t seen = atomic_load_explicit(&kind->generation, memory_order_acquire);
         enum gy_pages_result result =
             gy_pages_alloc(&kind->pages, GY_RANGE_BLOCK, bytes, alignment, site, out);
         if (result == GY_PAGES_OK) {
             gy_park_note(&kind->park, site, (int64_t)bytes, 1);
+            if (again) {
+                gy_kind_tell_growth(kind);
+            }
             return GANTRY_OK;
         }
         gantry_status status = GANTRY_ERR_OUT_OF_HOST_MEMORY;
@@ -76,11 +79,14 @@ static struct gy_chunk *chunk_of(struct gy_kind *kind, uintptr_t address)
 static gantry_status alloc_small(struct gy_kind *kind, size_t bytes, size_t alignment, uint32_t site,
                                  uintptr_t *out)
 {
-    for (;;) {
+    for (bool again = false;; again = true) {
         uint64_t seen = atomic_load_explicit(&kind->generation, memory_order_acquire);
         enum gy_small_result result = gy_small_alloc(kind->small, bytes, alignment, site, out);
         if (__builtin_expect(result == GY_SMALL_OK, 1)) {
             gy_chunk_record(chunk_of(kind, *out), *out, bytes, site);
+            if (__builtin_expect(again, 0)) {
+                gy_kind_tell_growth(kind);
+            }
             return GANTRY_OK;
         }
         gantry_status status = GANTRY_ERR_OUT_OF_HOST_MEMORY;

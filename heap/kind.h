@@ -73,6 +73,7 @@ struct gy_kind {
     _Atomic(uint64_t) generation;   /* atomic; written under growth_lock: successful growths so far */
     _Atomic(size_t) slab_total;     /* atomic; written by the growing thread only */
     _Atomic(size_t) slab_peak;      /* atomic; the most of slab_total since the peaks were reset */
+    atomic_bool has_grown;          /* atomic; and nobody has told setup.grows() */
     atomic_bool excess_told;        /* atomic; setup.excess() was called, and no trim has begun since */
     struct gy_stalls stalls[GANTRY_HEAP_STALL_COUNT]; /* atomic */
     struct gy_slab *spare_slabs;   /* the growing thread only; structs that a late reader may still look at */

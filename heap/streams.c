@@ -45,7 +45,7 @@ gantry_status gy_heap_streams_alloc(struct gy_heap_streams *streams, const struc
     if (__builtin_expect(!gy_usage_make_site(&kind->usage, site), 0)) {
         return GANTRY_ERR_OUT_OF_HOST_MEMORY;
     }
-    for (;;) {
+    for (bool again = false;; again = true) {
         uint64_t seen = atomic_load_explicit(&kind->generation, memory_order_acquire);
         struct gy_heap_stream *stream = gy_heap_stream_lock(streams, name, true);
         if (stream == NULL) {
@@ -60,6 +60,9 @@ gantry_status gy_heap_streams_alloc(struct gy_heap_streams *streams, const struc
         gy_heap_stream_finish_mark(streams, &marking, name->handle);
         if (range != NULL) {
             gy_park_note(&kind->park, site, (int64_t)bytes, 1);
+            if (again) {
+                gy_kind_tell_growth(kind);
+            }
             return GANTRY_OK;
         }
         gantry_status status = find_room(streams, name, seen, bytes);
