@@ -228,7 +228,7 @@ static const char usage[] =
     "  --runs N            runs of the graph, one after the other (3)\n"
     "  --halo WAY          copy: by tasks of their own (the default); fused: the kernel of the edges\n"
     "                      stores them\n"
-    "  --submission MODE   streams (the default) or graphs\n"
+    "  --submission MODE   graphs (the default) or streams\n"
     "  --by-hand           the same by hand, too: a thread for each device, streams and events\n"
     "  -h, --help          print this\n";
 
@@ -237,7 +237,7 @@ static int stencil_main(int argc, char **argv)
     static const char *const halos[] = {"copy", "fused", NULL}, *const modes[] = {"streams", "graphs", NULL};
     struct options options = {.runs = 3};
     struct stencil_settings *settings = &options.settings;
-    int driver = GANTRY_DRIVER_AUTO, halo = 0, mode = 0;
+    int driver = GANTRY_DRIVER_AUTO, halo = 0, mode = 1;
     const struct cli_option table[] = {
         {.name = "driver", .choice = &driver, .names = cli_driver_names},
         {.name = "devices", .text = &settings->devices},
