@@ -17,6 +17,7 @@ enum gy_span_category {
     GY_SPAN_WAIT,   /* a wait for the GPU, on the completion thread */
     GY_SPAN_SUBMIT, /* ready GPU tasks were handed to the dispatcher, by the thread that made them ready */
     GY_SPAN_MEMORY, /* a wait for memory */
+    GY_SPAN_ACROSS, /* an event for other devices is recorded, or waited for, by a dispatcher's thread */
     GY_SPAN_APPLICATION, /* the application gives it, see gantry_profile_span() */
 };
 

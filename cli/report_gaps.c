@@ -10,6 +10,7 @@ struct host_work {
     uint64_t longest_task;
     size_t task_from, batch_from, memory_from;
     struct report_host_task *waited; /* by name */
+    struct report_starts starts;
 };
 
 static uint64_t covered(const struct intervals *united, size_t *from, uint64_t begin, uint64_t end)
@@ -45,38 +46,137 @@ static uint64_t longest_task(struct host_work *work, uint64_t begin, uint64_t en
 const char *cli_report_cause(enum report_cause cause)
 {
     static const char *const names[REPORT_CAUSES] = {
-        [REPORT_HOST_TASK] = "waiting for a host task",
-        [REPORT_MEMORY] = "waiting for memory",
-        [REPORT_DISPATCHER] = "dispatcher busy",
-        [REPORT_NOTHING] = "nothing ready",
+        [REPORT_HOST_TASK] = "waiting for a host task", [REPORT_MEMORY] = "waiting for memory",
+        [REPORT_DISPATCHER] = "dispatcher busy",        [REPORT_NOTHING] = "nothing ready",
+        [REPORT_OTHER_GPU] = "waiting for another GPU",
     };
     return names[cause];
 }
 
-static void explain(struct report *report, struct host_work *work, uint64_t begin, uint64_t end)
+/* `other_ns`: of the gap, another GPU worked on what is waited for; with that it is set in `gap`. */
+static void explain(struct host_work *work, uint64_t other_ns, struct report_gap *gap)
 {
     uint32_t task = 0;
+    const uint64_t begin = gap->begin_ns, end = gap->end_ns;
     uint64_t ns[REPORT_CAUSES] = {0}, length = end - begin;
+    ns[REPORT_OTHER_GPU] = other_ns;
     ns[REPORT_HOST_TASK] = longest_task(work, begin, end, &task);
     ns[REPORT_MEMORY] = covered(&work->memory, &work->memory_from, begin, end);
     ns[REPORT_DISPATCHER] = covered(&work->batches, &work->batch_from, begin, end);
     /* A dispatcher that waits for memory is in a batch, too; that time counts as memory only. */
     ns[REPORT_DISPATCHER] -=
         ns[REPORT_MEMORY] < ns[REPORT_DISPATCHER] ? ns[REPORT_MEMORY] : ns[REPORT_DISPATCHER];
-    uint64_t known = ns[REPORT_HOST_TASK] + ns[REPORT_MEMORY] + ns[REPORT_DISPATCHER];
+    uint64_t known = ns[REPORT_HOST_TASK] + ns[REPORT_MEMORY] + ns[REPORT_DISPATCHER] + other_ns;
     ns[REPORT_NOTHING] = length > known ? length - known : 0;
-    enum report_cause cause = REPORT_HOST_TASK;
-    for (int c = 0; c < REPORT_CAUSES; c++) {
-        cause = ns[c] > ns[cause] ? (enum report_cause)c : cause;
+    /* What the task is known to wait for goes before what went on meanwhile. */
+    gap->cause = other_ns * 2 >= length && other_ns > 0 ? REPORT_OTHER_GPU : REPORT_HOST_TASK;
+    for (int c = 0; c < REPORT_CAUSES && gap->cause != REPORT_OTHER_GPU; c++) {
+        gap->cause = ns[c] > ns[gap->cause] ? (enum report_cause)c : gap->cause;
     }
-    report->gap_list[report->gap_list_count++] = (struct report_gap){begin, end, cause, task};
-    report->cause_count[cause]++;
-    report->cause_ns[cause] += length;
-    if (cause == REPORT_HOST_TASK) {
-        work->waited[task].name = task;
-        work->waited[task].gaps++;
-        work->waited[task].ns += length;
+    gap->task = task;
+}
+
+static void explain_all(struct report *report, struct host_work *work, uint64_t begin, uint64_t end)
+{
+    struct report_gap *gap = &report->gap_list[report->gap_list_count++];
+    *gap = (struct report_gap){.begin_ns = begin, .end_ns = end};
+    explain(work, 0, gap);
+    report->cause_count[gap->cause]++;
+    report->cause_ns[gap->cause] += end - begin;
+    if (gap->cause == REPORT_HOST_TASK) {
+        work->waited[gap->task].name = gap->task;
+        work->waited[gap->task].gaps++;
+        work->waited[gap->task].ns += end - begin;
     }
+}
+
+/* ---- several GPUs ------------------------------------------------------------------------------ */
+
+static uint64_t busy_within(const struct intervals *busy, uint64_t begin, uint64_t end)
+{
+    size_t low = 0, high = busy->count; /* the first that ends behind `begin` */
+    uint64_t ns = 0;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (busy->at[middle].end <= begin) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    for (size_t i = low; i < busy->count && busy->at[i].begin < end; i++) {
+        ns += cli_interval_overlap(&busy->at[i], begin, end);
+    }
+    return ns;
+}
+
+/* For how long the task behind the gap waited for another GPU that worked; the one it waited for longest. */
+static uint64_t waited_for_other(const struct trace *trace, const struct report *report,
+                                 const struct host_work *work, const struct intervals *busy,
+                                 struct report_gap *gap, size_t *other)
+{
+    const uint64_t after = cli_report_after(&work->starts, gap->gpu, gap->end_ns);
+    uint64_t longest = 0;
+    for (size_t g = 0; g < report->gpu_count && after != 0; g++) {
+        const int ordinal = cli_report_ordinal(trace, report->gpus[g].track);
+        if (ordinal < 0 || report->gpus[g].track == gap->gpu || (after >> (ordinal & 63) & 1) == 0) {
+            continue;
+        }
+        const uint64_t ns = busy_within(&busy[g], gap->begin_ns, gap->end_ns);
+        if (ns > longest) {
+            longest = ns;
+            *other = g;
+            gap->other = report->gpus[g].track;
+        }
+    }
+    return longest;
+}
+
+static void explain_gpu(const struct trace *trace, struct report *report, const struct intervals *busy,
+                        size_t of, struct host_work *work)
+{
+    struct report_gpu *gpu = &report->gpus[of];
+    work->task_from = work->batch_from = work->memory_from = 0;
+    for (size_t i = 1; i < busy[of].count; i++) {
+        struct report_gap *gap = &report->gap_list[report->gap_list_count++];
+        size_t other = 0;
+        *gap = (struct report_gap){
+            .begin_ns = busy[of].at[i - 1].end, .end_ns = busy[of].at[i].begin, .gpu = gpu->track};
+        const uint64_t length = gap->end_ns - gap->begin_ns;
+        explain(work, waited_for_other(trace, report, work, busy, gap, &other), gap);
+        gpu->gaps++;
+        gpu->gap_ns += length;
+        gpu->largest_gap_ns = length > gpu->largest_gap_ns ? length : gpu->largest_gap_ns;
+        gpu->cause_count[gap->cause]++;
+        gpu->cause_ns[gap->cause] += length;
+        if (gap->cause == REPORT_OTHER_GPU) {
+            gpu->waited_ns[other] += length;
+        }
+    }
+}
+
+/* In place of the gaps of all GPUs, the list gets those of each. */
+static bool explain_gpus(const struct trace *trace, struct report *report, struct host_work *work)
+{
+    struct intervals busy[REPORT_GPUS] = {{NULL, 0, 0}};
+    bool good = cli_report_gpus(trace, report, busy) && cli_report_starts(trace, &work->starts);
+    size_t gaps = 1;
+    for (size_t g = 0; g < report->gpu_count; g++) {
+        gaps += busy[g].count;
+    }
+    if (good && report->gpu_count > 1) {
+        free(report->gap_list);
+        report->gap_list = calloc(gaps, sizeof(*report->gap_list));
+        report->gap_list_count = 0;
+        good = report->gap_list != NULL;
+        for (size_t g = 0; g < report->gpu_count && good; g++) {
+            explain_gpu(trace, report, busy, g, work);
+        }
+    }
+    for (size_t g = 0; g < REPORT_GPUS; g++) {
+        free(busy[g].at);
+    }
+    return good;
 }
 
 static int by_ns(const void *a, const void *b)
@@ -115,7 +215,7 @@ bool cli_report_gaps(const struct trace *trace, const struct intervals *gpu, str
         report->gaps++;
         report->gap_ns += end - begin;
         report->largest_gap_ns = end - begin > report->largest_gap_ns ? end - begin : report->largest_gap_ns;
-        explain(report, &work, begin, end);
+        explain_all(report, &work, begin, end);
     }
     if (good) {
         qsort(work.waited, trace->name_count, sizeof(*work.waited), by_ns);
@@ -124,10 +224,12 @@ bool cli_report_gaps(const struct trace *trace, const struct intervals *gpu, str
             report->host_tasks[report->host_task_count] = work.waited[report->host_task_count];
             report->host_task_count++;
         }
+        good = explain_gpus(trace, report, &work);
     }
     free(work.tasks.at);
     free(work.batches.at);
     free(work.memory.at);
     free(work.waited);
+    free(work.starts.at);
     return good;
 }

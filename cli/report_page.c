@@ -76,18 +76,30 @@ static void put_strings(const char *key, const char *const *strings, size_t coun
     fputs("]", file);
 }
 
+/* Where there are several GPUs: each one's track, and how many of the gaps are its. */
+static void put_gap_gpus(const struct report *report, FILE *file)
+{
+    fputs(",\"gapGpus\":[", file);
+    for (size_t g = 0; report->gpu_count > 1 && g < report->gpu_count; g++) {
+        fprintf(file, "%s[%u,%" PRIu64 "]", g == 0 ? "" : ",", report->gpus[g].track, report->gpus[g].gaps);
+    }
+    fputs("]", file);
+}
+
 static void put_head(const char *title, const struct trace *trace, const struct page_blocks *blocks,
                      const struct report *report, FILE *file)
 {
     const char *causes[REPORT_CAUSES];
-    for (int c = 0; c < REPORT_CAUSES; c++) {
+    const size_t cause_count = report->gpu_count > 1 ? REPORT_CAUSES : REPORT_CAUSES_OF_ALL;
+    for (size_t c = 0; c < cause_count; c++) {
         causes[c] = cli_report_cause((enum report_cause)c);
     }
     fputs("{\"file\":", file);
     cli_json_string(file, title);
     fprintf(file, ",\"complete\":%s,\"emulated\":%s,\"left\":%" PRIu64, trace->is_complete ? "true" : "false",
             cli_report_is_emulated(trace, report) ? "true" : "false", blocks->left);
-    put_strings("causes", causes, REPORT_CAUSES, file);
+    put_strings("causes", causes, cause_count, file);
+    put_gap_gpus(report, file);
     put_tracks(trace, file);
     put_strings("names", (const char *const *)trace->names, trace->name_count, file);
     fputs("}\n", file);
@@ -218,10 +230,11 @@ static void put_gaps(struct page_data *data, const struct report *report, uint64
     cli_page_number(data, report->gap_list_count);
     for (size_t i = 0; i < report->gap_list_count; i++) {
         const struct report_gap *gap = &report->gap_list[i];
+        last_ns = i > 0 && gap->gpu != gap[-1].gpu ? begin_ns : last_ns;
         cli_page_number(data, gap->begin_ns - last_ns);
         cli_page_number(data, gap->end_ns - gap->begin_ns);
         cli_page_number(data, gap->cause);
-        cli_page_number(data, gap->task);
+        cli_page_number(data, gap->cause == REPORT_OTHER_GPU ? gap->other : gap->task);
         last_ns = gap->end_ns;
     }
 }

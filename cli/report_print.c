@@ -7,10 +7,10 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *const cause_keys[REPORT_CAUSES] = {[REPORT_HOST_TASK] = "host_task",
-                                                      [REPORT_MEMORY] = "memory",
-                                                      [REPORT_DISPATCHER] = "dispatcher",
-                                                      [REPORT_NOTHING] = "nothing_ready"};
+static const char *const cause_keys[REPORT_CAUSES_OF_ALL] = {[REPORT_HOST_TASK] = "host_task",
+                                                             [REPORT_MEMORY] = "memory",
+                                                             [REPORT_DISPATCHER] = "dispatcher",
+                                                             [REPORT_NOTHING] = "nothing_ready"};
 static const char *const phase_names[3] = {"HtoD", "Kernel", "DtoH"};
 
 static double ms(uint64_t ns)
@@ -70,7 +70,7 @@ static void print_gpu(const struct trace *trace, const struct report *r)
 
 static void print_causes(const struct trace *trace, const struct report *r)
 {
-    for (int c = 0; c < REPORT_CAUSES; c++) {
+    for (int c = 0; c < REPORT_CAUSES_OF_ALL; c++) {
         if (r->cause_count[c] != 0) {
             printf("  %-24s %6" PRIu64 ", %.3f ms\n", cli_report_cause((enum report_cause)c),
                    r->cause_count[c], ms(r->cause_ns[c]));
@@ -133,7 +133,7 @@ static void print_kernels(const struct trace *trace, const struct report *r)
 static enum report_cause main_cause(const struct report *r)
 {
     int most = 0;
-    for (int c = 1; c < REPORT_CAUSES; c++) {
+    for (int c = 1; c < REPORT_CAUSES_OF_ALL; c++) {
         most = r->cause_ns[c] > r->cause_ns[most] ? c : most;
     }
     return (enum report_cause)most;
@@ -185,6 +185,7 @@ void cli_report_text(const char *path, const struct trace *trace, const struct r
     printf("\n");
     print_gpu(trace, r);
     print_causes(trace, r);
+    cli_report_gpus_text(trace, r);
     printf("CPU tasks      %10.3f ms in %" PRIu64 "\n", ms(r->task_ns), r->tasks);
     printf("dispatcher     %10.3f ms in %" PRIu64 " batches:",
            ms(r->phase_ns[0] + r->phase_ns[1] + r->phase_ns[2]), r->batches);
@@ -283,9 +284,10 @@ void cli_report_json(const char *path, const struct trace *trace, const struct r
     printf("\"gpu\":{\"tasks\":%" PRIu64 ",\"span_ns\":%" PRIu64 ",\"busy_ns\":%" PRIu64 "},", r->gpu_tasks,
            r->gpu_end_ns - r->gpu_begin_ns, r->gpu_busy_ns);
     print_places_json(trace, r);
+    cli_report_gpus_json(trace, r);
     printf("\"gaps\":{\"count\":%" PRIu64 ",\"total_ns\":%" PRIu64 ",\"largest_ns\":%" PRIu64, r->gaps,
            r->gap_ns, r->largest_gap_ns);
-    for (int c = 0; c < REPORT_CAUSES; c++) {
+    for (int c = 0; c < REPORT_CAUSES_OF_ALL; c++) {
         printf(",\"%s\":{\"count\":%" PRIu64 ",\"ns\":%" PRIu64 "}", cause_keys[c], r->cause_count[c],
                r->cause_ns[c]);
     }
@@ -348,7 +350,7 @@ void cli_report_diff(const struct trace *before, const struct report *b, const s
     }
     print_change("GPU busy", b->gpu_busy_ns, a->gpu_busy_ns);
     print_change("GPU idle", b->gap_ns, a->gap_ns);
-    for (int c = 0; c < REPORT_CAUSES; c++) {
+    for (int c = 0; c < REPORT_CAUSES_OF_ALL; c++) {
         char name[40];
         snprintf(name, sizeof(name), "  %s", cli_report_cause((enum report_cause)c));
         print_change(name, b->cause_ns[c], a->cause_ns[c]);

@@ -242,7 +242,7 @@ static void count_marks(const struct trace *trace, struct report *report)
     for (size_t i = 0; i < trace->mark_count; i++) {
         const struct trace_slice *m = &trace->marks[i];
         const char *track = trace->tracks[m->track].name;
-        if (strcmp(track, "recording") == 0) {
+        if (strcmp(track, "recording") == 0 && strcmp(trace->names[m->name], "end") == 0) {
             report->slices_lost = cli_trace_argument(trace, m, TRACE_LOST, 0);
             report->ctas_lost = cli_trace_argument(trace, m, TRACE_CTAS_LOST, 0);
             report->ranges_lost = cli_trace_argument(trace, m, TRACE_RANGES_LOST, 0);

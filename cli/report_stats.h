@@ -9,6 +9,7 @@
 #define REPORT_STREAMS 256
 #define REPORT_PARTITIONS 64
 #define REPORT_HOST_TASKS 5
+#define REPORT_GPUS 16
 
 /* What covers the longest part of a gap, the GPU's idle time between two tasks. */
 enum report_cause {
@@ -16,8 +17,11 @@ enum report_cause {
     REPORT_MEMORY,     /* some task waited for memory */
     REPORT_DISPATCHER, /* the dispatcher's thread was in a batch, and did not wait for memory */
     REPORT_NOTHING,    /* none of these: nothing was ready */
+    REPORT_OTHER_GPU,  /* of one GPU among several: the task behind the gap waited for another GPU, which
+                          worked */
     REPORT_CAUSES
 };
+#define REPORT_CAUSES_OF_ALL REPORT_OTHER_GPU /* those of times when no GPU worked */
 
 struct report_stream {
     const char *name;
@@ -31,7 +35,19 @@ const char *cli_report_cause(enum report_cause cause); /* for people */
 struct report_gap {
     uint64_t begin_ns, end_ns;
     enum report_cause cause;
-    uint32_t task; /* name of the CPU task, when that is the cause */
+    uint32_t task;  /* name of the CPU task, when that is the cause */
+    uint32_t gpu;   /* track of the GPU that was idle; 0: all were */
+    uint32_t other; /* track of the GPU that it waited for, when that is the cause */
+};
+
+/* A device of a recording. */
+struct report_gpu {
+    uint32_t track;
+    uint64_t tasks, ns;                    /* at least one task ran */
+    uint64_t gaps, gap_ns, largest_gap_ns; /* between its first and its last task */
+    uint64_t cause_count[REPORT_CAUSES], cause_ns[REPORT_CAUSES];
+    uint64_t waited_ns[REPORT_GPUS]; /* of these, for each of the others */
+    uint64_t alignment_ns;           /* bound on the error of its times against the host's; 0: not stated */
 };
 
 /* Streams of one GPU whose names begin alike: "partition / stream 3".  Those without belong to the whole GPU.
@@ -90,9 +106,12 @@ struct report {
     size_t stream_count;
     struct report_partition partitions[REPORT_PARTITIONS];
     size_t partition_count;
-    uint64_t gaps, gap_ns, largest_gap_ns;
+    struct report_gpu gpus[REPORT_GPUS];
+    size_t gpu_count;
+    uint64_t gaps, gap_ns, largest_gap_ns; /* when no GPU worked */
     uint64_t cause_count[REPORT_CAUSES], cause_ns[REPORT_CAUSES];
-    struct report_gap *gap_list; /* the caller's to free, with `sms` */
+    struct report_gap *gap_list; /* of each GPU where there are several, one after the other, else of the one;
+                                  * the caller's to free, with `sms` */
     size_t gap_list_count;
     struct report_host_task host_tasks[REPORT_HOST_TASKS]; /* by the time that the GPU waited for them */
     size_t host_task_count;
@@ -127,7 +146,28 @@ bool cli_report_ranges(const struct trace *trace, struct report *report);
 void cli_report_ranges_text(const struct trace *trace, const struct report *report);
 void cli_report_ranges_json(const struct trace *trace, const struct report *report);
 
-/* report_gaps.c: why the GPU, busy during `gpu` (united), was idle.  False: out of memory. */
+/* report_gaps.c: why the GPU, busy during `gpu` (united), was idle, and each of several.  False: out of
+ * memory. */
 bool cli_report_gaps(const struct trace *trace, const struct intervals *gpu, struct report *report);
+
+/* report_gpus.c: the devices, and when each of them worked: `busy` has REPORT_GPUS places, zeroed, whose
+ * lists are the caller's to free.  False: out of memory. */
+bool cli_report_gpus(const struct trace *trace, struct report *report, struct intervals *busy);
+/* The GPU tasks that waited for other devices, by GPU and begin; `at` is the caller's to free. */
+struct report_start {
+    uint64_t time, after; /* bit n: the device with ordinal n */
+    uint32_t gpu;         /* track */
+};
+struct report_starts {
+    struct report_start *at;
+    size_t count;
+};
+bool cli_report_starts(const struct trace *trace, struct report_starts *out);
+/* The ordinals of devices that tasks of the GPU waited for which begin at `time`: a bit for each. */
+uint64_t cli_report_after(const struct report_starts *starts, uint32_t gpu, uint64_t time);
+/* -1: the track is no device's. */
+int cli_report_ordinal(const struct trace *trace, uint32_t gpu);
+void cli_report_gpus_text(const struct trace *trace, const struct report *report);
+void cli_report_gpus_json(const struct trace *trace, const struct report *report);
 
 #endif

@@ -8,6 +8,7 @@
 #include "cli/messages.h"
 #include "cli/names.h"
 #include "cli/trace_file.h"
+#include "cli/trace_stage.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -265,9 +266,11 @@ static enum trace_argument argument_called(const char *name)
 {
     static const char *const names[TRACE_ARGUMENTS] = {
         /* in the order of enum trace_argument */
-        "id",      "stream",          "ctas",          "lost",           "alignment_ns", "sm_alignment_ns",
-        "tick_ns", "shift_ns",        "block",         "batch",          "ctas_lost",    "ranges_lost",
-        "copies",  "bytes_to_device", "bytes_to_host", "bytes_on_device"};
+        "id",           "stream",          "ctas",          "lost",
+        "alignment_ns", "sm_alignment_ns", "tick_ns",       "shift_ns",
+        "block",        "batch",           "ctas_lost",     "ranges_lost",
+        "copies",       "bytes_to_device", "bytes_to_host", "bytes_on_device",
+        "after_gpus"};
     enum trace_argument a = TRACE_ID;
     while (a < TRACE_ARGUMENTS && strcmp(names[a], name) != 0) {
         a++;
@@ -484,18 +487,13 @@ static void read_stage(struct trace_reader *r, const struct sequence *sequence, 
 {
     uint64_t duration = 0, queue = 0, stage = 0;
     struct trace_details details = {.present = 1u << TRACE_ID};
-    struct field field, inner;
+    struct field field;
     while (cli_next_field(&span, &field)) {
         duration = field.number == 2 ? field.value : duration;
         queue = field.number == 13 ? field.value : queue;
         stage = field.number == 14 ? field.value : stage;
-        while (field.number == 6 && cli_next_field(&field.bytes, &inner)) {
-            if (inner.number == 2 && inner.bytes.at != NULL) {
-                char text[24] = "";
-                size_t bytes = (size_t)(inner.bytes.end - inner.bytes.at);
-                memcpy(text, inner.bytes.at, bytes < sizeof(text) ? bytes : sizeof(text) - 1);
-                details.arguments[TRACE_ID] = strtoull(text, NULL, 10);
-            }
+        if (field.number == 6) {
+            cli_read_stage_data(field.bytes, &details);
         }
     }
     if (queue - QUEUE_IIDS >= QUEUES || r->queues[queue - QUEUE_IIDS].name == NULL) {

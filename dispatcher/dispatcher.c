@@ -81,6 +81,15 @@ static gantry_status init_completion(gantry_dispatcher *d)
     return status;
 }
 
+/* Threads of several devices are told apart, in recordings above all. */
+static const char *thread_name(const struct gy_context *context)
+{
+    static const char *const names[] = {"GD",   "GD 1", "GD 2",  "GD 3",  "GD 4",  "GD 5",  "GD 6",  "GD 7",
+                                        "GD 8", "GD 9", "GD 10", "GD 11", "GD 12", "GD 13", "GD 14", "GD 15"};
+    const unsigned ordinal = (unsigned)context->info.ordinal;
+    return ordinal < sizeof(names) / sizeof(names[0]) ? names[ordinal] : "GD of a GPU";
+}
+
 static gantry_status start_threads(gantry_dispatcher *d)
 {
     gantry_status status = GANTRY_OK;
@@ -88,7 +97,7 @@ static gantry_status start_threads(gantry_dispatcher *d)
         status = gy_launchers_create(d, d->config.launch_threads, &d->launchers);
     }
     if (status == GANTRY_OK) {
-        status = gy_thread_start(&d->thread, "GD", gy_gd_main, d);
+        status = gy_thread_start(&d->thread, thread_name(d->config.context), gy_gd_main, d);
         if (status != GANTRY_OK) {
             gy_launchers_destroy(d->launchers);
         }

@@ -7,6 +7,7 @@
 #include "profile/cta.h"
 
 #include <assert.h>
+#include <stdio.h>
 
 bool gy_round_is_valid(const struct gy_round *round)
 {
@@ -82,6 +83,22 @@ void gy_gd_count_heap(const struct gantry_dispatcher *d)
     }
 }
 
+/* While recording: count the bytes that went between devices. */
+static void count_between(const struct gantry_dispatcher *d)
+{
+    static const char *const ways[GY_COPY_WAYS] = {
+        [GY_COPY_BY_ENGINE] = "engines", [GY_COPY_BY_KERNEL] = "kernels", [GY_COPY_BY_HOST] = "the host"};
+    for (int by = 0; by < GY_COPY_WAYS; by++) {
+        char name[64];
+        const uint64_t bytes = atomic_load_explicit(&d->counters.between_bytes[by], memory_order_relaxed);
+        if (bytes != 0) {
+            snprintf(name, sizeof(name), "GPU %d: bytes between GPUs by %s", d->config.context->info.ordinal,
+                     ways[by]);
+            gy_profile_count(gy_profile_generation(), name, bytes);
+        }
+    }
+}
+
 void gy_gd_publish_shares(struct gantry_dispatcher *d, bool all)
 {
     assert(gy_graphs_are_valid(&d->graphs));
@@ -134,6 +151,7 @@ void gy_gd_flush(struct gantry_dispatcher *d)
     end_ctas(d);
     if (gy_span_on()) {
         gy_gd_count_heap(d);
+        count_between(d);
         gy_shares_count(&d->shares, gy_profile_generation());
         watch_streams(d);
     }

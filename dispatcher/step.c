@@ -25,6 +25,9 @@ static GY_COLD void mark_begin(struct gantry_dispatcher *d, gantry_task *task, u
     }
     struct gy_gpu_mark *mark = gy_gpu_time_begin(d->config.time, s->native, lane, stream, partition,
                                                  gy_task_label(task), gy_task_context_id(task));
+    gy_gpu_time_waits_for(mark, s->after);
+    s->after = 0;
+    s->flow = gy_task_flow(task);
     atomic_store_explicit(&task->mark, mark, memory_order_relaxed);
 }
 

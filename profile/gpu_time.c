@@ -63,6 +63,7 @@ struct gy_gpu_mark {
     uint64_t generation;   /* of the recording */
     uint64_t begun, ended; /* the numbers of its two records among all records, on any stream */
     uint64_t id;
+    uint64_t after;       /* see gy_gpu_time_waits_for() */
     uint64_t end_call_ns; /* host time before the end was recorded */
     uint32_t stream;
     bool is_void;          /* its task was not called: no slice comes of it */
@@ -414,6 +415,7 @@ struct gy_gpu_mark *gy_gpu_time_begin(struct gy_gpu_time *time, CUstream stream,
     mark->is_void = false;
     mark->partition = partition;
     mark->id = id;
+    mark->after = 0;
     gy_ring_copy_name(mark->name, name);
     if (record(time, mark->begin, stream, lane) != GANTRY_OK) {
         time->refused = true;
@@ -422,6 +424,13 @@ struct gy_gpu_mark *gy_gpu_time_begin(struct gy_gpu_time *time, CUstream stream,
     }
     mark->begun = ++time->records;
     return mark;
+}
+
+void gy_gpu_time_waits_for(struct gy_gpu_mark *mark, uint64_t after)
+{
+    if (mark != NULL) {
+        mark->after = after;
+    }
 }
 
 void gy_gpu_time_end(struct gy_gpu_time *time, struct gy_gpu_mark *mark, CUstream stream,
@@ -521,7 +530,7 @@ static bool place(struct gy_gpu_time *time, const struct gy_gpu_mark *mark, uint
     uint64_t bound = time->anchor.bound_ns + EVENT_RESOLUTION_NS + (uint64_t)((double)distance * time->drift);
     if (bound > time->noted) {
         time->noted = bound;
-        gy_profile_note_alignment(mark->generation, bound);
+        gy_profile_note_alignment(mark->generation, time->gpu, bound);
     }
     return true;
 }
@@ -548,7 +557,8 @@ static void emit(struct gy_gpu_time *time, struct gy_gpu_mark *mark, bool is_anc
                                  .stream = mark->stream,
                                  .partition = mark->partition,
                                  .name = mark->name,
-                                 .id = mark->id};
+                                 .id = mark->id,
+                                 .after = mark->after};
     bool placed = time->broken != mark->generation && place(time, mark, &slice.begin_ns, &slice.end_ns);
     mark->end = end;
     if (!placed) {

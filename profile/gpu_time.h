@@ -28,6 +28,9 @@ void gy_gpu_time_begin_batch(struct gy_gpu_time *time, uint32_t waiting);
 struct gy_gpu_mark *gy_gpu_time_begin(struct gy_gpu_time *time, CUstream stream, struct gy_lane *lane,
                                       uint32_t stream_index, const char *partition, const char *name,
                                       uint64_t id);
+/* Dispatcher thread.  The work of the mark waits for other devices: bit n: for that with ordinal n.  A NULL
+ * mark is ignored. */
+void gy_gpu_time_waits_for(struct gy_gpu_mark *mark, uint64_t after);
 /* Dispatcher thread.  Record the end.  A NULL mark is ignored. */
 void gy_gpu_time_end(struct gy_gpu_time *time, struct gy_gpu_mark *mark, CUstream stream,
                      struct gy_lane *lane);

@@ -31,12 +31,13 @@
 #define NAME_SLOTS (NAMES * 2) /* a power of two */
 
 static const char *const category_names[GY_PFTRACE_CATEGORIES] = {
-    [GY_SPAN_TASK] = "task",     [GY_SPAN_PHASE] = "phase",
-    [GY_SPAN_LAUNCH] = "launch", [GY_SPAN_BATCH] = "batch",
-    [GY_SPAN_WAIT] = "wait",     [GY_SPAN_SUBMIT] = "submit",
-    [GY_SPAN_MEMORY] = "memory", [GY_SPAN_APPLICATION] = "application",
-    [GY_PFTRACE_GPU] = "gpu",    [GY_PFTRACE_KERNEL] = "kernel",
-    [GY_PFTRACE_CTAS] = "ctas",  [GY_PFTRACE_RANGE] = "range",
+    [GY_SPAN_TASK] = "task",        [GY_SPAN_PHASE] = "phase",
+    [GY_SPAN_LAUNCH] = "launch",    [GY_SPAN_BATCH] = "batch",
+    [GY_SPAN_WAIT] = "wait",        [GY_SPAN_SUBMIT] = "submit",
+    [GY_SPAN_MEMORY] = "memory",    [GY_SPAN_APPLICATION] = "application",
+    [GY_SPAN_ACROSS] = "across",    [GY_PFTRACE_GPU] = "gpu",
+    [GY_PFTRACE_KERNEL] = "kernel", [GY_PFTRACE_CTAS] = "ctas",
+    [GY_PFTRACE_RANGE] = "range",
 };
 
 const char *const gy_argument_names[GY_ARGUMENTS] = {
@@ -410,6 +411,21 @@ static uint8_t *declare_stage(struct gy_pftrace *trace, const struct gy_pftrace_
     return interned;
 }
 
+/* The devices that the work waits for, as "0, 2". */
+static uint8_t *put_after(uint8_t *at, uint64_t after)
+{
+    char list[64 * 4];
+    size_t used = 0;
+    for (; after != 0; after &= after - 1) {
+        used += (size_t)snprintf(list + used, sizeof(list) - used, "%s%d", used != 0 ? ", " : "",
+                                 __builtin_ctzll(after));
+    }
+    uint8_t data[sizeof(list) + 32], *d = data;
+    d = gy_wire_string(d, DATA_NAME, "after_gpus");
+    d = gy_wire_string(d, DATA_VALUE, list);
+    return gy_wire_bytes(at, STAGE_DATA, data, (size_t)(d - data));
+}
+
 void gy_pftrace_add_stage(struct gy_pftrace *trace, const struct gy_pftrace_stage *stage)
 {
     uint8_t interned[6 * GY_PFTRACE_NAME_BYTES], *i = interned;
@@ -420,11 +436,14 @@ void gy_pftrace_add_stage(struct gy_pftrace *trace, const struct gy_pftrace_stag
     uint8_t data[64], *d = data;
     d = gy_wire_string(d, DATA_NAME, "id");
     d = gy_wire_string(d, DATA_VALUE, id);
-    uint8_t event[160], *e = event;
+    uint8_t event[448], *e = event;
     e = gy_wire_uint(e, STAGE_EVENT, ++trace->stages);
     e = gy_wire_uint(e, STAGE_DURATION, stage->end_ns - stage->begin_ns);
     e = gy_wire_uint(e, STAGE_CONTEXT, stage->gpu);
     e = gy_wire_bytes(e, STAGE_DATA, data, (size_t)(d - data));
+    if (stage->after != 0) {
+        e = put_after(e, stage->after);
+    }
     e = gy_wire_uint(e, STAGE_GPU, stage->gpu - 1);
     e = gy_wire_uint(e, STAGE_QUEUE, QUEUE_IIDS + stage->gpu * GY_PFTRACE_STREAMS + stage->stream);
     e = gy_wire_uint(e, STAGE_STAGE, iid);

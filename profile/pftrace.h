@@ -101,6 +101,7 @@ struct gy_pftrace_stage {
     const char *name;
     uint64_t begin_ns, end_ns;
     uint64_t id;
+    uint64_t after; /* bit n: it waited for work of the device with ordinal n */
 };
 #define GY_PFTRACE_GPUS 64
 #define GY_PFTRACE_STREAMS 64

@@ -61,9 +61,10 @@ struct gantry_profile {
     bool stopping;                                           /* guarded by lock; never goes back to false */
     atomic_bool wanted; /* set under lock, read without: a ring is half full */
 
-    atomic_uint_fast64_t lost;      /* atomic: spans that never got to a ring */
-    atomic_uint_fast64_t alignment; /* atomic: the greatest bound noted */
-    atomic_uint_fast64_t ctas_lost; /* atomic: blocks that never got to the writer */
+    atomic_uint_fast64_t lost;                       /* atomic: spans that never got to a ring */
+    atomic_uint_fast64_t alignment;                  /* atomic: the greatest bound noted */
+    atomic_uint_fast64_t alignments[GY_TRACKS_GPUS]; /* atomic: likewise, of each GPU */
+    atomic_uint_fast64_t ctas_lost;                  /* atomic: blocks that never got to the writer */
 
     gy_thread writer; /* start and stop only */
 
@@ -261,6 +262,7 @@ void gy_profile_gpu_slice(uint64_t generation, const struct gy_gpu_slice *slice)
     struct gy_ring_span head = {.begin_ns = slice->begin_ns,
                                 .end_ns = slice->end_ns,
                                 .id = slice->id,
+                                .flow = slice->after,
                                 .category = GY_PFTRACE_GPU,
                                 .gpu = (uint8_t)slice->gpu,
                                 .stream = (uint16_t)slice->stream};
@@ -386,16 +388,21 @@ void gy_profile_count_lost(uint64_t generation, uint64_t slices)
     }
 }
 
-void gy_profile_note_alignment(uint64_t generation, uint64_t bound_ns)
+static void raise_to(atomic_uint_fast64_t *most, uint64_t value)
+{
+    uint_fast64_t seen = atomic_load(most);
+    while (seen < value && !atomic_compare_exchange_weak(most, &seen, value)) {
+    }
+}
+
+void gy_profile_note_alignment(uint64_t generation, uint32_t gpu, uint64_t bound_ns)
 {
     gantry_profile *profile = enter(generation);
-    if (profile == NULL) {
-        return;
+    if (profile != NULL) {
+        raise_to(&profile->alignment, bound_ns);
+        raise_to(&profile->alignments[gpu - 1], bound_ns);
+        leave();
     }
-    uint_fast64_t seen = atomic_load(&profile->alignment);
-    while (seen < bound_ns && !atomic_compare_exchange_weak(&profile->alignment, &seen, bound_ns)) {
-    }
-    leave();
 }
 
 /* This takes at most one full ring: a thread that emits without end must not keep the writer from the other
@@ -633,6 +640,10 @@ static void write_end(gantry_profile *profile, const gantry_profile_stats *stats
     mark.track =
         gy_pftrace_add_track(profile->trace, gy_pftrace_process_track(profile->trace), "recording", 0);
     gy_pftrace_add_slice(profile->trace, &mark);
+    for (uint32_t gpu = 0; gpu < profile->gpu_count; gpu++) {
+        gy_tracks_note_clock(profile->tracks, mark.track, profile->gpu_names[gpu],
+                             atomic_load(&profile->alignments[gpu]));
+    }
 }
 
 gantry_status gantry_profile_stop(gantry_profile *profile, gantry_profile_stats *stats)

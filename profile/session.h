@@ -39,14 +39,16 @@ struct gy_gpu_slice {
     const char *name;      /* copied */
     uint64_t begin_ns, end_ns;
     uint64_t id;
+    uint64_t after; /* bit n: it waited for work of the device with ordinal n */
 };
 
 /* Any thread.  Record a slice.  This does not block. */
 void gy_profile_gpu_slice(uint64_t generation, const struct gy_gpu_slice *slice);
 /* Any thread.  Count slices that could not be recorded. */
 void gy_profile_count_lost(uint64_t generation, uint64_t slices);
-/* Any thread.  Note a bound on the error of a GPU time; the greatest is reported. */
-void gy_profile_note_alignment(uint64_t generation, uint64_t bound_ns);
+/* Any thread.  Note a bound on the error of a time of GPU number `gpu`; the greatest is reported, of each and
+ * of all. */
+void gy_profile_note_alignment(uint64_t generation, uint32_t gpu, uint64_t bound_ns);
 
 /* ---- blocks of instrumented kernels (profile/cta.h) ---- */
 

@@ -107,6 +107,21 @@ gy_pftrace_track gy_tracks_gpu(struct gy_tracks *tracks, uint32_t gpu, const cha
     return tracks->gpus[gpu];
 }
 
+void gy_tracks_note_clock(struct gy_tracks *tracks, gy_pftrace_track track, const char *gpu_name,
+                          uint64_t bound_ns)
+{
+    if (bound_ns != 0) {
+        struct gy_pftrace_slice mark = {.track = track,
+                                        .category = GY_PFTRACE_CTAS,
+                                        .instant = true,
+                                        .name = gpu_name,
+                                        .begin_ns = gy_clock_ns(),
+                                        .argument_count = 1,
+                                        .arguments = {{GY_ARGUMENT_ALIGNMENT_NS, bound_ns}}};
+        gy_pftrace_add_slice(tracks->trace, &mark);
+    }
+}
+
 /* Find the lane that takes the span, or make one; NULL: out of memory. */
 static struct lane *lane_for(struct gy_tracks *tracks, struct track *track, const struct gy_ring_span *span)
 {
@@ -156,7 +171,8 @@ static void add_task(struct gy_tracks *tracks, const struct gy_ring_span *span, 
                                      .name = span->name,
                                      .begin_ns = span->begin_ns,
                                      .end_ns = span->end_ns,
-                                     .id = span->id};
+                                     .id = span->id,
+                                     .after = span->flow};
     gy_pftrace_add_stage(tracks->trace, &stage);
 }
 

@@ -9,7 +9,7 @@
 #include "profile/ring.h"
 
 #define GY_TRACKS_GPUS GY_PFTRACE_GPUS /* GPUs (contexts) of one recording */
-#define GY_TRACKS_COUNTERS 32
+#define GY_TRACKS_COUNTERS 96
 
 struct gy_tracks;
 
@@ -22,6 +22,10 @@ void gy_tracks_destroy(struct gy_tracks *tracks);
  * of its stream ("": none).  False: memory for a track ran out, and the span is lost. */
 bool gy_tracks_add(struct gy_tracks *tracks, struct gy_ring *ring, const struct gy_ring_span *span,
                    const char *gpu_name, const char *partition);
+
+/* The GPU's times are within `bound_ns` of the host's; 0: it has none.  A mark on `track` says so. */
+void gy_tracks_note_clock(struct gy_tracks *tracks, gy_pftrace_track track, const char *gpu_name,
+                          uint64_t bound_ns);
 
 /* The track of a GPU by its number in the recording; it is made if need be. */
 gy_pftrace_track gy_tracks_gpu(struct gy_tracks *tracks, uint32_t gpu, const char *name);

@@ -95,11 +95,18 @@ function readSlices(numbers, recording, first, hasDetails) {
     return first;
 }
 
-function readGaps(numbers) {
+/* Idle times: of each GPU where there are several, one after the other, else of the one. */
+function readGaps(numbers, gpus) {
     const count = numbers.next(), gaps = {begin: new Float64Array(count), end: new Float64Array(count),
-                                          cause: new Uint8Array(count), task: new Uint32Array(count), count};
+                                          cause: new Uint8Array(count), task: new Uint32Array(count), count, parts: []};
+    for (const [track, gapsOfIt] of gpus && gpus.length > 0 ? gpus : [[0, count]]) {
+        const first = gaps.parts.length > 0 ? gaps.parts[gaps.parts.length - 1].last : 0;
+        gaps.parts.push({track, first, last: first + gapsOfIt});
+    }
+    const firsts = new Set(gaps.parts.map(part => part.first));
     let time = 0;
     for (let i = 0; i < count; i++) {
+        if (firsts.has(i)) time = 0;
         gaps.begin[i] = time += numbers.next();
         gaps.end[i] = time += numbers.next();
         gaps.cause[i] = numbers.next();
@@ -135,7 +142,7 @@ function readRecording(text) {
     r.tracks = head.tracks.map(t => ({name: t[0], group: t[1], kind: t[2], rank: t[3]}));
     readSlices(numbers, r, readSlices(numbers, r, 0, true), false);
     r.colours = r.names.map(colourNumber);
-    r.gaps = readGaps(numbers);
+    r.gaps = readGaps(numbers, r.gapGpus);
     r.counters = readCounters(numbers);
     for (let i = 0; i < count; i++) r.end_ns = Math.max(r.end_ns, r.end[i]);
     return r;

@@ -4,7 +4,7 @@
  * Slices with a flow in common are links of a chain, in the order of their begins: a CPU task, the submission of what
  * it made ready, the launch, its kernels, the completion, and the task that waited for that.  GPU tasks have no flows:
  * the launch of the same task leads to them.  What the dispatcher submits right behind a launch waits, on the GPU,
- * for the task that was launched. */
+ * for the task that was launched.  What waits for another GPU does so by an event, whose record and wait are slices. */
 
 function chainsOfFlows(r) {
     const chains = new Map();
@@ -58,9 +58,15 @@ function firstLaunch(r, links, launch) {
     return first;
 }
 
-/* Launches and the GPU tasks that they made: of one name and one id, the first with the first, and so on. */
+/* The number of the GPU whose stream or dispatcher's thread a slice is on; "" where there is one GPU. */
+function gpuNumber(r, i) {
+    const track = trackOf(r, i), found = (track.kind === QUEUE ? /^GPU (\d+):/ : /^GD ?(\d*)$/).exec(track.kind === QUEUE ? track.group : track.name);
+    return r.gaps.parts.length < 2 ? "" : found === null ? "none" : String(Number(found[1]));
+}
+
+/* Launches and the GPU tasks that they made: of one name, one id and one GPU, the first with the first, and so on. */
 function pairGpuTasks(r, links) {
-    const key = i => r.name[i] + "/" + r.id[i], firstOf = new Map(links.launches.map(i => [i, firstLaunch(r, links, i)]));
+    const key = i => r.name[i] + "/" + r.id[i] + "/" + gpuNumber(r, i), firstOf = new Map(links.launches.map(i => [i, firstLaunch(r, links, i)]));
     const launches = groupBy(links.launches.filter(i => firstOf.get(i) === i), key);
     for (const [k, tasks] of groupBy(slicesWhere(r, (i, lane) => r.tracks[lane.track].kind === QUEUE), key)) {
         const made = launches.get(k) || [];
@@ -83,12 +89,40 @@ function pairSubmissions(r, links) {
     }
 }
 
+/* The GPU tasks whose launches are in a chain with a slice. */
+function gpuTasksWith(r, links, i) {
+    const found = [];
+    for (let f = 0; f < r.flowCount[i]; f++) {
+        const launch = links.chains.get(r.flows[r.flowFirst[i] + f]).find(k => links.gpuOf.has(k));
+        if (launch !== undefined) found.push(links.gpuOf.get(launch));
+    }
+    return found;
+}
+
+/* Tasks of several GPUs: an event behind some, which others wait for.  Both calls are slices of their own, and in a
+ * chain that has no other slices. */
+function pairAcross(r, links) {
+    const add = (map, key, value) => map.has(key) ? map.get(key).push(value) : map.set(key, [value]);
+    for (const chain of links.chains.values()) {
+        if (chain.some(i => categoryOf(r, i) !== "across")) continue;
+        for (const before of gpuTasksWith(r, links, chain[0])) {
+            for (const behind of chain.slice(1).flatMap(i => gpuTasksWith(r, links, i))) {
+                if (before === behind) continue;
+                add(links.acrossBefore, behind, before);
+                add(links.acrossBehind, before, behind);
+            }
+        }
+    }
+}
+
 function findLinks(r) {
-    const links = {chains: chainsOfFlows(r), launches: slicesWhere(r, i => categoryOf(r, i) === "launch"),
+    const links = {acrossBefore: new Map(), acrossBehind: new Map(),
+                   chains: chainsOfFlows(r), launches: slicesWhere(r, i => categoryOf(r, i) === "launch"),
                    launchOf: new Map(), gpuOf: new Map(), launchBefore: new Map(),
                    kernels: groupBy(slicesWhere(r, i => categoryOf(r, i) === "kernel"), i => r.name[i])};
     pairGpuTasks(r, links);
     pairSubmissions(r, links);
+    pairAcross(r, links);
     return links;
 }
 
@@ -107,9 +141,20 @@ function kernelOf(r, links, block) {
     return (links.kernels.get(r.name[block]) || []).find(k => r.begin[k] <= r.begin[block] && r.end[block] <= r.end[k]);
 }
 
+/* What stands before a launch in its chains, but for waits for other GPUs. */
+function submissionsOf(r, links, launch) {
+    const found = [];
+    for (let f = 0; f < r.flowCount[launch]; f++) {
+        const chain = links.chains.get(r.flows[r.flowFirst[launch] + f]);
+        const before = chain.slice(0, chain.indexOf(launch)).reverse().find(i => categoryOf(r, i) !== "across");
+        if (before !== undefined) found.push(before);
+    }
+    return found;
+}
+
 function gpuTaskBefore(r, links, task) {
-    const launch = links.launchOf.get(task), found = [];
-    for (const submit of launch === undefined ? [] : flowNeighbours(r, links, launch, -1)) {
+    const launch = links.launchOf.get(task), found = [...links.acrossBefore.get(task) || []];
+    for (const submit of launch === undefined ? [] : submissionsOf(r, links, launch)) {
         const before = links.gpuOf.get(links.launchBefore.get(submit));
         if (before !== undefined && before !== task) found.push(before);
     }
@@ -117,7 +162,7 @@ function gpuTaskBefore(r, links, task) {
 }
 
 function gpuTasksBehind(r, links, task) {
-    const found = [];
+    const found = [...links.acrossBehind.get(task) || []];
     for (const [submit, launch] of links.launchBefore) {
         if (links.gpuOf.get(launch) !== task) continue;
         for (const next of flowNeighbours(r, links, submit, 1)) {

@@ -4,14 +4,14 @@
 const LIGHT = {paper: "#ffffff", side: "#f6f8fa", title: "#e9eef3", ink: "#1d2733", soft: "#5f6b78", line: "#dde3e9",
                faded: "#e3e7eb", mark: "#d6336c", before: "#c2410c", after: "#0e7490", path: "#d6336c",
                busy: "#8fb3dd", shade: "#1d273326", counter: "#9db8d6",
-               causes: ["#8e7cc3", "#d94f3d", "#94a7be", "#e6b8bf"]};
+               causes: ["#8e7cc3", "#d94f3d", "#94a7be", "#e6b8bf", "#f2a33a"]};
 const DARK = {paper: "#12181f", side: "#18202a", title: "#222d39", ink: "#e6ebf0", soft: "#9aa7b4", line: "#2a3542",
               faded: "#242d38", mark: "#ff6b9d", before: "#fb923c", after: "#22d3ee", path: "#ff6b9d",
               busy: "#3f6ea8", shade: "#ffffff2b", counter: "#3c5878",
-              causes: ["#8e7cc3", "#d94f3d", "#5d7088", "#7a4650"]};
+              causes: ["#8e7cc3", "#d94f3d", "#5d7088", "#7a4650", "#b5741d"]};
 const PHASES = {HtoD: "#f2a33a", Kernel: "#3b7ddd", DtoH: "#35a37c"};
 const CATEGORIES = {task: "#8e7cc3", launch: "#6b9bdc", batch: "#8fa3ba", wait: "#9aa3ad", submit: "#d6336c",
-                    memory: "#d94f3d", ctas: "#9aa88c"};
+                    memory: "#d94f3d", across: "#f2a33a", ctas: "#9aa88c"};
 const BY_NAME = ["#4c9fb5", "#e07b53", "#7a9e4f", "#b06bb3", "#c7a33d", "#5b7fc7", "#c75b7a", "#4fae8d", "#9a7b5a", "#6d8ea0"];
 const LEGEND = [["CPU task", CATEGORIES.task], ["submission", CATEGORIES.submit], ["launch call", CATEGORIES.launch],
                 ["HtoD phase", PHASES.HtoD], ["Kernel phase", PHASES.Kernel], ["DtoH phase", PHASES.DtoH],

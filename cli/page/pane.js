@@ -141,7 +141,7 @@ class Pane {
 
     drawGaps(item, y) {
         const {from, span} = this.view, gaps = this.r.gaps, colours = this.look.colours;
-        visitVisible(gaps, 0, gaps.count, from, from + span, this.pixel, i => {
+        visitVisible(gaps, item.part.first, item.part.last, from, from + span, this.pixel, i => {
             this.bar(gaps.begin[i], gaps.end[i], y, item.height - 1, colours.causes[gaps.cause[i]], gapText(this.r, i), colours.ink);
             if (i === this.pickedGap) {
                 this.g.strokeStyle = colours.ink;
@@ -159,9 +159,10 @@ class Pane {
         });
     }
 
-    /* A faint band over all rows where the GPU was idle. */
+    /* A faint band over all rows where the GPU was idle; several GPUs are idle at different times. */
     drawShade() {
         const {from, span} = this.view, gaps = this.r.gaps, colours = this.look.colours;
+        if (gaps.parts.length > 1) return;
         this.g.globalAlpha = 0.16;
         visitVisible(gaps, 0, gaps.count, from, from + span, this.pixel, i => {
             const left = Math.max(this.x(gaps.begin[i]), SIDE), right = Math.min(this.x(gaps.end[i]), this.width);
@@ -407,7 +408,7 @@ class Pane {
             return {sm: row.name, value: binsBetween(level, time, time + this.pixel).value};
         }
         if (item.type === "gaps") {
-            const gap = intervalAt(this.r.gaps, 0, this.r.gaps.count, time, this.pixel * 2);
+            const gap = intervalAt(this.r.gaps, item.part.first, item.part.last, time, this.pixel * 2);
             return gap < 0 ? {} : {gap};
         }
         if (item.type === "path") {

@@ -52,8 +52,9 @@ function listItems(r, path) {
                         height: group.rows.length * HEAT_LINE});
         }
         items.push({type: "title", name: group.name, group: group.name});
-        if (groupOrder(group) === 1 && r.gaps.count > 0 && !is_told) {
-            items.push({type: "gaps", name: "idle, by cause", height: ROW, group: group.name});
+        const part = r.gaps.parts.find(p => p.track === 0 ? groupOrder(group) === 1 && !is_told : r.tracks[p.track].name === group.name);
+        if (part !== undefined && part.last > part.first) {
+            items.push({type: "gaps", name: "idle, by cause", part, height: ROW, group: group.name});
             is_told = true;
         }
         items.push(...group.rows);

@@ -69,6 +69,9 @@ function idleByCause(r) {
 function pathByName(r, path) {
     return sumList(path.slices.map((slice, i) => [nameOf(r, slice), path.end[i] - path.begin[i]]));
 }
+const OTHER_GPU = 4; /* cli/report_stats.h has the causes, too */
 function gapText(r, i) {
-    return r.causes[r.gaps.cause[i]] + (r.gaps.cause[i] === 0 ? ": " + r.names[r.gaps.task[i]] : "");
+    const cause = r.gaps.cause[i], what = r.gaps.task[i];
+    if (cause === OTHER_GPU) return "waiting for " + r.tracks[what].name;
+    return r.causes[cause] + (cause === 0 ? ": " + r.names[what] : "");
 }

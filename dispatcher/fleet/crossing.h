@@ -30,6 +30,7 @@ struct gy_crossing {
     uint32_t visits; /* from here on: of the task that travels; bit e: it has yet to visit device e */
     uint32_t orders; /* bit e: there it asks for work that the steps before have left */
     bool begins;     /* it has to be ordered behind the step before */
+    uint64_t flow;   /* the arrow of that task; 0: nothing is recorded */
     struct gy_export *exports[GY_FLEET_MAX]; /* to wait for, of each device; held; NULL: nothing */
     struct gy_clock of[];                    /* by device; of the home the wait set once it has arrived */
 };

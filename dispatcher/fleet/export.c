@@ -1,6 +1,7 @@
 #include "dispatcher/fleet/export.h"
 
 #include "base/alloc.h"
+#include "base/span.h"
 
 #include <assert.h>
 
@@ -25,10 +26,30 @@ static struct gy_export *take(struct gy_export_pool *pool)
     return export;
 }
 
-/* An event behind all that is on `stream`. */
-static gantry_status record(struct gy_export_pool *pool, struct gy_streams *streams, uint32_t stream,
-                            struct gy_export **out)
+/* An arrow that no other export and no task has: those of tasks are odd numbers. */
+static uint64_t new_flow(void)
 {
+    static atomic_uint_fast64_t flows;
+    return (atomic_fetch_add_explicit(&flows, 1, memory_order_relaxed) + 1) * 2;
+}
+
+/* The span leads from the tasks that were the latest on the streams of `clock` to whoever waits. */
+static GY_COLD void end_span(struct gy_export *export, const struct gy_streams *streams,
+                             const struct gy_clock *clock, uint64_t begin)
+{
+    export->flow = new_flow();
+    for (uint64_t left = clock->streams; left != 0; left &= left - 1) {
+        gy_span_add_flow(streams->streams[__builtin_ctzll(left)].flow);
+    }
+    gy_span_add_flow(export->flow);
+    gy_span_end(GY_SPAN_ACROSS, "event for other GPUs", begin, export->stream);
+}
+
+/* An event behind all that is on `stream`, for what `clock` says. */
+static gantry_status record(struct gy_export_pool *pool, struct gy_streams *streams, uint32_t stream,
+                            const struct gy_clock *clock, struct gy_export **out)
+{
+    const uint64_t begin = gy_span_begin();
     struct gy_export *export = take(pool);
     if (export == NULL) {
         return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "no memory for an event between two devices");
@@ -39,6 +60,11 @@ static gantry_status record(struct gy_export_pool *pool, struct gy_streams *stre
         return status;
     }
     export->stream = stream;
+    export->ordinal = streams->context->info.ordinal;
+    export->flow = 0;
+    if (begin != 0) {
+        end_span(export, streams, clock, begin);
+    }
     gy_export_unref(pool->latest[stream]);
     pool->latest[stream] = gy_export_ref(export);
     *out = export;
@@ -87,7 +113,7 @@ gantry_status gy_export_make(struct gy_export_pool *pool, struct gy_streams *str
     if ((clock->streams & (clock->streams - 1)) != 0) {
         uint32_t stream;
         gantry_status status = join(streams, wait_set, partition, &stream);
-        return status == GANTRY_OK ? record(pool, streams, stream, out) : status;
+        return status == GANTRY_OK ? record(pool, streams, stream, clock, out) : status;
     }
     gy_streams_leave(streams, clock);
     uint32_t stream = (uint32_t)__builtin_ctzll(clock->streams);
@@ -96,7 +122,7 @@ gantry_status gy_export_make(struct gy_export_pool *pool, struct gy_streams *str
         *out = gy_export_ref(latest);
         return GANTRY_OK;
     }
-    return record(pool, streams, stream, out);
+    return record(pool, streams, stream, clock, out);
 }
 
 void gy_exports_fini(struct gy_export_pool *pool, const struct gy_driver *driver)

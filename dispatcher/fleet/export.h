@@ -15,6 +15,8 @@ struct gy_export {
     struct gy_export *next;        /* immutable; all of the pool */
     uint32_t stream;               /* immutable while there are refs; it was recorded there */
     struct gy_stream_event event;  /* likewise */
+    int ordinal;                   /* likewise; of the device */
+    uint64_t flow;                 /* likewise; the arrow to those who wait for it; 0: nothing is recorded */
 };
 
 struct gy_export_pool {

@@ -1,5 +1,6 @@
 #include "dispatcher/fleet/route.h"
 
+#include "base/span.h"
 #include "dispatcher/current.h"
 #include "dispatcher/fleet/export.h"
 #include "dispatcher/fleet/fleet.h"
@@ -61,6 +62,7 @@ static void arrive(gantry_task *task, struct gy_crossing *crossing, uint32_t hom
 {
     struct gy_clock *clock = &crossing->of[home];
     bool has_exports = false;
+    crossing->flow = gy_span_on() ? gy_task_flow(task) : 0;
     for (uint32_t e = 0; e < crossing->pool->devices; e++) {
         has_exports |= crossing->exports[e] != NULL;
     }

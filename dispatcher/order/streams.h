@@ -78,8 +78,10 @@ struct gy_stream {
     uint64_t (*abroad)[GY_STREAMS_MAX]; /* as `known`, of the other devices of its fleet; NULL: no wait yet */
     const struct gy_stream_owner *owner; /* the owner of the tail, see gy_streams_assign(); only compared;
                                           * NULL: it has none */
-    struct gy_stream_ring outer;         /* recorded on `native` */
-    struct gy_stream_ring inner;         /* recorded on the lane, in the graph that it is a member of */
+    uint64_t flow;                       /* while something is recorded: the arrow of the latest task */
+    uint64_t after; /* likewise: bit n: the next task waits for work of the device with ordinal n */
+    struct gy_stream_ring outer;              /* recorded on `native` */
+    struct gy_stream_ring inner;              /* recorded on the lane, in the graph that it is a member of */
     _Alignas(64) _Atomic(uint64_t) completed; /* atomic; written by the completion thread: timeline point the
                                                * host knows the GPU has passed */
 };
@@ -116,11 +118,12 @@ static inline bool gy_batch_is_open(const struct gy_batch_order *batch)
 struct gy_streams {
     struct gy_context *context;
     struct gy_partitions *partitions; /* immutable */
-    uint32_t device; /* immutable once there are tasks; its number in its fleet, which its points bear; 0 */
-    uint32_t limit;  /* immutable; most streams; at least one of each kind */
-    uint32_t count;  /* created so far */
-    uint32_t in_use; /* with `used` set */
-    uint32_t busy;   /* with `running` not 0 */
+    uint32_t device;  /* immutable once there are tasks; its number in its fleet, which its points bear; 0 */
+    bool is_of_fleet; /* likewise: dependents may be on other devices, which do not say that they have come */
+    uint32_t limit;   /* immutable; most streams; at least one of each kind */
+    uint32_t count;   /* created so far */
+    uint32_t in_use;  /* with `used` set */
+    uint32_t busy;    /* with `running` not 0 */
     uint64_t kinds_made;            /* bit k: there is a stream of kind k */
     uint32_t kinds_missing;         /* kinds that have no stream yet */
     uint32_t next_shared;           /* round robin when all are busy */

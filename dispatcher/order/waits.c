@@ -2,10 +2,12 @@
 #include "dispatcher/order/waits.h"
 
 #include "base/alloc.h"
+#include "base/span.h"
 #include "dispatcher/fleet/crossing.h"
 #include "dispatcher/fleet/export.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <string.h>
 
 /* Record `event` on `on`. */
@@ -346,6 +348,18 @@ static void learn_abroad(struct gy_stream *stream, uint32_t devices, uint32_t e,
     }
 }
 
+/* For recordings: which device the next task of the stream waits for. */
+static void record_wait(struct gy_stream *stream, const struct gy_crossing *crossing,
+                        const struct gy_export *export, uint64_t begin)
+{
+    char name[32];
+    snprintf(name, sizeof(name), "after GPU %d", export->ordinal);
+    stream->after |= UINT64_C(1) << (export->ordinal & 63);
+    gy_span_add_flow(export->flow);
+    gy_span_add_flow(crossing->flow);
+    gy_span_end(GY_SPAN_ACROSS, name, begin, export->stream);
+}
+
 /* The exports of the crossing.  A member's are waited for by the stream where its graph will be launched. */
 static GY_COLD gantry_status wait_abroad(struct gy_streams *streams, uint32_t stream,
                                          const struct gy_crossing *crossing)
@@ -362,10 +376,14 @@ static GY_COLD gantry_status wait_abroad(struct gy_streams *streams, uint32_t st
             gy_streams_count(&streams->dropped);
             continue;
         }
+        const uint64_t begin = gy_span_begin();
         gantry_status status =
             GY_CALL(streams->context, cuStreamWaitEvent(on->native, export->event.native, 0));
         if (status != GANTRY_OK) {
             return status;
+        }
+        if (begin != 0) {
+            record_wait(own, crossing, export, begin);
         }
         gy_streams_count(&streams->waits);
         learn_abroad(own, devices, e, export);

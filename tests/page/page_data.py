@@ -36,11 +36,17 @@ def read(text):
     count = numbers.next()
     head["slices"] = [s for has_details in (True, False) for _ in range(numbers.next()) for s in numbers.run(has_details)]
     assert len(head["slices"]) == count
-    time, head["gaps"], head["counters"] = 0, [], {}
-    for _ in range(numbers.next()):
-        begin = time + numbers.next()
-        time = begin + numbers.next()
-        head["gaps"].append((begin, time, head["causes"][numbers.next()], head["names"][numbers.next()]))
+    head["gaps"], head["counters"] = [], {}
+    gap_count = numbers.next()
+    for _, of_gpu in head["gapGpus"] or [(0, gap_count)]:  # of each GPU where there are several
+        time = 0
+        for _ in range(of_gpu):
+            begin = time + numbers.next()
+            time = begin + numbers.next()
+            cause, what = head["causes"][numbers.next()], numbers.next()
+            name = head["tracks"][what][0] if cause == "waiting for another GPU" else head["names"][what]
+            head["gaps"].append((begin, time, cause, name))
+    assert len(head["gaps"]) == gap_count
     for _ in range(numbers.next()):
         track, time, values = numbers.next(), 0, []
         for _ in range(numbers.next()):

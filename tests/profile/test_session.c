@@ -255,7 +255,7 @@ static void restless(void *arg)
             gy_profile_gpu_slice(generation, &slice);
         }
         gy_profile_count_lost(generation, 1);
-        gy_profile_note_alignment(generation, 5);
+        gy_profile_note_alignment(generation, 1, 5);
         atomic_fetch_add(&attempts, 1);
     }
 }
@@ -314,7 +314,7 @@ static void test_calls_for_an_ended_recording_do_nothing(void **state)
     assert_int_equal(gy_profile_add_gpu(old, "GPU"), 0);
     gy_profile_gpu_slice(old, &(struct gy_gpu_slice){.gpu = 1, .name = "x"});
     gy_profile_count_lost(old, 7);
-    gy_profile_note_alignment(old, 7);
+    gy_profile_note_alignment(old, 1, 7);
     gantry_profile_stats stats = stopped(profile);
     assert_int_equal(stats.spans + stats.lost + stats.gpu_alignment_ns, 0);
 }
