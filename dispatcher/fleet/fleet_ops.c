@@ -335,6 +335,7 @@ gantry_status gy_fleet_create(gantry_dispatcher *const *members, uint32_t count,
         fleet->members[e] = members[e];
         members[e]->member.fleet = fleet;
         members[e]->streams.device = e;
+        members[e]->streams.is_of_fleet = true;
     }
     *out = fleet;
     return GANTRY_OK;

@@ -133,7 +133,7 @@ static enum offer appraise(struct gy_streams *streams, uint32_t index, const uin
     if (!s->used) {
         return is_over(s) || (owner != NULL && s->owner == owner) ? OFFER_UNUSED : OFFER_OTHERS;
     }
-    if (s->pending_successors == 0 && is_over(s)) {
+    if ((s->pending_successors == 0 || streams->is_of_fleet) && is_over(s)) {
         return OFFER_OVER;
     }
     if (reach[index] >= s->tail) {

@@ -293,6 +293,79 @@ static void test_any_order_of_ends(void **state)
     assert_int_equal(gy_alloc_live(), before);
 }
 
+/* ---- streams -------------------------------------------------------------------------------- */
+
+enum { ROUNDS = 40 };
+
+struct word {
+    gantry_context *context;
+    void *at;
+};
+
+static gantry_launch_result launch_word(gantry_launch *launch, void *arg)
+{
+    const struct word *word = arg;
+    return gantry_launch_fill(launch, word->at, 1, 1, 4) == GANTRY_OK ? GANTRY_LAUNCH_DONE
+                                                                      : GANTRY_LAUNCH_FAILED;
+}
+
+/* A task on the word's device that comes after `before`, and after the host has seen that done. */
+static gantry_task *submit_seen(gantry_taskman *manager, struct word *word, gantry_task *before)
+{
+    gantry_task_desc desc = GANTRY_TASK_DESC_INIT, point = GANTRY_TASK_DESC_INIT;
+    gantry_task *task, *seen;
+    desc.kind = GANTRY_TASK_KERNEL;
+    desc.label = "word";
+    desc.launch = launch_word;
+    desc.arg = word;
+    desc.context = word->context;
+    point.kind = GANTRY_TASK_SYNC_POINT;
+    assert_ok(gantry_taskman_submit(manager, &desc, &task));
+    if (before != NULL) {
+        assert_ok(gantry_taskman_submit(manager, &point, &seen));
+        assert_ok(gantry_task_start_after_done(seen, before));
+        assert_ok(gantry_task_start_after(task, seen));
+        assert_ok(gantry_task_start_after(task, before));
+    }
+    return task;
+}
+
+/* A task whose dependent is on another device frees its stream, also when that dependent never asks for it,
+ * since the host has seen the work pass. */
+static void test_a_chain_to_and_fro_needs_one_stream_on_each_device(void **state)
+{
+    (void)state;
+    if (lacks_devices(2)) {
+        return;
+    }
+    gantry_fleet *fleet = make_fleet("0,1");
+    gantry_taskman *manager = make_manager(fleet);
+    struct word words[2];
+    gantry_task *last = NULL;
+    for (uint32_t i = 0; i < 2; i++) {
+        words[i].context = gantry_fleet_context(fleet, i);
+        assert_ok(gantry_heap_alloc(gantry_context_heap(words[i].context), GANTRY_MEMORY_DEVICE, 4, 0,
+                                    GANTRY_ALLOC_SITE("word"), &words[i].at));
+    }
+    for (uint32_t i = 0; i < ROUNDS; i++) {
+        last = submit_seen(manager, &words[i % 2], last);
+    }
+    assert_ok(gantry_taskman_start(manager));
+    assert_ok(gantry_taskman_stop(manager));
+    assert_ok(gantry_taskman_reset(manager));
+    for (uint32_t i = 0; i < 2; i++) {
+        gantry_dispatcher_stats stats = {.struct_size = sizeof(stats)};
+        gantry_context *context = words[i].context;
+        assert_ok(gantry_dispatcher_get_stats(gantry_context_dispatcher(context), &stats));
+        assert_int_equal(stats.tasks, ROUNDS / 2);
+        assert_int_equal(stats.streams_peak, 1);
+        assert_ok(gantry_context_synchronize(context));
+        assert_ok(gantry_heap_free(gantry_context_heap(context), words[i].at));
+    }
+    gantry_taskman_destroy(manager);
+    gantry_fleet_destroy(fleet);
+}
+
 int main(void)
 {
     setenv("GANTRY_EMU_DEVICES", "4", 1);
@@ -301,6 +374,7 @@ int main(void)
         cmocka_unit_test(test_a_list_is_in_its_own_order),
         cmocka_unit_test(test_heaps_are_reached_by_all_devices),
         cmocka_unit_test(test_what_is_refused),
+        cmocka_unit_test(test_a_chain_to_and_fro_needs_one_stream_on_each_device),
         cmocka_unit_test(test_a_device_is_lost),
         cmocka_unit_test(test_any_order_of_ends),
     };
