@@ -146,15 +146,13 @@ static bool bind_texture(uint32_t texture, uint32_t memory)
     return has_tiling;
 }
 
-/* In place of that the memory is a buffer, and a texture with memory of its own is copied to it.  (llvmpipe
- * 22.3 has no buffers in imported memory.) */
+/* In place of that the memory is a buffer, which a texture with memory of its own is copied to or from, on
+ * the GPU.  (llvmpipe 22.3 has no buffers in imported memory.) */
 static void bind_buffer(struct gl_part *g, enum gl_texture which)
 {
     glCreateBuffers(1, &g->buffers[which]);
     buffer_storage_mem(g->buffers[which], FRAME_BYTES, g->memory[which], 0);
-    if (which == GL_DRAWN) {
-        glTextureStorage2D(g->textures[which], 1, GL_RGBA8, FRAME_WIDTH, FRAME_HEIGHT);
-    }
+    glTextureStorage2D(g->textures[which], 1, GL_RGBA8, FRAME_WIDTH, FRAME_HEIGHT);
 }
 
 bool gl_import(struct gl_part *g, enum gl_texture which, int fd, uint64_t bytes)
@@ -209,11 +207,14 @@ bool gl_draw(struct gl_part *g, uint32_t number)
 
 bool gl_read(struct gl_part *g, uint32_t *to)
 {
-    if (g->buffers[GL_FILTERED] != 0) {
-        glGetNamedBufferSubData(g->buffers[GL_FILTERED], 0, FRAME_BYTES, to);
-    } else {
-        glGetTextureImage(g->textures[GL_FILTERED], 0, GL_RGBA, GL_UNSIGNED_BYTE, FRAME_BYTES, to);
+    if (g->buffers[GL_FILTERED] !=
+        0) { /* OpenGL does not know that others write there, and may have a copy */
+        glBindBuffer(GL_PIXEL_UNPACK_BUFFER, g->buffers[GL_FILTERED]);
+        glTextureSubImage2D(g->textures[GL_FILTERED], 0, 0, 0, FRAME_WIDTH, FRAME_HEIGHT, GL_RGBA,
+                            GL_UNSIGNED_BYTE, NULL);
+        glBindBuffer(GL_PIXEL_UNPACK_BUFFER, 0);
     }
+    glGetTextureImage(g->textures[GL_FILTERED], 0, GL_RGBA, GL_UNSIGNED_BYTE, FRAME_BYTES, to);
     return good(g, "reading");
 }
 

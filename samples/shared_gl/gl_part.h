@@ -23,8 +23,8 @@ enum gl_found { GL_GOOD, GL_NONE, GL_FAILED };
 enum gl_found gl_open(struct gl_part *g, const uint8_t *uuid);
 enum gl_texture { GL_DRAWN, GL_FILTERED };
 
-/* Import memory that Vulkan has exported, as a texture, or as a buffer that it is copied to; the descriptor
- * is OpenGL's when it succeeds. */
+/* Import memory that Vulkan has exported, as a texture, or as a buffer that it is copied to or from; the
+ * descriptor is OpenGL's when it succeeds. */
 bool gl_import(struct gl_part *g, enum gl_texture which, int fd, uint64_t bytes);
 /* Draw frame `number`; it is in the shared memory when this returns. */
 bool gl_draw(struct gl_part *g, uint32_t number);
