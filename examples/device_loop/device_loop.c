@@ -76,8 +76,9 @@ int main(void)
     must(gantry_taskman_submit(graph, &improve_it, &improved));
     must(gantry_taskman_submit(graph, &download_it, &downloaded));
     must(gantry_taskman_submit(graph, &show_it, &shown));
-    gantry_loop_options how = {sizeof(how), .word = &device->again, .most = 100, .label = "rounds"};
-    gantry_loop loop = {sizeof(loop)};
+    gantry_loop_options how = {
+        .struct_size = sizeof(how), .word = &device->again, .most = 100, .label = "rounds"};
+    gantry_loop loop = {.struct_size = sizeof(loop)};
     must(gantry_taskman_submit_loop(graph, &how, &loop));
     must(gantry_task_start_after(improved, uploaded));
     must(gantry_task_start_after(loop.test, improved));
@@ -89,7 +90,7 @@ int main(void)
     for (int square = 2; square <= 200; square *= 10) {
         *host = (struct root){.square = (float)square, .guess = (float)square};
         must(gantry_taskman_run(graph, 1));
-        gantry_loop_stats stats = {sizeof(stats)};
+        gantry_loop_stats stats = {.struct_size = sizeof(stats)};
         must(gantry_loop_get_stats(loop.decide, &stats));
         printf("after %u rounds, in launch %d on the device\n", stats.turns, (int)stats.launches);
     }
