@@ -153,6 +153,9 @@
     V(PRIMARY, "primary", 2)              \
     V(OWN, "own", 1)                      \
     V(ADOPTED, "adopted", 1)              \
+    F(DEVICES, "devices")                 \
+    V(ONE_DEVICE, "one", 6)               \
+    V(TWO_DEVICES, "two", 1)              \
     F(COPY, "copy")                       \
     V(NO_COPY, "no", 2)                   \
     V(ENGINE, "engine", 2)                \
@@ -285,6 +288,7 @@ enum {
     CALLS_MOST = 4,
     PREDS_MOST = 4,
     MANAGERS_MOST = 3,
+    DEVICES_MOST = 2,
     GROUPS_MOST = 4, /* groups of declared memory */
     NOBODY = 255,
 };
@@ -308,6 +312,7 @@ struct cross_node {
     uint8_t held;    /* extra references that other nodes or threads give back in each run */
     uint8_t group;   /* its group of declared memory; NOBODY */
     uint8_t partition, light, light_value, continuation; /* light: how many tasks it makes */
+    uint8_t device;                                      /* of a fleet */
     uint8_t copies, heap; /* values of FEATURE_COPY and FEATURE_HEAP, the first one: none */
     bool thread_lets_go;  /* a thread gives one of `held` back */
     bool apart; /* its callback is a function of its own: the library learns by function what cannot be
@@ -440,6 +445,12 @@ struct cross_effects {
 
 struct cross_run {
     const struct cross_program *program;
+    gantry_fleet *fleet; /* NULL: one device */
+    uint32_t devices;
+    gantry_context *contexts[DEVICES_MOST]; /* of the fleet's devices; the first one is `context` */
+    gantry_heap *heaps[DEVICES_MOST];
+    gantry_kernel *kernels[DEVICES_MOST];
+    void *scratches[DEVICES_MOST];  /* device memory, 64 bytes per node */
     gantry_context *base, *context; /* `base`: the context that is adopted */
     gantry_cpu_dispatcher *cpus;
     gantry_heap *heap;
@@ -454,7 +465,6 @@ struct cross_run {
     struct cross_cell *cells; /* one per node */
     struct cross_record *records;
     uint8_t *cells_device, *records_device;
-    void *scratch;       /* device memory, 64 bytes per node */
     struct cross_extra { /* the things beside the nodes of a manager */
         struct cross_run *run;
         uint32_t manager, rounds, behind; /* rounds of a loop; `behind`: a node, or NOBODY */
@@ -508,6 +518,9 @@ bool cross_must(struct cross_run *run, gantry_status status, const char *what);
 /* crossing_open.c */
 bool cross_open(struct cross_run *run);
 void cross_close(struct cross_run *run);
+/* The dispatchers' statistics: those of all devices added up, of the members that are used here. */
+void cross_stats(struct cross_run *run, gantry_dispatcher_stats *sum);
+bool cross_two_devices(void); /* this machine has two of them */
 uint32_t cross_step_of(struct cross_run *run, uint32_t node);
 uint64_t cross_now(struct cross_run *run);
 /* The progress of the process, for the watchdog: it grows as long as something happens. */

@@ -5,8 +5,8 @@ struct tally { /* counts of all steps */
     uint32_t called_gpu, called_cpu, failed, cancelled, stable_called, several, idle, polled, named;
     uint32_t of[VALUES]; /* of a feature that may have two values: counts for this one */
     uint32_t steps, parts, independent, failed_by;
-    uint32_t refused;    /* failed because a call of the driver was refused, and not because of a reference */
-    uint32_t partitions; /* it is a set */
+    uint32_t refused; /* failed because a call of the driver was refused, and not because of a reference */
+    uint32_t partitions, devices; /* sets */
 };
 
 /* Each of two failures, or cancels, has a step of its own. */
@@ -49,6 +49,7 @@ static void tally_node(const struct cross_run *run, uint32_t s, uint32_t i, stru
     t->of[n->tell_value] += n->tells != NOBODY ? atomic_load(&seen->looked) : 0;
     t->of[n->light_value] += n->light != 0 ? atomic_load(&seen->light_run) : 0;
     t->named += n->named && begins != 0;
+    t->devices |= cross_is_gpu(n) && begins != 0 ? 1U << n->device : 0;
     t->partitions |= cross_is_gpu(n) && begins != 0 ? 1U << n->partition : 0;
 }
 
@@ -124,6 +125,8 @@ static int64_t by_tasks(const struct tally *t, int value)
         return t->partitions & 2;
     case VALUE_PARTITION_SHARE:
         return t->partitions & 1;
+    case VALUE_TWO_DEVICES:
+        return t->devices & 2;
     case VALUE_NAMED:
     case VALUE_FORWARD:
         return t->named;

@@ -217,7 +217,11 @@ static const char few_streams[] = "on one stream it comes after older work";
 static const char held_by_share[] = "older work is charged to its share, which holds back what is newer";
 static const char primary_only[] = "only a primary context has partitions";
 
+static const char of_all_devices[] = "a thread that waits does not do the work of several dispatchers";
+
 static const struct rule impossible[] = {
+    {VALUE_TWO_DEVICES, VALUE_ADOPTED, "a fleet makes its contexts itself"},
+    {VALUE_TWO_DEVICES, VALUE_GUESTS, of_all_devices},
     {VALUE_REPLAYED, VALUE_STREAMS, graphs_only},
     {VALUE_REPLAYED, VALUE_SYNCHRONOUS, graphs_only},
     {VALUE_REPLAYED, VALUE_RECORDED, graphs_only},
@@ -337,6 +341,9 @@ bool cross_everything;
 
 const char *cross_not_yet(int a, int b)
 {
+    if ((a == VALUE_TWO_DEVICES || b == VALUE_TWO_DEVICES) && !cross_two_devices()) {
+        return "this machine has one device";
+    }
     return cross_everything ? NULL : look_up(not_yet, sizeof(not_yet) / sizeof(not_yet[0]), a, b);
 }
 

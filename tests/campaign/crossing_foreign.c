@@ -29,6 +29,8 @@ struct resource { /* CUdevResource */
 enum { RELAXED = 2, NON_BLOCKING = 1, NO_TIMING = 2, ORDER_STREAM = 1, RESOURCE_SM = 1, GREEN_SMS = 16 };
 
 #define FUNCTIONS(F)                                                                                   \
+    F(cuInit, "cuInit", (unsigned))                                                                    \
+    F(cuDeviceGetCount, "cuDeviceGetCount", (int *))                                                   \
     F(cuStreamCreate, "cuStreamCreate", (void **, unsigned))                                           \
     F(cuStreamDestroy, "cuStreamDestroy_v2", (void *))                                                 \
     F(cuEventCreate, "cuEventCreate", (void **, unsigned))                                             \
@@ -86,6 +88,19 @@ bool cross_foreign_open(void)
     return cross_is_device() || emu_controls_bind(&cross_emu, library);
 }
 
+/* The emulated driver has two for it. */
+bool cross_two_devices(void)
+{
+    static int count;
+    if (cross_is_device() && count == 0) {
+        count = 1;
+        if (cross_foreign_open() && cuda.cuInit(0) == 0) {
+            (void)cuda.cuDeviceGetCount(&count);
+        }
+    }
+    return !cross_is_device() || count >= 2;
+}
+
 int64_t cross_live_objects(void)
 {
     int64_t sum = 0;
@@ -99,7 +114,12 @@ int64_t cross_live_objects(void)
  * is captured, and after a cancelled step that may still be so. */
 int cross_synchronize(struct cross_run *run)
 {
-    return gantry_context_synchronize(run->context);
+    gantry_status status = GANTRY_OK;
+    for (uint32_t d = 0; d < run->devices; d++) {
+        gantry_status one = gantry_context_synchronize(run->contexts[d]);
+        status = status == GANTRY_OK ? one : status;
+    }
+    return status;
 }
 
 static struct cross_cell *cell_of(const struct cross_run *run, uint32_t node) /* wait for the GPU */
@@ -125,24 +145,30 @@ static bool make_graph(struct cross_run *run, uint32_t node)
 bool cross_foreign_prepare(struct cross_run *run)
 {
     const struct cross_program *p = run->program;
-    bool done = gantry_context_acquire(run->context) == GANTRY_OK;
+    bool done = true;
     for (uint32_t i = 0; i < p->node_count && done; i++) {
         int foreign = p->nodes[i].foreign;
+        gantry_context *context = run->contexts[p->nodes[i].device];
+        done = gantry_context_acquire(context) == GANTRY_OK;
         if (foreign == VALUE_JOINED || foreign == VALUE_UNJOINED || foreign == VALUE_OWN_GRAPH) {
             done = cuda.cuStreamCreate(&run->own_streams[i], NON_BLOCKING) == 0 &&
                    cuda.cuEventCreate(&run->own_events[i][0], NO_TIMING) == 0 &&
                    cuda.cuEventCreate(&run->own_events[i][1], NO_TIMING) == 0;
         }
         done = done && (foreign != VALUE_OWN_GRAPH || make_graph(run, i));
+        (void)gantry_context_release(context);
     }
-    (void)gantry_context_release(run->context);
     return done;
 }
 
 void cross_foreign_end(struct cross_run *run)
 {
-    bool acquired = gantry_context_acquire(run->context) == GANTRY_OK;
     for (uint32_t i = 0; i < run->program->node_count; i++) {
+        gantry_context *context = run->contexts[run->program->nodes[i].device];
+        if (run->own_graphs[i] == NULL && run->own_streams[i] == NULL) {
+            continue;
+        }
+        bool acquired = gantry_context_acquire(context) == GANTRY_OK;
         if (run->own_graphs[i] != NULL) {
             (void)cuda.cuGraphExecDestroy(run->own_graphs[i]);
         }
@@ -151,9 +177,9 @@ void cross_foreign_end(struct cross_run *run)
             (void)cuda.cuEventDestroy(run->own_events[i][0]);
             (void)cuda.cuEventDestroy(run->own_events[i][1]);
         }
-    }
-    if (acquired) {
-        (void)gantry_context_release(run->context);
+        if (acquired) {
+            (void)gantry_context_release(context);
+        }
     }
 }
 

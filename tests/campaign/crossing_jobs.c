@@ -146,7 +146,8 @@ static void begin(struct cross_slot *slot)
 {
     pthread_t watchdog;
     (void)setenv("GANTRY_EMU_PROFILE", "b200", 0); /* its blocks steal */
-    (void)setenv("GANTRY_EMU_THREADS", "4", 0);    /* older work keeps one */
+    (void)setenv("GANTRY_EMU_DEVICES", "2", 0);
+    (void)setenv("GANTRY_EMU_THREADS", "4", 0); /* older work keeps one */
     if (!cross_foreign_open()) {
         _exit(CROSS_SKIPPED);
     }

@@ -27,6 +27,29 @@ static void fill_partitions(const struct cross_program *p, gantry_partition_requ
     plan->requests = requests;
 }
 
+/* Make a context, or one on each device. */
+static bool create(struct cross_run *run, const gantry_context_options *context)
+{
+    gantry_fleet_options options = GANTRY_FLEET_OPTIONS_INIT;
+    options.devices = "0,1";
+    options.context = context;
+    run->devices = 1;
+    if (!cross_has(run->program, VALUE_TWO_DEVICES)) {
+        bool done = cross_must(run, gantry_context_create(context, &run->context), "context");
+        run->contexts[0] = run->context;
+        return done;
+    }
+    if (!cross_must(run, gantry_fleet_create(&options, &run->fleet), "fleet")) {
+        return false;
+    }
+    run->devices = gantry_fleet_device_count(run->fleet);
+    for (uint32_t d = 0; d < run->devices; d++) {
+        run->contexts[d] = gantry_fleet_context(run->fleet, d);
+    }
+    run->context = run->contexts[0];
+    return true;
+}
+
 static bool open_context(struct cross_run *run)
 {
     static const uint32_t limits[] = {0, 2, 1, 0}, launchers[] = {1, 2, 4};
@@ -64,7 +87,7 @@ static bool open_context(struct cross_run *run)
     options.synchronous = cross_has(p, VALUE_SYNCHRONOUS);
     options.launch_threads = launchers[p->value[FEATURE_LAUNCHERS] - VALUE_ONE_LAUNCHER];
     options.abort_on_out_of_memory = cross_has(p, VALUE_ABORT);
-    return cross_must(run, gantry_context_create(&options, &run->context), "context");
+    return create(run, &options);
 }
 
 static bool open_cpus(struct cross_run *run)
@@ -103,11 +126,17 @@ static bool open_memory(struct cross_run *run)
     if (!cross_must(run,
                     gantry_heap_alloc(run->heap, GANTRY_MEMORY_PINNED, cells + records, 0, site, &memory),
                     "cells") ||
-        !cross_must(run, gantry_heap_device_address(run->heap, memory, &device), "address") ||
-        !cross_must(
-            run, gantry_heap_alloc(run->heap, GANTRY_MEMORY_DEVICE, NODES_MOST * 64, 0, site, &run->scratch),
-            "scratch")) {
+        !cross_must(run, gantry_heap_device_address(run->heap, memory, &device), "address")) {
         return false;
+    }
+    for (uint32_t d = 0; d < run->devices; d++) {
+        run->heaps[d] = gantry_context_heap(run->contexts[d]);
+        if (!cross_must(run,
+                        gantry_heap_alloc(run->heaps[d], GANTRY_MEMORY_DEVICE, NODES_MOST * 64, 0, site,
+                                          &run->scratches[d]),
+                        "scratch")) {
+            return false;
+        }
     }
     zero(memory, sizeof(struct cross_cell), run->program->node_count);
     zero((uint8_t *)memory + cells, CROSS_RECORDS * sizeof(struct cross_record), run->program->node_count);
@@ -127,19 +156,28 @@ static bool open_memory(struct cross_run *run)
 bool cross_open(struct cross_run *run)
 {
     const struct cross_program *p = run->program;
-    gantry_module *module = NULL;
-    if (!open_context(run) || !open_cpus(run) || !open_memory(run) ||
-        !cross_must(run, gantry_module_load(run->context, &gantry_image_crossing_kernels, &module),
-                    "module") ||
-        !cross_must(run, gantry_module_get_kernel(module, "cross", &run->kernel), "kernel") ||
-        !cross_beside_open(run, module)) {
+    gantry_module *module = NULL, *first = NULL;
+    if (!open_context(run) || !open_cpus(run) || !open_memory(run)) {
+        return false;
+    }
+    for (uint32_t d = 0; d < run->devices; d++) {
+        if (!cross_must(run, gantry_module_load(run->contexts[d], &gantry_image_crossing_kernels, &module),
+                        "module") ||
+            !cross_must(run, gantry_module_get_kernel(module, "cross", &run->kernels[d]), "kernel")) {
+            return false;
+        }
+        first = d == 0 ? module : first;
+    }
+    run->kernel = run->kernels[0];
+    if (!cross_beside_open(run, first)) {
         return false;
     }
     for (uint32_t m = 0; m < p->manager_count; m++) {
         gantry_taskman_options options = GANTRY_TASKMAN_OPTIONS_INIT;
         const gantry_share share = {.percent = 50}, small = {.percent = 1, .burst_ns = 15000000};
         options.cpu_dispatcher = run->cpus;
-        options.gpu_dispatcher = gantry_context_dispatcher(run->context);
+        options.gpu_dispatcher = run->fleet == NULL ? gantry_context_dispatcher(run->context) : NULL;
+        options.fleet = run->fleet;
         options.dispatcher_only = cross_has(p, VALUE_THREADS_ONLY);
         options.independent_steps = cross_has(p, VALUE_FREE_STEPS);
         options.share = cross_has(p, VALUE_MANAGER_SHARE) ? &share : NULL;
@@ -157,13 +195,32 @@ bool cross_open(struct cross_run *run)
     return run->broken == NULL;
 }
 
+void cross_stats(struct cross_run *run, gantry_dispatcher_stats *sum)
+{
+    *sum = (gantry_dispatcher_stats){.struct_size = sizeof(*sum)};
+    for (uint32_t d = 0; d < run->devices; d++) {
+        gantry_dispatcher_stats one = {.struct_size = sizeof(one)};
+        gantry_dispatcher *dispatcher = gantry_context_dispatcher(run->contexts[d]);
+        (void)cross_must(run, gantry_dispatcher_get_stats(dispatcher, &one), "statistics");
+        sum->tasks += one.tasks;
+        sum->graph_launches += one.graph_launches;
+        sum->graph_replays += one.graph_replays;
+        sum->frees_deferred += one.frees_deferred;
+        sum->frees_pending += one.frees_pending;
+        sum->memory_admitted += one.memory_admitted;
+        sum->memory_waited += one.memory_waited;
+        sum->memory_forced += one.memory_forced;
+        sum->memory_tasks_waiting += one.memory_tasks_waiting;
+    }
+}
+
 /* The library may keep blocks of its own, but none that a callback has allocated. */
-static void check_heap(struct cross_run *run)
+static void check_heap(struct cross_run *run, gantry_heap *heap)
 {
     for (int kind = 0; kind < GANTRY_MEMORY_KIND_COUNT && atomic_load(&run->lost) == 0; kind++) {
         gantry_heap_tag_stats tags[16];
         size_t count = 0;
-        if (gantry_heap_get_tag_stats(run->heap, (gantry_memory_kind)kind, tags, 16, &count) != GANTRY_OK) {
+        if (gantry_heap_get_tag_stats(heap, (gantry_memory_kind)kind, tags, 16, &count) != GANTRY_OK) {
             cross_break(run, "no statistics of memory kind %d", kind);
         }
         for (size_t i = 0; i < count && i < 16; i++) {
@@ -194,10 +251,16 @@ void cross_close(struct cross_run *run)
     }
     if (run->heap != NULL) {
         (void)gantry_heap_free(run->heap, run->cells);
-        (void)gantry_heap_free(run->heap, run->scratch);
         cross_beside_close(run);
-        check_heap(run);
+        for (uint32_t d = 0; d < run->devices; d++) {
+            (void)gantry_heap_free(run->heaps[d], run->scratches[d]);
+            check_heap(run, run->heaps[d]);
+        }
     }
-    gantry_context_destroy(run->context);
+    if (run->fleet != NULL) {
+        gantry_fleet_destroy(run->fleet);
+    } else {
+        gantry_context_destroy(run->context);
+    }
     gantry_context_destroy(run->base);
 }

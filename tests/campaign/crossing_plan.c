@@ -287,14 +287,16 @@ static int best_of_all(const struct cross_matrix *matrix, const struct cross_cho
     return best;
 }
 
-/* As long as meetings are wanted, nothing spins by chance; and beside what spins, or a debt, what nothing is
- * wanted of is what takes least of a processor. */
+/* As long as meetings are wanted, nothing spins by chance; and beside what spins, a debt, or two devices,
+ * what nothing is wanted of is what takes least of a processor. */
 static void force_cheap(struct cross_choice *choice, uint64_t *random)
 {
-    static const int cheap[] = {VALUE_ONE_LAUNCHER, VALUE_ONE_WORKER, VALUE_WHOLE,     VALUE_UNSTABLE,
-                                VALUE_ONE_STEP,     VALUE_ALONE,      VALUE_NO_MEMORY, VALUE_NO_BESIDE};
+    static const int cheap[] = {VALUE_ONE_DEVICE, VALUE_ONE_LAUNCHER, VALUE_ONE_WORKER,
+                                VALUE_WHOLE,      VALUE_UNSTABLE,     VALUE_ONE_STEP,
+                                VALUE_ALONE,      VALUE_NO_MEMORY,    VALUE_NO_BESIDE};
     bool is_dear = cross_spins(choice->forced[FEATURE_CPU_WAIT]) ||
-                   cross_spins(choice->forced[FEATURE_GPU_WAIT]) || has_debt(choice);
+                   cross_spins(choice->forced[FEATURE_GPU_WAIT]) || has_debt(choice) ||
+                   choice->forced[FEATURE_DEVICES] == VALUE_TWO_DEVICES;
     if (is_dear) {
         force_unless(choice, VALUE_CPU_BLOCK);
         force_unless(choice, VALUE_GPU_BLOCK);

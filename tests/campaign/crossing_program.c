@@ -22,6 +22,7 @@ enum about { /* the subject of a choice; subjects about one feature have its num
              ABOUT_REFERENCE,
              ABOUT_SIZE,
              ABOUT_SECOND,
+             ABOUT_DEVICE,
              ABOUT_FEATURE = 1000
 };
 
@@ -317,6 +318,8 @@ static void draw_gpu(struct cross_program *p, struct cross_node *node, uint32_t 
     node->apart = (node->heap != VALUE_NO_HEAP || node->asks || (calls && leaves)) &&
                   (cross_has(p, VALUE_REPLAYED) || cross_pick(p, ABOUT_FLAGS, 99, 2) == 0);
     node->partition = cross_has(p, VALUE_WHOLE) ? 0 : (uint8_t)cross_pick(p, ABOUT_FLAGS, i + 500, 4);
+    node->device =
+        cross_has(p, VALUE_TWO_DEVICES) ? (uint8_t)cross_pick(p, ABOUT_DEVICE, i, DEVICES_MOST) : 0;
     node->independent = cross_has(p, VALUE_FREE_STEPS) ||
                         (cross_has(p, VALUE_FREE_TASKS) && cross_pick(p, ABOUT_FLAGS, i + 700, 3) == 0);
 }
@@ -607,6 +610,7 @@ static void print_node(const struct cross_program *p, uint32_t i, FILE *file)
                 node->foreign != VALUE_NO_FOREIGN ? cross_values[node->foreign].name : "",
                 node->heap != VALUE_NO_HEAP ? ", heap" : "", node->asks ? ", sync point" : "",
                 node->independent ? ", independent" : "");
+        fprintf(file, "%s", node->device != 0 ? ", device 1" : "");
     }
     if (node->tells != NOBODY) {
         fprintf(file, ", tells %u in call %u (%s)", node->tells, node->tell_call,

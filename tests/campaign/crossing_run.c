@@ -81,10 +81,11 @@ static bool submit(struct cross_run *run, uint32_t i)
         desc.priority = (gantry_task_priority)((int)(i % 3) - 1);
     }
     desc.cpu_class = n->kind == KIND_CPU && cross_has(p, VALUE_CLASSES) ? i % 2 : 0;
-    uint32_t partitions = gantry_partition_count(run->context);
+    uint32_t partitions = gantry_partition_count(run->contexts[n->device]);
     if (cross_is_gpu(n) && !cross_has(p, VALUE_WHOLE) && n->partition < partitions) {
-        desc.partition = gantry_partition_at(run->context, n->partition);
+        desc.partition = gantry_partition_at(run->contexts[n->device], n->partition);
     }
+    desc.context = cross_is_gpu(n) && run->fleet != NULL ? run->contexts[n->device] : NULL;
     if (n->named && cross_has(p, VALUE_FORWARD) &&
         !cross_must(run, gantry_taskman_get_named(run->managers[n->manager], name, &named), "forward name")) {
         return false;
@@ -300,14 +301,15 @@ static void started(struct cross_run *run, uint32_t step, uint32_t m)
 static void start_all(struct cross_run *run, uint32_t step)
 {
     const struct cross_program *p = run->program;
-    gantry_dispatcher *dispatcher = gantry_context_dispatcher(run->context);
     break_driver(p, step);
     for (uint32_t m = 0; m < p->manager_count; m++) {
         atomic_store(&run->step[m], step);
         run->start[step][m] = GANTRY_ERR_STATE; /* not yet */
     }
     if (cross_has(p, VALUE_GROUP)) {
-        gantry_dispatcher_start_group(dispatcher);
+        for (uint32_t d = 0; d < run->devices; d++) {
+            gantry_dispatcher_start_group(gantry_context_dispatcher(run->contexts[d]));
+        }
     }
     bool together = start_together(run, step);
     for (uint32_t m = 0; m < p->manager_count; m++) {
@@ -320,7 +322,9 @@ static void start_all(struct cross_run *run, uint32_t step)
         }
     }
     if (cross_has(p, VALUE_GROUP)) {
-        gantry_dispatcher_finish_group(dispatcher);
+        for (uint32_t d = 0; d < run->devices; d++) {
+            gantry_dispatcher_finish_group(gantry_context_dispatcher(run->contexts[d]));
+        }
     }
     let_go(run, step);
 }
@@ -414,12 +418,19 @@ static void change(struct cross_run *run, uint32_t step, uint32_t m)
     atomic_fetch_add(&run->changed, cross_must(run, status, "change of a task") ? 1 : 0);
 }
 
+static void clear_abort(struct cross_run *run)
+{
+    for (uint32_t d = 0; d < run->devices; d++) {
+        gantry_context_clear_abort(run->contexts[d]);
+    }
+}
+
 static void between(struct cross_run *run, uint32_t step)
 {
     const struct cross_program *p = run->program;
     check_handles(run, step);
     if (atomic_load(&run->aborted) != 0) {
-        gantry_context_clear_abort(run->context);
+        clear_abort(run);
     }
     const struct cross_trouble *cancel = cross_cancels(p, VALUE_CANCEL_STOPPED);
     if (cancel != NULL && cancel->step == step) {
@@ -503,7 +514,7 @@ static void *run_one(void *arg)
             change(run, base - 1, m);
         }
         if (atomic_load(&run->aborted) != 0) {
-            gantry_context_clear_abort(run->context);
+            clear_abort(run);
         }
     }
     atomic_store(&run->ended[m], all);
@@ -567,9 +578,8 @@ static void run_steps(struct cross_run *run)
 static void await_frees(struct cross_run *run)
 {
     for (int i = 0; i < 20000; i++) {
-        gantry_dispatcher_stats stats = {.struct_size = sizeof(stats)};
-        (void)cross_must(run, gantry_dispatcher_get_stats(gantry_context_dispatcher(run->context), &stats),
-                         "statistics");
+        gantry_dispatcher_stats stats;
+        cross_stats(run, &stats);
         if (stats.frees_pending == 0) {
             return;
         }
@@ -594,10 +604,7 @@ bool cross_run(struct cross_run *run, const struct cross_program *program)
         if (result != 0 && !cross_may_be_lost(run)) {
             cross_break(run, "gantry_context_synchronize() says %d", result);
         }
-        run->stats.struct_size = sizeof(run->stats);
-        (void)cross_must(run,
-                         gantry_dispatcher_get_stats(gantry_context_dispatcher(run->context), &run->stats),
-                         "statistics");
+        cross_stats(run, &run->stats);
         if (run->broken == NULL) {
             cross_check(run);
             cross_beside_check(run);

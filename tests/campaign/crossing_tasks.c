@@ -227,7 +227,7 @@ static gantry_status enqueue_kernel(struct cross_run *run, gantry_launch *launch
     for (uint32_t i = 0; i < n->read_count; i++) {
         work.reads[i] = cell_of(run, n->reads[i]);
     }
-    return gantry_launch_kernel(launch, run->kernel, one, one, 0, args);
+    return gantry_launch_kernel(launch, run->kernels[n->device], one, one, 0, args);
 }
 
 /* For a task beside the graph, which reads nothing. */
@@ -259,13 +259,14 @@ static gantry_status enqueue_copy(struct cross_run *run, gantry_launch *launch, 
     const struct cross_node *n = &run->program->nodes[node];
     const uint32_t *source = cross_copy_source(&run->cells[node], n);
     uint32_t *dest = cross_copy_dest(&run->cells[node], n, step);
-    uint8_t *middle = (uint8_t *)run->scratch + (size_t)node * 64 + (n->independent ? 8 * step : 0);
+    uint8_t *middle =
+        (uint8_t *)run->scratches[n->device] + (size_t)node * 64 + (n->independent ? 8 * step : 0);
     gantry_copy_desc there = {.dest = middle, .source = source, .bytes = 4, .type = GANTRY_COPY_HTOD};
     gantry_copy_desc back = {.dest = dest, .source = middle, .bytes = 4, .type = GANTRY_COPY_DTOH};
     gantry_status status;
     atomic_fetch_add(&run->done[n->copies], 1);
     if (n->copies == VALUE_BEYOND) { /* the library refuses it, and the task is not harmed */
-        uint8_t *last = (uint8_t *)run->scratch + NODES_MOST * 64 - 4;
+        uint8_t *last = (uint8_t *)run->scratches[n->device] + NODES_MOST * 64 - 4;
         status = gantry_launch_copy_htod(launch, last, run->cells, 64);
         atomic_fetch_add(&run->beyond, status == GANTRY_ERR_INVALID_ARGUMENT ? 1 : 0);
         if (status == GANTRY_OK) {
@@ -287,21 +288,23 @@ static gantry_status enqueue_copy(struct cross_run *run, gantry_launch *launch, 
     return status == GANTRY_OK ? gantry_copy_queue_flush(run->queues[node], launch) : status;
 }
 
-static gantry_status use_heap(struct cross_run *run, gantry_launch *launch, int value)
+static gantry_status use_heap(struct cross_run *run, gantry_launch *launch, const struct cross_node *node)
 {
+    const int value = node->heap;
     bool here = value == VALUE_LAUNCH_ALLOC;
+    gantry_heap *heap = run->heaps[node->device];
     void *block = NULL;
-    gantry_status status = here ? gantry_launch_alloc(launch, GANTRY_MEMORY_DEVICE, 512, 0,
-                                                      GANTRY_ALLOC_SITE("crossing"), &block)
-                                : gantry_heap_alloc(run->heap, GANTRY_MEMORY_DEVICE, 512, 0,
-                                                    GANTRY_ALLOC_SITE("crossing"), &block);
+    gantry_status status =
+        here
+            ? gantry_launch_alloc(launch, GANTRY_MEMORY_DEVICE, 512, 0, GANTRY_ALLOC_SITE("crossing"), &block)
+            : gantry_heap_alloc(heap, GANTRY_MEMORY_DEVICE, 512, 0, GANTRY_ALLOC_SITE("crossing"), &block);
     if (status != GANTRY_OK) {
         return status;
     }
     status = gantry_launch_fill(launch, block, 7, 4, 128);
     gantry_status freed = gantry_free_after(block, launch);
     if (freed == GANTRY_ERR_DEVICE_LOST || freed == GANTRY_ERR_OUT_OF_HOST_MEMORY) {
-        (void)gantry_heap_free(run->heap, block); /* it is still live */
+        (void)gantry_heap_free(heap, block); /* it is still live */
     } else if (freed != GANTRY_OK) {
         cross_break(run, "gantry_free_after() says %s: %s", gantry_status_name(freed), gantry_last_error());
     }
@@ -326,7 +329,8 @@ static void check_memory(struct cross_run *run, uint32_t node, uint32_t step)
                 const struct cross_node *other = &p->nodes[i];
                 struct cross_seen *seen = &run->seen[step][i];
                 if (other->group == NOBODY || other->manager * (uint32_t)GROUPS_MOST + other->group != tag ||
-                    (p->part[step] >> i & 1) == 0 || other->dropped || !cross_is_gpu(other)) {
+                    (p->part[step] >> i & 1) == 0 || other->dropped || !cross_is_gpu(other) ||
+                    other->device != n->device) {
                     continue;
                 }
                 begun = begun || (round == 0 && atomic_load(&seen->enqueued[0]) != 0);
@@ -357,7 +361,8 @@ static gantry_launch_result refused(struct cross_run *run, struct cross_seen *se
     return GANTRY_LAUNCH_FAILED;
 }
 
-static gantry_launch_result fail_now(struct cross_run *run, struct cross_seen *seen, int value)
+static gantry_launch_result fail_now(struct cross_run *run, struct cross_seen *seen, int value,
+                                     uint32_t device)
 {
     void *block = NULL;
     if (value == VALUE_FORCED) {
@@ -366,7 +371,7 @@ static gantry_launch_result fail_now(struct cross_run *run, struct cross_seen *s
     }
     if (value == VALUE_ABORT || value == VALUE_MEMORY_OUT) {
         atomic_store(value == VALUE_ABORT ? &run->aborted : &run->exhausted, 1);
-        gantry_status status = gantry_heap_alloc(run->heap, GANTRY_MEMORY_DEVICE, (size_t)1 << 50, 0,
+        gantry_status status = gantry_heap_alloc(run->heaps[device], GANTRY_MEMORY_DEVICE, (size_t)1 << 50, 0,
                                                  GANTRY_ALLOC_SITE("too much"), &block);
         if (status != GANTRY_ERR_OUT_OF_DEVICE_MEMORY && status != GANTRY_ERR_DEVICE_LOST) {
             cross_break(run, "an allocation of 2^50 bytes says %s", gantry_status_name(status));
@@ -397,7 +402,7 @@ static gantry_launch_result enqueue(struct cross_run *run, gantry_launch *launch
         atomic_store(&seen->enqueued[call], 1);
         status = n->copies != VALUE_NO_COPY ? enqueue_copy(run, launch, node, step) : status;
     }
-    status = status == GANTRY_OK && n->heap != VALUE_NO_HEAP ? use_heap(run, launch, n->heap) : status;
+    status = status == GANTRY_OK && n->heap != VALUE_NO_HEAP ? use_heap(run, launch, n) : status;
     if (status != GANTRY_OK) {
         return refused(run, seen, status);
     }
@@ -471,16 +476,16 @@ gantry_launch_result cross_launch(gantry_launch *launch, void *arg)
     if (call < n->calls) {
         const struct cross_trouble *fails = cross_fails_at(p, node, step);
         if (fails != NULL && fails->call == call) { /* without having enqueued anything */
-            result = fail_now(run, seen, fails->value);
+            result = fail_now(run, seen, fails->value, n->device);
         } else {
             result = enqueue(run, launch, node, step, call);
         }
         if (fails != NULL && fails->call == n->calls && call + 1 == n->calls &&
             result == GANTRY_LAUNCH_DONE) {
-            result = fail_now(run, seen, fails->value);
+            result = fail_now(run, seen, fails->value, n->device);
         } else if (fails != NULL && fails->value == VALUE_ABORT && fails->call == call + 1) {
             /* between two calls: this one has enqueued, and the next one does not come */
-            (void)fail_now(run, seen, fails->value);
+            (void)fail_now(run, seen, fails->value, n->device);
             atomic_store(&seen->returned, 0);
         }
     }
