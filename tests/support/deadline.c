@@ -3,6 +3,7 @@
 #include "base/status.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -48,21 +49,20 @@ int __sigaction(int signal, const struct sigaction *action, struct sigaction *be
 #define sigaction_at_once sigaction
 #endif
 
-static bool make_timer(void)
+static void make_timer(void)
 {
     struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGRTMAX - 1};
     struct sigaction action = {.sa_handler = on_time};
-    return sigaction_at_once(SIGRTMAX - 1, &action, NULL) == 0 &&
-           timer_create(CLOCK_MONOTONIC, &event, &timer) == 0;
+    has_timer = sigaction_at_once(SIGRTMAX - 1, &action, NULL) == 0 &&
+                timer_create(CLOCK_MONOTONIC, &event, &timer) == 0;
 }
 
-/* 0: none is running. */
+/* 0: none is running.  Several threads may wait at the same time. */
 static void set_timer(long seconds)
 {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
     struct itimerspec spec = {.it_value.tv_sec = seconds};
-    if (!has_timer && seconds != 0) {
-        has_timer = make_timer();
-    }
+    (void)pthread_once(&once, make_timer);
     if (has_timer) {
         (void)timer_settime(timer, 0, &spec, NULL);
     }
