@@ -243,7 +243,6 @@ static const struct rule impossible[] = {
     {VALUE_INVALIDATE, VALUE_LATE_NAME, frozen_change},
     {VALUE_STABLE, VALUE_LATE, frozen_only},
     {VALUE_GRAPHS, VALUE_SYNCHRONOUS, "synchronous mode uses streams"},
-    {VALUE_GRAPHS, VALUE_RECORDED, "recordings use streams"},
     {VALUE_INVALIDATE, VALUE_UNSTABLE, "only what is stable is launched again"},
     {VALUE_SET_ARG, VALUE_ONE_STEP, second_run},
     {VALUE_INVALIDATE, VALUE_ONE_STEP, second_run},
