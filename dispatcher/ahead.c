@@ -1,5 +1,7 @@
 #include "dispatcher/ahead.h"
 
+#include "base/clock.h"
+#include "base/waiter.h"
 #include "dispatcher/gates/gate.h"
 #include "dispatcher/guest_rule.h"
 #include "dispatcher/intake.h"
@@ -10,6 +12,8 @@
 
 /* A launch on a stream takes several times as long as a node of a graph: more are better off as a graph. */
 enum { MOST_AT_ONCE = 4, MOST_BEFORE_A_LAUNCH = 16 };
+
+enum { LOOK_NS = 20000 /* so long a task may stand there while a graph is made */ };
 
 static bool is_short(const struct gy_gpu_list *list)
 {
@@ -82,6 +86,25 @@ static bool is_within_bounds(struct gy_batch_key *key, uint64_t closes)
         key->ahead_calls = 0;
     }
     return key->ahead_calls++ < MOST_BEFORE_A_LAUNCH;
+}
+
+void gy_ahead_await(struct gantry_dispatcher *d, struct gy_round *round)
+{
+    struct gy_kept_set *kept = &d->graphs.kept;
+    if (!round->key.is_set || !gy_batch_is_open(&d->streams.batch) || !d->config.partitions->is_planned ||
+        !gy_kept_prepare(kept, &d->graphs.batch)) {
+        return;
+    }
+    struct gy_waiter waiter = gy_waiter_begin(GANTRY_WAIT_HYBRID, GY_WAITER_HYBRID_NS, 0);
+    while (gy_maker_is_busy(&kept->maker) && !gy_gd_must_leave(d, round)) {
+        gy_gd_poll(d, round);
+        if (round->key.ahead.first != NULL) {
+            round->key.ahead_calls = 0; /* they delay nothing now */
+            gy_ahead_call(d, round);
+        } else if (gy_waiter_pause(&waiter) == GY_WAITER_SLEEP) {
+            gy_maker_wait_until(&kept->maker, gy_clock_ns() + LOOK_NS);
+        }
+    }
 }
 
 void gy_ahead_call(struct gantry_dispatcher *d, struct gy_round *round)

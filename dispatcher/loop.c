@@ -167,6 +167,7 @@ static void run_round(struct gantry_dispatcher *d, struct gy_round *round)
     if (round->key.ahead.first != NULL) {
         gy_ahead_call(d, round);
     }
+    gy_ahead_await(d, round);
     gy_gd_flush(d);
     if (round->key.is_set) {
         gy_key_end(round);

@@ -82,6 +82,9 @@ static GY_COLD void put_back(struct gy_gpu_list *bin, gantry_task *task)
  * or in a later round. */
 static GY_INLINE bool is_next_of_key(struct gantry_dispatcher *d, struct gy_round *round, gantry_task *task)
 {
+    if (__builtin_expect(gy_graphs_is_large(&d->graphs), 0)) {
+        gy_ahead_await(d, round);
+    }
     if (__builtin_expect(round->key.ahead.first != NULL, 0)) {
         gy_ahead_call(d, round);
     }

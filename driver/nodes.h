@@ -21,9 +21,11 @@ enum gy_node_kind { GY_NODE_KERNEL, GY_NODE_COPY, GY_NODE_FILL, GY_NODE_EVENT, G
 /* The kinds of a copy's operands; a graph that is kept cannot be given others. */
 enum gy_node_sides { GY_SIDES_UNKNOWN, GY_SIDES_TO_DEVICE, GY_SIDES_TO_HOST, GY_SIDES_ON_DEVICE };
 
-/* node->form: no executable graph can be given another such node.  Else it is what must stay of the operands:
- * the sides of a copy, the pattern's bytes of a fill. */
+/* node->form: no executable graph can be given another such node.  Else it is what must stay of the operands
+ * (the sides of a copy, the pattern's bytes of a fill) with what must stay of the lane: its partition and
+ * priority. */
 #define GY_FORM_FIXED UINT32_MAX
+#define GY_FORM_LANE(kind) (((kind) + 1u) << 8)
 
 /* A set of nodes that something comes after: their numbers are nodes->before[first], … */
 struct gy_node_set {
@@ -93,15 +95,14 @@ struct gy_lane {
     struct gy_nodes *nodes;
     CUstream stream;
     CUstream kernel_stream; /* the same stream where it has a priority or a partition of its own; else NULL */
-    uint32_t form;          /* of its nodes: 0, or GY_FORM_FIXED where there is a kernel_stream */
+    uint32_t form;          /* of its nodes: 0, or GY_FORM_LANE() where there is a kernel_stream */
     struct gy_node_set last;
 };
 
-static inline struct gy_lane gy_lane_of(CUstream stream, bool is_special)
+/* `form` as above.  Streams of one form have the same partition and priority. */
+static inline struct gy_lane gy_lane_of(CUstream stream, uint32_t form)
 {
-    return (struct gy_lane){.stream = stream,
-                            .kernel_stream = is_special ? stream : NULL,
-                            .form = is_special ? GY_FORM_FIXED : 0};
+    return (struct gy_lane){.stream = stream, .kernel_stream = form != 0 ? stream : NULL, .form = form};
 }
 
 /* Can kernels be noted, and single nodes be captured? */

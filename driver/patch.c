@@ -302,10 +302,20 @@ static GY_RARE bool is_same_other(const struct gy_node *x, const struct gy_node 
     return x->fill.at == y->fill.at && x->fill.count == y->fill.count && x->fill.pattern == y->fill.pattern;
 }
 
+/* Of a lane with a partition or a priority: a driver refuses to set nodes of a green context while another
+ * one is current. */
+static inline bool is_of_special_lane(const struct gy_node *node)
+{
+    return node->form >= GY_FORM_LANE(0);
+}
+
 static GY_RARE CUresult patch_node(struct gy_nodes *kept, CUgraphExec exec, struct gy_node *x,
                                    struct gy_nodes *n, const struct gy_node *y)
 {
     assert(x->kind == y->kind && x->form == y->form && y->form != GY_FORM_FIXED);
+    if (is_of_special_lane(y)) {
+        return CUDA_ERROR_NOT_SUPPORTED;
+    }
     switch (y->kind) {
     case GY_NODE_KERNEL:
         return patch_kernel(kept, exec, x, n, y);
@@ -333,7 +343,7 @@ CUresult gy_nodes_patch_equal(struct gy_nodes *kept, CUgraphExec exec, struct gy
         if (y->kind != GY_NODE_KERNEL || memcmp(kept->bytes + at, n->bytes + at, y->kernel.room) == 0) {
             continue;
         }
-        const CUresult result = patch_kernel(kept, exec, &kept->list[i], n, y);
+        const CUresult result = patch_node(kept, exec, &kept->list[i], n, y);
         if (result != CUDA_SUCCESS) {
             return result;
         }

@@ -74,7 +74,7 @@ static gantry_status create_stream(struct gy_streams *streams, uint32_t kind, ui
     }
     const bool is_special = partition->green != NULL || partition->info.priority != 0;
     s->native = native;
-    s->lane = gy_lane_of(native, is_special);
+    s->lane = gy_lane_of(native, is_special ? GY_FORM_LANE(kind) : 0);
     s->kind = kind;
     if (kind == shared) {
         streams->kinds_missing -= (streams->kinds_made >> kind & 1u) == 0;

@@ -21,8 +21,15 @@ gantry_status gy_graphs_init(struct gy_graphs *g, struct gy_context *context, st
     g->notes = gy_nodes_are_possible(context->driver);
     gy_nodes_init(&g->batch, context);
     gy_nodes_init(&g->ahead, context);
-    gy_kept_init(&g->kept, context);
-    return gy_guard_init(&g->lock, GY_RANK_LEAF, &g->launched);
+    gantry_status status = gy_kept_init(&g->kept, context);
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    status = gy_guard_init(&g->lock, GY_RANK_LEAF, &g->launched);
+    if (status != GANTRY_OK) {
+        gy_kept_fini(&g->kept);
+    }
+    return status;
 }
 
 void gy_graphs_fini(struct gy_graphs *g)
@@ -178,6 +185,7 @@ gantry_status gy_graphs_begin(struct gy_graphs *g)
     }
     g->calls = 0;
     g->large_calls = (uint64_t)g->first_calls << g->part;
+    gy_kept_forget(&g->kept);
     gy_nodes_clear(&g->batch);
     gy_copier_begin_capture(g->copier);
     gy_batch_begin(streams, &g->batch);
@@ -188,7 +196,7 @@ gantry_status gy_graphs_begin(struct gy_graphs *g)
 void gy_graphs_begin_ahead(struct gy_graphs *g, CUstream stream)
 {
     gy_nodes_clear(&g->ahead);
-    g->ahead_lane = gy_lane_of(stream, true);
+    g->ahead_lane = gy_lane_of(stream, GY_FORM_FIXED);
     g->ahead_lane.nodes = &g->ahead;
 }
 

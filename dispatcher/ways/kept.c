@@ -18,9 +18,10 @@ static uint64_t read(const _Atomic(uint64_t) *counter)
 
 /* ---- entries ----------------------------------------------------------------------------------- */
 
-void gy_kept_init(struct gy_kept_set *set, struct gy_context *context)
+gantry_status gy_kept_init(struct gy_kept_set *set, struct gy_context *context)
 {
     set->context = context;
+    return gy_maker_init(&set->maker, context);
 }
 
 /* Destroy an executable graph; the driver keeps it while it runs. */
@@ -50,6 +51,10 @@ static void drop(struct gy_kept_set *set, struct gy_kept *kept)
 void gy_kept_fini(struct gy_kept_set *set)
 {
     const struct gy_driver *driver = set->context->driver;
+    gy_maker_fini(&set->maker);
+    if (set->asked != NULL) {
+        (void)driver->cuGraphDestroy(set->asked);
+    }
     for (uint32_t i = 0; i < GY_KEPT_MOST; i++) {
         if (set->of[i].exec != NULL) {
             drop(set, &set->of[i]);
@@ -155,19 +160,10 @@ static uint32_t count_latest(uint64_t *latest, uint32_t *next, uint64_t what)
     return found;
 }
 
-struct found {
-    struct gy_kept *kept; /* NULL: none is idle */
-    uint64_t names;       /* of the nodes; 0: they were not asked for */
-    bool is_equal;        /* its nodes are equal: see gy_nodes_are_equal() */
-    bool is_paired;       /* by names */
-    bool is_known;        /* there are some of the same calls */
-    bool is_enough;       /* there are as many of its like as there may be */
-};
-
-static struct found find(struct gy_kept_set *set, const struct gy_nodes *nodes)
+static struct gy_kept_found find(struct gy_kept_set *set, const struct gy_nodes *nodes)
 {
     uint32_t copies = 0, alike = 0;
-    struct found found = {0};
+    struct gy_kept_found found = {0};
     found.kept = find_alike(set, nodes, true, &copies, &found.is_equal);
     if (found.kept != NULL) {
         return found;
@@ -244,7 +240,31 @@ static struct gy_kept *make_room(struct gy_kept_set *set, uint32_t nodes)
     return found;
 }
 
-static gantry_status instantiate(struct gy_kept_set *set, struct gy_nodes *nodes, struct gy_kept *kept)
+/* Make the graph of the nodes, and an executable graph of that: the maker may have it. */
+static gantry_status instantiate(struct gy_kept_set *set, struct gy_nodes *nodes, CUgraph *graph,
+                                 CUgraphExec *exec)
+{
+    gantry_status status;
+    if (set->asked != NULL) {
+        *graph = set->asked;
+        set->asked = NULL;
+        status = gy_maker_take(&set->maker, exec);
+    } else {
+        status = gy_nodes_make(nodes, graph);
+        if (status != GANTRY_OK) {
+            return status;
+        }
+        status =
+            GY_CALL(set->context,
+                    cuGraphInstantiateWithFlags(exec, *graph, CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY));
+    }
+    if (status != GANTRY_OK) {
+        (void)set->context->driver->cuGraphDestroy(*graph);
+    }
+    return status;
+}
+
+static gantry_status fill_entry(struct gy_kept_set *set, struct gy_nodes *nodes, struct gy_kept *kept)
 {
     CUgraph graph;
     CUgraphExec exec;
@@ -252,15 +272,8 @@ static gantry_status instantiate(struct gy_kept_set *set, struct gy_nodes *nodes
     if (kept->done == NULL) {
         status = GY_CALL(set->context, cuEventCreate(&kept->done, CU_EVENT_DISABLE_TIMING));
     }
-    status = status == GANTRY_OK ? gy_nodes_make(nodes, &graph) : status;
+    status = status == GANTRY_OK ? instantiate(set, nodes, &graph, &exec) : status;
     if (status != GANTRY_OK) {
-        return status;
-    }
-    status =
-        GY_CALL(set->context,
-                cuGraphInstantiateWithFlags(&exec, graph, CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY));
-    if (status != GANTRY_OK) {
-        (void)set->context->driver->cuGraphDestroy(graph);
         return status;
     }
     status = gy_nodes_copy(&kept->nodes, nodes);
@@ -276,7 +289,7 @@ static gantry_status instantiate(struct gy_kept_set *set, struct gy_nodes *nodes
 static gantry_status make(struct gy_kept_set *set, struct gy_nodes *nodes, struct gy_kept **out)
 {
     struct gy_kept *kept = make_room(set, nodes->count);
-    gantry_status status = instantiate(set, nodes, kept);
+    gantry_status status = fill_entry(set, nodes, kept);
     if (status != GANTRY_OK) {
         return status;
     }
@@ -289,19 +302,51 @@ static gantry_status make(struct gy_kept_set *set, struct gy_nodes *nodes, struc
     return GANTRY_OK;
 }
 
+/* Make the graph of the nodes, and update the executable graph by that. */
+static CUresult update(struct gy_kept_set *set, struct gy_kept *kept, struct gy_nodes *nodes,
+                       uint64_t *changed)
+{
+    const struct gy_driver *driver = set->context->driver;
+    CUgraph graph;
+    CUgraphExecUpdateResultInfo info;
+    struct gy_nodes copy = {.context = NULL};
+    if (gy_nodes_make(nodes, &graph) != GANTRY_OK) {
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    CUresult result = driver->cuGraphExecUpdate(kept->exec, graph, &info);
+    if (result == CUDA_SUCCESS && gy_nodes_copy(&copy, nodes) != GANTRY_OK) {
+        result = CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    if (result != CUDA_SUCCESS) {
+        (void)driver->cuGraphDestroy(graph);
+        return result;
+    }
+    (void)driver->cuGraphDestroy(kept->graph);
+    gy_nodes_fini(&kept->nodes);
+    kept->graph = graph;
+    kept->nodes = copy;
+    *changed = nodes->count;
+    return CUDA_SUCCESS;
+}
+
 /* Set what differs.  False: the driver refuses, and it is dropped. */
-static bool patch(struct gy_kept_set *set, const struct found *found, struct gy_nodes *nodes)
+static bool patch(struct gy_kept_set *set, const struct gy_kept_found *found, struct gy_nodes *nodes)
 {
     struct gy_kept *kept = found->kept;
     uint64_t changed = 0;
     const uint32_t *of = found->is_paired ? set->pairing.of : NULL;
-    const CUresult result = found->is_equal ? gy_nodes_patch_equal(&kept->nodes, kept->exec, nodes, &changed)
-                                            : gy_nodes_patch(&kept->nodes, kept->exec, nodes, of, &changed);
+    CUresult result = found->is_equal ? gy_nodes_patch_equal(&kept->nodes, kept->exec, nodes, &changed)
+                                      : gy_nodes_patch(&kept->nodes, kept->exec, nodes, of, &changed);
+    if (result == CUDA_ERROR_NOT_SUPPORTED) {
+        result = update(set, kept, nodes, &changed);
+    }
     if (result != CUDA_SUCCESS) {
         gy_log(GANTRY_LOG_DEBUG, "an executable graph of %u nodes takes no more changes (%d): it is dropped",
                kept->nodes.count, (int)result);
         drop(set, kept);
-        if (++set->refusals == GY_KEPT_REFUSALS) {
+        /* A graph of nodes in another order is no update. */
+        set->refusals += result != CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
+        if (result != CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE && set->refusals == GY_KEPT_REFUSALS) {
             gy_log(GANTRY_LOG_WARNING, "the driver refuses most changes of executable graphs: none are kept");
         }
         return false;
@@ -316,7 +361,7 @@ static bool patch(struct gy_kept_set *set, const struct found *found, struct gy_
 }
 
 /* An executable graph that has the work of the nodes; NULL and GANTRY_OK: there are enough in flight. */
-static gantry_status take(struct gy_kept_set *set, const struct found *found, struct gy_nodes *nodes,
+static gantry_status take(struct gy_kept_set *set, const struct gy_kept_found *found, struct gy_nodes *nodes,
                           struct gy_kept **out)
 {
     if (found->kept != NULL && patch(set, found, nodes)) {
@@ -326,26 +371,90 @@ static gantry_status take(struct gy_kept_set *set, const struct found *found, st
     return found->kept == NULL && found->is_enough ? GANTRY_OK : make(set, nodes, out);
 }
 
+static bool may_keep(const struct gy_kept_set *set, const struct gy_nodes *nodes)
+{
+    return nodes->count <= GY_KEPT_NODES && set->refusals < GY_KEPT_REFUSALS;
+}
+
+/* Look what there is for the batch, unless that was done. */
+static void look(struct gy_kept_set *set, struct gy_nodes *nodes)
+{
+    const uint32_t whole = nodes->count;
+    const uint64_t now = atomic_load_explicit(&set->context->generation, memory_order_acquire);
+    if (set->found_nodes == whole && set->generation == now) {
+        return;
+    }
+    gy_kept_forget(set); /* nodes were taken back, or a module was unloaded */
+    follow_generation(set);
+    struct gy_kept_found found = find(set, nodes);
+    set->found_first = whole;
+    if (found.kept == NULL && !gy_nodes_are_patchable(nodes)) {
+        found.is_enough = true; /* there will be none */
+    } else if (found.kept == NULL && !found.is_known && !found.is_enough) {
+        set->found_first = nodes->count = cut(set, nodes);
+        found = nodes->count != whole ? find(set, nodes) : found;
+        nodes->count = whole;
+    }
+    set->found = found;
+    set->found_nodes = whole;
+}
+
+void gy_kept_forget_any(struct gy_kept_set *set)
+{
+    set->found_nodes = 0;
+    if (set->asked != NULL) {
+        CUgraphExec exec;
+        if (gy_maker_take(&set->maker, &exec) == GANTRY_OK) {
+            destroy(set, exec, NULL);
+        }
+        (void)set->context->driver->cuGraphDestroy(set->asked);
+        set->asked = NULL;
+    }
+}
+
+enum { FEWEST = 8 /* less nodes are made as quickly as a thread is woken */ };
+
+bool gy_kept_prepare(struct gy_kept_set *set, struct gy_nodes *nodes)
+{
+    if (nodes->count < FEWEST || !may_keep(set, nodes) || gy_context_is_lost(set->context)) {
+        return false;
+    }
+    look(set, nodes);
+    if (set->asked != NULL) {
+        return true;
+    }
+    CUgraph graph;
+    if (set->found.kept != NULL || set->found.is_enough || set->found_first != nodes->count) {
+        return false;
+    }
+    const struct gy_relaxed relaxed = gy_relaxed_begin(set->context);
+    const gantry_status status = relaxed.status == GANTRY_OK ? gy_nodes_make(nodes, &graph) : relaxed.status;
+    (void)gy_relaxed_end(set->context, &relaxed); /* a failure is in the context */
+    if (status != GANTRY_OK) {
+        return false; /* it is tried again when the nodes are launched, which tells why */
+    }
+    if (!gy_maker_ask(&set->maker, graph)) {
+        (void)set->context->driver->cuGraphDestroy(graph);
+        return false;
+    }
+    set->asked = graph;
+    return true;
+}
+
 gantry_status gy_kept_take(struct gy_kept_set *set, struct gy_nodes *nodes, uint32_t *first,
                            struct gy_kept **out)
 {
     assert(*first == nodes->count && gy_kept_is_valid(set));
     const uint32_t whole = nodes->count;
     *out = NULL;
-    if (whole > GY_KEPT_NODES || set->refusals >= GY_KEPT_REFUSALS) {
+    if (!may_keep(set, nodes)) {
         return GANTRY_OK;
     }
-    follow_generation(set);
-    struct found found = find(set, nodes);
-    if (found.kept == NULL && !gy_nodes_are_patchable(nodes)) {
-        return GANTRY_OK;
-    }
-    if (found.kept == NULL && !found.is_known && !found.is_enough) {
-        *first = nodes->count = cut(set, nodes);
-        found = nodes->count != whole ? find(set, nodes) : found;
-    }
-    const gantry_status status = take(set, &found, nodes, out);
+    look(set, nodes);
+    *first = nodes->count = set->found_first;
+    const gantry_status status = take(set, &set->found, nodes, out);
     nodes->count = whole;
+    gy_kept_forget(set);
     return status;
 }
 

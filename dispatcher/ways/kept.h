@@ -23,6 +23,7 @@
 #ifndef DISPATCHER_WAYS_KEPT_H
 #define DISPATCHER_WAYS_KEPT_H
 
+#include "dispatcher/ways/maker.h"
 #include "driver/patch.h"
 
 #define GY_KEPT_MOST 64u
@@ -44,8 +45,23 @@ struct gy_kept {
     uint64_t used;  /* the number of the launch that used it last; 0: none */
 };
 
+/* What there is for a batch. */
+struct gy_kept_found {
+    struct gy_kept *kept; /* NULL: none is idle */
+    uint64_t names;       /* of the nodes; 0: they were not asked for */
+    bool is_equal;        /* its nodes are equal: see gy_nodes_are_equal() */
+    bool is_paired;       /* by names */
+    bool is_known;        /* there are some of the same calls */
+    bool is_enough;       /* there are as many of its like as there may be */
+};
+
 struct gy_kept_set {
     struct gy_context *context; /* immutable */
+    struct gy_kept_found found; /* for the first found_first of the found_nodes nodes of the batch */
+    uint32_t found_nodes;       /* 0: the batch was not looked at */
+    uint32_t found_first;
+    struct gy_maker maker; /* not IDLE: it makes what the batch needs, of `asked` */
+    CUgraph asked;         /* NULL: nothing */
     struct gy_kept of[GY_KEPT_MOST];
     uint64_t launches;                     /* the number of them */
     uint64_t generation;                   /* of context->generation: the modules that they are written for */
@@ -67,9 +83,21 @@ struct gy_kept_set {
     _Atomic(uint64_t) node_count; /* atomic: nodes of these */
 };
 
-void gy_kept_init(struct gy_kept_set *set, struct gy_context *context);
+GANTRY_MUST_CHECK gantry_status gy_kept_init(struct gy_kept_set *set, struct gy_context *context);
 /* The GPU is done with them, or the context is lost. */
 void gy_kept_fini(struct gy_kept_set *set);
+
+/* The nodes will be launched next: if an executable graph has to be made for them, begin to make it on the
+ * maker's thread.  False: there is nothing to wait for. */
+GANTRY_MUST_CHECK bool gy_kept_prepare(struct gy_kept_set *set, struct gy_nodes *nodes);
+/* Another batch begins: what was prepared for the one before, which was not launched, is dropped. */
+void gy_kept_forget_any(struct gy_kept_set *set);
+static inline void gy_kept_forget(struct gy_kept_set *set)
+{
+    if (__builtin_expect(set->found_nodes != 0, 0)) {
+        gy_kept_forget_any(set);
+    }
+}
 
 /* Find or make an executable graph for the first *count nodes, which is their number on entry; it has their
  * work when it comes out.  *out NULL and GANTRY_OK: they cannot be patched, or too many are in flight.

@@ -1,4 +1,6 @@
 /* While a batch is open, a few tasks of another partition go ahead of the rest of it, and it stays open. */
+#include "base/clock.h"
+#include "base/point.h"
 #include "context/context.h"
 #include "dispatcher/internal.h"
 #include "order_kernels.kernels.h"
@@ -22,6 +24,10 @@ static struct {
     uint32_t critical_calls;   /* GD only */
     uint32_t stamp;            /* cells that were given out; GD only */
     bool waits_for_the_end;    /* immutable in a step */
+    bool in_maker;           /* immutable in a step: the other manager's step begins while a graph is made */
+    bool waits_for_the_call; /* immutable in a step: the graph is made when that step's task was called */
+    _Atomic(uint32_t) held;  /* atomic: graphs that were made so */
+    _Atomic(bool) is_called; /* atomic: a critical task was */
     _Atomic(bool) is_due, has_begun, told; /* atomic */
 } s;
 
@@ -47,7 +53,7 @@ static gantry_launch_result launch_many(gantry_launch *launch, void *arg)
 {
     (void)arg;
     s.calls++;
-    if (s.calls == AT) {
+    if (s.calls == AT && !s.in_maker) {
         atomic_store(&s.is_due, true);
         deadline_await(atomic_load(&s.has_begun), "the other manager's step");
     }
@@ -60,6 +66,7 @@ static gantry_launch_result launch_many(gantry_launch *launch, void *arg)
 static gantry_launch_result launch_critical(gantry_launch *launch, void *arg)
 {
     s.called_at[s.critical_calls++ % BURST] = s.calls;
+    atomic_store(&s.is_called, true);
     return stamp(launch) == GANTRY_LAUNCH_DONE &&
                    (arg == NULL || gantry_launch_add_completion(launch, arg) == GANTRY_OK)
                ? GANTRY_LAUNCH_DONE
@@ -107,6 +114,7 @@ static uint64_t run(uint32_t many, uint32_t tasks, gantry_launch_fn launch)
     atomic_store(&s.is_due, false);
     atomic_store(&s.has_begun, tasks == 0);
     atomic_store(&s.told, false);
+    atomic_store(&s.is_called, false);
     for (uint32_t i = 0; i < many; i++) {
         gantry_task *task = submit_kernel(s.m.gpu.manager, NULL, launch_many, NULL);
         assert_ok(last[i % 4] != NULL ? gantry_task_start_after(task, last[i % 4]) : GANTRY_OK);
@@ -196,6 +204,7 @@ static gantry_launch_result launch_synchronously(gantry_launch *launch, void *ar
 
 static gantry_launch_result launch_sync_point(gantry_launch *launch, void *arg)
 {
+    atomic_store(&s.is_called, true); /* the batch is launched before the task goes on */
     return gantry_launch_request_sync_point(launch) == GANTRY_OK ? launch_critical(launch, arg)
                                                                  : GANTRY_LAUNCH_FAILED;
 }
@@ -221,6 +230,93 @@ static void test_callbacks_of_every_kind_go_ahead(void **state)
     two_managers_close(&s.m);
 }
 
+/* ---- while an executable graph is made --------------------------------------------------------- */
+
+/* Thread: the maker.  It goes on when the critical task has ended; or when it was called, or cannot be. */
+static void hold_maker(enum gy_point point, const void *at)
+{
+    (void)at;
+    if (point != GY_POINT_MAKING || !s.in_maker || atomic_exchange(&s.is_due, true)) {
+        return;
+    }
+    atomic_fetch_add(&s.held, 1);
+    if (!s.waits_for_the_call) {
+        deadline_await(atomic_load(&s.told), "a task that goes ahead while a graph is made");
+    }
+    const uint64_t until = gy_clock_ns() + 20000000;
+    while (!atomic_load(&s.is_called) && gy_clock_ns() < until) {
+        sched_yield();
+    }
+}
+
+static void open_held_scene(void)
+{
+    open_scene(0);
+    (void)run(FEW, 1, launch_critical); /* functions become known */
+    s.in_maker = true;
+    gy_point_hook(hold_maker);
+}
+
+static void close_held_scene(void)
+{
+    gy_point_hook(NULL);
+    two_managers_close(&s.m);
+}
+
+static void test_a_task_goes_ahead_while_a_graph_is_made(void **state)
+{
+    (void)state;
+    open_held_scene();
+    for (uint32_t i = 0; i < 5; i++) { /* new shapes: one part, and more of them */
+        (void)run(i < 3 ? FEW + 1 + i : MANY + i, 1, launch_critical);
+        assert_int_equal(atomic_load(&s.held), 1 + i);
+        assert_int_equal(s.critical_calls, 1);
+    }
+    close_held_scene();
+}
+
+/* What is being made is launched for these, or left. */
+static void test_callbacks_of_every_kind_go_while_a_graph_is_made(void **state)
+{
+    (void)state;
+    static const gantry_launch_fn functions[] = {launch_raw, launch_sync_point, launch_again,
+                                                 launch_synchronously};
+    open_held_scene();
+    s.waits_for_the_call = true;
+    for (uint32_t f = 0; f < 4; f++) {
+        (void)run(FEW + 10 + f, 1 + f % 2, functions[f]);
+        assert_true(atomic_load(&s.told));
+    }
+    close_held_scene();
+}
+
+static void test_a_graph_that_cannot_be_made_loses_the_context(void **state)
+{
+    (void)state;
+    struct gantry_emu_control emu;
+    if (!gpu_fixture_controls(&emu)) {
+        print_message("a real driver makes it\n");
+        return;
+    }
+    open_scene(0);
+    (void)run(FEW, 0, NULL);
+    for (uint32_t i = 0; i < FEW + 5; i++) {
+        (void)submit_kernel(s.m.gpu.manager, NULL, launch_many, NULL);
+    }
+    s.in_maker = true;
+    assert_int_equal((emu.fail)("cuGraphInstantiateWithFlags", 1, CUDA_ERROR_OUT_OF_MEMORY, GANTRY_EMU_ONCE),
+                     0);
+    assert_ok(gantry_taskman_start(s.m.gpu.manager));
+    const gantry_status ended = gantry_taskman_stop(s.m.gpu.manager); /* its tasks were released */
+    print_message("the step: %s\n", gantry_status_text(ended));
+    assert_int_not_equal(gantry_context_synchronize(s.m.gpu.context), GANTRY_OK);
+    assert_non_null(strstr(gantry_last_error(), "cuGraphInstantiateWithFlags"));
+    const gantry_status reset = gantry_taskman_reset(s.m.gpu.manager);
+    print_message("its reset: %s\n", gantry_status_text(reset));
+    gantry_taskman_destroy(s.m.other);
+    gpu_fixture_close(&s.m.gpu);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -229,6 +325,9 @@ int main(void)
         cmocka_unit_test(test_many_have_a_graph_of_their_own),
         cmocka_unit_test(test_many_of_a_greater_priority_end_the_batch),
         cmocka_unit_test(test_callbacks_of_every_kind_go_ahead),
+        cmocka_unit_test(test_a_task_goes_ahead_while_a_graph_is_made),
+        cmocka_unit_test(test_callbacks_of_every_kind_go_while_a_graph_is_made),
+        cmocka_unit_test(test_a_graph_that_cannot_be_made_loses_the_context),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

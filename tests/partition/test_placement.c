@@ -224,6 +224,60 @@ static void test_tasks_stay_in_their_partition(void **state)
     }
 }
 
+/* A callback that leaves enqueueing to the library. */
+static gantry_launch_result launch_quietly(gantry_launch *launch, void *arg)
+{
+    struct job *job = arg;
+    void *seen = job->seen;
+    uint32_t words = WORDS, *to = job->scene->pinned + (job->seen - job->scene->device);
+    uint64_t ns = 0;
+    void *args[] = {&seen, &words, &ns};
+    const gantry_dim3 grid = {BLOCKS, 1, 1}, block = {32, 1, 1};
+    return gantry_launch_fill(launch, seen, 0, 4, WORDS) == GANTRY_OK &&
+                   gantry_launch_kernel(launch, job->scene->audit, grid, block, 0, args) == GANTRY_OK &&
+                   gantry_launch_copy_dtoh(launch, to, seen, WORDS * sizeof(uint32_t)) == GANTRY_OK
+               ? GANTRY_LAUNCH_DONE
+               : GANTRY_LAUNCH_FAILED;
+}
+
+/* Job i is in partition i % 3; with each step it has other arguments. */
+static void run_patched_step(struct scene *s, uint32_t step, bool has_edges)
+{
+    gantry_task *before = NULL;
+    memset(s->pinned, 0xff, JOBS * WORDS * sizeof(uint32_t));
+    for (uint32_t i = 0; i < JOBS; i++) {
+        struct job *job = &s->jobs[(i + step) % JOBS];
+        *job = (struct job){.scene = s, .seen = s->device + (i + step) % JOBS * WORDS};
+        job->partition = job->expected = gantry_partition_at(s->gpu.context, i % 3);
+        gantry_task *task = submit(s, GANTRY_TASK_KERNEL, launch_quietly, job);
+        if (has_edges && before != NULL) {
+            gpu_fixture_after(task, before);
+        }
+        before = task;
+    }
+    assert_ok(gpu_fixture_step(&s->gpu));
+    assert_ok(gantry_context_synchronize(s->gpu.context));
+    check_step(s);
+}
+
+/* Work of executable graphs that are kept, and get other arguments, runs where it should. */
+static void test_kept_work_stays_in_its_partition(void **state)
+{
+    (void)state;
+    enum { STEPS = 6 };
+    for (uint32_t has_edges = 0; has_edges < 2; has_edges++) {
+        struct scene s;
+        open_scene(&s, GANTRY_SUBMISSION_GRAPHS);
+        for (uint32_t step = 0; step < STEPS; step++) {
+            run_patched_step(&s, step, has_edges != 0);
+        }
+        const gantry_dispatcher_stats stats = gpu_fixture_stats(&s.gpu);
+        assert_true(stats.graph_nodes_kept >= 3u * JOBS);
+        assert_true(stats.graph_nodes_set >= 2u * JOBS); /* a kernel, and the fill or the copy at least */
+        close_scene(&s);
+    }
+}
+
 /* Work that is launched again without a call runs where it was recorded. */
 static void test_stable_tasks_stay_in_their_partition(void **state)
 {
@@ -564,6 +618,7 @@ int main(void)
         cmocka_unit_test(test_stable_tasks_stay_in_their_partition),
         cmocka_unit_test(test_no_stream_is_outside_of_a_partition),
         cmocka_unit_test(test_copies_and_fills_run_where_their_task_does),
+        cmocka_unit_test(test_kept_work_stays_in_its_partition),
         cmocka_unit_test(test_borrowed_sms_are_used),
         cmocka_unit_test(test_a_manager_names_a_partition),
         cmocka_unit_test(test_foreign_partitions_are_refused),

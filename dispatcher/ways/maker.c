@@ -1,0 +1,137 @@
+#include "dispatcher/ways/maker.h"
+
+#include "base/point.h"
+
+#include <assert.h>
+
+static enum gy_maker_state state_of(const struct gy_maker *m)
+{
+    return (enum gy_maker_state)atomic_load_explicit(&m->state, memory_order_relaxed);
+}
+
+/* The only writer of the state.  What was written before is seen by whoever reads the state. */
+static void enter(struct gy_maker *m, enum gy_maker_state state) GY_REQUIRES(m->lock)
+{
+    const enum gy_maker_state from = state_of(m);
+    assert((from == GY_MAKER_IDLE && state == GY_MAKER_ASKED) ||
+           (from == GY_MAKER_ASKED && state == GY_MAKER_MAKING) ||
+           (from == GY_MAKER_MAKING && state == GY_MAKER_DONE) ||
+           (from == GY_MAKER_DONE && state == GY_MAKER_IDLE));
+    (void)from;
+    atomic_store_explicit(&m->state, state, memory_order_release);
+    gy_cond_broadcast(&m->changed);
+}
+
+gantry_status gy_maker_init(struct gy_maker *m, struct gy_context *context)
+{
+    *m = (struct gy_maker){.context = context};
+    return gy_guard_init(&m->lock, GY_RANK_LEAF, &m->changed);
+}
+
+/* ---- the thread -------------------------------------------------------------------------------- */
+
+/* The application may capture on any thread: only relaxed mode permits to make an executable graph then. */
+static gantry_status make(struct gy_maker *m, CUgraphExec *out)
+{
+    const struct gy_relaxed relaxed = gy_relaxed_begin(m->context);
+    if (relaxed.status != GANTRY_OK) {
+        return relaxed.status;
+    }
+    const gantry_status status =
+        GY_CALL(m->context,
+                cuGraphInstantiateWithFlags(out, m->graph, CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY));
+    const gantry_status back = gy_relaxed_end(m->context, &relaxed);
+    return status == GANTRY_OK ? back : status;
+}
+
+/* Wait for something to make; false: there will be nothing any more. */
+static bool await(struct gy_maker *m)
+{
+    gy_mutex_lock(&m->lock);
+    while (state_of(m) != GY_MAKER_ASKED && !m->closing) {
+        gy_cond_wait(&m->changed, &m->lock);
+    }
+    const bool is_asked = state_of(m) == GY_MAKER_ASKED;
+    if (is_asked) {
+        enter(m, GY_MAKER_MAKING);
+    }
+    gy_mutex_unlock(&m->lock);
+    return is_asked;
+}
+
+static void maker_main(void *arg)
+{
+    struct gy_maker *m = arg;
+    while (await(m)) {
+        CUgraphExec exec = NULL;
+        gantry_status status = gy_context_push(m->context);
+        gy_point(GY_POINT_MAKING, m);
+        if (status == GANTRY_OK) {
+            status = make(m, &exec);
+            (void)gy_context_pop(m->context);
+        }
+        gy_mutex_lock(&m->lock);
+        m->exec = status == GANTRY_OK ? exec : NULL;
+        if (status != GANTRY_OK) {
+            m->cause = *gy_error_last();
+        }
+        enter(m, GY_MAKER_DONE);
+        gy_mutex_unlock(&m->lock);
+    }
+}
+
+/* ---- the dispatcher's thread ------------------------------------------------------------------- */
+
+bool gy_maker_ask(struct gy_maker *m, CUgraph graph)
+{
+    assert(gy_maker_state(m) == GY_MAKER_IDLE);
+    if (!m->is_running) {
+        m->is_running = gy_thread_start(&m->thread, "GD maker", maker_main, m) == GANTRY_OK;
+    }
+    if (!m->is_running) {
+        return false;
+    }
+    m->graph = graph;
+    gy_mutex_lock(&m->lock);
+    enter(m, GY_MAKER_ASKED);
+    gy_mutex_unlock(&m->lock);
+    return true;
+}
+
+void gy_maker_wait_until(struct gy_maker *m, uint64_t until_ns)
+{
+    gy_mutex_lock(&m->lock);
+    if (state_of(m) != GY_MAKER_DONE) {
+        gy_cond_wait_until(&m->changed, &m->lock, until_ns);
+    }
+    gy_mutex_unlock(&m->lock);
+}
+
+gantry_status gy_maker_take(struct gy_maker *m, CUgraphExec *out)
+{
+    assert(gy_maker_state(m) != GY_MAKER_IDLE);
+    gy_mutex_lock(&m->lock);
+    while (state_of(m) != GY_MAKER_DONE) {
+        gy_cond_wait(&m->changed, &m->lock);
+    }
+    *out = m->exec;
+    enter(m, GY_MAKER_IDLE);
+    gy_mutex_unlock(&m->lock);
+    m->made += *out != NULL;
+    return *out != NULL ? GANTRY_OK : gy_error_adopt(&m->cause);
+}
+
+void gy_maker_fini(struct gy_maker *m)
+{
+    gy_mutex_lock(&m->lock);
+    m->closing = true;
+    gy_cond_broadcast(&m->changed);
+    gy_mutex_unlock(&m->lock);
+    if (m->is_running) {
+        gy_thread_join(&m->thread);
+    }
+    if (state_of(m) == GY_MAKER_DONE && m->exec != NULL) {
+        (void)m->context->driver->cuGraphExecDestroy(m->exec);
+    }
+    gy_guard_fini(&m->lock, &m->changed);
+}

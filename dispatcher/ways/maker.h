@@ -1,0 +1,64 @@
+/* The maker: a thread that instantiates executable graphs, so that the dispatcher's thread can let other work
+ * go meanwhile.
+ *
+ *            ask (GD)             the thread takes it           it has been made, or it failed
+ *     IDLE ------------> ASKED -------------------> MAKING -----------------------------------> DONE
+ *       ^                  | close: nobody makes it                                              |
+ *       +------------------+---------------------------------------------------------------------+
+ *                                              take (GD), which waits for it
+ *
+ * One graph at a time: GD waits for it before it launches anything else as a graph.  What the graph refers to
+ * (functions, memory) belongs to a batch that was not launched yet, so nobody may unload or free it.  The
+ * thread begins with the first graph.  Closing waits for the one that is being made.
+ *
+ * The dispatcher's thread (GD) calls all functions. */
+#ifndef DISPATCHER_WAYS_MAKER_H
+#define DISPATCHER_WAYS_MAKER_H
+
+#include "base/status.h"
+#include "base/thread.h"
+#include "driver/context.h"
+
+#include <stdatomic.h>
+
+enum gy_maker_state { GY_MAKER_IDLE, GY_MAKER_ASKED, GY_MAKER_MAKING, GY_MAKER_DONE };
+
+struct gy_maker {
+    struct gy_context *context; /* immutable */
+    gy_mutex lock;              /* rank LEAF */
+    gy_cond changed;            /* the state, or `closing` */
+    _Atomic(uint32_t) state;    /* enum gy_maker_state: enter() of maker.c is the only writer, under lock */
+    bool closing;               /* guarded by lock */
+    bool is_running;            /* GD only: the thread was started */
+    gy_thread thread;           /* GD only */
+    CUgraph graph;              /* ASKED: the thread's; else GD's */
+    CUgraphExec exec;           /* MAKING: the thread's; DONE: GD's, NULL: it failed, see `cause` */
+    struct gy_error cause;      /* MAKING: the thread's; DONE: GD's */
+    uint64_t made;              /* GD only: taken, in all */
+};
+
+GANTRY_MUST_CHECK gantry_status gy_maker_init(struct gy_maker *maker, struct gy_context *context);
+/* The context is current, and nothing is asked for any more; what was made and not taken is destroyed. */
+void gy_maker_fini(struct gy_maker *maker);
+
+/* IDLE: begin to make an executable graph of `graph`, which lives until that was taken.  False: there is no
+ * thread for it, and nothing was asked for. */
+GANTRY_MUST_CHECK bool gy_maker_ask(struct gy_maker *maker, CUgraph graph);
+static inline enum gy_maker_state gy_maker_state(const struct gy_maker *maker)
+{
+    return (enum gy_maker_state)atomic_load_explicit(&maker->state, memory_order_acquire);
+}
+
+/* It is asked for, and not ready. */
+static inline bool gy_maker_is_busy(const struct gy_maker *maker)
+{
+    const enum gy_maker_state state = gy_maker_state(maker);
+    return state == GY_MAKER_ASKED || state == GY_MAKER_MAKING;
+}
+
+/* Sleep until it is ready, but not beyond `until_ns` of gy_clock_ns(). */
+void gy_maker_wait_until(struct gy_maker *maker, uint64_t until_ns);
+/* Not IDLE: wait until it is ready, and take it; the error is the calling thread's then. */
+GANTRY_MUST_CHECK gantry_status gy_maker_take(struct gy_maker *maker, CUgraphExec *out);
+
+#endif
