@@ -1,6 +1,10 @@
 /* Part of `gantry bench fleet`: copies from one device to another in a task, against the same calls by hand.
- */
+ *
+ * A kernel before the copies holds them back until all are enqueued, and both sides wait in the same way:
+ * what is timed is the device's part, and one wait. */
 #include "bench/fleet_pair.h"
+
+#include "hop_kernels.kernels.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -11,14 +15,35 @@ struct peer {
     uint32_t *host;  /* page-locked, `bytes` */
     size_t bytes;
     uint32_t copies;
+    gantry_kernel *gate;  /* on the first device */
+    uint32_t *open;       /* page-locked; 0: the copies are held back */
+    void *open_on_device; /* its address there */
 };
+
+#define MOST_NS UINT64_C(2000000000) /* that the copies are held back, whatever goes wrong */
+
+static void close_gate(struct peer *p)
+{
+    __atomic_store_n(p->open, 0, __ATOMIC_RELEASE);
+}
+
+/* Let the copies go, and wait for them; of both sides. */
+static bool run(void *arg)
+{
+    struct peer *p = arg;
+    __atomic_store_n(p->open, 1, __ATOMIC_RELEASE);
+    return bench_pair_ok(gantry_context_synchronize(p->pair.contexts[0]));
+}
 
 /* ---- ours --------------------------------------------------------------------------------------- */
 
 static gantry_launch_result launch_copies(gantry_launch *launch, void *arg)
 {
     struct peer *p = arg;
-    gantry_status status = GANTRY_OK;
+    const gantry_dim3 one = {1, 1, 1};
+    uint64_t most = MOST_NS;
+    void *args[] = {&p->open_on_device, &most};
+    gantry_status status = gantry_launch_kernel(launch, p->gate, one, one, 0, args);
     for (uint32_t i = 0; i < p->copies && status == GANTRY_OK; i++) {
         status = gantry_launch_copy_dtod(launch, p->to, p->from, p->bytes);
     }
@@ -27,40 +52,43 @@ static gantry_launch_result launch_copies(gantry_launch *launch, void *arg)
 
 static bool build(struct peer *p)
 {
-    gantry_task_desc desc = GANTRY_TASK_DESC_INIT, end = GANTRY_TASK_DESC_INIT;
-    gantry_task *task, *ended;
+    gantry_task_desc desc = GANTRY_TASK_DESC_INIT;
+    gantry_task *task;
     desc.kind = GANTRY_TASK_KERNEL;
     desc.label = "copies";
     desc.launch = launch_copies;
     desc.arg = p;
     desc.context = p->pair.contexts[0];
-    end.kind = GANTRY_TASK_SYNC_POINT;
     return bench_pair_ok(gantry_taskman_submit(p->pair.manager, &desc, &task)) &&
-           bench_pair_ok(gantry_taskman_submit(p->pair.manager, &end, &ended)) &&
-           bench_pair_ok(gantry_task_start_after_done(ended, task)) &&
            bench_pair_ok(gantry_taskman_freeze(p->pair.manager));
 }
 
-static bool run_ours(void *arg)
+/* A run ends when its tasks are launched. */
+static bool prepare_ours(void *arg)
 {
-    return bench_pair_ok(gantry_taskman_run(((struct peer *)arg)->pair.manager, 1));
+    struct peer *p = arg;
+    close_gate(p);
+    return bench_pair_ok(gantry_taskman_run(p->pair.manager, 1));
 }
 
 /* ---- by hand ------------------------------------------------------------------------------------ */
 
-static bool run_by_hand(void *arg)
+static bool prepare_by_hand(void *arg)
 {
     struct peer *p = arg;
     struct raw_cuda *cuda = &p->pair.cuda;
-    bool good = bench_pair_enter(&p->pair, 0);
-    if (!good) {
+    uint64_t most = MOST_NS;
+    void *args[] = {&p->open_on_device, &most};
+    close_gate(p);
+    if (!bench_pair_enter(&p->pair, 0)) {
         return false;
     }
+    bool good = RAW(cuda, cuLaunchKernel(gantry_kernel_native(p->gate), 1, 1, 1, 1, 1, 1, 0,
+                                         p->pair.streams[0], args, NULL));
     for (uint32_t i = 0; i < p->copies && good; i++) {
         good = RAW(cuda, cuMemcpyAsync((CUdeviceptr)(uintptr_t)p->to, (CUdeviceptr)(uintptr_t)p->from,
                                        p->bytes, p->pair.streams[0]));
     }
-    good = RAW(cuda, cuStreamSynchronize(p->pair.streams[0])) && good;
     bench_pair_leave(&p->pair, 0);
     return good;
 }
@@ -102,11 +130,24 @@ static bool verify(void *arg)
     return good;
 }
 
+static bool take_gate(struct peer *p)
+{
+    gantry_module *module;
+    void *open = NULL;
+    bool good = bench_pair_ok(gantry_module_load(p->pair.contexts[0], &gantry_image_hop_kernels, &module)) &&
+                bench_pair_ok(gantry_module_get_kernel(module, "hop_gate", &p->gate)) &&
+                bench_pair_ok(gantry_heap_alloc(p->pair.heaps[0], GANTRY_MEMORY_PINNED, sizeof(uint32_t), 0,
+                                                GANTRY_ALLOC_SITE("gate"), &open));
+    p->open = open;
+    return good && bench_pair_ok(gantry_heap_device_address(p->pair.heaps[0], open, &p->open_on_device));
+}
+
 static bool take(struct peer *p)
 {
     void *host = NULL;
     gantry_alloc_site site = GANTRY_ALLOC_SITE("copied");
     bool good =
+        take_gate(p) &&
         bench_pair_ok(gantry_heap_alloc(p->pair.heaps[0], GANTRY_MEMORY_PINNED, p->bytes, 0, site, &host)) &&
         bench_pair_ok(
             gantry_heap_alloc(p->pair.heaps[0], GANTRY_MEMORY_DEVICE, p->bytes, 0, site, &p->from)) &&
@@ -120,10 +161,10 @@ static bool take(struct peer *p)
 
 static void give_back(struct peer *p)
 {
-    void *const blocks[] = {p->host, p->from, p->to};
-    for (int i = 0; i < 3; i++) {
+    void *const blocks[] = {p->host, p->from, p->open, p->to};
+    for (int i = 0; i < 4; i++) {
         if (blocks[i] != NULL) {
-            (void)bench_pair_ok(gantry_heap_free(p->pair.heaps[i == 2], blocks[i]));
+            (void)bench_pair_ok(gantry_heap_free(p->pair.heaps[i == 3], blocks[i]));
         }
     }
 }
@@ -142,11 +183,14 @@ static bool run_size(const struct bench_options *options, const char *name, size
         .item = "copy",
         .items = p->copies,
         .pairs = 1,
-        .ours = {.run = run_ours, .verify = verify},
-        .yardstick = {.name = "cuMemcpyAsync", .run = run_by_hand, .verify = verify},
+        .ours = {.prepare = prepare_ours, .run = run, .verify = verify},
+        .yardstick = {.name = "cuMemcpyAsync", .prepare = prepare_by_hand, .run = run, .verify = verify},
         .arg = p,
     };
     good = good && take(p) && build(p) && bench_run(options, &one, NULL);
+    if (p->open != NULL) {
+        __atomic_store_n(p->open, 1, __ATOMIC_RELEASE);
+    }
     good = (p->pair.manager == NULL || bench_pair_ok(gantry_taskman_reset(p->pair.manager))) && good;
     if (p->pair.heaps[1] != NULL) {
         give_back(p);
@@ -158,7 +202,7 @@ static bool run_size(const struct bench_options *options, const char *name, size
 
 bool bench_fleet_peer(const struct bench_options *options)
 {
-    bool good = run_size(options, "fleet/copy-1MiB", (size_t)1 << 20, 1024);
-    good = run_size(options, "fleet/copy-16MiB", (size_t)16 << 20, 128) && good;
+    bool good = run_size(options, "fleet/copy-1MiB", (size_t)1 << 20, 256);
+    good = run_size(options, "fleet/copy-16MiB", (size_t)16 << 20, 64) && good;
     return run_size(options, "fleet/copy-256MiB", (size_t)256 << 20, 16) && good;
 }
