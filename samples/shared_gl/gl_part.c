@@ -147,12 +147,36 @@ static bool bind_texture(uint32_t texture, uint32_t memory)
 }
 
 /* In place of that the memory is a buffer, which a texture with memory of its own is copied to or from, on
- * the GPU.  (llvmpipe 22.3 has no buffers in imported memory.) */
-static void bind_buffer(struct gl_part *g, enum gl_texture which)
+ * the GPU.  The buffer is made anew for each frame: OpenGL does not know that others write to the memory, and
+ * may keep what it has seen of a buffer.  (llvmpipe 22.3 has no buffers in imported memory.) */
+static uint32_t open_buffer(const struct gl_part *g, enum gl_texture which)
 {
-    glCreateBuffers(1, &g->buffers[which]);
-    buffer_storage_mem(g->buffers[which], FRAME_BYTES, g->memory[which], 0);
-    glTextureStorage2D(g->textures[which], 1, GL_RGBA8, FRAME_WIDTH, FRAME_HEIGHT);
+    uint32_t buffer;
+    glCreateBuffers(1, &buffer);
+    buffer_storage_mem(buffer, FRAME_BYTES, g->memory[which], 0);
+    return buffer;
+}
+
+/* Copy what was drawn, and is in the texture, to the memory. */
+static void copy_drawn(const struct gl_part *g)
+{
+    uint32_t buffer = open_buffer(g, GL_DRAWN);
+    glBindBuffer(GL_PIXEL_PACK_BUFFER, buffer);
+    glReadPixels(0, 0, FRAME_WIDTH, FRAME_HEIGHT, GL_RGBA, GL_UNSIGNED_BYTE, NULL);
+    glBindBuffer(GL_PIXEL_PACK_BUFFER, 0);
+    glFinish();
+    glDeleteBuffers(1, &buffer);
+}
+
+/* Copy what was filtered from the memory to the texture. */
+static void copy_filtered(const struct gl_part *g)
+{
+    uint32_t buffer = open_buffer(g, GL_FILTERED);
+    glBindBuffer(GL_PIXEL_UNPACK_BUFFER, buffer);
+    glTextureSubImage2D(g->textures[GL_FILTERED], 0, 0, 0, FRAME_WIDTH, FRAME_HEIGHT, GL_RGBA,
+                        GL_UNSIGNED_BYTE, NULL);
+    glBindBuffer(GL_PIXEL_UNPACK_BUFFER, 0);
+    glDeleteBuffers(1, &buffer);
 }
 
 bool gl_import(struct gl_part *g, enum gl_texture which, int fd, uint64_t bytes)
@@ -169,8 +193,9 @@ bool gl_import(struct gl_part *g, enum gl_texture which, int fd, uint64_t bytes)
         return false;
     }
     glCreateTextures(GL_TEXTURE_2D, 1, texture);
-    if (!bind_texture(*texture, *memory)) {
-        bind_buffer(g, which);
+    g->is_copied[which] = !bind_texture(*texture, *memory);
+    if (g->is_copied[which]) {
+        glTextureStorage2D(*texture, 1, GL_RGBA8, FRAME_WIDTH, FRAME_HEIGHT);
     }
     if (which == GL_DRAWN) {
         glNamedFramebufferTexture(g->framebuffer, GL_COLOR_ATTACHMENT0, *texture, 0);
@@ -196,10 +221,8 @@ bool gl_draw(struct gl_part *g, uint32_t number)
         glScissor((GLint)from->x, (GLint)from->y, (GLsizei)from->width, (GLsizei)from->height);
         glClearBufferfv(GL_COLOR, 0, color);
     }
-    if (g->buffers[GL_DRAWN] != 0) {
-        glBindBuffer(GL_PIXEL_PACK_BUFFER, g->buffers[GL_DRAWN]);
-        glReadPixels(0, 0, FRAME_WIDTH, FRAME_HEIGHT, GL_RGBA, GL_UNSIGNED_BYTE, NULL); /* on the GPU */
-        glBindBuffer(GL_PIXEL_PACK_BUFFER, 0);
+    if (g->is_copied[GL_DRAWN]) {
+        copy_drawn(g);
     }
     glFinish();
     return good(g, "drawing");
@@ -207,12 +230,8 @@ bool gl_draw(struct gl_part *g, uint32_t number)
 
 bool gl_read(struct gl_part *g, uint32_t *to)
 {
-    if (g->buffers[GL_FILTERED] !=
-        0) { /* OpenGL does not know that others write there, and may have a copy */
-        glBindBuffer(GL_PIXEL_UNPACK_BUFFER, g->buffers[GL_FILTERED]);
-        glTextureSubImage2D(g->textures[GL_FILTERED], 0, 0, 0, FRAME_WIDTH, FRAME_HEIGHT, GL_RGBA,
-                            GL_UNSIGNED_BYTE, NULL);
-        glBindBuffer(GL_PIXEL_UNPACK_BUFFER, 0);
+    if (g->is_copied[GL_FILTERED]) {
+        copy_filtered(g);
     }
     glGetTextureImage(g->textures[GL_FILTERED], 0, GL_RGBA, GL_UNSIGNED_BYTE, FRAME_BYTES, to);
     return good(g, "reading");
@@ -224,7 +243,6 @@ void gl_close(struct gl_part *g)
         return;
     }
     glDeleteTextures(2, g->textures);
-    glDeleteBuffers(2, g->buffers);
     delete_memory_objects(2, g->memory);
     glDeleteFramebuffers(1, &g->framebuffer);
     leave(g);

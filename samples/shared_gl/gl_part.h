@@ -9,8 +9,8 @@
 struct gl_part {
     void *display, *context; /* EGLDisplay, EGLContext */
     uint32_t memory[2];      /* GL names: what was imported, */
-    uint32_t textures[2];    /* and a texture at the beginning of each: GL_DRAWN, GL_FILTERED; */
-    uint32_t buffers[2];     /* 0, or a buffer there, and the texture has memory of its own */
+    uint32_t textures[2];    /* and a texture for each: GL_DRAWN, GL_FILTERED */
+    bool is_copied[2]; /* the texture has memory of its own and is copied; else it has the imported one */
     uint32_t framebuffer;
     char name[256];
     char error[256]; /* of the call that failed */
