@@ -243,7 +243,9 @@ static void test_the_cpu_keeps_to_the_most_and_is_cancelled(void **state)
     loops_expect_cells(&s, loops_stats_of(&s).turns);
 
     loops_set_begin(&s, ENDLESS); /* a run that is cancelled leaves nothing to the next */
+    const uint32_t calls = atomic_load(&s.steps[0].calls);
     assert_ok(gantry_taskman_start(s.gpu.manager));
+    deadline_await(atomic_load(&s.steps[0].calls) > calls + 2, "two turns of the loop");
     assert_ok(gantry_taskman_cancel(s.gpu.manager));
     assert_int_equal(gantry_taskman_stop(s.gpu.manager), GANTRY_ERR_CANCELLED);
     loops_run(&s, 3);
