@@ -172,12 +172,12 @@ function gpuTasksBehind(r, links, task) {
     return found;
 }
 
-/* Completions of a launch: what its chains have behind it that is neither a launch nor a kernel. */
+/* Completions of a launch: what its chains have behind it that is no launch, no kernel and no event for another GPU. */
 function completionsOf(r, links, launch) {
     const found = [];
     for (let f = 0; f < r.flowCount[launch]; f++) {
         const chain = links.chains.get(r.flows[r.flowFirst[launch] + f]);
-        const next = chain.slice(chain.indexOf(launch) + 1).find(i => categoryOf(r, i) !== "kernel" && categoryOf(r, i) !== "launch");
+        const next = chain.slice(chain.indexOf(launch) + 1).find(i => !["kernel", "launch", "across"].includes(categoryOf(r, i)));
         if (next !== undefined) found.push(next);
     }
     return found;

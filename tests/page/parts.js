@@ -18,7 +18,7 @@ function bytesOf(...numbers) {
 }
 
 /* A recording of slices [track, name, begin, end, id, category, flows]; tracks [name, group, kind, rank]. */
-function recordingOf(tracks, slices, blocks = [], gaps = []) {
+function recordingOf(tracks, slices, blocks = [], gaps = [], gapGpus = []) {
     const names = [""], index = name => names.includes(name) ? names.indexOf(name) : names.push(name) - 1;
     const numbers = [slices.length + blocks.length];
     const runs = (list, hasDetails) => {
@@ -37,7 +37,7 @@ function recordingOf(tracks, slices, blocks = [], gaps = []) {
     runs(slices, true);
     runs(blocks, false);
     numbers.push(gaps.length, ...gaps.flat(), 0);
-    const head = {file: "x", complete: true, emulated: false, left: 0, tracks, names,
+    const head = {file: "x", complete: true, emulated: false, left: 0, tracks, names, gapGpus,
                   causes: ["waiting for a host task", "waiting for memory", "dispatcher busy", "nothing ready"]};
     return readRecording(JSON.stringify(head) + "\n" + btoa(String.fromCharCode(...bytesOf(...numbers))));
 }
@@ -150,6 +150,30 @@ function testSums() {
     same("idle", idleByCause(idle), [["waiting for a host task: slow", 30], ["nothing ready", 7]]);
 }
 
+/* Two GPUs run tasks of one name at once; the second one's `b` waits for the first one's `a` by an event. */
+const PAIR = [["", "", 0, 0], ["GD", "host threads", THREAD, 1], ["GD 1", "host threads", THREAD, 2],
+              ["GPU 0: x", "", TRACK, 0], ["GPU 1: x", "", TRACK, 0],
+              ["stream 0", "GPU 0: x", QUEUE, 0], ["stream 0", "GPU 1: x", QUEUE, 0]];
+const PAIR_STORY = [[1, "a", 0, 10, 0, "launch", [21]], [1, "event for other GPUs", 12, 13, 0, "across", [21, 22]],
+                    [1, "submit b", 14, 15, 1, "submit", [23]], [2, "a", 1, 11, 0, "launch", [24]],
+                    [2, "after GPU 0", 20, 21, 0, "across", [22, 23]], [2, "b", 22, 30, 0, "launch", [23]],
+                    [5, "a", 60, 100, 0, "gpu", []], [6, "a", 15, 40, 0, "gpu", []], [6, "b", 105, 120, 0, "gpu", []]];
+
+function testSeveralGpus() {
+    const gaps = [[10, 5, 3, 0], [40, 65, 4, 3]], r = recordingOf(PAIR, PAIR_STORY, [], gaps, [[3, 1], [4, 1]]);
+    const links = findLinks(r), b = sliceNamed(r, "GPU task b"), trackName = i => trackOf(r, i).group;
+    same("what b waited for", waitedFor(r, links, b).map(i => kindText(r, i) + " " + nameOf(r, i) + (trackOf(r, i).kind === QUEUE ? " of " + trackName(i) : "")),
+         ["launch call b", "GPU task a of GPU 0: x"]);
+    const a = waitedFor(r, links, b)[1];
+    same("what waited for a", waitersOf(r, links, a), [b]);
+    same("its own launch, not the other's", trackOf(r, links.launchOf.get(a)).name, "GD");
+    same("gaps of each", r.gaps.parts, [{track: 3, first: 0, last: 1}, {track: 4, first: 1, last: 2}]);
+    same("from the begin again", [...r.gaps.begin], [10, 40]);
+    same("who was waited for", [gapText(r, 0), gapText(r, 1)], ["nothing ready", "waiting for GPU 0: x"]);
+    same("a row for each", listItems(r, {count: 0}).filter(item => item.type === "gaps").map(item => [item.group, item.part.first]),
+         [["GPU 0: x", 0], ["GPU 1: x", 1]]);
+}
+
 function testWords() {
     same("times", [0, 999, 1500, 2.5e6, 3e9].map(timeText), ["0 ns", "999 ns", "1.50 µs", "2.500 ms", "3.000 s"]);
     same("steps", [7, 80, 1e9].map(span => roundStep(span, 8)), [1, 10, 2e8]);
@@ -162,7 +186,7 @@ function testWords() {
 }
 
 function testParts() {
-    for (const test of [testNumbers, testLanes, testLinks, testPath, testVisible, testLevels, testSearch, testSums, testWords]) {
+    for (const test of [testNumbers, testLanes, testLinks, testPath, testVisible, testLevels, testSearch, testSums, testSeveralGpus, testWords]) {
         try {
             test();
         } catch (error) {
