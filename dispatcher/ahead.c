@@ -88,22 +88,46 @@ static bool is_within_bounds(struct gy_batch_key *key, uint64_t closes)
     return key->ahead_calls++ < MOST_BEFORE_A_LAUNCH;
 }
 
-void gy_ahead_await(struct gantry_dispatcher *d, struct gy_round *round)
+/* Has the batch's partition a large graph queued already? */
+static bool is_queued(struct gantry_dispatcher *d)
 {
-    struct gy_kept_set *kept = &d->graphs.kept;
-    if (!round->key.is_set || !gy_batch_is_open(&d->streams.batch) || !d->config.partitions->is_planned ||
-        !gy_kept_prepare(kept, &d->graphs.batch)) {
-        return;
-    }
+    return gy_kept_is_large(&d->graphs.batch) &&
+           gy_kept_is_queued(&d->graphs.kept, gy_batch_partition(&d->streams));
+}
+
+/* Is the batch's executable graph being made? */
+static bool is_made(struct gantry_dispatcher *d)
+{
+    return gy_maker_is_busy(&d->graphs.kept.maker);
+}
+
+/* While that holds, and the batch is open, others go ahead of it. */
+static void let_others_go(struct gantry_dispatcher *d, struct gy_round *round,
+                          bool (*holds)(struct gantry_dispatcher *d))
+{
     struct gy_waiter waiter = gy_waiter_begin(GANTRY_WAIT_HYBRID, GY_WAITER_HYBRID_NS, 0);
-    while (gy_maker_is_busy(&kept->maker) && !gy_gd_must_leave(d, round)) {
+    while (gy_batch_is_open(&d->streams.batch) && holds(d) && !gy_gd_must_leave(d, round)) {
         gy_gd_poll(d, round);
         if (round->key.ahead.first != NULL) {
             round->key.ahead_calls = 0; /* they delay nothing now */
             gy_ahead_call(d, round);
         } else if (gy_waiter_pause(&waiter) == GY_WAITER_SLEEP) {
-            gy_maker_wait_until(&kept->maker, gy_clock_ns() + LOOK_NS);
+            gy_maker_wait_until(&d->graphs.kept.maker, gy_clock_ns() + LOOK_NS);
         }
+    }
+}
+
+void gy_ahead_await(struct gantry_dispatcher *d, struct gy_round *round)
+{
+    const bool is_concerned = round->key.is_set && d->config.partitions->is_planned &&
+                              gy_batch_is_open(&d->streams.batch) && d->graphs.batch.count != 0;
+    if (!is_concerned) {
+        return;
+    }
+    let_others_go(d, round, is_queued);
+    if (gy_batch_is_open(&d->streams.batch)) { /* what was in flight may be idle now */
+        gy_kept_prepare(&d->graphs.kept, &d->graphs.batch);
+        let_others_go(d, round, is_made);
     }
 }
 

@@ -27,8 +27,9 @@ static inline bool gy_ahead_concerns(const struct gantry_dispatcher *d, const st
            round->key.partition != gy_gd_partition_index(d, task) && !gy_batch_reaches(&d->streams, wait_set);
 }
 
-/* The batch is to be launched: if its executable graph has to be made, wait for that, and let others go ahead
- * meanwhile.  Not in a call. */
+/* The batch is to be launched: wait until its executable graph is made, and until its partition has no large
+ * graph on the device, since other partitions would feel a queue of them; let others go ahead meanwhile.  Not
+ * in a call. */
 void gy_ahead_await(struct gantry_dispatcher *d, struct gy_round *round);
 
 /* Before a callback: call those that may go ahead; the others are kept for later. */

@@ -234,6 +234,12 @@ CUstream gy_batch_home(const struct gy_streams *streams)
     return streams->streams[streams->batch.home].native;
 }
 
+uint32_t gy_batch_partition(const struct gy_streams *streams)
+{
+    assert(streams->batch.members != 0);
+    return GY_STREAM_PARTITION(&streams->streams[streams->batch.home]);
+}
+
 /* No stream is a member any more.  Returns the streams that were. */
 static uint64_t leave(struct gy_streams *streams)
 {

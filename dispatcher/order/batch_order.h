@@ -39,6 +39,7 @@ void gy_batch_resume(struct gy_streams *streams);
 
 /* The stream on which the graph is to be launched; it has members. */
 CUstream gy_batch_home(const struct gy_streams *streams);
+uint32_t gy_batch_partition(const struct gy_streams *streams); /* of that stream */
 /* It was launched there.  Or it never will be: its members come after all that it would have. */
 GANTRY_MUST_CHECK gantry_status gy_batch_launched(struct gy_streams *streams);
 GANTRY_MUST_CHECK gantry_status gy_batch_dropped(struct gy_streams *streams);

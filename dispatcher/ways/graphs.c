@@ -404,6 +404,7 @@ static gantry_status launch_loop(struct gy_graphs *g, struct gy_graph_place *int
 static gantry_status launch_nodes(struct gy_graphs *g)
 {
     const CUstream home = gy_batch_home(g->streams);
+    const uint32_t partition = gy_batch_partition(g->streams);
     gantry_status status = GANTRY_OK;
     uint32_t left = g->batch.count;
     while (left != 0 && status == GANTRY_OK) {
@@ -412,7 +413,7 @@ static gantry_status launch_nodes(struct gy_graphs *g)
         status = gy_kept_take(&g->kept, &g->batch, &first, &kept);
         if (status == GANTRY_OK) {
             status = kept == NULL ? make_and_launch(g, first, NULL)
-                                  : count_launch(g, first, gy_kept_launch(&g->kept, kept, home));
+                                  : count_launch(g, first, gy_kept_launch(&g->kept, kept, home, partition));
         }
         left -= first;
         if (left != 0 && status == GANTRY_OK) {

@@ -1,6 +1,7 @@
 #include "dispatcher/ways/kept.h"
 
 #include "base/alloc.h"
+#include "base/clock.h"
 
 #include <assert.h>
 #include <string.h>
@@ -87,16 +88,22 @@ static void follow_generation(struct gy_kept_set *set)
     }
 }
 
-/* Is its latest launch not seen done?  The thread may have a capture of the application's open, which such a
+/* Has the GPU passed the event?  The thread may have a capture of the application's open, which such a
  * question must not spoil. */
-static bool is_in_flight(const struct gy_kept_set *set, const struct gy_kept *kept)
+static bool is_done(const struct gy_kept_set *set, CUevent event)
 {
     struct gy_context *context = set->context;
     const struct gy_relaxed relaxed = gy_relaxed_begin(context);
     const CUresult result =
-        relaxed.status == GANTRY_OK ? context->driver->cuEventQuery(kept->done) : CUDA_ERROR_NOT_READY;
+        relaxed.status == GANTRY_OK ? context->driver->cuEventQuery(event) : CUDA_ERROR_NOT_READY;
     (void)gy_relaxed_end(context, &relaxed); /* a failure is in the context */
-    return result != CUDA_SUCCESS;
+    return result == CUDA_SUCCESS;
+}
+
+/* Is its latest launch not seen done? */
+static bool is_in_flight(const struct gy_kept_set *set, const struct gy_kept *kept)
+{
+    return !is_done(set, kept->done);
 }
 
 /* ---- finding ----------------------------------------------------------------------------------- */
@@ -414,31 +421,28 @@ void gy_kept_forget_any(struct gy_kept_set *set)
 
 enum { FEWEST = 8 /* less nodes are made as quickly as a thread is woken */ };
 
-bool gy_kept_prepare(struct gy_kept_set *set, struct gy_nodes *nodes)
+void gy_kept_prepare(struct gy_kept_set *set, struct gy_nodes *nodes)
 {
     if (nodes->count < FEWEST || !may_keep(set, nodes) || gy_context_is_lost(set->context)) {
-        return false;
+        return;
     }
     look(set, nodes);
-    if (set->asked != NULL) {
-        return true;
+    if (set->asked != NULL || set->found.kept != NULL || set->found.is_enough ||
+        set->found_first != nodes->count) {
+        return;
     }
     CUgraph graph;
-    if (set->found.kept != NULL || set->found.is_enough || set->found_first != nodes->count) {
-        return false;
-    }
     const struct gy_relaxed relaxed = gy_relaxed_begin(set->context);
     const gantry_status status = relaxed.status == GANTRY_OK ? gy_nodes_make(nodes, &graph) : relaxed.status;
     (void)gy_relaxed_end(set->context, &relaxed); /* a failure is in the context */
     if (status != GANTRY_OK) {
-        return false; /* it is tried again when the nodes are launched, which tells why */
+        return; /* it is tried again when the nodes are launched, which tells why */
     }
-    if (!gy_maker_ask(&set->maker, graph)) {
+    if (gy_maker_ask(&set->maker, graph)) {
+        set->asked = graph;
+    } else {
         (void)set->context->driver->cuGraphDestroy(graph);
-        return false;
     }
-    set->asked = graph;
-    return true;
 }
 
 gantry_status gy_kept_take(struct gy_kept_set *set, struct gy_nodes *nodes, uint32_t *first,
@@ -458,11 +462,32 @@ gantry_status gy_kept_take(struct gy_kept_set *set, struct gy_nodes *nodes, uint
     return status;
 }
 
-gantry_status gy_kept_launch(struct gy_kept_set *set, struct gy_kept *kept, CUstream home)
+gantry_status gy_kept_launch(struct gy_kept_set *set, struct gy_kept *kept, CUstream home, uint32_t partition)
 {
     gantry_status status = GY_CALL(set->context, cuGraphLaunch(kept->exec, home));
     kept->used = ++set->launches;
+    if (gy_kept_is_large(&kept->nodes)) {
+        set->running[partition] = (struct gy_kept_running){kept->done, gy_clock_ns(), kept->nodes.count};
+    }
     return status == GANTRY_OK ? GY_CALL(set->context, cuEventRecord(kept->done, home)) : status;
+}
+
+enum {
+    NODE_NS = 300,
+    LAUNCH_NS = 20000 /* a device takes about 200 ns to begin a short kernel of a graph */
+};
+
+bool gy_kept_is_queued(struct gy_kept_set *set, uint32_t partition)
+{
+    struct gy_kept_running *running = &set->running[partition];
+    if (running->nodes == 0) {
+        return false;
+    }
+    const bool is_over =
+        gy_clock_ns() >= running->since_ns + LAUNCH_NS + (uint64_t)running->nodes * NODE_NS ||
+        is_done(set, running->done);
+    running->nodes = is_over ? 0 : running->nodes;
+    return !is_over;
 }
 
 void gy_kept_drop_first(struct gy_kept_set *set, struct gy_nodes *nodes, uint32_t first)

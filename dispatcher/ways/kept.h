@@ -26,6 +26,8 @@
 #include "dispatcher/ways/maker.h"
 #include "driver/patch.h"
 
+#include <gantry/partition.h>
+
 #define GY_KEPT_MOST 64u
 #define GY_KEPT_COPIES 4u
 #define GY_KEPT_ALIKE 8u     /* executables that are alike, of different tasks */
@@ -33,6 +35,7 @@
 #define GY_KEPT_NODES 65536u /* the most nodes of all of them */
 #define GY_KEPT_REFUSALS 16u /* so many patches more were refused than taken: it is not tried any more */
 #define GY_KEPT_STRANGERS 8u /* after so many batches that nothing was like, others are cut */
+#define GY_KEPT_LARGE 128u   /* nodes of a graph that others feel when it is queued */
 #define GY_KEPT_LATEST 16u
 #define GY_KEPT_SEEN 256u
 
@@ -55,6 +58,14 @@ struct gy_kept_found {
     bool is_enough;       /* there are as many of its like as there may be */
 };
 
+/* The latest large graph of a partition: what other partitions launch waits on the device behind all graphs
+ * that are queued there. */
+struct gy_kept_running {
+    CUevent done;      /* of an entry */
+    uint64_t since_ns; /* when it was launched */
+    uint32_t nodes;    /* 0: it has ended, or nobody waits for it any more */
+};
+
 struct gy_kept_set {
     struct gy_context *context; /* immutable */
     struct gy_kept_found found; /* for the first found_first of the found_nodes nodes of the batch */
@@ -62,6 +73,7 @@ struct gy_kept_set {
     uint32_t found_first;
     struct gy_maker maker; /* not IDLE: it makes what the batch needs, of `asked` */
     CUgraph asked;         /* NULL: nothing */
+    struct gy_kept_running running[GANTRY_PARTITIONS_MAX];
     struct gy_kept of[GY_KEPT_MOST];
     uint64_t launches;                     /* the number of them */
     uint64_t generation;                   /* of context->generation: the modules that they are written for */
@@ -88,8 +100,8 @@ GANTRY_MUST_CHECK gantry_status gy_kept_init(struct gy_kept_set *set, struct gy_
 void gy_kept_fini(struct gy_kept_set *set);
 
 /* The nodes will be launched next: if an executable graph has to be made for them, begin to make it on the
- * maker's thread.  False: there is nothing to wait for. */
-GANTRY_MUST_CHECK bool gy_kept_prepare(struct gy_kept_set *set, struct gy_nodes *nodes);
+ * maker's thread. */
+void gy_kept_prepare(struct gy_kept_set *set, struct gy_nodes *nodes);
 /* Another batch begins: what was prepared for the one before, which was not launched, is dropped. */
 void gy_kept_forget_any(struct gy_kept_set *set);
 static inline void gy_kept_forget(struct gy_kept_set *set)
@@ -104,8 +116,16 @@ static inline void gy_kept_forget(struct gy_kept_set *set)
  * On failure nothing was launched. */
 GANTRY_MUST_CHECK gantry_status gy_kept_take(struct gy_kept_set *set, struct gy_nodes *nodes, uint32_t *count,
                                              struct gy_kept **out);
-/* Launch it on `home`. */
-GANTRY_MUST_CHECK gantry_status gy_kept_launch(struct gy_kept_set *set, struct gy_kept *kept, CUstream home);
+/* Launch it on `home`, a stream of that partition. */
+GANTRY_MUST_CHECK gantry_status gy_kept_launch(struct gy_kept_set *set, struct gy_kept *kept, CUstream home,
+                                               uint32_t partition);
+/* Is a large graph of the partition on the device still?  No longer than a device takes to begin so many
+ * short kernels: long ones are no queue. */
+bool gy_kept_is_queued(struct gy_kept_set *set, uint32_t partition);
+static inline bool gy_kept_is_large(const struct gy_nodes *nodes)
+{
+    return nodes->count >= GY_KEPT_LARGE;
+}
 /* The first `count` nodes were launched, by whatever. */
 void gy_kept_drop_first(struct gy_kept_set *set, struct gy_nodes *nodes, uint32_t count);
 

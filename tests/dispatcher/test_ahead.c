@@ -290,6 +290,32 @@ static void test_callbacks_of_every_kind_go_while_a_graph_is_made(void **state)
     close_held_scene();
 }
 
+/* A large graph waits a while for the one before it, which does not end here. */
+static void test_large_graphs_are_launched_behind_one_that_does_not_end(void **state)
+{
+    (void)state;
+    struct gantry_emu_control emu;
+    const bool holds = gpu_fixture_controls(&emu);
+    open_scene(0);
+    (void)run(MANY, 0, NULL);
+    s.in_maker = true; /* no other step begins */
+    const uint64_t before = gpu_fixture_stats(&s.m.gpu).graph_nodes;
+    if (holds) {
+        emu.hold();
+    }
+    for (uint32_t step = 0; step < GY_KEPT_COPIES + 2; step++) {
+        for (uint32_t i = 0; i < MANY; i++) {
+            (void)submit_kernel(s.m.gpu.manager, NULL, launch_many, NULL);
+        }
+        run_step(s.m.gpu.manager);
+    }
+    assert_int_equal(gpu_fixture_stats(&s.m.gpu).graph_nodes - before, (GY_KEPT_COPIES + 2) * MANY);
+    if (holds) {
+        emu.release();
+    }
+    two_managers_close(&s.m);
+}
+
 static void test_a_graph_that_cannot_be_made_loses_the_context(void **state)
 {
     (void)state;
@@ -327,6 +353,7 @@ int main(void)
         cmocka_unit_test(test_callbacks_of_every_kind_go_ahead),
         cmocka_unit_test(test_a_task_goes_ahead_while_a_graph_is_made),
         cmocka_unit_test(test_callbacks_of_every_kind_go_while_a_graph_is_made),
+        cmocka_unit_test(test_large_graphs_are_launched_behind_one_that_does_not_end),
         cmocka_unit_test(test_a_graph_that_cannot_be_made_loses_the_context),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
