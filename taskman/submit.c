@@ -135,7 +135,7 @@ static gantry_status check_context(const gantry_taskman *manager, const gantry_t
 }
 
 /* Everything but the plain CPU task that most are. */
-static gantry_status check_special(const gantry_taskman *manager, const gantry_task_desc *desc)
+static GY_INLINE gantry_status check_special(const gantry_taskman *manager, const gantry_task_desc *desc)
 {
     const char *shown = desc->label != NULL ? desc->label : desc->name != NULL ? desc->name : "task";
     if (desc->name != NULL && desc->name[0] == '\0') {
@@ -376,8 +376,8 @@ static gantry_status add_named_locked(gantry_taskman *manager, const gantry_task
     return status;
 }
 
-static inline gantry_status add_locked(gantry_taskman *manager, const gantry_task_desc *desc,
-                                       const struct gy_name *name, gantry_task **out)
+static GY_INLINE gantry_status add_locked(gantry_taskman *manager, const gantry_task_desc *desc,
+                                          const struct gy_name *name, gantry_task **out)
     GY_REQUIRES(manager->lock)
 {
     if (gy_taskman_phase(manager) != GY_BUILDING) {
@@ -407,8 +407,8 @@ static inline gantry_status add_locked(gantry_taskman *manager, const gantry_tas
 }
 
 /* Take in a description of any age, and check it.  `*desc` is then one of this library's. */
-static inline gantry_status import_desc(const gantry_taskman *manager, const gantry_task_desc **desc,
-                                        gantry_task_desc *ours)
+static GY_INLINE gantry_status import_desc(const gantry_taskman *manager, const gantry_task_desc **desc,
+                                           gantry_task_desc *ours)
 {
     gantry_status status = GANTRY_OK;
     if ((*desc)->struct_size != sizeof(*ours)) { /* the caller's is older or younger */

@@ -606,45 +606,21 @@ void gy_unit_begin_again(struct gy_unit *unit)
     atomic_store_explicit(&unit->wait_set, GY_WAIT_SET_NONE, memory_order_relaxed);
 }
 
-/* The plan of the task's device; NULL: none, or the task is of no device. */
-static GY_INLINE struct gy_plan *plan_of(const gantry_task *task)
-{
-    struct gy_gpu_plan *plan = gy_task_gpu_plan(task);
-    if (__builtin_expect(plan != NULL && plan->members != NULL, 0)) {
-        plan = gy_task_is_gpu(task) ? plan->members[task->device] : NULL;
-    }
-    return (struct gy_plan *)plan;
-}
-
 bool gy_plan_has_unit(const gantry_task *task)
 {
-    const struct gy_plan *plan = plan_of(task);
+    const struct gy_plan *plan = gy_plan_of(task);
     return plan != NULL && plan->unit_of[gy_task_index(task)] != 0;
 }
 
 bool gy_plan_is_inside(const gantry_task *task)
 {
-    const struct gy_plan *plan = plan_of(task);
+    const struct gy_plan *plan = gy_plan_of(task);
     return plan != NULL && plan->inside[gy_task_index(task)];
 }
 
 struct gy_calls *gy_plan_calls(const gantry_task *task)
 {
-    const struct gy_plan *plan = plan_of(task);
+    const struct gy_plan *plan = gy_plan_of(task);
     const uint32_t index = gy_task_index(task);
     return plan != NULL && plan->calls != NULL && plan->unit_of[index] != 0 ? &plan->calls[index] : NULL;
-}
-
-struct gy_unit *gy_plan_unit(const gantry_task *task)
-{
-    struct gy_plan *plan = plan_of(task);
-    uint32_t number = plan != NULL ? plan->unit_of[gy_task_index(task)] : 0;
-    if (number == 0) {
-        return NULL;
-    }
-    struct gy_unit *unit = &plan->units[number - 1];
-    if (unit->run != *plan->run) { /* the first of its tasks in this run */
-        gy_unit_renew(unit);
-    }
-    return unit;
 }

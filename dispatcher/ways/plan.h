@@ -21,6 +21,7 @@
 #include "dispatcher/inbox.h"
 #include "dispatcher/ways/calls.h"
 #include "driver/context.h"
+#include "taskman/gpu_task.h"
 
 #define GY_PLANS_REFUSED 16
 
@@ -105,10 +106,6 @@ GANTRY_MUST_CHECK gantry_status gy_plan_make(struct gy_plan_list *list, gantry_t
 GANTRY_MUST_CHECK gantry_status gy_plan_join(struct gy_gpu_plan *const *members, uint32_t count,
                                              struct gy_gpu_plan **out);
 
-/* GD: the unit of a ready task, in the state that the task's run has brought it to; NULL: the task has none.
- */
-struct gy_unit *gy_plan_unit(const gantry_task *task);
-
 /* Any thread: the task is of a unit. */
 bool gy_plan_has_unit(const gantry_task *task);
 
@@ -122,6 +119,33 @@ struct gy_calls *gy_plan_calls(const gantry_task *task);
 
 /* GD: begin a new run of the unit if its fields are of an older one. */
 void gy_unit_renew(struct gy_unit *unit);
+
+/* The plan of the task's device; NULL: none, or the task is of no device. */
+static GY_INLINE struct gy_plan *gy_plan_of(const gantry_task *task)
+{
+    struct gy_gpu_plan *plan = gy_task_gpu_plan(task);
+    if (__builtin_expect(plan != NULL && plan->members != NULL, 0)) {
+        plan = gy_task_is_gpu(task) ? plan->members[task->device] : NULL;
+    }
+    return (struct gy_plan *)plan;
+}
+
+/* GD: the unit of a ready task, in the state that the task's run has brought it to; NULL: the task has none.
+ */
+static GY_INLINE struct gy_unit *gy_plan_unit(const gantry_task *task)
+{
+    struct gy_plan *plan = gy_plan_of(task);
+    uint32_t number = plan != NULL ? plan->unit_of[gy_task_index(task)] : 0;
+    if (number == 0) {
+        return NULL;
+    }
+    struct gy_unit *unit = &plan->units[number - 1];
+    if (unit->run != *plan->run) { /* the first of its tasks in this run */
+        gy_unit_renew(unit);
+    }
+    return unit;
+}
+
 /* GD: all tasks of the unit were released, and they may become ready again in this run. */
 void gy_unit_begin_again(struct gy_unit *unit);
 
