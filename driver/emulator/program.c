@@ -407,6 +407,18 @@ static CUresult change(CUgraphExec exec_handle, uint32_t index, struct gy_emu_wo
     return CUDA_SUCCESS;
 }
 
+/* Only the context of the operands that the graph was instantiated with is accepted; of a node of a green
+ * context, only that one, as on an H200.  NULL: the current one. */
+static CUresult check_context(CUcontext handle, const struct gy_emu_program_node *node)
+{
+    struct gy_emu_context *context;
+    const struct gy_emu_context *owner = node->op.work.context;
+    CUresult result = gy_emu_context_find(handle, &context);
+    const bool is_other = result == CUDA_SUCCESS &&
+                          (context->root != owner->root || (owner->root != owner && context != owner));
+    return is_other ? CUDA_ERROR_INVALID_VALUE : result;
+}
+
 static CUresult set_kernel(CUgraphExec exec, CUgraphNode handle, const CUDA_KERNEL_NODE_PARAMS_v2 *params)
 {
     struct gy_emu_program_node *node;
@@ -414,7 +426,9 @@ static CUresult set_kernel(CUgraphExec exec, CUgraphNode handle, const CUDA_KERN
     CUresult result = find_to_change(exec, handle, GY_EMU_WORK_KERNEL, &node);
     if (result == CUDA_SUCCESS && params != NULL && params->func == NULL) {
         return CUDA_ERROR_INVALID_HANDLE; /* as on an H200 */
-    } else if (result == CUDA_SUCCESS) {
+    }
+    result = result == CUDA_SUCCESS ? check_context(NULL, node) : result;
+    if (result == CUDA_SUCCESS) {
         result =
             gy_emu_node_params_import(params, node->op.work.context, &node->op.work.kernel.attributes, &work);
     }
@@ -425,15 +439,6 @@ CUresult cuGraphExecKernelNodeSetParams_v2(CUgraphExec exec, CUgraphNode node,
                                            const CUDA_KERNEL_NODE_PARAMS_v2 *params)
 {
     return GY_EMU_CALL(cuGraphExecKernelNodeSetParams, set_kernel(exec, node, params));
-}
-
-/* Only the context of the operands that the graph was instantiated with is accepted. */
-static CUresult check_context(CUcontext handle, const struct gy_emu_program_node *node)
-{
-    struct gy_emu_context *context;
-    CUresult result = gy_emu_context_find(handle, &context);
-    const bool is_other = result == CUDA_SUCCESS && context->root != node->op.work.context->root;
-    return is_other ? CUDA_ERROR_INVALID_VALUE : result;
 }
 
 static CUresult set_copy(CUgraphExec exec, CUgraphNode handle, const CUDA_MEMCPY3D *params, CUcontext context)

@@ -312,6 +312,60 @@ static void test_graph_keeps_the_part_it_was_captured_on(void **state)
     destroy_green(green);
 }
 
+/* Nodes of executable graphs are set in the context that they were captured in, and keep its part. */
+static void test_nodes_of_a_part_are_set_in_its_context(void **state)
+{
+    (void)state;
+    NEED_GREEN();
+    CUdevResource all = all_sms(), part;
+    unsigned groups = 1;
+    static unsigned char used[1024];
+    CUstream plain = cf_stream();
+    CUdeviceptr out = cf_device(BLOCKS * 4), other = cf_device(BLOCKS * 4);
+    uint32_t *host = cf_pinned(BLOCKS);
+    void *params[] = {&out}, *others[] = {&other};
+    CUDA_KERNEL_NODE_PARAMS_v2 node = {.func = cf_place,
+                                       .gridDimX = BLOCKS,
+                                       .gridDimY = 1,
+                                       .gridDimZ = 1,
+                                       .blockDimX = 256,
+                                       .blockDimY = 1,
+                                       .blockDimZ = 1,
+                                       .kernelParams = others};
+    CUgraph graph = NULL;
+    CUgraphNode made = NULL;
+    CUgraphExec exec = NULL;
+    CUcontext context = NULL, popped = NULL;
+    size_t count = 1;
+    cu_ok(cuDevSmResourceSplitByCount(&part, &groups, &all, NULL, 0, 1));
+    struct green green = create_green(&part, 1);
+    cu_ok(cuCtxFromGreenCtx(&context, green.context));
+    cu_ok(cuStreamBeginCapture(green.stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+    cu_ok(cuLaunchKernel(cf_place, BLOCKS, 1, 1, 256, 1, 1, 0, green.stream, params, NULL));
+    cu_ok(cuStreamEndCapture(green.stream, &graph));
+    cu_ok(cuGraphGetNodes(graph, &made, &count));
+    cu_ok(cuGraphInstantiateWithFlags(&exec, graph, 0));
+    cu_is(CUDA_ERROR_INVALID_VALUE, cuGraphExecKernelNodeSetParams(exec, made, &node));
+    cu_ok(cuCtxPushCurrent(context));
+    cu_ok(cuGraphExecKernelNodeSetParams(exec, made, &node));
+    cu_ok(cuCtxPopCurrent(&popped));
+    cu_ok(cuMemsetD8Async(other, 0xff, BLOCKS * 4, plain));
+    cu_ok(cuGraphLaunch(exec, plain));
+    cu_ok(cuMemcpyDtoHAsync(host, other, BLOCKS * 4, plain));
+    cu_ok(cuStreamSynchronize(plain));
+    unsigned distinct = 0;
+    memset(used, 0, sizeof(used));
+    for (uint32_t i = 0; i < BLOCKS; i++) {
+        assert_true(host[i] < 1024);
+        distinct += used[host[i]] == 0;
+        used[host[i]] = 1;
+    }
+    assert_true(distinct <= green.sms);
+    cu_ok(cuGraphExecDestroy(exec));
+    cu_ok(cuGraphDestroy(graph));
+    destroy_green(green);
+}
+
 /* A graph whose kernel keeps the part it was captured on runs until the host says so. */
 struct held {
     CUgraph graph;
@@ -473,6 +527,7 @@ static const struct CMUnitTest green[] = {
     CF_TEST(test_event_covers_all_streams_of_a_part),
     CF_TEST(test_event_covers_a_whole_context),
     CF_TEST(test_graph_keeps_the_part_it_was_captured_on),
+    CF_TEST(test_nodes_of_a_part_are_set_in_its_context),
     CF_TEST(test_event_of_a_context_may_leave_out_kernels_of_graphs),
     CF_TEST(test_mistaken_parts_are_refused),
     CF_TEST(test_structured_split_makes_unequal_groups),
