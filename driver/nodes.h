@@ -84,6 +84,8 @@ struct gy_nodes {
     size_t handles_room;
     void **pointers; /* room for pointers to the parameters of one kernel */
     size_t pointers_room;
+    CUstream owner_of; /* the stream whose context is `owner`; NULL: none was asked for yet */
+    CUcontext owner;
     CUstream trial; /* launches are tried on it, in a capture that is dropped; NULL: nothing was tried yet */
     bool is_stuck;  /* the driver would not end the capture of a node */
     CUgraph refused[GY_NODES_REFUSED]; /* graphs that the driver would not destroy: it is asked again */

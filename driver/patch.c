@@ -233,6 +233,46 @@ static CUgraphNode made_of(const struct gy_nodes *kept, const struct gy_node *x)
     return kept->made[x - kept->list];
 }
 
+/* The context that a node must be set for: a green one where its stream has one.  NULL with *result: the
+ * driver does not tell. */
+static CUcontext owner_of(struct gy_nodes *n, const struct gy_node *y, CUresult *result)
+{
+    const struct gy_driver *driver = n->context->driver;
+    CUgreenCtx green = NULL;
+    *result = CUDA_SUCCESS;
+    if (y->form < GY_FORM_LANE(0) || driver->cuStreamGetGreenCtx == NULL) {
+        return n->context->native;
+    }
+    if (n->owner_of != y->stream) {
+        n->owner = n->context->native; /* of a stream without one drivers say an error, or NULL */
+        if (driver->cuStreamGetGreenCtx(y->stream, &green) == CUDA_SUCCESS && green != NULL) {
+            *result = driver->cuCtxFromGreenCtx(&n->owner, green);
+        }
+        n->owner_of = *result == CUDA_SUCCESS ? y->stream : NULL;
+    }
+    return *result == CUDA_SUCCESS ? n->owner : NULL;
+}
+
+/* Set the kernel node; it is refused unless its own context is current. */
+static CUresult set_kernel(struct gy_nodes *n, CUgraphExec exec, CUgraphNode made, const struct gy_node *y,
+                           const CUDA_KERNEL_NODE_PARAMS_v2 *params)
+{
+    const struct gy_driver *driver = n->context->driver;
+    CUresult result;
+    const CUcontext owner = owner_of(n, y, &result);
+    if (owner == n->context->native) {
+        return driver->cuGraphExecKernelNodeSetParams(exec, made, params);
+    }
+    result = result == CUDA_SUCCESS ? driver->cuCtxPushCurrent(owner) : result;
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    result = driver->cuGraphExecKernelNodeSetParams(exec, made, params);
+    CUcontext popped;
+    const CUresult back = driver->cuCtxPopCurrent(&popped);
+    return result == CUDA_SUCCESS ? back : result;
+}
+
 static CUresult patch_kernel(struct gy_nodes *kept, CUgraphExec exec, struct gy_node *x, struct gy_nodes *n,
                              const struct gy_node *y)
 {
@@ -240,18 +280,19 @@ static CUresult patch_kernel(struct gy_nodes *kept, CUgraphExec exec, struct gy_
     if (gy_nodes_describe(n, y, &params) != GANTRY_OK || !take_kernel(kept, x, n, y)) {
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    return n->context->driver->cuGraphExecKernelNodeSetParams(exec, made_of(kept, x), &params);
+    return set_kernel(n, exec, made_of(kept, x), y, &params);
 }
 
 /* The driver's own description of the node is changed, so that whatever it says beside the operands stays. */
 static CUresult patch_copy(const struct gy_nodes *kept, CUgraphExec exec, struct gy_node *x,
-                           const struct gy_node *y)
+                           struct gy_nodes *n, const struct gy_node *y)
 {
-    const struct gy_context *context = kept->context;
-    const struct gy_driver *driver = context->driver;
+    const struct gy_driver *driver = kept->context->driver;
     const CUgraphNode made = made_of(kept, x);
     CUDA_MEMCPY3D copy;
-    const CUresult result = driver->cuGraphMemcpyNodeGetParams(made, &copy);
+    CUresult result;
+    const CUcontext owner = owner_of(n, y, &result);
+    result = result == CUDA_SUCCESS ? driver->cuGraphMemcpyNodeGetParams(made, &copy) : result;
     if (result != CUDA_SUCCESS) {
         return result;
     }
@@ -267,20 +308,24 @@ static CUresult patch_copy(const struct gy_nodes *kept, CUgraphExec exec, struct
     }
     copy.WidthInBytes = y->copy.bytes;
     x->copy = y->copy;
-    return driver->cuGraphExecMemcpyNodeSetParams(exec, made, &copy, context->native);
+    return driver->cuGraphExecMemcpyNodeSetParams(exec, made, &copy, owner);
 }
 
 static CUresult patch_fill(const struct gy_nodes *kept, CUgraphExec exec, struct gy_node *x,
-                           const struct gy_node *y)
+                           struct gy_nodes *n, const struct gy_node *y)
 {
+    CUresult result;
+    const CUcontext owner = owner_of(n, y, &result);
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
     const CUDA_MEMSET_NODE_PARAMS fill = {.dst = y->fill.at,
                                           .value = y->fill.pattern,
                                           .elementSize = y->fill.pattern_bytes,
                                           .width = y->fill.count,
                                           .height = 1};
     x->fill = y->fill;
-    return kept->context->driver->cuGraphExecMemsetNodeSetParams(exec, made_of(kept, x), &fill,
-                                                                 kept->context->native);
+    return kept->context->driver->cuGraphExecMemsetNodeSetParams(exec, made_of(kept, x), &fill, owner);
 }
 
 /* Events are set always: one that was destroyed may have had the same address. */
@@ -302,27 +347,17 @@ static GY_RARE bool is_same_other(const struct gy_node *x, const struct gy_node 
     return x->fill.at == y->fill.at && x->fill.count == y->fill.count && x->fill.pattern == y->fill.pattern;
 }
 
-/* Of a lane with a partition or a priority: a driver refuses to set nodes of a green context while another
- * one is current. */
-static inline bool is_of_special_lane(const struct gy_node *node)
-{
-    return node->form >= GY_FORM_LANE(0);
-}
-
 static GY_RARE CUresult patch_node(struct gy_nodes *kept, CUgraphExec exec, struct gy_node *x,
                                    struct gy_nodes *n, const struct gy_node *y)
 {
     assert(x->kind == y->kind && x->form == y->form && y->form != GY_FORM_FIXED);
-    if (is_of_special_lane(y)) {
-        return CUDA_ERROR_NOT_SUPPORTED;
-    }
     switch (y->kind) {
     case GY_NODE_KERNEL:
         return patch_kernel(kept, exec, x, n, y);
     case GY_NODE_COPY:
-        return patch_copy(kept, exec, x, y);
+        return patch_copy(kept, exec, x, n, y);
     case GY_NODE_FILL:
-        return patch_fill(kept, exec, x, y);
+        return patch_fill(kept, exec, x, n, y);
     case GY_NODE_EVENT:
         return patch_event(kept, exec, x, y);
     case GY_NODE_GRAPH:

@@ -41,9 +41,7 @@ bool gy_nodes_pair(struct gy_pairing *pairing, const struct gy_nodes *kept, cons
 
 /* Give nodes of `exec`, made of `kept`, the work of their partners where that differs; `of` as above, NULL:
  * paired in their order.  `kept` follows.  Adds the number of nodes given to *set.  On failure some were
- * given, `exec` must not be launched any more.
- * @retval CUDA_ERROR_NOT_SUPPORTED  a node of a lane with a partition or a priority differs: `exec` may be
- *                                   updated as a whole */
+ * given, `exec` must not be launched any more, unless it is updated as a whole. */
 GANTRY_MUST_CHECK CUresult gy_nodes_patch(struct gy_nodes *kept, CUgraphExec exec, struct gy_nodes *nodes,
                                           const uint32_t *of, uint64_t *set);
 

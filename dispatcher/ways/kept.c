@@ -344,7 +344,7 @@ static bool patch(struct gy_kept_set *set, const struct gy_kept_found *found, st
     const uint32_t *of = found->is_paired ? set->pairing.of : NULL;
     CUresult result = found->is_equal ? gy_nodes_patch_equal(&kept->nodes, kept->exec, nodes, &changed)
                                       : gy_nodes_patch(&kept->nodes, kept->exec, nodes, of, &changed);
-    if (result == CUDA_ERROR_NOT_SUPPORTED) {
+    if (result != CUDA_SUCCESS && nodes->list[0].form >= GY_FORM_LANE(0)) { /* as drivers may in partitions */
         result = update(set, kept, nodes, &changed);
     }
     if (result != CUDA_SUCCESS) {
