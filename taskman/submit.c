@@ -134,8 +134,8 @@ static gantry_status check_context(const gantry_taskman *manager, const gantry_t
     return GANTRY_OK;
 }
 
-/* Everything but the plain CPU task that most are. */
-static GY_INLINE gantry_status check_special(const gantry_taskman *manager, const gantry_task_desc *desc)
+/* Check every task that is no plain one: see is_plain(), is_plain_gpu(). */
+static GY_RARE gantry_status check_special(const gantry_taskman *manager, const gantry_task_desc *desc)
 {
     const char *shown = desc->label != NULL ? desc->label : desc->name != NULL ? desc->name : "task";
     if (desc->name != NULL && desc->name[0] == '\0') {
@@ -155,6 +155,15 @@ static inline bool is_plain(const gantry_task_desc *desc)
            desc->cpu_class == 0 && !desc->is_condition && desc->memory == 0 && !desc->bandwidth_critical &&
            desc->partition == NULL && !desc->is_stable && !desc->is_independent && desc->context == NULL &&
            has_no_rest(desc);
+}
+
+/* A GPU task that check_special() has nothing against: most of them. */
+static inline bool is_plain_gpu(const gantry_taskman *manager, const gantry_task_desc *desc)
+{
+    return desc->kind >= GANTRY_TASK_HTOD && (unsigned)desc->kind <= GANTRY_TASK_DTOH &&
+           desc->launch != NULL && manager->gpu != NULL && desc->name == NULL &&
+           desc->priority == GANTRY_TASK_PRIORITY_NORMAL && desc->cpu_class == 0 && !desc->is_condition &&
+           !desc->bandwidth_critical && desc->partition == NULL && desc->context == NULL && has_no_rest(desc);
 }
 
 static gantry_status refuse_stopped(void)
@@ -330,7 +339,8 @@ static void count_gpu_locked(gantry_taskman *manager, const gantry_task *task) G
     }
 }
 
-static void count_special_locked(gantry_taskman *manager, const gantry_task *task) GY_REQUIRES(manager->lock)
+static inline void count_special_locked(gantry_taskman *manager, const gantry_task *task)
+    GY_REQUIRES(manager->lock)
 {
     manager->special++;
     if (gy_task_is_gpu(task)) {
@@ -417,7 +427,8 @@ static GY_INLINE gantry_status import_desc(const gantry_taskman *manager, const 
             gy_options_import(ours, sizeof(*ours), *desc, offsetof(gantry_task_desc, context_id), "task");
         *desc = ours;
     }
-    if (status == GANTRY_OK && (!is_plain(*desc) || (*desc)->run == NULL || (*desc)->name != NULL)) {
+    if (status == GANTRY_OK && (!is_plain(*desc) || (*desc)->run == NULL || (*desc)->name != NULL) &&
+        !is_plain_gpu(manager, *desc)) {
         status = check_special(manager, *desc);
     }
     return status;
