@@ -1,6 +1,8 @@
 /* Address ranges and the memory behind them. */
 #include "tests/conformance/conformance.h"
 
+#include <unistd.h>
+
 static bool available(void)
 {
     int supported = 0;
@@ -63,6 +65,42 @@ static void test_range_is_reserved_backed_and_used(void **state)
     cf_expect_words(stream, range + bytes, words, 42);
     cu_ok(cuMemUnmap(range + bytes, bytes));
     cu_ok(cuMemAddressFree(range, 4 * bytes));
+}
+
+/* A piece of memory goes through a file descriptor, and is mapped twice. */
+static void test_memory_is_exported_and_imported(void **state)
+{
+    (void)state;
+    if (!available() || cu->cuMemExportToShareableHandle == NULL ||
+        cu->cuMemImportFromShareableHandle == NULL) {
+        cf_skip("no virtual memory management");
+    }
+    CUmemAllocationProp what = prop();
+    CUmemAccessDesc access = read_write();
+    CUmemGenericAllocationHandle handle = 0, imported = 0;
+    CUdeviceptr range = 0;
+    CUstream stream = cf_stream();
+    const size_t bytes = granule();
+    const uint32_t words = (uint32_t)(bytes / 4);
+    int fd = -1;
+    what.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+    cu_ok(cuMemCreate(&handle, bytes, &what, 0));
+    cu_ok(cuMemExportToShareableHandle(&fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+    assert_true(fd >= 0);
+    cu_ok(cuMemImportFromShareableHandle(&imported, (void *)(uintptr_t)fd,
+                                         CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
+    assert_int_equal(close(fd), 0);
+    cu_ok(cuMemAddressReserve(&range, 2 * bytes, 0, 0, 0));
+    cu_ok(cuMemMap(range, bytes, 0, handle, 0));
+    cu_ok(cuMemMap(range + bytes, bytes, 0, imported, 0));
+    cu_ok(cuMemRelease(handle));
+    cu_ok(cuMemRelease(imported));
+    cu_ok(cuMemSetAccess(range, 2 * bytes, &access, 1));
+    cu_ok(cuMemsetD32Async(range, 40, words, stream));
+    cf_launch_add(stream, range + bytes, words, 2);
+    cf_expect_words(stream, range, words, 42);
+    cu_ok(cuMemUnmap(range, 2 * bytes));
+    cu_ok(cuMemAddressFree(range, 2 * bytes));
 }
 
 static void test_neighbouring_pieces_make_one_range(void **state)
@@ -188,6 +226,7 @@ static void test_memory_is_refused_without_access(void **state)
 
 static const struct CMUnitTest virtual_memory[] = {
     CF_TEST(test_range_is_reserved_backed_and_used),
+    CF_TEST(test_memory_is_exported_and_imported),
     CF_TEST(test_neighbouring_pieces_make_one_range),
     CF_TEST(test_memory_keeps_its_contents_between_mappings),
     CF_TEST(test_odd_sizes_and_double_mappings_are_refused),
