@@ -174,7 +174,7 @@ bool cross_open(struct cross_run *run)
     }
     for (uint32_t m = 0; m < p->manager_count; m++) {
         gantry_taskman_options options = GANTRY_TASKMAN_OPTIONS_INIT;
-        const gantry_share share = {.percent = 50}, small = {.percent = 1, .burst_ns = 15000000};
+        const gantry_share share = {.percent = 50}, small = {.percent = 1, .burst_ns = CROSS_SAVED_NS};
         options.cpu_dispatcher = run->cpus;
         options.gpu_dispatcher = run->fleet == NULL ? gantry_context_dispatcher(run->context) : NULL;
         options.fleet = run->fleet;
