@@ -589,6 +589,7 @@ static void test_work_in_partitions_is_kept(void **state)
     gantry_partition_request requests[] = {request("first", GANTRY_PARTITION_AT_LEAST, 8),
                                            request("rest", GANTRY_PARTITION_REST, 0)};
     gantry_partition_options plan = GANTRY_PARTITION_OPTIONS_INIT;
+    struct gantry_emu_control emu;
     requests[1].priority = -1;
     plan.requests = requests;
     plan.count = 2;
@@ -602,6 +603,15 @@ static void test_work_in_partitions_is_kept(void **state)
         }
         expect_patched(run_rows(ROWS, true), ROWS / 5);
         expect_patched(run_rows(ROWS, true), 0);
+        if (gpu_fixture_controls(&emu)) { /* what is refused is updated as a whole */
+            s.jobs[7].by += 2;
+            s.jobs[9].by += 2;
+            assert_int_equal(
+                (emu.fail)("cuGraphExecKernelNodeSetParams", 2, CUDA_ERROR_INVALID_VALUE, GANTRY_EMU_ONCE),
+                0);
+            expect_patched(run_rows(ROWS, true), ROWS);
+            expect_patched(run_rows(ROWS, true), 0);
+        }
         close_scene();
     }
 }
