@@ -85,6 +85,20 @@ gantry_status gy_error_adopt(const struct gy_error *error)
     return error->status;
 }
 
+void gy_error_put_before(const char *format, ...)
+{
+    struct gy_error error = last;
+    char words[GY_ERROR_TEXT_BYTES];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(words, sizeof(words), format, args);
+    va_end(args);
+    int bytes = snprintf(error.text, sizeof(error.text), "%s: %s", words, last.text);
+    if (bytes > 0 && (size_t)bytes < sizeof(error.text)) {
+        last = error;
+    }
+}
+
 gantry_status gy_fail(gantry_status status, int native, const char *file, int line, const char *format, ...)
 {
     struct gy_error error = {.status = status, .native = native};

@@ -40,6 +40,10 @@ void gy_error_clear(void);
 /* Make `error` the calling thread's last error without logging it again; returns its status. */
 gantry_status gy_error_adopt(const struct gy_error *error);
 
+/* Put words and a colon before the calling thread's last error, for what only a function above knows: which
+ * one of many it was.  Nothing is logged again.  A text that would become too long stays as it is. */
+void gy_error_put_before(const char *format, ...) GANTRY_PRINTF(1, 2);
+
 bool gy_log_enabled(gantry_log_level level);
 void gy_log(gantry_log_level level, const char *format, ...) GANTRY_PRINTF(2, 3);
 

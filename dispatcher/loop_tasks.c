@@ -41,6 +41,10 @@ static gantry_launch_result test(gantry_launch *launch, void *arg)
     atomic_store(&loop->is_with_cpu, true);
     gantry_status status = gantry_launch_copy_dtoh(launch, (void *)&loop->record->host->word,
                                                    (const void *)(uintptr_t)loop->word, sizeof(uint32_t));
+    if (status == GANTRY_ERR_DRIVER) {
+        gy_error_put_before("the word of loop '%s', 0x%llx, cannot be read", gantry_task_label(launch->task),
+                            (unsigned long long)loop->word);
+    }
     if (status == GANTRY_OK) {
         status = gantry_launch_add_completion(launch, loop->decide);
     }
@@ -110,7 +114,10 @@ static gantry_status take_options(const gantry_taskman *manager, const gantry_lo
     if (ours->reserved != 0) {
         return GY_FAIL(GANTRY_ERR_UNSUPPORTED, "%s: reserved is %u", submitting, ours->reserved);
     }
-    if (ours->word == NULL || (uintptr_t)ours->word % sizeof(uint32_t) != 0) {
+    if (ours->word == NULL) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "%s: word is NULL", submitting);
+    }
+    if ((uintptr_t)ours->word % sizeof(uint32_t) != 0) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT,
                        "%s: word is %p, not an address that is aligned to 4 bytes", submitting, ours->word);
     }

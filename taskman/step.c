@@ -17,6 +17,7 @@
 #include "taskman/stall.h"
 
 #include <assert.h>
+#include <inttypes.h>
 
 /* ---- start ----------------------------------------------------------------------------------- */
 
@@ -79,7 +80,7 @@ static gantry_status check_graph_locked(gantry_taskman *manager) GY_REQUIRES(man
         return GANTRY_OK;
     }
     return manager->conditions != 0
-               ? GY_FAIL(GANTRY_ERR_STATE, "start: the graph has conditions: freeze it first")
+               ? GY_FAIL(GANTRY_ERR_STATE, "start: the graph has conditions or loops: freeze it first")
                : gy_graph_check_cycles(&manager->graph, "start");
 }
 
@@ -485,11 +486,19 @@ gantry_status gantry_taskman_run(gantry_taskman *manager, uint64_t times)
 {
     GY_ACCEPT(TASKMAN, manager);
     gantry_status status = gy_taskman_check_owner(manager, "run");
-    if (status == GANTRY_OK && (!manager->frozen || gy_taskman_phase(manager) != GY_STOPPED)) {
-        status = GY_FAIL(GANTRY_ERR_STATE, "run: the graph is not frozen, or running");
+    if (status == GANTRY_OK && !manager->frozen) {
+        status =
+            GY_FAIL(GANTRY_ERR_STATE, "run: the graph is not frozen: call gantry_taskman_freeze() first");
+    } else if (status == GANTRY_OK && gy_taskman_phase(manager) != GY_STOPPED) {
+        status = GY_FAIL(GANTRY_ERR_STATE, "run: the task manager is %s",
+                         gy_taskman_phase_name(gy_taskman_phase(manager)));
     }
-    for (uint64_t i = 0; i < times && status == GANTRY_OK; i++) {
+    uint64_t runs = 0;
+    for (; runs < times && status == GANTRY_OK; runs++) {
         status = run_once(manager);
+    }
+    if (status != GANTRY_OK && runs > 0 && times > 1) {
+        gy_error_put_before("run %" PRIu64 " of %" PRIu64, runs, times);
     }
     return status;
 }

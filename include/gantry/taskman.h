@@ -394,8 +394,9 @@ GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_taskman_start_from(gantry_task
                                                                      gantry_task *const *tasks, size_t count);
 
 /** Run a frozen graph `times` times, each after the other has ended: start and stop.  The first run that
- * fails is the last.  Since the caller is going to wait, it runs what one thread can do in the place of a
- * worker that sleeps, and wakes others only for what is more: the fastest for steps of a few microseconds.
+ * fails is the last; with `times` above 1 gantry_last_error() begins with its number ("run 3 of 10: "). Since
+ * the caller is going to wait, it runs what one thread can do in the place of a worker that sleeps, and wakes
+ * others only for what is more: the fastest for steps of a few microseconds.
  *  @retval GANTRY_OK
  *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL
  *  @retval GANTRY_ERR_STATE             not frozen, running, or called from a task

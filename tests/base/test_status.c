@@ -192,6 +192,24 @@ static void test_a_failure_is_logged_once_and_adopting_does_not_log(void **state
     assert_string_equal(lines.text, gantry_last_error());
 }
 
+static void test_words_are_put_before_an_error_while_there_is_room(void **state)
+{
+    (void)state;
+    struct lines lines = {0};
+    (void)GY_FAIL_NATIVE(GANTRY_ERR_IO, 5, "disk full");
+    gantry_set_log(keep_line, &lines, GANTRY_LOG_ERROR);
+    gy_error_put_before("run %d", 3);
+    gantry_set_log(NULL, NULL, GANTRY_LOG_ERROR);
+    assert_string_equal(gantry_last_error(), "run 3: disk full [GANTRY_ERR_IO]");
+    assert_int_equal(gantry_last_native_error(), 5);
+    assert_int_equal(lines.count, 0);
+    gy_error_put_before("%*s", GY_ERROR_TEXT_BYTES - 1 - (int)strlen(gantry_last_error()), "");
+    assert_string_equal(gantry_last_error(), "run 3: disk full [GANTRY_ERR_IO]");
+    gy_error_put_before("%*s", GY_ERROR_TEXT_BYTES - 3 - (int)strlen(gantry_last_error()), "");
+    assert_int_equal(strlen(gantry_last_error()), GY_ERROR_TEXT_BYTES - 1);
+    assert_non_null(strstr(gantry_last_error(), "disk full [GANTRY_ERR_IO]"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -207,6 +225,7 @@ int main(void)
         cmocka_unit_test(test_log_delivers_up_to_its_level),
         cmocka_unit_test(test_no_receiver_means_no_log),
         cmocka_unit_test(test_a_failure_is_logged_once_and_adopting_does_not_log),
+        cmocka_unit_test(test_words_are_put_before_an_error_while_there_is_room),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

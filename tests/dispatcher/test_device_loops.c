@@ -344,6 +344,27 @@ static void test_bad_input_is_refused(void **state)
     loops_close_scene(&s);
 }
 
+/* The emulated driver refuses such an address; a device may be able to read it. */
+static void test_a_word_on_the_host_is_named(void **state)
+{
+    (void)state;
+    struct loop_scene s;
+    loops_open_scene(&s, NULL);
+    if (s.has_emu) {
+        static uint32_t word;
+        gantry_loop_options options = GANTRY_LOOP_OPTIONS_INIT;
+        gantry_loop loop = {.struct_size = sizeof(loop)};
+        options.word = &word;
+        options.most = 1;
+        options.label = "astray";
+        assert_ok(gantry_taskman_submit_loop(s.gpu.manager, &options, &loop));
+        assert_ok(gantry_taskman_freeze(s.gpu.manager));
+        assert_int_equal(gantry_taskman_run(s.gpu.manager, 1), GANTRY_ERR_DRIVER);
+        assert_non_null(strstr(gantry_last_error(), "the word of loop 'astray', 0x"));
+    }
+    loops_close_scene(&s);
+}
+
 /* ---- bodies of any shape ----------------------------------------------------------------------- */
 
 static uint32_t draw(uint64_t *random, uint32_t below)
@@ -561,6 +582,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_a_fault_in_a_turn_ends_the_loop),
         cmocka_unit_test(test_a_forced_failure_ends_the_loop),
         cmocka_unit_test(test_bad_input_is_refused),
+        cmocka_unit_test(test_a_word_on_the_host_is_named),
         cmocka_unit_test(test_bodies_of_any_shape_compute_what_they_should),
         cmocka_unit_test(test_a_loop_is_entered_many_times_in_a_run),
         cmocka_unit_test(test_a_loop_is_charged),

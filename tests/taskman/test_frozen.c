@@ -418,6 +418,10 @@ static void test_a_failed_run_leaves_nothing_for_the_next(void **state)
         assert_int_equal(gantry_task_result(second), run % 2 == 0 ? GANTRY_OK : GANTRY_ERR_TASK_FAILED);
     }
     assert_int_equal(count, 9);
+    assert_error(gantry_taskman_run(f.manager, 3), GANTRY_ERR_IO);
+    assert_non_null(strstr(gantry_last_error(), "run 1 of 3: task '"));
+    assert_error(gantry_taskman_run(f.manager, 1), GANTRY_ERR_IO);
+    assert_true(strncmp(gantry_last_error(), "run ", 4) != 0); /* of one it is clear which */
     tear_down(&f);
 }
 
