@@ -21,6 +21,7 @@ static const char emulator[] =
     "  --driver emulated    take it though there is a GPU; in other programs GANTRY_DRIVER=emulated\n"
     "  --driver cuda        fail where there is no GPU, and say why\n"
     "  GANTRY_EMU_PROFILE   which device it pretends to be: h200, b200, mig or small\n"
+    "  GANTRY_EMU_DEVICES   how many devices there are, 1 to 16, for programs that use several\n"
     "\n"
     "The command 'gantry doctor' says which driver works on this machine, and what another one lacks.\n";
 
