@@ -271,6 +271,11 @@ static inline void gy_gpu_debt_settle(struct gy_gpu_debt *debt)
     }
 }
 
+/* A task that was not launched yet fails for a reason of its own, not for a predecessor's: it will be
+ * released as FAILED, and what the calling thread's last error says is kept as a cause of the step's failure.
+ */
+void gy_task_fail_early(gantry_task *task, gantry_status why);
+
 /* gantry_task_remove_reference(), after which the task will be released as FAILED. */
 void gy_task_remove_reference_failed(gantry_task *task, gantry_status why);
 

@@ -200,6 +200,13 @@ gantry_status gantry_task_fail_reference(gantry_task *task, gantry_status cause)
 
 /* ---- for the GPU dispatcher ------------------------------------------------------------------ */
 
+void gy_task_fail_early(gantry_task *task, gantry_status why)
+{
+    /* The step would not fail with it: a preset failure is taken for a predecessor's, which has been kept. */
+    gy_taskman_keep_failure(gy_task_manager(task), task, why);
+    gy_task_preset_failure(task, why);
+}
+
 void gy_task_remove_reference_failed(gantry_task *task, gantry_status why)
 {
     gantry_cpu_dispatcher *pool = task->owner->pool;

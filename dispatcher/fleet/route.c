@@ -126,7 +126,7 @@ static uint32_t first_stop(struct gy_fleet *fleet, gantry_task *task)
     struct gy_crossing *crossing = gy_crossing_own(&fleet->crossings, &task->wait_set);
     if (crossing == NULL) {
         forget_way(task);
-        gy_task_preset_failure(task, GANTRY_ERR_OUT_OF_HOST_MEMORY);
+        gy_task_fail_early(task, GANTRY_ERR_OUT_OF_HOST_MEMORY);
         return is_gpu ? task->device : 0;
     }
     crossing->begins = begins;
@@ -185,7 +185,7 @@ static GY_COLD void end_the_way(gantry_dispatcher *d, gantry_task *task, gantry_
 {
     forget_way(task);
     if (gy_task_is_gpu(task) && gy_plan_has_unit(task)) {
-        gy_task_preset_failure(task, why);
+        gy_task_fail_early(task, why);
         send_on(d, task->device, task);
     } else {
         gy_gd_release_failed(d, task, why);

@@ -557,6 +557,9 @@ static void run_faulty_graph(uint32_t n, const struct fault *fault)
     if (status == GANTRY_OK) {
         status = gantry_taskman_stop(s->manager);
         check_results(s, n);
+        for (uint32_t i = 0; i < s->count && status == GANTRY_OK; i++) {
+            assert_int_equal(s->nodes[i].result, GANTRY_OK); /* else the step has failed, too */
+        }
     }
     assert_int_equal(pthread_join(spreading, NULL), 0);
     emu.clear_faults();
