@@ -60,6 +60,14 @@ static inline void note_copy(const gantry_launch *launch, const void *to, const 
     }
 }
 
+/* The driver has refused the copy for its addresses or its size, and its error does not have them. */
+static GY_COLD void name_refused_copy(const char *call, const void *to, const void *from, size_t bytes)
+{
+    if (gantry_last_native_error() == CUDA_ERROR_INVALID_VALUE) {
+        gy_error_put_before("%s of %zu bytes from %p to %p", call, bytes, from, to);
+    }
+}
+
 /* Copy between host and device, in either direction. */
 static gantry_status copy_host(gantry_launch *launch, void *to, const void *from, size_t bytes,
                                bool to_device)
@@ -88,6 +96,9 @@ static gantry_status copy_host(gantry_launch *launch, void *to, const void *from
         status = GY_CALL(context, cuMemcpyHtoDAsync((CUdeviceptr)(uintptr_t)to, from, bytes, launch->stream));
     } else {
         status = GY_CALL(context, cuMemcpyDtoHAsync(to, (CUdeviceptr)(uintptr_t)from, bytes, launch->stream));
+    }
+    if (__builtin_expect(status == GANTRY_ERR_DRIVER, 0)) {
+        name_refused_copy(call, to, from, bytes);
     }
     note_copy(launch, to, from, bytes);
     gy_launch_count(launch, &d->counters.copies, status == GANTRY_OK);

@@ -361,6 +361,7 @@ static void test_a_word_on_the_host_is_named(void **state)
         assert_ok(gantry_taskman_freeze(s.gpu.manager));
         assert_int_equal(gantry_taskman_run(s.gpu.manager, 1), GANTRY_ERR_DRIVER);
         assert_non_null(strstr(gantry_last_error(), "the word of loop 'astray', 0x"));
+        assert_non_null(strstr(gantry_last_error(), ": gantry_launch_copy_dtoh of 4 bytes from 0x"));
     }
     loops_close_scene(&s);
 }
