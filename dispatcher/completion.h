@@ -73,6 +73,7 @@ struct gy_completion_list {
     uint64_t usual_ns;        /* leader; how long the first lately took; 0: not known */
     uint64_t error_ns;        /* leader; by how much one differed from that */
     uint64_t from_ns, end_ns; /* leader; the first is expected to pass between these; 0: not known */
+    bool is_announced;        /* leader; a wake hint was given for the first */
     uint32_t long_left;       /* leader; so many quick ones and they count as quick again */
     _Atomic(bool) is_long;    /* atomic; written by the leader: GD records an event to block on */
 };

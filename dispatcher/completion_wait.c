@@ -61,6 +61,7 @@ void gy_completion_list_begins(const struct gy_completion *c, struct gy_completi
     most = most < list->usual_ns / LOOK_PART ? list->usual_ns / LOOK_PART : most;
     bool is_known = gy_completion_spins_first(c) && list->usual_ns > before && before + behind <= most;
     list->since_ns = now;
+    list->is_announced = false;
     list->from_ns = is_known ? now + list->usual_ns - before : 0;
     list->end_ns = is_known ? now + list->usual_ns + behind : 0;
 }
@@ -106,6 +107,32 @@ static bool is_expected(const struct gy_completion *c, uint64_t now)
         }
     }
     return false;
+}
+
+/* Who will run what becomes ready has slept for long: it wakes up now if the end is near, and looks until
+ * that is late. */
+static void announce_end(struct gy_completion *c, struct gy_completion_list *list, uint64_t now)
+{
+    uint64_t at = list->since_ns + list->usual_ns;
+    if (list->is_announced || list->from_ns == 0 || now + WAKE_NS < at || now >= list->end_ns) {
+        return;
+    }
+    list->is_announced = true;
+    uint64_t late = 2 * list->error_ns < WAKE_NS ? 2 * list->error_ns : WAKE_NS;
+    for (uint32_t i = list->first; i != GY_COMPLETION_NONE; i = c->slots[i].next) {
+        if (c->slots[i].task != NULL) {
+            uint64_t until = at + LATE_NS + late;
+            gy_task_expect_end(c->slots[i].task, until > now ? until - now : 0);
+            return;
+        }
+    }
+}
+
+static void announce_ends(struct gy_completion *c, uint64_t now)
+{
+    for (uint32_t i = next_list(c, 0); i != NO_LIST; i = next_list(c, i + 1)) {
+        announce_end(c, &c->lists[i], now);
+    }
 }
 
 /* The list that is expected first, of those that can be blocked on; NO_LIST: none, or it will be looked at
@@ -394,6 +421,7 @@ bool gy_completion_rest(struct gy_completion_thread *thread)
     uint64_t poll_ns = c->spin_budget_ns > LEAST_POLL_NS ? c->spin_budget_ns : LEAST_POLL_NS;
     uint64_t now = gy_clock_ns();
     if (gy_completion_spins_first(c) && (now - round->since < poll_ns || is_expected(c, now))) {
+        announce_ends(c, now);
         gy_waiter_relax(c->wait, round->looks++);
         return true;
     }

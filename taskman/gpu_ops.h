@@ -203,6 +203,9 @@ struct gy_gpu_fleet {
  * gy_pool_expect(). */
 void gy_task_expect_ready(const gantry_task *task, uint64_t ns);
 
+/* The same after a long time, in which everybody has fallen asleep: see gy_pool_expect_end(). */
+void gy_task_expect_end(const gantry_task *task, uint64_t ns);
+
 /* Is the guest's wait over? */
 bool gy_gpu_guest_is_through(const struct gy_gpu_guest *guest);
 /* The guest is about to remove references that completions hold: what becomes ready stays with it. */

@@ -86,6 +86,13 @@ void gy_task_expect_ready(const gantry_task *task, uint64_t ns)
     }
 }
 
+void gy_task_expect_end(const gantry_task *task, uint64_t ns)
+{
+    if (!gy_task_is_gpu(task)) {
+        gy_pool_expect_end(task->owner->pool, ns);
+    }
+}
+
 bool gy_task_may_begin(const gantry_task *task)
 {
     return atomic_load_explicit(&task->preset, memory_order_relaxed) == GANTRY_OK &&

@@ -89,6 +89,16 @@ void gy_pool_expect(gantry_cpu_dispatcher *pool, uint64_t ns)
     }
 }
 
+void gy_pool_expect_end(gantry_cpu_dispatcher *pool, uint64_t ns)
+{
+    if (atomic_load_explicit(&pool->done.sleepers, memory_order_relaxed) != 1) {
+        gy_pool_expect(pool, ns);
+    } else if (gy_waiter_spins_first(pool->mode)) {
+        gy_wake_hint_give(&pool->ending, gy_clock_ns() + ns);
+        gy_event_notify(&pool->done, 1);
+    }
+}
+
 /* The worker is the only one awake and idle, and tasks are likely to come. */
 static bool is_expected_here(gantry_cpu_dispatcher *pool)
 {
@@ -273,15 +283,22 @@ static enum seen look(const struct gy_wait *wait)
     return is_over || (seen == SOMETHING && wait->condition(wait->user, false)) ? ENOUGH : seen;
 }
 
-static void sleep_for(gantry_cpu_dispatcher *pool, const struct gy_wait *wait)
+/* Sleep until the condition holds, then 0; or until a hint says that this is near: for how many ns to look.
+ */
+static uint64_t sleep_for(gantry_cpu_dispatcher *pool, const struct gy_wait *wait)
 {
     for (;;) {
         uint32_t key = gy_event_prepare(&pool->done);
         if (wait->condition(wait->user, true)) {
             gy_event_cancel(&pool->done);
-            return;
+            return 0;
         }
         gy_event_sleep(&pool->done, key);
+        uint64_t left =
+            gy_wake_hint_was_given(&pool->ending) ? gy_wake_hint_left(&pool->ending, gy_clock_ns()) : 0;
+        if (left != 0) {
+            return left;
+        }
     }
 }
 
@@ -323,8 +340,11 @@ void gy_pool_wait(gantry_cpu_dispatcher *pool, const struct gy_wait *wait)
             waiter = gy_waiter_begin_dear(mode, budget, 0, pauses);
         } else if (gy_waiter_pause(&waiter) == GY_WAITER_SLEEP) {
             stop_helping(wait);
-            sleep_for(pool, wait);
-            break;
+            uint64_t hinted = sleep_for(pool, wait);
+            if (hinted == 0) {
+                break;
+            }
+            waiter = gy_waiter_begin_dear(mode, hinted, 0, pauses);
         }
     }
     stop_helping(wait);

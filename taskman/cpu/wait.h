@@ -28,6 +28,11 @@ void gy_pool_wait(gantry_cpu_dispatcher *pool, const struct gy_wait *wait);
  * stays awake for them, or wakes up.  Any thread. */
 void gy_pool_expect(gantry_cpu_dispatcher *pool, uint64_t ns);
 
+/* A CPU task will come within `ns`, if all goes as it did lately: the thread that waits for a step wakes up
+ * and looks for so long, if it sleeps and is the only one; else gy_pool_expect() finds a worker.  It has to
+ * run the task anyhow, or to return behind it.  Any thread. */
+void gy_pool_expect_end(gantry_cpu_dispatcher *pool, uint64_t ns);
+
 /* A worker's thread: runs tasks until the pool is stopping and nothing is left. */
 void gy_worker_main(void *worker);
 

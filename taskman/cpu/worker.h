@@ -134,6 +134,7 @@ struct gantry_cpu_dispatcher {
 
     _Alignas(64) _Atomic(uint32_t) idle; /* atomic; workers that look for work, or sleep */
     struct gy_wake_hint expected; /* atomic; tasks will come soon: one of the idle workers stays awake */
+    struct gy_wake_hint ending;   /* atomic; likewise, and the only thread that waits and sleeps wakes up */
 
     _Alignas(64) struct gy_event work; /* guarded by its lock; tasks were queued, or stopping */
     struct gy_event done;              /* guarded by its lock; a manager has nothing more to do */

@@ -194,6 +194,51 @@ static void test_who_waits_sees_an_end_before_it_sleeps(void **state)
     }
 }
 
+static void await_waiters(const gantry_cpu_dispatcher *pool, uint32_t count)
+{
+    deadline_await(atomic_load(&pool->done.sleepers) == count, "waiting threads to sleep, or to wake up");
+}
+
+/* The only thread that waits wakes up for an end that is near, looks until the hint has run out and sleeps
+ * again.  Where several wait, a worker wakes up instead. */
+static void test_the_waiting_thread_is_awake_for_an_expected_end(void **state)
+{
+    (void)state;
+    const uint64_t for_ever = 1000000000ull * US;
+    gantry_cpu_dispatcher *pool = new_pool(2, GANTRY_WAIT_HYBRID);
+    gantry_taskman *managers[2];
+    gantry_task *tasks[2];
+    pthread_t threads[2];
+    atomic_int count = 0;
+    for (uint32_t i = 0; i < 2; i++) {
+        managers[i] = new_manager(pool);
+        tasks[i] = add_cpu(managers[i], NULL, count_body, &count);
+        assert_ok(gantry_task_add_reference(tasks[i]));
+        assert_ok(gantry_taskman_start(managers[i]));
+        assert_int_equal(pthread_create(&threads[i], NULL, stop_step, managers[i]), 0);
+        await_waiters(pool, i + 1);
+        await_sleepers(pool, 2);
+        while (i == 0 && atomic_load(&pool->done.sleepers) != 0) {
+            gy_pool_expect_end(pool, 100 * MS); /* again: on a slow machine it may have run out unseen */
+            sched_yield();
+        }
+        await_waiters(pool, i + 1); /* the hint has run out */
+    }
+    while (atomic_load(&pool->work.sleepers) != 1) {
+        gy_pool_expect_end(pool, for_ever);
+        sched_yield();
+    }
+    assert_int_equal(atomic_load(&pool->done.sleepers), 2);
+    gy_pool_expect(pool, 0);
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_ok(gantry_task_remove_reference(tasks[i]));
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+        gantry_taskman_destroy(managers[i]);
+    }
+    assert_int_equal(count, 2);
+    gantry_cpu_dispatcher_destroy(pool);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -201,6 +246,7 @@ int main(void)
         cmocka_unit_test(test_spinning_workers_sleep_in_the_end),
         cmocka_unit_test(test_busy_workers_never_sleep),
         cmocka_unit_test(test_one_worker_is_awake_for_expected_tasks),
+        cmocka_unit_test(test_the_waiting_thread_is_awake_for_an_expected_end),
         cmocka_unit_test(test_a_worker_sees_what_comes_before_it_sleeps),
         cmocka_unit_test(test_who_waits_sees_an_end_before_it_sleeps),
     };
