@@ -246,10 +246,7 @@ static void test_the_error_of_each_sm_is_stated(void **state)
         }
     }
     assert_int_equal(reader_argument(slice_of("ctas", "batch"), "sm_alignment_ns"), most);
-    const struct read_slice *end = NULL;
-    for (size_t i = 0; i < trace.mark_count; i++) {
-        end = strcmp(trace.marks[i].name, "end") == 0 ? &trace.marks[i] : end;
-    }
+    const struct read_slice *end = reader_mark(&trace, "end");
     assert_non_null(end);
     assert_int_equal(reader_argument(end, "lost"), 0);
     assert_non_null(reader_track(&trace, "gantry", "Heap device bytes"));

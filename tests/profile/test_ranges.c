@@ -146,7 +146,9 @@ static void test_ranges_without_room_are_counted_and_named(void **state)
     assert_int_equal(lost_as("tile_stages: load"), 5 * 3);
     assert_int_equal(lost_as("tile_stages: inner"), 5 * 15); /* it ends before the range around it */
     assert_int_equal(lost_as("tile_stages: range 3"), 5 * 3);
-    assert_int_equal(reader_argument(&trace.marks[trace.mark_count - 1], "ranges_lost"), stats.ranges_lost);
+    const struct read_slice *end = reader_mark(&trace, "end");
+    assert_non_null(end);
+    assert_int_equal(reader_argument(end, "ranges_lost"), stats.ranges_lost);
 }
 
 static void test_a_whole_block_is_one_group(void **state)

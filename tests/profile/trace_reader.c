@@ -545,6 +545,15 @@ uint64_t reader_argument(const struct read_slice *slice, const char *name)
     return UINT64_MAX;
 }
 
+const struct read_slice *reader_mark(const struct read_trace *trace, const char *name)
+{
+    const struct read_slice *found = NULL;
+    for (size_t i = 0; i < trace->mark_count; i++) {
+        found = strcmp(trace->marks[i].name, name) == 0 ? &trace->marks[i] : found;
+    }
+    return found;
+}
+
 bool reader_joined(const struct read_slice *a, const struct read_slice *b)
 {
     for (size_t i = 0; i < a->flow_count; i++) {

@@ -62,6 +62,8 @@ const char *reader_load(const char *path, struct read_trace *out);
 /* An argument of a slice; UINT64_MAX if it has none of that name. */
 uint64_t reader_argument(const struct read_slice *slice, const char *name);
 /* Do the two slices have a flow in common? */
+/* The last mark of that name; NULL: there is none. */
+const struct read_slice *reader_mark(const struct read_trace *trace, const char *name);
 bool reader_joined(const struct read_slice *a, const struct read_slice *b);
 void reader_free(struct read_trace *trace);
 
