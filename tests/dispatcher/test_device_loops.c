@@ -157,6 +157,7 @@ static void test_a_graph_may_be_reset_while_the_device_is_in_its_loop(void **sta
         loops_set_begin(&s, ENDLESS);
         assert_ok(gantry_taskman_run(s.gpu.manager, 1));
         assert_ok(gantry_taskman_reset(s.gpu.manager));
+        assert_ok(gantry_context_synchronize(s.gpu.context)); /* `begin` is written again, which it reads */
     }
     loops_close_scene(&s);
 }
