@@ -254,20 +254,38 @@ void gantry_torch_release_pool(int device, uint64_t first, uint64_t second)
 
 /* ---- blocks -------------------------------------------------------------------------------- */
 
-void *gantry_torch_alloc(size_t bytes, int device, void *stream)
+/* NULL for 0 bytes, too. */
+static inline gantry_status take(size_t bytes, int device, void *stream, void **out)
 {
-    void *block = NULL;
+    *out = NULL;
     if (bytes == 0) {
-        return NULL;
+        return GANTRY_OK;
     }
     gantry_heap *heap = heap_of(device, true);
     if (__builtin_expect(heap == NULL, 0)) {
-        return fail(GANTRY_ERR_NO_DEVICE, bytes, device);
+        return GANTRY_ERR_NO_DEVICE;
     }
     note_if_active(device, stream);
     gantry_alloc_site site = {"torch", NULL, 0};
-    gantry_status status = gantry_heap_alloc_on(heap, GANTRY_MEMORY_DEVICE, bytes, 0, stream, site, &block);
+    return gantry_heap_alloc_on(heap, GANTRY_MEMORY_DEVICE, bytes, 0, stream, site, out);
+}
+
+void *gantry_torch_alloc(size_t bytes, int device, void *stream)
+{
+    void *block;
+    gantry_status status = take(bytes, device, stream, &block);
     return __builtin_expect(status == GANTRY_OK, 1) ? block : fail(status, bytes, device);
+}
+
+void *gantry_torch_try_alloc(size_t bytes, int device, void *stream)
+{
+    void *block;
+    return take(bytes, device, stream, &block) == GANTRY_OK ? block : NULL;
+}
+
+const char *gantry_torch_last_error(void)
+{
+    return gantry_last_error();
 }
 
 void gantry_torch_free(void *pointer, size_t bytes, int device, void *stream)

@@ -11,6 +11,11 @@
 /* `stream`: a CUstream of the device's primary context.  0 bytes: NULL.  Without room: std::runtime_error
  * whose text begins with "CUDA out of memory."; NULL in programs without libstdc++. */
 GANTRY_TORCH_API void *gantry_torch_alloc(size_t bytes, int device, void *stream);
+/* The same for callers through which no exception may pass, as Python's ctypes: NULL without room, and
+ * gantry_torch_last_error() says why. */
+GANTRY_TORCH_API void *gantry_torch_try_alloc(size_t bytes, int device, void *stream);
+/* What the last call on this thread that failed had to say; valid until the next one. */
+GANTRY_TORCH_API const char *gantry_torch_last_error(void);
 /* Nothing is done in a forked child. */
 GANTRY_TORCH_API void gantry_torch_free(void *pointer, size_t bytes, int device, void *stream);
 /* set_record_stream_fn() */

@@ -1,4 +1,5 @@
-/* In a program with libstdc++ a failed allocation is a std::runtime_error, as PyTorch expects of allocators. */
+/* In a program with libstdc++ a failed allocation is a std::runtime_error, as PyTorch expects of allocators.  Callers
+ * through which no exception may pass, as Python's ctypes, get NULL and a text. */
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -30,7 +31,24 @@ int main()
             return 1;
         }
     }
+    auto try_alloc =
+        reinterpret_cast<void *(*)(std::size_t, int, void *)>(dlsym(library, "gantry_torch_try_alloc"));
+    auto last_error = reinterpret_cast<const char *(*)()>(dlsym(library, "gantry_torch_last_error"));
+    try {
+        if (try_alloc(static_cast<std::size_t>(3) << 50, 0, nullptr) != nullptr ||
+            std::strstr(last_error(), "no room for 3377699720527872 bytes") == nullptr ||
+            try_alloc(0, 0, nullptr) != nullptr || try_alloc(1, 64, nullptr) != nullptr ||
+            std::strstr(last_error(), "no device 64") == nullptr) {
+            std::fprintf(stderr, "unexpected text: %s\n", last_error());
+            return 1;
+        }
+    } catch (...) {
+        std::fputs("an exception where there must be none\n", stderr);
+        return 1;
+    }
+    void *tried = try_alloc(1000, 0, nullptr);
+    release(tried, 1000, 0, nullptr);
     void *block = alloc(1000, 0, nullptr); /* and again */
     release(block, 1000, 0, nullptr);
-    return block != nullptr ? 0 : 1;
+    return block != nullptr && tried != nullptr ? 0 : 1;
 }
