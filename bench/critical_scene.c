@@ -374,7 +374,8 @@ static bool open_context(struct bench_scene *s, const struct bench_scene_options
     context.completion_wait = cpus.wait_mode = options->wait;
     cpus.worker_count = 1;
     s->info.struct_size = sizeof(s->info);
-    if (!ok(gantry_context_create(&context, &s->context)) ||
+    s->refused = gantry_context_create(&context, &s->context);
+    if (!ok(s->refused) ||
         !ok(gantry_context_device_info(s->context, &s->info)) ||
         !ok(gantry_cpu_dispatcher_create(&cpus, &s->cpus)) ||
         !ok(gantry_partition_find(s->context, "critical", &s->critical))) {

@@ -45,6 +45,7 @@ struct bench_scene_options {
 
 struct bench_scene {
     gantry_context *context;
+    gantry_status refused; /* why there is no context */
     gantry_cpu_dispatcher *cpus;
     gantry_taskman *background, *urgent;
     gantry_kernel *kernel;

@@ -23,6 +23,15 @@ void cli_help_is(const char *format, ...)
     va_end(args);
 }
 
+int cli_refused(gantry_status status, const char *given)
+{
+    if (given == NULL || (status != GANTRY_ERR_INVALID_ARGUMENT && status != GANTRY_ERR_NO_DEVICE)) {
+        return 1;
+    }
+    cli_note("try '%s'", help);
+    return CLI_USAGE;
+}
+
 int cli_usage_error(const char *format, ...)
 {
     va_list args;

@@ -19,6 +19,8 @@
 static const char *const way_names[BENCH_WAYS] = {"plain streams", "priority", "partition, by hand",
                                                   "partition", "leak"};
 
+#define CRITICAL_SMS 16
+
 struct settings {
     struct bench_scene_options scene;
     uint32_t samples;
@@ -57,14 +59,20 @@ static bool check_ways(struct bench_scene *scene, uint32_t samples)
     return good;
 }
 
-static bool show_ways(const struct settings *settings)
+/* Returns the exit status. */
+static int show_ways(const struct settings *settings)
 {
     struct bench_scene scene;
     bench_scene_cause = cli_cause;
-    bool good = bench_scene_open(&scene, &settings->scene) &&
-                (scene.info.emulated ? check_ways : measure_ways)(&scene, settings->samples);
+    bool is_open = bench_scene_open(&scene, &settings->scene);
+    bool good = is_open && (scene.info.emulated ? check_ways : measure_ways)(&scene, settings->samples);
+    gantry_status refused = scene.refused;
     bench_scene_close(&scene);
-    return good;
+    if (refused != GANTRY_OK) {
+        bool by_size = refused == GANTRY_ERR_INVALID_ARGUMENT && settings->scene.critical_sms != CRITICAL_SMS;
+        return cli_refused(refused, by_size ? "--critical-sms" : NULL);
+    }
+    return good ? 0 : 1;
 }
 
 static const char usage[] =
@@ -86,7 +94,7 @@ static int critical_main(int argc, char **argv)
 {
     static const char *const wait_names[] = {"spin", "hybrid", "block", NULL};
     static const gantry_wait_mode waits[] = {GANTRY_WAIT_SPIN, GANTRY_WAIT_HYBRID, GANTRY_WAIT_BLOCK};
-    struct settings settings = {.samples = 100, .scene = {.critical_sms = 16, .waves = 4, .wave_us = 1000}};
+    struct settings settings = {.samples = 100, .scene = {.critical_sms = CRITICAL_SMS, .waves = 4, .wave_us = 1000}};
     int driver = GANTRY_DRIVER_AUTO, wait = 0;
     const struct cli_option table[] = {
         {.name = "driver", .choice = &driver, .names = cli_driver_names},
@@ -101,7 +109,7 @@ static int critical_main(int argc, char **argv)
     }
     settings.scene.driver = (gantry_driver_choice)driver;
     settings.scene.wait = waits[wait];
-    return show_ways(&settings) ? 0 : 1;
+    return show_ways(&settings);
 }
 
 const struct gantry_sample gantry_sample_critical_latency = {

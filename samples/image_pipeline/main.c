@@ -34,6 +34,7 @@ static int process(const struct options *options, struct photo_list *photos)
 {
     struct run run;
     bool good = run_open(&run, options, photos, &interrupted);
+    int failed = good ? 1 : run.exit_status;
     if (good) {
         good = run_graph(&run);
         summary_print(&run);
@@ -44,7 +45,7 @@ static int process(const struct options *options, struct photo_list *photos)
         cli_note("image_pipeline: interrupted; the photos that had begun were finished");
         return EXIT_INTERRUPTED;
     }
-    return good ? 0 : 1;
+    return good ? 0 : failed;
 }
 
 static int image_pipeline_main(int argc, char **argv)

@@ -52,7 +52,9 @@ static bool open_device(struct run *run)
     gantry_context_options options = GANTRY_CONTEXT_OPTIONS_INIT;
     options.driver = run->options->driver;
     options.device = run->options->device;
-    if (!is_ok(gantry_context_create(&options, &run->context), "the device cannot be opened")) {
+    gantry_status status = gantry_context_create(&options, &run->context);
+    if (!is_ok(status, "the device cannot be opened")) {
+        run->exit_status = cli_refused(status, options.device);
         return false;
     }
     run->shared.heap = gantry_context_heap(run->context);
@@ -198,7 +200,7 @@ static bool build_graph(struct run *run)
 bool run_open(struct run *run, const struct options *options, struct photo_list *photos,
               const atomic_bool *interrupted)
 {
-    *run = (struct run){.options = options, .photos = photos};
+    *run = (struct run){.options = options, .photos = photos, .exit_status = 1};
     run->shared.progress = &run->progress;
     run->shared.interrupted = interrupted;
     run->shared.keep_first = options->repeat > 1;

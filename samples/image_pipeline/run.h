@@ -21,6 +21,7 @@ struct run {
     gantry_profile_stats profile_stats;
     uint64_t wall_ns; /* from start to stop of the task manager */
     char *timeline;   /* path; NULL: none */
+    int exit_status;  /* of the sample, where run_open() fails */
 };
 
 /* Open the device, build the graph.  `interrupted` says when to begin no more photos.  What is wrong has

@@ -188,8 +188,9 @@ static int run_stencil(struct options *options)
 {
     static struct stencil s;
     struct stencil_settings *settings = &options->settings;
-    int status = 1;
-    if (stencil_open(&s, settings->driver, settings->devices, settings->submission)) {
+    bool is_open = stencil_open(&s, settings->driver, settings->devices, settings->submission);
+    int status = s.exit_status;
+    if (is_open) {
         choose_sizes(settings, s.count, s.info.emulated);
         s.settings = *settings;
         if (settings->rows < STENCIL_ROWS_LEAST * s.count) {

@@ -35,7 +35,10 @@ bool stencil_open(struct stencil *s, gantry_driver_choice driver, const char *de
     fleet.devices = devices;
     fleet.context = &context;
     s->info.struct_size = sizeof(s->info);
-    if (!stencil_ok(gantry_fleet_create(&fleet, &s->fleet), "the devices cannot be opened")) {
+    gantry_status status = gantry_fleet_create(&fleet, &s->fleet);
+    s->exit_status = 1;
+    if (!stencil_ok(status, "the devices cannot be opened")) {
+        s->exit_status = cli_refused(status, devices);
         return false;
     }
     manager.fleet = s->fleet;

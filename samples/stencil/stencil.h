@@ -56,6 +56,7 @@ struct stencil {
     gantry_taskman *graph; /* frozen: the steps of a run */
     gantry_taskman *aside; /* fills and fetches */
     uint32_t count;        /* of parts */
+    int exit_status;       /* of the sample, where the fleet cannot be opened */
     struct stencil_part parts[GANTRY_FLEET_DEVICES_MAX];
 };
 

@@ -60,7 +60,10 @@ bool cholesky_open(struct cholesky *c, const struct cholesky_settings *settings)
     fleet.devices = settings->devices;
     fleet.context = &context;
     c->info.struct_size = sizeof(c->info);
-    if (!cholesky_ok(gantry_fleet_create(&fleet, &c->fleet), "the devices cannot be opened")) {
+    gantry_status status = gantry_fleet_create(&fleet, &c->fleet);
+    c->exit_status = 1;
+    if (!cholesky_ok(status, "the devices cannot be opened")) {
+        c->exit_status = cli_refused(status, settings->devices);
         return false;
     }
     manager.fleet = c->fleet;

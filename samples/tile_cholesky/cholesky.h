@@ -79,7 +79,8 @@ struct cholesky {
     uint32_t fleet_count;  /* devices of the fleet, */
     uint32_t count;        /* and those of them that are used, from the first on: down x across */
     uint32_t down, across;
-    uint32_t side; /* of the matrix, in tiles */
+    uint32_t side;   /* of the matrix, in tiles */
+    int exit_status; /* of the sample, where the fleet cannot be opened */
     bool has_library, uses_library;
     struct cholesky_device devices[GANTRY_FLEET_DEVICES_MAX];
     struct cholesky_tile *tiles; /* side x side; only those with row >= column */

@@ -211,9 +211,10 @@ static bool settle_kernels(const struct session *s)
 static int run_cholesky(const struct options *options)
 {
     static struct session s;
-    int status = 1;
     s.options = *options;
-    if (cholesky_open(&s.cholesky, &options->settings)) {
+    bool is_open = cholesky_open(&s.cholesky, &options->settings);
+    int status = s.cholesky.exit_status;
+    if (is_open) {
         status = settle_sizes(&s.options.settings, s.cholesky.info.emulated);
         s.cholesky.settings = s.options.settings;
         if (status == 0) {

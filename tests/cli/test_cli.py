@@ -6,6 +6,7 @@ Usage: test_cli.py GANTRY VERSION
 import json
 import tempfile
 import os
+import re
 import subprocess
 import sys
 import unittest
@@ -107,6 +108,55 @@ class Cli(unittest.TestCase):
                                       ("scale_vector", "--driver", "opencl")):
             self.expect_usage_error(["run", sample, option, value], sample, option, f"'{value}'")
             self.expect_usage_error(["run", sample, "--crane"], f"{sample}: unknown option --crane")
+
+    def options_of(self, *words):
+        """The long options in a help text that take an argument, and what stands for it: {"--runs": "N"}."""
+        return dict(re.findall(r"(?m)^ +(?:-\w, )?(--[a-z0-9-]+) ([A-Z]\w*)\b", gantry(*words, "--help")[1]))
+
+    def test_every_option_of_every_sample_refuses_what_it_does_not_take(self):
+        # Any text is the name of a file or a folder; whether there is one is not known before it is opened.
+        files = {("image_pipeline", "--input"), ("image_pipeline", "--output"), ("image_pipeline", "--dump-graph"),
+                 ("proof_pipeline", "--timeline")}
+        tried = set()
+        for line in gantry("run", "--list")[1].splitlines():
+            sample = line.split()[0]
+            for option in self.options_of("run", sample):
+                status, out, err = gantry("run", sample, option)
+                self.assertEqual((status, out), (2, ""), (sample, option))
+                self.assertIn(f"{sample}: option {option} needs an argument", err)
+                if (sample, option) in files:
+                    continue
+                for value in ("x,", "-1", "99999999999"):
+                    status, out, err = gantry("run", sample, option, value, GANTRY_DRIVER="emulated")
+                    self.assertEqual((status, out), (2, ""), (sample, option, value, err))
+                    self.assertIn(f"try 'gantry run {sample} --help'", err)
+                tried.add((sample, option))
+        self.assertGreaterEqual(len(tried), 30)
+        for some in (("stencil", "--devices"), ("tile_cholesky", "--devices"), ("image_pipeline", "--device"),
+                     ("critical_latency", "--critical-sms"), ("two_tenants", "--shares")):
+            self.assertIn(some, tried)
+
+    def test_devices_that_are_not_there_are_wrong_arguments(self):
+        for sample, option, value in (("stencil", "--devices", "0,0"), ("stencil", "--devices", "0,9"), ("stencil", "--devices", ""),
+                                      ("tile_cholesky", "--devices", "9"), ("tile_cholesky", "--devices", "0,,1"),
+                                      ("image_pipeline", "--device", "9"), ("critical_latency", "--critical-sms", "10000"),
+                                      ("stencil", "--rows", "3"), ("tile_cholesky", "--tile", "65"), ("tile_cholesky", "--size", "65")):
+            status, out, err = gantry("run", sample, option, value, GANTRY_DRIVER="emulated")
+            self.assertEqual((status, out), (2, ""), (sample, option, value, err))
+
+    def test_every_option_of_every_command_refuses_what_it_does_not_take(self):
+        files = {("info", "--partitions"), ("report", "--diff"), ("report", "--output"), ("doctor", "--root")}
+        words = {"bench": ["all"], "report": ["trace", "no.pftrace"]}
+        tried = 0
+        for command in ("info", "run", "report", "bench", "doctor"):
+            for option in self.options_of(command):
+                self.expect_usage_error([command, *words.get(command, []), option], f"{command}: option {option} needs an argument")
+                if (command, option) not in files:
+                    self.expect_usage_error([command, option, "x,", *words.get(command, [])], option, "'x,'")
+                    tried += 1
+        self.assertGreaterEqual(tried, 4)
+        self.expect_usage_error(["report", "trace", "no.pftrace", "--format", "x,"], "--format", "'x,'")
+        self.expect_usage_error(["report", "trace", "no.pftrace", "--format"], "report: option --format needs an argument")
 
     def test_a_sample_or_bench_must_be_named(self):
         self.expect_usage_error(["run"], "which sample?")
@@ -334,7 +384,7 @@ class Cli(unittest.TestCase):
             if name in ("fork_join", "host_pool"):  # they need no device
                 self.assertEqual(status, 0)
                 continue
-            self.assertEqual(status, 1)
+            self.assertEqual(status, 2 if of_fleet else 1, err)  # an argument is wrong, or the environment
             self.assertEqual(err.count("no device 99"), 1, err)
             if name == "hello_graph":  # prints what gantry_last_error() says
                 self.assertEqual(err, "gantry: error: no device 99: there are 1 [GANTRY_ERR_NO_DEVICE]\n")
