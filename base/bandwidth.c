@@ -64,7 +64,7 @@ void gantry_bandwidth_gate_raise(void)
     }
     raises++;
     __atomic_store_n(&gantry_bandwidth_raised, count, __ATOMIC_SEQ_CST);
-    gy_span_count("bandwidth gate", count);
+    gy_span_count("Raises of the bandwidth gate", count);
     gy_fast_lock_give(&lock);
 }
 
@@ -81,7 +81,7 @@ gantry_status gantry_bandwidth_gate_lower(void)
         raised_ns += gy_clock_ns() - raised_since_ns;
     }
     __atomic_store_n(&gantry_bandwidth_raised, count, __ATOMIC_SEQ_CST);
-    gy_span_count("bandwidth gate", count);
+    gy_span_count("Raises of the bandwidth gate", count);
     gy_fast_lock_give(&lock);
     if (count == 0 && atomic_load(&sleepers) != 0) {
         syscall(SYS_futex, &gantry_bandwidth_raised, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);

@@ -54,6 +54,19 @@ function timeText(ns) {
     return ns >= 1e3 ? (ns / 1e3).toFixed(2) + " µs" : Math.round(ns) + " ns";
 }
 
+function bytesText(bytes) {
+    const units = ["bytes", "KiB", "MiB", "GiB", "TiB"], k = bytes < 1024 ? 0 : Math.min(Math.floor(Math.log2(bytes) / 10), 4);
+    return (k === 0 ? bytes : (bytes / 1024 ** k).toFixed(1)) + " " + units[k];
+}
+
+/* A counter's value with its unit, which its name tells. */
+function countText(name, value) {
+    if (/\bbytes\b/.test(name)) return bytesText(value);
+    if (/\bus\b/.test(name)) return timeText(value * 1000);
+    const unit = /\b(CTA|task|raise)s\b/i.exec(name);
+    return unit === null ? String(value) : `${value} ${unit[1].toLowerCase().replace("cta", "block")}${value === 1 ? "" : "s"}`;
+}
+
 /* A round number of ns of which about `parts` make up `span`. */
 function roundStep(span, parts) {
     const raw = span / parts, ten = Math.pow(10, Math.floor(Math.log10(raw)));

@@ -347,7 +347,7 @@ class Pane {
             else {
                 g.fillStyle = colours.ink;
                 g.fillText(item.name.slice(0, 30), 18, y + Math.min(item.height / 2 + 4, 13), SIDE - 26);
-                if (item.type === "counter") g.fillText("most " + item.counter.most, 18, y + 27, SIDE - 26);
+                if (item.type === "counter") g.fillText("0 to " + countText(item.name, item.counter.most), 18, y + 27, SIDE - 26);
                 if (item.type === "heat") g.fillText("at most " + this.mostOf(item).toFixed(1) + " blocks", 18, y + 27, SIDE - 26);
             }
         }

@@ -251,7 +251,7 @@ static void ignore_span(struct gy_span_sink *self, enum gy_span_category categor
 static void record_count(struct gy_span_sink *self, const char *name, uint64_t value)
 {
     struct recorder *recorder = (struct recorder *)self;
-    assert_string_equal(name, "bandwidth gate");
+    assert_string_equal(name, "Raises of the bandwidth gate");
     recorder->counts[recorder->count++] = value;
 }
 

@@ -178,6 +178,11 @@ function testWords() {
     same("times", [0, 999, 1500, 2.5e6, 3e9].map(timeText), ["0 ns", "999 ns", "1.50 µs", "2.500 ms", "3.000 s"]);
     same("steps", [7, 80, 1e9].map(span => roundStep(span, 8)), [1, 10, 2e8]);
     same("a pixel", pixelOf("#102030").toString(16), "ff302010");
+    same("counters have their units", ["resident CTAs", "lost CTAs", "HtoD tasks waiting", "Tasks waiting for memory", "Raises of the bandwidth gate",
+                                       "GPU us of tenant", "Heap device bytes", "GPU 0: bytes between GPUs by engines"].map(name => countText(name, 1500)),
+         ["1500 blocks", "1500 blocks", "1500 tasks", "1500 tasks", "1500 raises", "1.500 ms", "1.5 KiB", "1.5 KiB"]);
+    same("sizes", [0, 1023, 1024, 3 * 2 ** 30, 2 ** 52].map(bytesText), ["0 bytes", "1023 bytes", "1.0 KiB", "3.0 GiB", "4096.0 TiB"]);
+    same("one, and a name without a unit", [countText("lost CTAs", 1), countText("mine", 7)], ["1 block", "7"]);
     const items = listItems(recordingOf(TRACKS, STORY, [[6, "k", 200, 210, 5]]), {count: 0});
     same("rows", items.map(item => item.name), ["host threads", "worker", "GD", "GDB", "GPU 0", "stream 0", "stream 0: kernels",
                                                "stream 1", "heat: blocks per SM", "1 SMs", "GPU 0, SMs", "SM 0"]);
