@@ -36,22 +36,23 @@ int main(int argc, char **argv)
     gantry_context *context;
     gantry_taskman *graph;
     gantry_profile *recording;
-    gantry_task *tasks[2];
+    gantry_task *tasks[3];
     must(gantry_context_create(NULL, &context));
     must(gantry_heap_alloc(gantry_context_heap(context), GANTRY_MEMORY_DEVICE, BYTES, 0,
                            GANTRY_ALLOC_SITE("device"), &device));
     gantry_taskman_options options = {sizeof(options), .gpu_dispatcher = gantry_context_dispatcher(context)};
     must(gantry_taskman_create(&options, &graph));
     gantry_task_desc chain[] = {{sizeof(*chain), GANTRY_TASK_CPU, .label = "think", .run = think},
-                                {sizeof(*chain), GANTRY_TASK_KERNEL, .label = "clear", .launch = clear}};
-    must(gantry_taskman_submit_chain(graph, chain, 2, tasks));
+                                {sizeof(*chain), GANTRY_TASK_KERNEL, .label = "clear", .launch = clear},
+                                {sizeof(*chain), GANTRY_TASK_CPU, .label = "think again", .run = think}};
+    must(gantry_taskman_submit_chain(graph, chain, 3, tasks));
+    must(gantry_task_start_after_done(tasks[2], tasks[1])); /* what was waited for is in the recording */
 
     gantry_profile_options record = GANTRY_PROFILE_OPTIONS_INIT;
     record.path = argc > 1 ? argv[1] : "run.pftrace";
     must(gantry_profile_start(&record, &recording));
     must(gantry_taskman_start(graph));
     must(gantry_taskman_stop(graph));
-    must(gantry_context_synchronize(context));
     gantry_profile_stats stats = {.struct_size = sizeof(stats)};
     must(gantry_profile_stop(recording, &stats));
     printf("a recording was written; lost: %llu slices, %llu blocks, %llu ranges in blocks\n",

@@ -13,7 +13,7 @@ sys.path.insert(0, str(SOURCE / "tools"))
 sys.dont_write_bytecode = True
 import example_pictures  # noqa: E402
 
-TRACKS = {1: "GD", 2: "GPU 0: name / stream 3", 3: "thread 77", 4: "gantry worker 0", 5: "Heap"}
+TRACKS = {1: "GD", 2: "GPU 0: name / stream 3", 3: "thread 77", 4: "gantry worker 0", 5: "Heap", 6: "GPU 1: name / stream 3", 7: "GD 1"}
 
 
 def recording(*slices):
@@ -28,6 +28,14 @@ class Pictures(unittest.TestCase):
                                                       (2, "fill", 6.0, 25.0), (3, "fill", 5.0, 7.0), (5, "bytes", 0.0, 1.0)))
         # What a thread does of a task that has work on a stream is its launching.
         self.assertEqual(slices, [("launching", "fill", 5.0, 7.0), ("stream 3", "fill", 6.0, 25.0), ("CPU", "look", 30.0, 40.0)])
+
+    def test_each_of_several_gpus_has_rows_of_its_own(self):
+        slices = example_pictures.slices_of(recording((1, "fill", 1.0, 2.0), (7, "gather", 2.0, 3.0), (2, "fill", 3.0, 5.0), (6, "gather", 4.0, 6.0)))
+        self.assertEqual([row for row, *_ in slices], ["launching", "launching", "GPU 0 stream 3", "GPU 1 stream 3"])
+
+    def test_what_runs_at_the_same_time_is_not_drawn_over(self):
+        lanes = example_pictures.in_lanes([("CPU", "a", 1, 4), ("CPU", "b", 2, 3), ("CPU", "c", 3, 6), ("stream", "d", 3, 5), ("CPU", "e", 4, 5)])
+        self.assertEqual([(label, lane) for _, lane, label, _, _ in lanes], [("a", 0), ("b", 1), ("c", 1), ("d", 0), ("e", 0)])
 
     def test_order_is_drawn_and_times_are_not(self):
         quick = example_pictures.picture([("stream 0", "a<b", 1, 2), ("CPU", "c", 3, 4)])
