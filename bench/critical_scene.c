@@ -375,8 +375,7 @@ static bool open_context(struct bench_scene *s, const struct bench_scene_options
     cpus.worker_count = 1;
     s->info.struct_size = sizeof(s->info);
     s->refused = gantry_context_create(&context, &s->context);
-    if (!ok(s->refused) ||
-        !ok(gantry_context_device_info(s->context, &s->info)) ||
+    if (!ok(s->refused) || !ok(gantry_context_device_info(s->context, &s->info)) ||
         !ok(gantry_cpu_dispatcher_create(&cpus, &s->cpus)) ||
         !ok(gantry_partition_find(s->context, "critical", &s->critical))) {
         return false;

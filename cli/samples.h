@@ -9,8 +9,8 @@
 /* Why a call failed, to stand behind what a sample says about it: the library's message or, where the
  * command's log has shown that already, what the status means. */
 const char *cli_cause(gantry_status status);
-/* The exit status where a device, or a plan for one, was refused with `status`, which has been told.  2 if that is
- * the fault of what `given` names, the argument of an option; NULL: the option was not given. */
+/* The exit status where a device, or a plan for one, was refused with `status`, which has been told.  2 if
+ * that is the fault of what `given` names, the argument of an option; NULL: the option was not given. */
 int cli_refused(gantry_status status, const char *given);
 /* Set by the command: its log shows errors. */
 extern bool cli_log_shows_errors;

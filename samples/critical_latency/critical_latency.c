@@ -94,7 +94,8 @@ static int critical_main(int argc, char **argv)
 {
     static const char *const wait_names[] = {"spin", "hybrid", "block", NULL};
     static const gantry_wait_mode waits[] = {GANTRY_WAIT_SPIN, GANTRY_WAIT_HYBRID, GANTRY_WAIT_BLOCK};
-    struct settings settings = {.samples = 100, .scene = {.critical_sms = CRITICAL_SMS, .waves = 4, .wave_us = 1000}};
+    struct settings settings = {.samples = 100,
+                                .scene = {.critical_sms = CRITICAL_SMS, .waves = 4, .wave_us = 1000}};
     int driver = GANTRY_DRIVER_AUTO, wait = 0;
     const struct cli_option table[] = {
         {.name = "driver", .choice = &driver, .names = cli_driver_names},
