@@ -23,12 +23,6 @@ static gantry_status leave_if_pageable(gantry_launch *launch, const void *host)
     return gy_capture_leave_for_good(launch, "its copy is from or to pageable memory");
 }
 
-/* The memory that batched copies use lives as long as the batch that is open, and that is not theirs. */
-static gantry_status leave_if_ahead(gantry_launch *launch)
-{
-    return launch->mode == GY_MODE_AHEAD ? gy_capture_leave(launch) : GANTRY_OK;
-}
-
 static gantry_status check_end(const gantry_launch *launch, const char *call, const char *name,
                                const void *address, size_t bytes, struct gy_copy_end *end)
 {
@@ -147,25 +141,6 @@ static GY_COLD gantry_status copy_through_host(gantry_launch *launch, CUdevicept
     return GY_CALL(context, cuMemcpyPeerAsync(to, to_context, from, from_context, bytes, launch->stream));
 }
 
-/* `request` is used while something is recorded; launchers, which are other threads than the dispatcher's,
- * record nothing. */
-static struct gy_copy_target copy_target(const gantry_launch *launch, struct gy_cta_request *request,
-                                         struct gy_copy_went *went)
-{
-    struct gantry_dispatcher *d = launch->dispatcher;
-    *went = (struct gy_copy_went){{0}, {0}};
-    struct gy_copy_target target = {.stream = launch->stream,
-                                    .went = went,
-                                    .lane = launch->lane,
-                                    .multiprocessors = gantry_launch_partition(launch)->info.granted_sms};
-    if (__builtin_expect(gy_profile_generation() != 0, 0) && gy_gd_current == d) {
-        *request = gy_launch_cta_request(launch);
-        target.ctas = gy_gpu_time_ctas(d->config.time);
-        target.request = request;
-    }
-    return target;
-}
-
 static void count_between(gantry_launch *launch, const struct gy_copy_went *went)
 {
     struct gd_counters *counters = &launch->dispatcher->counters;
@@ -177,29 +152,67 @@ static void count_between(gantry_launch *launch, const struct gy_copy_went *went
     }
 }
 
-/* Perform the descriptors, and count what went between devices. */
-static gantry_status launch_batch(gantry_launch *launch, const gantry_copy_desc *descs, size_t count,
-                                  const gantry_copy_options *options)
+/* ---- launches of the copier: batches, lists and boxes ------------------------------------------ */
+
+/* One such launch.  Its steps are copier_prepare(), a note of the call where calls are compared,
+ * copier_begin(), the copier's function, and copier_end(). */
+struct copier_launch {
+    struct gy_copy_target target;  /* refers to the two below */
+    struct gy_copy_went went;      /* stays 0 for a list: only the device reads where its copies go */
+    struct gy_cta_request request; /* set while blocks are recorded, and never on a launcher's thread */
+};
+
+/* The memory that such copies use lives as long as the open batch: a call ahead of that batch leaves it. */
+static gantry_status copier_prepare(gantry_launch *launch, struct copier_launch *out)
 {
-    gantry_status status = leave_if_ahead(launch);
+    gantry_status status = launch->mode == GY_MODE_AHEAD ? gy_capture_leave(launch) : GANTRY_OK;
     if (status != GANTRY_OK) {
         return status;
     }
     struct gantry_dispatcher *d = launch->dispatcher;
-    struct gy_cta_request request;
-    struct gy_copy_went went;
-    const struct gy_copy_target target = copy_target(launch, &request, &went);
+    out->went = (struct gy_copy_went){{0}, {0}};
+    out->target =
+        (struct gy_copy_target){.stream = launch->stream,
+                                .went = &out->went,
+                                .lane = launch->lane,
+                                .multiprocessors = gantry_launch_partition(launch)->info.granted_sms};
+    if (__builtin_expect(gy_profile_generation() != 0, 0) && gy_gd_current == d) {
+        out->request = gy_launch_cta_request(launch);
+        out->target.ctas = gy_gpu_time_ctas(d->config.time);
+        out->target.request = &out->request;
+    }
+    return GANTRY_OK;
+}
+
+static struct gy_copier *copier_begin(gantry_launch *launch)
+{
+    gy_launch_begin_alone(launch);
+    return launch->dispatcher->config.copier;
+}
+
+static void copier_end(gantry_launch *launch, const struct copier_launch *one)
+{
+    gy_launch_end_alone(launch);
+    count_between(launch, &one->went);
+}
+
+static gantry_status launch_batch(gantry_launch *launch, const gantry_copy_desc *descs, size_t count,
+                                  const gantry_copy_options *options)
+{
+    struct copier_launch one;
+    gantry_status status = copier_prepare(launch, &one);
+    if (status != GANTRY_OK) {
+        return status;
+    }
     if (__builtin_expect(launch->calls != NULL, 0)) {
         gy_calls_note_batch(launch->calls, launch->task, descs, count);
     }
-    gy_launch_begin_alone(launch);
-    status = gy_copier_launch(d->config.copier, &target, descs, count, options);
-    gy_launch_end_alone(launch);
+    status = gy_copier_launch(copier_begin(launch), &one.target, descs, count, options);
+    copier_end(launch, &one);
     if (status == GANTRY_OK && count > 0) {
-        gy_launch_count(launch, &d->counters.kernels, 1);
-        gy_launch_count(launch, &d->counters.batched_copies, count);
+        gy_launch_count(launch, &launch->dispatcher->counters.kernels, 1);
+        gy_launch_count(launch, &launch->dispatcher->counters.batched_copies, count);
     }
-    count_between(launch, &went);
     return status;
 }
 
@@ -323,8 +336,7 @@ static GY_COLD gantry_status check_list(gantry_launch *launch, const gantry_copy
         return status;
     }
     gy_units_forbid(launch, "a list of copies is checked");
-    gy_launch_begin_alone(launch);
-    status = gy_copier_check_list(launch->dispatcher->config.copier, launch->stream, list);
+    status = gy_copier_check_list(copier_begin(launch), launch->stream, list);
     gy_launch_end_alone(launch);
     return status;
 }
@@ -339,22 +351,18 @@ gantry_status gantry_copy_launch_list(gantry_launch *launch, const gantry_copy_l
     if (status == GANTRY_OK && gy_check_is_on(GY_CHECK_BOUNDS)) {
         status = check_list(launch, &ours);
     }
-    status = status == GANTRY_OK ? leave_if_ahead(launch) : status;
+    struct copier_launch one;
+    status = status == GANTRY_OK ? copier_prepare(launch, &one) : status;
     if (status != GANTRY_OK) {
         return status;
     }
-    struct gantry_dispatcher *d = launch->dispatcher;
-    struct gy_cta_request request;
-    struct gy_copy_went went;
-    const struct gy_copy_target target = copy_target(launch, &request, &went);
-    uint32_t kernels;
     if (__builtin_expect(launch->calls != NULL, 0)) {
         gy_calls_note_list(launch->calls, launch->task, &ours);
     }
-    gy_launch_begin_alone(launch);
-    status = gy_copier_launch_list(d->config.copier, &target, &ours, options, &kernels);
-    gy_launch_end_alone(launch);
-    gy_launch_count(launch, &d->counters.kernels, kernels);
+    uint32_t kernels;
+    status = gy_copier_launch_list(copier_begin(launch), &one.target, &ours, options, &kernels);
+    copier_end(launch, &one);
+    gy_launch_count(launch, &launch->dispatcher->counters.kernels, kernels);
     return status;
 }
 
@@ -365,23 +373,18 @@ gantry_status gantry_copy_launch_box(gantry_launch *launch, const gantry_copy_bo
     gantry_copy_box ours;
     gantry_status status = gy_launch_check_scope(launch, "gantry_copy_launch_box");
     status = status == GANTRY_OK ? gy_copy_box_import(box, &ours) : status;
-    status = status == GANTRY_OK ? leave_if_ahead(launch) : status;
+    struct copier_launch one;
+    status = status == GANTRY_OK ? copier_prepare(launch, &one) : status;
     if (status != GANTRY_OK) {
         return status;
     }
-    struct gantry_dispatcher *d = launch->dispatcher;
-    struct gy_cta_request request;
-    struct gy_copy_went went;
-    const struct gy_copy_target target = copy_target(launch, &request, &went);
-    bool launched;
     if (__builtin_expect(launch->calls != NULL, 0)) {
         gy_calls_note_box(launch->calls, launch->task, &ours);
     }
-    gy_launch_begin_alone(launch);
-    status = gy_copier_launch_box(d->config.copier, &target, &ours, options, &launched);
-    gy_launch_end_alone(launch);
-    gy_launch_count(launch, &d->counters.kernels, launched);
-    count_between(launch, &went);
+    bool launched;
+    status = gy_copier_launch_box(copier_begin(launch), &one.target, &ours, options, &launched);
+    copier_end(launch, &one);
+    gy_launch_count(launch, &launch->dispatcher->counters.kernels, launched);
     return status;
 }
 
@@ -397,26 +400,21 @@ gantry_status gantry_copy_queue_flush_with(gantry_copy_queue *queue, gantry_laun
     if (queue == NULL) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_copy_queue_flush: queue is NULL");
     }
-    status = leave_if_ahead(launch);
+    struct copier_launch one;
+    status = copier_prepare(launch, &one);
     if (status != GANTRY_OK) {
         return status;
     }
-    struct gantry_dispatcher *d = launch->dispatcher;
-    struct gy_cta_request request;
-    struct gy_copy_went went;
-    const struct gy_copy_target target = copy_target(launch, &request, &went);
-    size_t before = gantry_copy_queue_count(queue);
+    const size_t before = gantry_copy_queue_count(queue);
     if (__builtin_expect(launch->calls != NULL, 0)) {
         gy_calls_note_batch(launch->calls, launch->task, gy_copy_queue_descs(queue), before);
     }
-    gy_launch_begin_alone(launch);
-    status = gy_copier_flush(d->config.copier, &target, queue, options);
-    gy_launch_end_alone(launch);
+    status = gy_copier_flush(copier_begin(launch), &one.target, queue, options);
+    copier_end(launch, &one);
     const size_t flushed = before - gantry_copy_queue_count(queue);
-    gy_launch_count(launch, &d->counters.batched_copies, flushed);
-    count_between(launch, &went);
+    gy_launch_count(launch, &launch->dispatcher->counters.batched_copies, flushed);
     if (launch->launcher == NULL) { /* a call beside others is not made again */
-        d->graphs.flushed += flushed;
+        launch->dispatcher->graphs.flushed += flushed;
     }
     return status;
 }
@@ -436,8 +434,7 @@ gantry_status gantry_copy_calibrate(gantry_launch *launch, uint64_t most_bytes)
         status = gy_capture_leave_for_good(launch, "a calibration waits for the GPU");
     }
     if (status == GANTRY_OK) {
-        gy_launch_begin_alone(launch);
-        status = gy_copier_calibrate(launch->dispatcher->config.copier, most_bytes);
+        status = gy_copier_calibrate(copier_begin(launch), most_bytes);
         gy_launch_end_alone(launch);
     }
     return status;
