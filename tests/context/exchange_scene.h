@@ -1,5 +1,6 @@
 /* A step that shares memory with a renderer whose timelines the GPU waits for and signals, on the emulated
- * driver.  The renderer is the test, which signals and reads the timelines of two memory files. */
+ * driver.  The renderer is the test, which signals and reads the timelines of two memory files.  Functions
+ * fail the test themselves. */
 #ifndef TESTS_CONTEXT_EXCHANGE_SCENE_H
 #define TESTS_CONTEXT_EXCHANGE_SCENE_H
 
@@ -10,14 +11,11 @@
 
 #include "base/clock.h"
 
-#include <pthread.h>
-#include <stdlib.h>
-
 enum { WORDS = 1024, FRAME_BYTES = 2 * WORDS * 4, FRAMES = 40 };
 #define MS UINT64_C(1000000)
 
-/* Of the exchanges that are opened next. */
-static gantry_exchange_way scene_way = GANTRY_EXCHANGE_DEVICE;
+/* The way of the exchanges that are opened next; GANTRY_EXCHANGE_DEVICE at first. */
+extern gantry_exchange_way scene_way;
 
 struct scene {
     struct gpu_fixture gpu;
@@ -33,256 +31,34 @@ struct scene {
     bool draws_late; /* set after the step was started */
 };
 
-static inline gantry_launch_result filter(gantry_launch *launch, void *arg)
-{
-    struct scene *s = arg;
-    return gantry_launch_copy_dtod(launch, s->frame + WORDS, s->frame, WORDS * 4) == GANTRY_OK
-               ? GANTRY_LAUNCH_DONE
-               : GANTRY_LAUNCH_FAILED;
-}
-
-static inline gantry_task *stable(struct scene *s, gantry_task_kind kind, const char *label,
-                                  gantry_launch_fn launch)
-{
-    gantry_task_desc desc = {.struct_size = sizeof(desc),
-                             .kind = kind,
-                             .label = label,
-                             .launch = launch,
-                             .arg = s,
-                             .is_stable = true};
-    gantry_task *task;
-    assert_ok(gantry_taskman_submit(s->gpu.manager, &desc, &task));
-    return task;
-}
-
-static inline void build(struct scene *s)
-{
-    assert_ok(gantry_exchange_tasks(s->exchange, s->gpu.manager, &s->acquire, &s->release));
-    s->work = stable(s, GANTRY_TASK_KERNEL, "filter", filter);
-    gpu_fixture_after(s->work, s->acquire);
-    gpu_fixture_after(s->release, s->work);
-}
-
-/* Memory that the renderer and the context share.  The renderer has a mapping of its own, as another API
- * would have. */
-static inline void open_frame(struct scene *s)
-{
-    int fd = memfd_create("frame", MFD_CLOEXEC);
-    assert_int_equal(ftruncate(fd, FRAME_BYTES), 0);
-    void *mapped = mmap(NULL, FRAME_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    assert_true(mapped != MAP_FAILED);
-    s->in = mapped;
-    s->out = s->in + WORDS;
-    gantry_shared_memory_options options = GANTRY_SHARED_MEMORY_OPTIONS_INIT;
-    options.fd = fd;
-    options.bytes = FRAME_BYTES;
-    assert_ok(gantry_shared_memory_import(s->gpu.context, &options, &s->memory));
-    assert_ok(gantry_shared_memory_map(s->memory, 0, FRAME_BYTES, (void **)&s->frame));
-}
-
-static inline gantry_exchange_options device_way(int wait_fd, int signal_fd, uint64_t timeout_ns)
-{
-    gantry_exchange_options options = GANTRY_EXCHANGE_OPTIONS_INIT;
-    options.way = scene_way;
-    options.wait_fd = wait_fd;
-    options.signal_fd = signal_fd;
-    options.timeout_ns = timeout_ns;
-    options.label = "frame";
-    return options;
-}
-
-static inline void open_context_with(struct scene *s, gantry_context_options *context)
-{
-    memset(s, 0, sizeof(*s));
-    context->driver = GANTRY_DRIVER_EMULATED;
-    gpu_fixture_open_with(&s->gpu, 2, context);
-    gantry_heap *heap = gantry_context_heap(s->gpu.context);
-    gantry_alloc_site site = GANTRY_ALLOC_SITE("frame");
-    assert_ok(gantry_heap_alloc(heap, GANTRY_MEMORY_PINNED, WORDS * 4, 0, site, (void **)&s->seen));
-    assert_ok(gantry_heap_alloc(heap, GANTRY_MEMORY_DEVICE, WORDS * 4, 0, site, (void **)&s->other));
-    open_frame(s);
-}
-
-static inline void open_context(struct scene *s, gantry_submission submission,
-                                const gantry_partition_options *plan)
-{
-    gantry_context_options context = GANTRY_CONTEXT_OPTIONS_INIT;
-    context.submission = submission;
-    context.partitions = plan;
-    open_context_with(s, &context);
-}
-
-static inline void open_with_streams(struct scene *s, uint32_t limit, gantry_submission submission)
-{
-    gantry_context_options context = GANTRY_CONTEXT_OPTIONS_INIT;
-    context.submission = submission;
-    context.stream_limit = limit;
-    open_context_with(s, &context);
-}
-
-static inline void open_exchange(struct scene *s, uint64_t timeout_ns)
-{
-    int drawn = gy_timeline_file_create(&s->drawn), filtered = gy_timeline_file_create(&s->filtered);
-    gantry_exchange_options options = device_way(drawn, filtered, timeout_ns);
-    s->drawn_fd = dup(drawn);
-    assert_ok(gantry_exchange_create(s->gpu.context, &options, &s->exchange));
-}
-
-static inline void open_scene(struct scene *s, uint64_t timeout_ns, gantry_submission submission)
-{
-    open_context(s, submission, NULL);
-    open_exchange(s, timeout_ns);
-}
-
-static inline void close_timelines(struct scene *s)
-{
-    close(s->drawn_fd);
-    munmap(s->in, FRAME_BYTES);
-    munmap(s->drawn, GY_TIMELINE_FILE_BYTES);
-    munmap(s->filtered, GY_TIMELINE_FILE_BYTES);
-}
-
-static inline void close_scene(struct scene *s)
-{
-    gantry_heap *heap = gantry_context_heap(s->gpu.context);
-    gantry_exchange_destroy(s->exchange);
-    gantry_status done = gantry_context_synchronize(s->gpu.context);
-    assert_true(done == GANTRY_OK || done == GANTRY_ERR_DEVICE_LOST);
-    assert_ok(gantry_heap_free(heap, s->seen));
-    assert_ok(gantry_heap_free(heap, s->other));
-    gantry_shared_memory_destroy(s->memory);
-    gpu_fixture_close(&s->gpu);
-    close_timelines(s);
-}
-
-static inline void draw(struct scene *s, uint32_t frame)
-{
-    for (uint32_t i = 0; i < WORDS; i++) {
-        s->in[i] = frame * 7919 + i;
-    }
-    memset(s->out, 0, WORDS * 4);
-    gy_timeline_file_signal(s->drawn, frame);
-}
-
-static inline void *draw_frames(void *arg)
-{
-    struct scene *s = arg;
-    for (uint32_t frame = 1; frame <= FRAMES; frame++) {
-        if (s->draws_late) {
-            usleep(300);
-        }
-        draw(s, frame);
-        uint64_t until = gy_clock_ns() + 20000 * MS;
-        while (gy_timeline_file_read(s->filtered) < frame) {
-            if (gy_clock_ns() > until) {
-                s->wrong++;
-                return NULL;
-            }
-            usleep(50);
-        }
-        for (uint32_t i = 0; i < WORDS; i++) {
-            s->wrong += s->out[i] != frame * 7919 + i;
-        }
-    }
-    return NULL;
-}
-
-static inline void run_frames(struct scene *s, bool frozen, bool draws_late)
-{
-    pthread_t renderer;
-    open_exchange(s, 20000 * MS);
-    s->draws_late = draws_late;
-    assert_int_equal(pthread_create(&renderer, NULL, draw_frames, s), 0);
-    for (uint32_t frame = 1; frame <= FRAMES; frame++) {
-        if (frame == 1 || !frozen) {
-            build(s);
-        }
-        if (frame == 1 && frozen) {
-            assert_ok(gantry_taskman_freeze(s->gpu.manager));
-        }
-        assert_ok(gantry_exchange_next(s->exchange, frame, frame));
-        assert_ok(gantry_taskman_start(s->gpu.manager));
-        assert_ok(gantry_taskman_stop(s->gpu.manager));
-        if (!frozen) {
-            assert_ok(gantry_taskman_reset(s->gpu.manager));
-        }
-    }
-    pthread_join(renderer, NULL);
-    assert_int_equal(s->wrong, 0);
-    gantry_exchange_stats stats = {.struct_size = sizeof(stats)};
-    assert_ok(gantry_exchange_get_stats(s->exchange, &stats));
-    assert_int_equal(stats.steps, FRAMES);
-    assert_int_equal(stats.signalled, FRAMES);
-    assert_true(stats.acquire_ns > 0 && stats.release_ns > 0);
-    assert_false(gantry_exchange_is_lost(s->exchange));
-}
-
-static inline void run_scene(gantry_submission submission, bool frozen, bool draws_late)
-{
-    struct scene s;
-    open_context(&s, submission, NULL);
-    run_frames(&s, frozen, draws_late);
-    close_scene(&s);
-}
-
-static inline gantry_launch_result fill_other(gantry_launch *launch, void *arg)
-{
-    struct scene *s = arg;
-    return gantry_launch_fill(launch, s->other, 3, 4, WORDS) == GANTRY_OK ? GANTRY_LAUNCH_DONE
-                                                                          : GANTRY_LAUNCH_FAILED;
-}
-
-static inline gantry_launch_result download(gantry_launch *launch, void *arg)
-{
-    struct scene *s = arg;
-    return gantry_launch_copy_dtoh(launch, s->seen, s->other, WORDS * 4) == GANTRY_OK ? GANTRY_LAUNCH_DONE
-                                                                                      : GANTRY_LAUNCH_FAILED;
-}
-
+void scene_build(struct scene *s);
+gantry_exchange_options scene_options(int wait_fd, int signal_fd, uint64_t timeout_ns);
+void scene_open_context(struct scene *s, gantry_submission submission, const gantry_partition_options *plan);
+void scene_open_with_partition(struct scene *s);
+void scene_open_with_streams(struct scene *s, uint32_t limit, gantry_submission submission);
+void scene_open_exchange(struct scene *s, uint64_t timeout_ns);
+void scene_open(struct scene *s, uint64_t timeout_ns, gantry_submission submission);
+/* For the usual one of the context, before scene_build(). */
+void scene_replace_manager(struct scene *s, const gantry_share *share, bool independent_steps);
+void scene_close_timelines(struct scene *s);
+void scene_close(struct scene *s);
+void scene_draw(struct scene *s, uint32_t frame);
+void scene_run_frames(struct scene *s, bool frozen, bool draws_late);
+gantry_launch_result scene_fill_other(gantry_launch *launch, void *arg);
 /* While a step waits, another manager's work goes on. */
-static inline void expect_others_go_on(struct scene *s)
-{
-    gantry_taskman_options options = GANTRY_TASKMAN_OPTIONS_INIT;
-    gantry_task_desc fill = {
-        .struct_size = sizeof(fill), .kind = GANTRY_TASK_KERNEL, .launch = fill_other, .arg = s};
-    gantry_task_desc copy = {
-        .struct_size = sizeof(copy), .kind = GANTRY_TASK_DTOH, .launch = download, .arg = s};
-    gantry_task_desc seen = {.struct_size = sizeof(seen), .kind = GANTRY_TASK_SYNC_POINT};
-    gantry_taskman *other;
-    gantry_task *first, *second, *done;
-    options.gpu_dispatcher = gantry_context_dispatcher(s->gpu.context);
-    assert_ok(gantry_taskman_create(&options, &other));
-    assert_ok(gantry_taskman_submit(other, &fill, &first));
-    assert_ok(gantry_taskman_submit(other, &copy, &second));
-    assert_ok(gantry_taskman_submit(other, &seen, &done));
-    assert_ok(gantry_task_start_after(second, first));
-    assert_ok(gantry_task_start_after_done(done, second));
-    assert_ok(gantry_taskman_start(other));
-    assert_ok(gantry_taskman_stop(other));
-    assert_int_equal(s->seen[0], 3);
-    assert_int_equal(s->seen[WORDS - 1], 3);
-    gantry_taskman_destroy(other);
-}
+void scene_expect_others_go_on(struct scene *s);
+/* Frame 1 is begun, and its wait is enqueued when they return. */
+void scene_start(struct scene *s);
+void scene_start_waiting(struct scene *s, uint64_t timeout_ns);
+/* Frame 1 is drawn, and all its work is done. */
+void scene_finish(struct scene *s);
 
-/* Returns when the wait is enqueued. */
-static inline void until_it_waits(struct scene *s)
-{
-    gantry_exchange_stats stats = {.struct_size = sizeof(stats)};
-    deadline_begin("the wait to be enqueued");
-    do {
-        usleep(1000);
-        assert_ok(gantry_exchange_get_stats(s->exchange, &stats));
-    } while (stats.acquire_ns == 0);
-    deadline_end();
-}
-
-static inline void start_waiting(struct scene *s, uint64_t timeout_ns)
-{
-    open_scene(s, timeout_ns, GANTRY_SUBMISSION_STREAMS);
-    build(s);
-    assert_ok(gantry_exchange_next(s->exchange, 1, 1));
-    assert_ok(gantry_taskman_start(s->gpu.manager));
-    until_it_waits(s);
-}
+/* Cases that both ways must pass, for lists of tests. */
+void scene_frames_go_back_and_forth(void **state);
+void scene_destroying_the_context_ends_a_wait(void **state);
+void scene_a_lost_device_ends_a_wait(void **state);
+void scene_calls_that_fail_end_the_step(void **state);
+void scene_cancelling_ends_a_wait(void **state);
+void scene_destroying_it_ends_a_wait(void **state);
 
 #endif

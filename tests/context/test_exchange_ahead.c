@@ -1,22 +1,11 @@
 /* An exchange whose step's GPU work is enqueued behind the wait for the renderer, on the emulated driver. */
 #include "tests/context/exchange_scene.h"
-#include "tests/partition/plan_support.h"
 
-#include "context/context.h"
+#include <stdlib.h>
 
 static uint64_t copies(const struct gantry_emu_control *emu)
 {
     return emu->calls("cuMemcpyDtoDAsync_v2") + emu->calls("cuMemcpyAsync") + emu->calls("cuGraphLaunch");
-}
-
-static void test_frames_go_back_and_forth(void **state)
-{
-    (void)state;
-    run_scene(GANTRY_SUBMISSION_STREAMS, false, false);
-    run_scene(GANTRY_SUBMISSION_STREAMS, true, true);
-    run_scene(GANTRY_SUBMISSION_GRAPHS, false, true);
-    run_scene(GANTRY_SUBMISSION_GRAPHS, true, false);
-    run_scene(GANTRY_SUBMISSION_AUTO, true, true);
 }
 
 static void until_copied(const struct gantry_emu_control *emu)
@@ -33,9 +22,9 @@ static void run_behind(gantry_submission submission)
 {
     struct scene s;
     struct gantry_emu_control emu;
-    open_scene(&s, 20000 * MS, submission);
+    scene_open(&s, 20000 * MS, submission);
     assert_true(gpu_fixture_controls(&emu));
-    build(&s);
+    scene_build(&s);
     emu.reset_counters();
     s.out[3] = 77;
     assert_ok(gantry_exchange_next(s.exchange, 1, 1));
@@ -44,12 +33,10 @@ static void run_behind(gantry_submission submission)
     usleep(20000);
     assert_int_equal(s.out[3], 77);
     assert_int_equal(emu.calls("cuSignalExternalSemaphoresAsync"), 0);
-    draw(&s, 1);
-    assert_ok(gantry_taskman_stop(s.gpu.manager));
-    assert_ok(gantry_context_synchronize(s.gpu.context));
+    scene_finish(&s);
     assert_int_equal(s.out[3], 7919 + 3);
     assert_int_equal(gy_timeline_file_read(s.filtered), 1);
-    close_scene(&s);
+    scene_close(&s);
 }
 
 static void test_work_is_enqueued_behind_the_wait(void **state)
@@ -98,22 +85,18 @@ static void expect_many_go_on(struct scene *s)
 static void run_beside_others(gantry_submission submission)
 {
     struct scene s;
-    open_with_streams(&s, 3, submission);
-    open_exchange(&s, 3000000 * MS);
-    build(&s);
-    assert_ok(gantry_exchange_next(s.exchange, 1, 1));
-    assert_ok(gantry_taskman_start(s.gpu.manager));
-    until_it_waits(&s);
+    scene_open_with_streams(&s, 3, submission);
+    scene_open_exchange(&s, 3000000 * MS);
+    scene_build(&s);
+    scene_start(&s);
     deadline_begin("others' work beside a step that waits");
-    expect_others_go_on(&s);
+    scene_expect_others_go_on(&s);
     expect_many_go_on(&s);
     deadline_end();
     assert_int_equal(gy_timeline_file_read(s.drawn), 0);
-    draw(&s, 1);
-    assert_ok(gantry_taskman_stop(s.gpu.manager));
-    assert_ok(gantry_context_synchronize(s.gpu.context));
+    scene_finish(&s);
     assert_int_equal(s.out[3], 7919 + 3);
-    close_scene(&s);
+    scene_close(&s);
 }
 
 static void test_a_wait_holds_up_nobody_else(void **state)
@@ -129,8 +112,8 @@ static void run_into_nothing(gantry_submission submission)
 {
     struct scene s;
     uint32_t seen = 0;
-    open_scene(&s, 200 * MS, submission);
-    build(&s);
+    scene_open(&s, 200 * MS, submission);
+    scene_build(&s);
     gantry_task *reads = gpu_fixture_cpu(&s.gpu, "reads the frame", count_frame, &seen);
     assert_ok(gantry_task_start_after_done(reads, s.work));
     assert_ok(gantry_exchange_next(s.exchange, 5, 6));
@@ -146,8 +129,8 @@ static void run_into_nothing(gantry_submission submission)
     assert_ok(gantry_context_synchronize(s.gpu.context));
     assert_int_equal(gy_timeline_file_read(s.filtered), 0);
     assert_true(gantry_exchange_is_lost(s.exchange));
-    expect_others_go_on(&s);
-    close_scene(&s);
+    scene_expect_others_go_on(&s);
+    scene_close(&s);
 }
 
 static void test_a_renderer_that_does_not_come_fails_the_step(void **state)
@@ -167,13 +150,13 @@ static void test_a_frame_does_not_wait_for_another(void **state)
     gantry_exchange *exchange;
     gantry_taskman *manager;
     gantry_task *acquire, *release;
-    open_scene(&s, 20000 * MS, GANTRY_SUBMISSION_STREAMS);
-    build(&s);
+    scene_open(&s, 20000 * MS, GANTRY_SUBMISSION_STREAMS);
+    scene_build(&s);
     gantry_exchange_options options =
-        device_way(gy_timeline_file_create(&drawn), gy_timeline_file_create(&filtered), 20000 * MS);
+        scene_options(gy_timeline_file_create(&drawn), gy_timeline_file_create(&filtered), 20000 * MS);
     gantry_taskman_options on = GANTRY_TASKMAN_OPTIONS_INIT;
     gantry_task_desc work = {
-        .struct_size = sizeof(work), .kind = GANTRY_TASK_KERNEL, .launch = fill_other, .arg = &s};
+        .struct_size = sizeof(work), .kind = GANTRY_TASK_KERNEL, .launch = scene_fill_other, .arg = &s};
     gantry_task *filled;
     on.gpu_dispatcher = gantry_context_dispatcher(s.gpu.context);
     assert_ok(gantry_exchange_create(s.gpu.context, &options, &exchange));
@@ -182,9 +165,7 @@ static void test_a_frame_does_not_wait_for_another(void **state)
     assert_ok(gantry_taskman_submit(manager, &work, &filled));
     assert_ok(gantry_task_start_after(filled, acquire));
     assert_ok(gantry_task_start_after(release, filled));
-    assert_ok(gantry_exchange_next(s.exchange, 1, 1));
-    assert_ok(gantry_taskman_start(s.gpu.manager));
-    until_it_waits(&s);
+    scene_start(&s);
     assert_ok(gantry_exchange_next(exchange, 1, 1));
     assert_ok(gantry_taskman_start(manager));
     gy_timeline_file_signal(drawn, 1);
@@ -195,95 +176,13 @@ static void test_a_frame_does_not_wait_for_another(void **state)
     }
     deadline_end();
     assert_int_equal(gy_timeline_file_read(s.filtered), 0);
-    draw(&s, 1);
+    scene_draw(&s, 1);
     assert_ok(gantry_taskman_stop(s.gpu.manager));
     gantry_taskman_destroy(manager);
     gantry_exchange_destroy(exchange);
     munmap(drawn, GY_TIMELINE_FILE_BYTES);
     munmap(filtered, GY_TIMELINE_FILE_BYTES);
-    close_scene(&s);
-}
-
-static void test_cancelling_ends_a_wait(void **state)
-{
-    (void)state;
-    struct scene s;
-    start_waiting(&s, 3000000 * MS);
-    assert_ok(gantry_taskman_cancel(s.gpu.manager));
-    assert_int_equal(gantry_taskman_stop(s.gpu.manager), GANTRY_ERR_CANCELLED);
-    assert_int_equal(gy_timeline_file_read(s.drawn), 1);
-    assert_ok(gantry_context_synchronize(s.gpu.context));
-    assert_int_equal(gy_timeline_file_read(s.filtered), 0);
-    assert_true(gantry_exchange_is_lost(s.exchange));
-    close_scene(&s);
-}
-
-static void test_destroying_it_ends_a_wait(void **state)
-{
-    (void)state;
-    struct scene s;
-    start_waiting(&s, 3000000 * MS);
-    gantry_exchange_destroy(s.exchange);
-    s.exchange = NULL;
-    assert_int_equal(gantry_taskman_stop(s.gpu.manager), GANTRY_ERR_CLOSED);
-    assert_ok(gantry_context_synchronize(s.gpu.context));
-    assert_int_equal(gy_timeline_file_read(s.filtered), 0);
-    close_scene(&s);
-}
-
-static void test_destroying_the_context_ends_a_wait(void **state)
-{
-    (void)state;
-    struct scene s;
-    start_waiting(&s, 3000000 * MS);
-    gantry_context_destroy(s.gpu.context);
-    assert_int_equal(gantry_taskman_stop(s.gpu.manager), GANTRY_ERR_DEVICE_LOST);
-    assert_int_equal(gy_timeline_file_read(s.drawn), 1);
-    assert_int_equal(gy_timeline_file_read(s.filtered), 0);
-    gantry_taskman_destroy(s.gpu.manager);
-    gantry_cpu_dispatcher_destroy(s.gpu.cpus);
-    gantry_exchange_destroy(s.exchange);
-    close_timelines(&s);
-}
-
-static void test_a_lost_device_ends_a_wait(void **state)
-{
-    (void)state;
-    struct scene s;
-    struct gantry_emu_control emu;
-    start_waiting(&s, 3000000 * MS);
-    assert_true(gpu_fixture_controls(&emu));
-    assert_int_equal(emu.break_context(gantry_context_native(s.gpu.context), 719), 0);
-    assert_int_equal(gantry_taskman_stop(s.gpu.manager), GANTRY_ERR_DEVICE_LOST);
-    assert_true(gantry_exchange_is_lost(s.exchange));
-    assert_int_equal(gy_timeline_file_read(s.filtered), 0);
-    close_scene(&s);
-}
-
-/* Whatever call of the driver fails, the step fails, and nothing waits for ever. */
-static void test_calls_that_fail_end_the_step(void **state)
-{
-    (void)state;
-    static const char *const calls[] = {"cuWaitExternalSemaphoresAsync", "cuStreamWriteValue32",
-                                        "cuSignalExternalSemaphoresAsync"};
-    for (int i = 0; i < 3; i++) {
-        struct scene s;
-        struct gantry_emu_control emu;
-        open_scene(&s, 20000 * MS, GANTRY_SUBMISSION_STREAMS);
-        build(&s);
-        gy_timeline_file_signal(s.drawn, 1);
-        assert_true(gpu_fixture_controls(&emu));
-        assert_int_equal((emu.fail)(calls[i], 1, 1, GANTRY_EMU_ONCE), 0);
-        assert_ok(gantry_exchange_next(s.exchange, 1, 1));
-        assert_ok(gantry_taskman_start(s.gpu.manager));
-        assert_int_equal(gantry_taskman_stop(s.gpu.manager), GANTRY_ERR_DRIVER);
-        assert_non_null(strstr(gantry_last_error(), calls[i]));
-        assert_ok(gantry_context_synchronize(s.gpu.context));
-        assert_int_equal(gy_timeline_file_read(s.filtered), 0);
-        assert_int_equal(gantry_exchange_is_lost(s.exchange), i < 2);
-        emu.clear_faults();
-        close_scene(&s);
-    }
+    scene_close(&s);
 }
 
 /* Where work behind the wait would be charged to somebody, hold others up or hang, it starts when the
@@ -292,29 +191,14 @@ static void expect_a_gate(struct scene *s)
 {
     struct gantry_emu_control emu;
     assert_true(gpu_fixture_controls(&emu));
-    build(s);
+    scene_build(s);
     emu.reset_counters();
-    assert_ok(gantry_exchange_next(s->exchange, 1, 1));
-    assert_ok(gantry_taskman_start(s->gpu.manager));
-    until_it_waits(s);
+    scene_start(s);
     usleep(20000);
     assert_int_equal(copies(&emu), 0);
-    draw(s, 1);
-    assert_ok(gantry_taskman_stop(s->gpu.manager));
-    assert_ok(gantry_context_synchronize(s->gpu.context));
+    scene_finish(s);
     assert_int_equal(s->out[3], 7919 + 3);
-    close_scene(s);
-}
-
-static void replace_manager(struct scene *s, const gantry_share *share, bool independent_steps)
-{
-    gantry_taskman_options options = GANTRY_TASKMAN_OPTIONS_INIT;
-    gantry_taskman_destroy(s->gpu.manager);
-    options.cpu_dispatcher = s->gpu.cpus;
-    options.gpu_dispatcher = gantry_context_dispatcher(s->gpu.context);
-    options.share = share;
-    options.independent_steps = independent_steps;
-    assert_ok(gantry_taskman_create(&options, &s->gpu.manager));
+    scene_close(s);
 }
 
 static void test_elsewhere_work_waits_on_the_host(void **state)
@@ -322,18 +206,14 @@ static void test_elsewhere_work_waits_on_the_host(void **state)
     (void)state;
     struct scene s;
     gantry_share share = {.percent = 50};
-    open_scene(&s, 20000 * MS, GANTRY_SUBMISSION_STREAMS);
-    replace_manager(&s, &share, false);
+    scene_open(&s, 20000 * MS, GANTRY_SUBMISSION_STREAMS);
+    scene_replace_manager(&s, &share, false);
     expect_a_gate(&s);
-    open_scene(&s, 20000 * MS, GANTRY_SUBMISSION_STREAMS);
-    replace_manager(&s, NULL, true);
+    scene_open(&s, 20000 * MS, GANTRY_SUBMISSION_STREAMS);
+    scene_replace_manager(&s, NULL, true);
     expect_a_gate(&s);
-    gantry_partition_request requests[1] = {request("part", GANTRY_PARTITION_AT_LEAST, 16)};
-    gantry_partition_options plan = GANTRY_PARTITION_OPTIONS_INIT;
-    plan.requests = requests;
-    plan.count = 1;
-    open_context(&s, GANTRY_SUBMISSION_STREAMS, &plan);
-    open_exchange(&s, 20000 * MS);
+    scene_open_with_partition(&s);
+    scene_open_exchange(&s, 20000 * MS);
     expect_a_gate(&s);
 }
 
@@ -342,8 +222,8 @@ static void test_without_a_stream_of_its_own_work_waits_on_the_host(void **state
 {
     (void)state;
     struct scene s;
-    open_with_streams(&s, 1, GANTRY_SUBMISSION_STREAMS);
-    open_exchange(&s, 20000 * MS);
+    scene_open_with_streams(&s, 1, GANTRY_SUBMISSION_STREAMS);
+    scene_open_exchange(&s, 20000 * MS);
     expect_a_gate(&s);
 }
 
@@ -352,16 +232,16 @@ int main(void)
     unsetenv("GANTRY_TEST_DRIVER"); /* the timelines are the emulated driver's */
     scene_way = GANTRY_EXCHANGE_AHEAD;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_frames_go_back_and_forth),
+        cmocka_unit_test(scene_frames_go_back_and_forth),
         cmocka_unit_test(test_work_is_enqueued_behind_the_wait),
         cmocka_unit_test(test_a_wait_holds_up_nobody_else),
         cmocka_unit_test(test_a_renderer_that_does_not_come_fails_the_step),
         cmocka_unit_test(test_a_frame_does_not_wait_for_another),
-        cmocka_unit_test(test_cancelling_ends_a_wait),
-        cmocka_unit_test(test_destroying_it_ends_a_wait),
-        cmocka_unit_test(test_destroying_the_context_ends_a_wait),
-        cmocka_unit_test(test_a_lost_device_ends_a_wait),
-        cmocka_unit_test(test_calls_that_fail_end_the_step),
+        cmocka_unit_test(scene_cancelling_ends_a_wait),
+        cmocka_unit_test(scene_destroying_it_ends_a_wait),
+        cmocka_unit_test(scene_destroying_the_context_ends_a_wait),
+        cmocka_unit_test(scene_a_lost_device_ends_a_wait),
+        cmocka_unit_test(scene_calls_that_fail_end_the_step),
         cmocka_unit_test(test_elsewhere_work_waits_on_the_host),
         cmocka_unit_test(test_without_a_stream_of_its_own_work_waits_on_the_host),
     };

@@ -1,37 +1,23 @@
 /* An exchange on the device way, on the emulated driver.  The renderer is this test, which signals and
  * reads the timelines of two memory files, or another process. */
 #include "tests/context/exchange_scene.h"
-#include "tests/partition/plan_support.h"
 #include "tests/support/file_has.h"
 
 #include "context/context.h"
 
 #include <fcntl.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <sys/wait.h>
-
-static void test_frames_go_back_and_forth(void **state)
-{
-    (void)state;
-    run_scene(GANTRY_SUBMISSION_STREAMS, false, false);
-    run_scene(GANTRY_SUBMISSION_STREAMS, true, true);
-    run_scene(GANTRY_SUBMISSION_GRAPHS, false, true);
-    run_scene(GANTRY_SUBMISSION_GRAPHS, true, false);
-    run_scene(GANTRY_SUBMISSION_AUTO, true, true);
-}
 
 /* Every stream of the pool belongs to a green context then, on which a wait never ends. */
 static void test_frames_of_a_partition(void **state)
 {
     (void)state;
     struct scene s;
-    gantry_partition_request requests[1] = {request("part", GANTRY_PARTITION_AT_LEAST, 16)};
-    gantry_partition_options plan = GANTRY_PARTITION_OPTIONS_INIT;
-    plan.requests = requests;
-    plan.count = 1;
-    open_context(&s, GANTRY_SUBMISSION_STREAMS, &plan);
-    run_frames(&s, true, true);
-    close_scene(&s);
+    scene_open_with_partition(&s);
+    scene_run_frames(&s, true, true);
+    scene_close(&s);
 }
 
 /* Nobody draws: the step ends and names both values, nothing has run for it, and no stream waits any more. */
@@ -39,13 +25,13 @@ static void test_a_renderer_that_does_not_come_fails_the_step(void **state)
 {
     (void)state;
     struct scene s;
-    open_scene(&s, 100 * MS, GANTRY_SUBMISSION_STREAMS);
-    build(&s);
+    scene_open(&s, 100 * MS, GANTRY_SUBMISSION_STREAMS);
+    scene_build(&s);
     s.out[0] = 77;
     assert_ok(gantry_exchange_next(s.exchange, 5, 6));
     uint64_t since = gy_clock_ns();
     assert_ok(gantry_taskman_start(s.gpu.manager));
-    expect_others_go_on(&s);
+    scene_expect_others_go_on(&s);
     assert_int_equal(gantry_taskman_stop(s.gpu.manager), GANTRY_ERR_TIMED_OUT);
     assert_true(gy_clock_ns() - since >= 100 * MS);
     assert_non_null(strstr(gantry_last_error(), "frame"));
@@ -59,7 +45,7 @@ static void test_a_renderer_that_does_not_come_fails_the_step(void **state)
     assert_int_equal(s.out[0], 77);
     assert_true(gantry_exchange_is_lost(s.exchange));
     assert_int_equal(gantry_exchange_next(s.exchange, 7, 8), GANTRY_ERR_STATE);
-    close_scene(&s);
+    scene_close(&s);
 }
 
 /* The renderer is another process, and is killed. */
@@ -67,8 +53,8 @@ static void test_a_renderer_that_is_killed_fails_the_step(void **state)
 {
     (void)state;
     struct scene s;
-    open_scene(&s, 5000 * MS, GANTRY_SUBMISSION_STREAMS);
-    build(&s);
+    scene_open(&s, 5000 * MS, GANTRY_SUBMISSION_STREAMS);
+    scene_build(&s);
     assert_ok(gantry_taskman_freeze(s.gpu.manager));
     pid_t child = timeline_shell_start(s.drawn_fd, 2, "exec sleep 1000");
     assert_int_not_equal(child, 0);
@@ -83,20 +69,7 @@ static void test_a_renderer_that_is_killed_fails_the_step(void **state)
     assert_ok(gantry_taskman_start(s.gpu.manager));
     assert_int_equal(gantry_taskman_stop(s.gpu.manager), GANTRY_ERR_TIMED_OUT);
     assert_int_equal(gy_timeline_file_read(s.filtered), 2);
-    close_scene(&s);
-}
-
-static void test_cancelling_ends_a_wait(void **state)
-{
-    (void)state;
-    struct scene s;
-    start_waiting(&s, 3000000 * MS);
-    assert_ok(gantry_taskman_cancel(s.gpu.manager));
-    assert_int_equal(gantry_taskman_stop(s.gpu.manager), GANTRY_ERR_CANCELLED);
-    assert_int_equal(gy_timeline_file_read(s.drawn), 1);
-    assert_int_equal(gy_timeline_file_read(s.filtered), 0);
-    assert_true(gantry_exchange_is_lost(s.exchange));
-    close_scene(&s);
+    scene_close(&s);
 }
 
 /* The exchange's thread asks every 5 ms whether the device is lost: that does not spoil a capture in global
@@ -105,7 +78,7 @@ static void test_a_capture_of_the_application_is_left_alone(void **state)
 {
     (void)state;
     struct scene s;
-    start_waiting(&s, 20000 * MS);
+    scene_start_waiting(&s, 20000 * MS);
     struct gy_context *cuda = s.gpu.context->cuda;
     CUstream stream;
     CUgraph graph = NULL;
@@ -118,24 +91,9 @@ static void test_a_capture_of_the_application_is_left_alone(void **state)
     assert_int_equal(cuda->driver->cuStreamDestroy(stream), CUDA_SUCCESS);
     assert_ok(gy_context_pop(cuda));
     assert_false(gantry_exchange_is_lost(s.exchange));
-    draw(&s, 1);
-    assert_ok(gantry_taskman_stop(s.gpu.manager));
-    assert_ok(gantry_context_synchronize(s.gpu.context));
+    scene_finish(&s);
     assert_int_equal(gy_timeline_file_read(s.filtered), 1);
-    close_scene(&s);
-}
-
-static void test_destroying_it_ends_a_wait(void **state)
-{
-    (void)state;
-    struct scene s;
-    start_waiting(&s, 3000000 * MS);
-    gantry_exchange_destroy(s.exchange);
-    s.exchange = NULL;
-    assert_int_equal(gantry_taskman_stop(s.gpu.manager), GANTRY_ERR_CLOSED);
-    assert_int_equal(gy_timeline_file_read(s.drawn), 1);
-    assert_int_equal(gy_timeline_file_read(s.filtered), 0);
-    close_scene(&s);
+    scene_close(&s);
 }
 
 /* The context is destroyed first: it ends the wait, and the exchange keeps nothing of it. */
@@ -143,43 +101,13 @@ static void test_it_may_outlive_its_context(void **state)
 {
     (void)state;
     struct scene s;
-    open_scene(&s, 1000 * MS, GANTRY_SUBMISSION_STREAMS);
+    scene_open(&s, 1000 * MS, GANTRY_SUBMISSION_STREAMS);
     gantry_exchange *late = s.exchange;
     s.exchange = NULL;
-    close_scene(&s);
+    scene_close(&s);
     assert_true(gantry_exchange_is_lost(late));
     assert_int_equal(gantry_exchange_next(late, 1, 1), GANTRY_ERR_STATE);
     gantry_exchange_destroy(late);
-}
-
-/* The same while a step waits, which fails. */
-static void test_destroying_the_context_ends_a_wait(void **state)
-{
-    (void)state;
-    struct scene s;
-    start_waiting(&s, 3000000 * MS);
-    gantry_context_destroy(s.gpu.context);
-    assert_int_equal(gantry_taskman_stop(s.gpu.manager), GANTRY_ERR_DEVICE_LOST);
-    assert_int_equal(gy_timeline_file_read(s.drawn), 1);
-    assert_int_equal(gy_timeline_file_read(s.filtered), 0);
-    gantry_taskman_destroy(s.gpu.manager);
-    gantry_cpu_dispatcher_destroy(s.gpu.cpus);
-    gantry_exchange_destroy(s.exchange);
-    close_timelines(&s);
-}
-
-static void test_a_lost_device_ends_a_wait(void **state)
-{
-    (void)state;
-    struct scene s;
-    struct gantry_emu_control emu;
-    start_waiting(&s, 3000000 * MS);
-    assert_true(gpu_fixture_controls(&emu));
-    assert_int_equal(emu.break_context(gantry_context_native(s.gpu.context), 719), 0);
-    assert_int_equal(gantry_taskman_stop(s.gpu.manager), GANTRY_ERR_DEVICE_LOST);
-    assert_true(gantry_exchange_is_lost(s.exchange));
-    assert_int_equal(gy_timeline_file_read(s.filtered), 0);
-    close_scene(&s);
 }
 
 /* The wait is not charged to the GPU time of the step's manager: it lasts a second, and there is a copy. */
@@ -189,19 +117,12 @@ static void test_a_wait_is_not_charged_to_a_share(void **state)
     struct scene s;
     gantry_share share = {.percent = 50};
     gantry_share_usage usage = {.struct_size = sizeof(usage)};
-    gantry_taskman_options options = GANTRY_TASKMAN_OPTIONS_INIT;
-    open_scene(&s, 20000 * MS, GANTRY_SUBMISSION_STREAMS);
-    gantry_taskman_destroy(s.gpu.manager);
-    options.cpu_dispatcher = s.gpu.cpus;
-    options.gpu_dispatcher = gantry_context_dispatcher(s.gpu.context);
-    options.share = &share;
-    assert_ok(gantry_taskman_create(&options, &s.gpu.manager));
-    build(&s);
-    assert_ok(gantry_exchange_next(s.exchange, 1, 1));
-    assert_ok(gantry_taskman_start(s.gpu.manager));
-    until_it_waits(&s);
+    scene_open(&s, 20000 * MS, GANTRY_SUBMISSION_STREAMS);
+    scene_replace_manager(&s, &share, false);
+    scene_build(&s);
+    scene_start(&s);
     usleep(1000000);
-    draw(&s, 1);
+    scene_draw(&s, 1);
     assert_ok(gantry_taskman_stop(s.gpu.manager));
     uint64_t until = gy_clock_ns() + 20000 * MS;
     do { /* the measured time is charged a little later */
@@ -213,7 +134,7 @@ static void test_a_wait_is_not_charged_to_a_share(void **state)
     gantry_exchange_stats stats = {.struct_size = sizeof(stats)};
     assert_ok(gantry_exchange_get_stats(s.exchange, &stats));
     assert_true(stats.longest_ns > usage.used_ns);
-    close_scene(&s);
+    scene_close(&s);
 }
 
 /* The cost of a frame: a wait, its mark, a signal, and one call that makes the context current for the first
@@ -225,15 +146,15 @@ static void test_a_frame_costs_three_calls(void **state)
                                         "cuSignalExternalSemaphoresAsync"};
     struct scene s;
     struct gantry_emu_control emu;
-    open_scene(&s, 20000 * MS, GANTRY_SUBMISSION_STREAMS);
+    scene_open(&s, 20000 * MS, GANTRY_SUBMISSION_STREAMS);
     assert_true(gpu_fixture_controls(&emu));
-    build(&s);
+    scene_build(&s);
     assert_ok(gantry_taskman_freeze(s.gpu.manager));
     for (uint32_t frame = 1; frame <= FRAMES; frame++) {
         if (frame == 3) { /* everything that is made once exists */
             emu.reset_counters();
         }
-        draw(&s, frame);
+        scene_draw(&s, frame);
         assert_ok(gantry_exchange_next(s.exchange, frame, frame));
         assert_ok(gantry_taskman_start(s.gpu.manager));
         assert_ok(gantry_taskman_stop(s.gpu.manager));
@@ -243,33 +164,7 @@ static void test_a_frame_costs_three_calls(void **state)
     }
     assert_int_equal(emu.calls("cuStreamWaitEvent"), 0);
     assert_int_equal(emu.calls("cuCtxSetCurrent"), 0);
-    close_scene(&s);
-}
-
-/* Whatever call of the driver fails, the step fails, and nothing waits for ever. */
-static void test_calls_that_fail_end_the_step(void **state)
-{
-    (void)state;
-    static const char *const calls[] = {"cuWaitExternalSemaphoresAsync", "cuStreamWriteValue32",
-                                        "cuSignalExternalSemaphoresAsync"};
-    for (int i = 0; i < 3; i++) {
-        struct scene s;
-        struct gantry_emu_control emu;
-        open_scene(&s, 20000 * MS, GANTRY_SUBMISSION_STREAMS);
-        build(&s);
-        gy_timeline_file_signal(s.drawn, 1);
-        assert_true(gpu_fixture_controls(&emu));
-        assert_int_equal((emu.fail)(calls[i], 1, 1, GANTRY_EMU_ONCE), 0);
-        assert_ok(gantry_exchange_next(s.exchange, 1, 1));
-        assert_ok(gantry_taskman_start(s.gpu.manager));
-        assert_int_equal(gantry_taskman_stop(s.gpu.manager), GANTRY_ERR_DRIVER);
-        assert_non_null(strstr(gantry_last_error(), calls[i]));
-        assert_ok(gantry_context_synchronize(s.gpu.context));
-        assert_int_equal(gy_timeline_file_read(s.filtered), 0);
-        assert_int_equal(gantry_exchange_is_lost(s.exchange), i < 2);
-        emu.clear_faults();
-        close_scene(&s);
-    }
+    scene_close(&s);
 }
 
 /* Whatever call of the driver fails while the exchange is made, nothing is left of it, and the descriptors
@@ -287,7 +182,7 @@ static void test_a_creation_that_fails_leaves_nothing(void **state)
                                         "cuImportExternalSemaphore"};
     struct scene s;
     struct gantry_emu_control emu;
-    open_context(&s, GANTRY_SUBMISSION_STREAMS, NULL);
+    scene_open_context(&s, GANTRY_SUBMISSION_STREAMS, NULL);
     assert_true(gpu_fixture_controls(&emu));
     int drawn = gy_timeline_file_create(&s.drawn), filtered = gy_timeline_file_create(&s.filtered);
     s.drawn_fd = dup(drawn);
@@ -296,7 +191,7 @@ static void test_a_creation_that_fails_leaves_nothing(void **state)
     uint32_t failures = 0;
     for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
         for (uint64_t nth = 1; nth <= 3; nth++) {
-            gantry_exchange_options options = device_way(drawn, filtered, MS);
+            gantry_exchange_options options = scene_options(drawn, filtered, MS);
             gantry_exchange *exchange = NULL;
             (emu.reset_counters)();
             assert_int_equal((emu.fail)(calls[i], nth, 2, GANTRY_EMU_ONCE), 0); /* out of memory */
@@ -323,7 +218,7 @@ static void test_a_creation_that_fails_leaves_nothing(void **state)
     assert_int_equal(failures, 11);
     assert_int_equal(close(drawn), 0);
     assert_int_equal(close(filtered), 0);
-    close_scene(&s);
+    scene_close(&s);
 }
 
 /* The library owns the descriptors after success only. */
@@ -332,26 +227,26 @@ static void test_descriptors_are_taken_on_success_only(void **state)
     (void)state;
     struct scene s;
     gantry_exchange *exchange;
-    open_context(&s, GANTRY_SUBMISSION_STREAMS, NULL);
+    scene_open_context(&s, GANTRY_SUBMISSION_STREAMS, NULL);
     int drawn = gy_timeline_file_create(&s.drawn), filtered = gy_timeline_file_create(&s.filtered);
     s.drawn_fd = dup(drawn);
     int null = open("/dev/null", O_RDWR | O_CLOEXEC), other = memfd_create("other", MFD_CLOEXEC);
-    gantry_exchange_options options = device_way(drawn, null, MS);
+    gantry_exchange_options options = scene_options(drawn, null, MS);
     assert_int_equal(gantry_exchange_create(s.gpu.context, &options, &exchange), GANTRY_ERR_INVALID_ARGUMENT);
     assert_non_null(strstr(gantry_last_error(), "/dev/null"));
-    options = device_way(drawn, other, MS);
+    options = scene_options(drawn, other, MS);
     assert_int_equal(gantry_exchange_create(s.gpu.context, &options, &exchange), GANTRY_ERR_DRIVER);
-    options = device_way(-1, filtered, MS);
+    options = scene_options(-1, filtered, MS);
     assert_int_equal(gantry_exchange_create(s.gpu.context, &options, &exchange), GANTRY_ERR_INVALID_ARGUMENT);
     const int given[] = {drawn, filtered, null, other};
     for (int i = 0; i < 4; i++) {
         assert_int_not_equal(fcntl(given[i], F_GETFD), -1);
     }
-    options = device_way(drawn, filtered, MS);
+    options = scene_options(drawn, filtered, MS);
     assert_ok(gantry_exchange_create(s.gpu.context, &options, &s.exchange));
     assert_int_equal(close(null), 0);
     assert_int_equal(close(other), 0);
-    close_scene(&s);
+    scene_close(&s);
     assert_int_equal(fcntl(drawn, F_GETFD), -1);
     assert_int_equal(fcntl(filtered, F_GETFD), -1);
 }
@@ -362,8 +257,8 @@ static void test_a_recording_says_what_was_waited_for(void **state)
     struct scene s;
     char path[64];
     snprintf(path, sizeof(path), "exchange-device-%d.pftrace", (int)getpid());
-    open_scene(&s, 5 * MS, GANTRY_SUBMISSION_STREAMS);
-    build(&s);
+    scene_open(&s, 5 * MS, GANTRY_SUBMISSION_STREAMS);
+    scene_build(&s);
     gantry_profile_options options = GANTRY_PROFILE_OPTIONS_INIT;
     gantry_profile *profile;
     options.path = path;
@@ -374,26 +269,26 @@ static void test_a_recording_says_what_was_waited_for(void **state)
     assert_ok(gantry_profile_stop(profile, NULL));
     assert_true(file_has(path, "waits for frame"));
     assert_int_equal(unlink(path), 0);
-    close_scene(&s);
+    scene_close(&s);
 }
 
 int main(void)
 {
     unsetenv("GANTRY_TEST_DRIVER"); /* only the emulated driver has these timelines */
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_frames_go_back_and_forth),
+        cmocka_unit_test(scene_frames_go_back_and_forth),
         cmocka_unit_test(test_frames_of_a_partition),
         cmocka_unit_test(test_a_renderer_that_does_not_come_fails_the_step),
         cmocka_unit_test(test_a_renderer_that_is_killed_fails_the_step),
-        cmocka_unit_test(test_cancelling_ends_a_wait),
+        cmocka_unit_test(scene_cancelling_ends_a_wait),
         cmocka_unit_test(test_a_capture_of_the_application_is_left_alone),
-        cmocka_unit_test(test_destroying_it_ends_a_wait),
+        cmocka_unit_test(scene_destroying_it_ends_a_wait),
         cmocka_unit_test(test_it_may_outlive_its_context),
-        cmocka_unit_test(test_destroying_the_context_ends_a_wait),
-        cmocka_unit_test(test_a_lost_device_ends_a_wait),
+        cmocka_unit_test(scene_destroying_the_context_ends_a_wait),
+        cmocka_unit_test(scene_a_lost_device_ends_a_wait),
         cmocka_unit_test(test_a_wait_is_not_charged_to_a_share),
         cmocka_unit_test(test_a_frame_costs_three_calls),
-        cmocka_unit_test(test_calls_that_fail_end_the_step),
+        cmocka_unit_test(scene_calls_that_fail_end_the_step),
         cmocka_unit_test(test_a_creation_that_fails_leaves_nothing),
         cmocka_unit_test(test_descriptors_are_taken_on_success_only),
         cmocka_unit_test(test_a_recording_says_what_was_waited_for),
