@@ -123,15 +123,13 @@ static void destroy_green(struct green green)
     cu_ok(cuGreenCtxDestroy(green.context));
 }
 
-/* The multiprocessors on which blocks of this stream run. */
-static unsigned place_blocks(CUstream stream, unsigned char used[1024])
+/* Mark the multiprocessors on which the blocks of cf_place were, as they have told `out`; returns how many.
+ */
+static unsigned read_places(CUstream stream, CUdeviceptr out, unsigned char used[1024])
 {
-    CUdeviceptr out = cf_device(BLOCKS * 4);
     uint32_t *host = cf_pinned(BLOCKS);
-    void *params[] = {&out};
     unsigned distinct = 0;
     memset(used, 0, 1024);
-    cu_ok(cuLaunchKernel(cf_place, BLOCKS, 1, 1, 256, 1, 1, 0, stream, params, NULL));
     cu_ok(cuMemcpyDtoHAsync(host, out, BLOCKS * 4, stream));
     cu_ok(cuStreamSynchronize(stream));
     for (uint32_t i = 0; i < BLOCKS; i++) {
@@ -140,6 +138,15 @@ static unsigned place_blocks(CUstream stream, unsigned char used[1024])
         used[host[i]] = 1;
     }
     return distinct;
+}
+
+/* The multiprocessors on which blocks of this stream run. */
+static unsigned place_blocks(CUstream stream, unsigned char used[1024])
+{
+    CUdeviceptr out = cf_device(BLOCKS * 4);
+    void *params[] = {&out};
+    cu_ok(cuLaunchKernel(cf_place, BLOCKS, 1, 1, 256, 1, 1, 0, stream, params, NULL));
+    return read_places(stream, out, used);
 }
 
 static void test_parts_run_on_their_own_multiprocessors(void **state)
@@ -278,6 +285,29 @@ static void test_event_covers_a_whole_context(void **state)
     destroy_green(green);
 }
 
+/* A graph of one kernel. */
+struct captured {
+    CUgraph graph;
+    CUgraphExec exec;
+};
+
+static struct captured capture(CUstream stream, CUfunction kernel, unsigned blocks, unsigned threads,
+                               void **params)
+{
+    struct captured g = {NULL, NULL};
+    cu_ok(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+    cu_ok(cuLaunchKernel(kernel, blocks, 1, 1, threads, 1, 1, 0, stream, params, NULL));
+    cu_ok(cuStreamEndCapture(stream, &g.graph));
+    cu_ok(cuGraphInstantiateWithFlags(&g.exec, g.graph, 0));
+    return g;
+}
+
+static void destroy_captured(const struct captured *g)
+{
+    cu_ok(cuGraphExecDestroy(g->exec));
+    cu_ok(cuGraphDestroy(g->graph));
+}
+
 static void test_graph_keeps_the_part_it_was_captured_on(void **state)
 {
     (void)state;
@@ -287,28 +317,13 @@ static void test_graph_keeps_the_part_it_was_captured_on(void **state)
     static unsigned char used[1024];
     CUstream plain = cf_stream();
     CUdeviceptr out = cf_device(BLOCKS * 4);
-    uint32_t *host = cf_pinned(BLOCKS);
     void *params[] = {&out};
-    CUgraph graph = NULL;
-    CUgraphExec exec = NULL;
     cu_ok(cuDevSmResourceSplitByCount(&part, &groups, &all, NULL, 0, 1));
     struct green green = create_green(&part, 1);
-    cu_ok(cuStreamBeginCapture(green.stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
-    cu_ok(cuLaunchKernel(cf_place, BLOCKS, 1, 1, 256, 1, 1, 0, green.stream, params, NULL));
-    cu_ok(cuStreamEndCapture(green.stream, &graph));
-    cu_ok(cuGraphInstantiateWithFlags(&exec, graph, 0));
-    cu_ok(cuGraphLaunch(exec, plain)); /* the launching stream does not choose multiprocessors */
-    cu_ok(cuMemcpyDtoHAsync(host, out, BLOCKS * 4, plain));
-    cu_ok(cuStreamSynchronize(plain));
-    unsigned distinct = 0;
-    for (uint32_t i = 0; i < BLOCKS; i++) {
-        assert_true(host[i] < 1024);
-        distinct += used[host[i]] == 0;
-        used[host[i]] = 1;
-    }
-    assert_true(distinct <= green.sms);
-    cu_ok(cuGraphExecDestroy(exec));
-    cu_ok(cuGraphDestroy(graph));
+    struct captured g = capture(green.stream, cf_place, BLOCKS, 256, params);
+    cu_ok(cuGraphLaunch(g.exec, plain)); /* the launching stream does not choose multiprocessors */
+    assert_true(read_places(plain, out, used) <= green.sms);
+    destroy_captured(&g);
     destroy_green(green);
 }
 
@@ -322,7 +337,6 @@ static void test_nodes_of_a_part_are_set_in_its_context(void **state)
     static unsigned char used[1024];
     CUstream plain = cf_stream();
     CUdeviceptr out = cf_device(BLOCKS * 4), other = cf_device(BLOCKS * 4);
-    uint32_t *host = cf_pinned(BLOCKS);
     void *params[] = {&out}, *others[] = {&other};
     CUDA_KERNEL_NODE_PARAMS_v2 node = {.func = cf_place,
                                        .gridDimX = BLOCKS,
@@ -332,56 +346,37 @@ static void test_nodes_of_a_part_are_set_in_its_context(void **state)
                                        .blockDimY = 1,
                                        .blockDimZ = 1,
                                        .kernelParams = others};
-    CUgraph graph = NULL;
     CUgraphNode made = NULL;
-    CUgraphExec exec = NULL;
     CUcontext context = NULL, popped = NULL;
     size_t count = 1;
     cu_ok(cuDevSmResourceSplitByCount(&part, &groups, &all, NULL, 0, 1));
     struct green green = create_green(&part, 1);
     cu_ok(cuCtxFromGreenCtx(&context, green.context));
-    cu_ok(cuStreamBeginCapture(green.stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
-    cu_ok(cuLaunchKernel(cf_place, BLOCKS, 1, 1, 256, 1, 1, 0, green.stream, params, NULL));
-    cu_ok(cuStreamEndCapture(green.stream, &graph));
-    cu_ok(cuGraphGetNodes(graph, &made, &count));
-    cu_ok(cuGraphInstantiateWithFlags(&exec, graph, 0));
-    cu_is(CUDA_ERROR_INVALID_VALUE, cuGraphExecKernelNodeSetParams(exec, made, &node));
+    struct captured g = capture(green.stream, cf_place, BLOCKS, 256, params);
+    cu_ok(cuGraphGetNodes(g.graph, &made, &count));
+    cu_is(CUDA_ERROR_INVALID_VALUE, cuGraphExecKernelNodeSetParams(g.exec, made, &node));
     cu_ok(cuCtxPushCurrent(context));
-    cu_ok(cuGraphExecKernelNodeSetParams(exec, made, &node));
+    cu_ok(cuGraphExecKernelNodeSetParams(g.exec, made, &node));
     cu_ok(cuCtxPopCurrent(&popped));
     cu_ok(cuMemsetD8Async(other, 0xff, BLOCKS * 4, plain));
-    cu_ok(cuGraphLaunch(exec, plain));
-    cu_ok(cuMemcpyDtoHAsync(host, other, BLOCKS * 4, plain));
-    cu_ok(cuStreamSynchronize(plain));
-    unsigned distinct = 0;
-    memset(used, 0, sizeof(used));
-    for (uint32_t i = 0; i < BLOCKS; i++) {
-        assert_true(host[i] < 1024);
-        distinct += used[host[i]] == 0;
-        used[host[i]] = 1;
-    }
-    assert_true(distinct <= green.sms);
-    cu_ok(cuGraphExecDestroy(exec));
-    cu_ok(cuGraphDestroy(graph));
+    cu_ok(cuGraphLaunch(g.exec, plain));
+    assert_true(read_places(plain, other, used) <= green.sms);
+    destroy_captured(&g);
     destroy_green(green);
 }
 
 /* A graph whose kernel keeps the part it was captured on runs until the host says so. */
 struct held {
-    CUgraph graph;
-    CUgraphExec exec;
+    struct captured g;
     uint32_t *words; /* page-locked: the kernel has begun, it may end, it has ended */
 };
 
 static struct held capture_hold(const struct green *green)
 {
-    struct held h = {NULL, NULL, cf_pinned(3)};
+    struct held h = {.words = cf_pinned(3)};
     CUdeviceptr words = cf_address(h.words), open = words + 4, ended = words + 8;
     void *params[] = {&words, &open, &ended};
-    cu_ok(cuStreamBeginCapture(green->stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
-    cu_ok(cuLaunchKernel(cf_hold, 1, 1, 1, 1, 1, 1, 0, green->stream, params, NULL));
-    cu_ok(cuStreamEndCapture(green->stream, &h.graph));
-    cu_ok(cuGraphInstantiateWithFlags(&h.exec, h.graph, 0));
+    h.g = capture(green->stream, cf_hold, 1, 1, params);
     return h;
 }
 
@@ -391,7 +386,7 @@ static CUresult ask_while_held(struct held *h, CUstream stream, const struct gre
 {
     CUevent event = cf_event(), behind = cf_event();
     memset(h->words, 0, 3 * sizeof(*h->words));
-    CUresult launched = cu->cuGraphLaunch(h->exec, stream);
+    CUresult launched = cu->cuGraphLaunch(h->g.exec, stream);
     while (launched == CUDA_SUCCESS && __atomic_load_n(h->words, __ATOMIC_ACQUIRE) == 0) {
         sched_yield();
     }
@@ -453,8 +448,7 @@ static void test_event_of_a_context_may_leave_out_kernels_of_graphs(void **state
             assert_int_equal(said, cases[i].emulated);
         }
     }
-    cu_ok(cuGraphExecDestroy(of_b.exec));
-    cu_ok(cuGraphDestroy(of_b.graph));
+    destroy_captured(&of_b.g);
     destroy_green(b);
     destroy_green(a);
 }

@@ -40,6 +40,14 @@ void loops_close_scene(struct loop_scene *s)
     gpu_fixture_close(&s->gpu);
 }
 
+void loops_close_lost(struct loop_scene *s)
+{
+    gantry_taskman_destroy(s->gpu.manager);
+    s->gpu.manager = NULL;
+    gantry_module_unload(s->module);
+    gpu_fixture_close(&s->gpu);
+}
+
 /* ---- tasks ------------------------------------------------------------------------------------ */
 
 gantry_launch_result loops_result_of(gantry_status status)
@@ -247,6 +255,13 @@ void loops_expect_stats(const struct loop_scene *s, uint64_t launches, uint64_t 
     assert_int_equal(stats.is_on_device, 0);
 }
 
+void loops_expect(const struct loop_scene *s, uint64_t launches, uint64_t cpu_loops, gantry_loop_end end,
+                  uint32_t turns)
+{
+    loops_expect_cells(s, turns);
+    loops_expect_stats(s, launches, cpu_loops, end, turns);
+}
+
 void loops_make_usual(struct loop_scene *s, uint32_t most)
 {
     loops_add_loop(s, most);
@@ -256,4 +271,10 @@ void loops_make_usual(struct loop_scene *s, uint32_t most)
     loops_add_step(s, ACT_MIX, 5, 4, 5);
     loops_add_step(s, ACT_COUNT, 0, 0, 0);
     loops_close_line(s);
+}
+
+void loops_open_usual(struct loop_scene *s, uint32_t most)
+{
+    loops_open_scene(s, NULL);
+    loops_make_usual(s, most);
 }

@@ -45,6 +45,8 @@ struct loop_scene {
 /* `more` NULL: usual options. */
 void loops_open_scene(struct loop_scene *s, const gantry_context_options *more);
 void loops_close_scene(struct loop_scene *s);
+/* The device is lost; waits until it is not in a loop any more. */
+void loops_close_lost(struct loop_scene *s);
 struct loop_step *loops_add_step_with(struct loop_scene *s, enum act act, uint32_t to, uint32_t from,
                                       uint32_t value, bool stable);
 struct loop_step *loops_add_step(struct loop_scene *s, enum act act, uint32_t to, uint32_t from,
@@ -62,8 +64,13 @@ void loops_run(struct loop_scene *s, uint32_t turns);
 gantry_loop_stats loops_stats_of(const struct loop_scene *s);
 void loops_expect_stats(const struct loop_scene *s, uint64_t launches, uint64_t cpu_loops,
                         gantry_loop_end end, uint32_t turns);
+/* The cells, too. */
+void loops_expect(const struct loop_scene *s, uint64_t launches, uint64_t cpu_loops, gantry_loop_end end,
+                  uint32_t turns);
 /* A body of five steps. */
 void loops_make_usual(struct loop_scene *s, uint32_t most);
+/* With usual options, and such a body. */
+void loops_open_usual(struct loop_scene *s, uint32_t most);
 gantry_launch_result loops_result_of(gantry_status status);
 /* A CPU task that counts its runs. */
 gantry_status loops_see(gantry_task *task, void *arg);

@@ -20,12 +20,10 @@ static void test_the_device_goes_round_by_itself(void **state)
 {
     (void)state;
     struct loop_scene s;
-    loops_open_scene(&s, NULL);
-    loops_make_usual(&s, 1000);
+    loops_open_usual(&s, 1000);
     for (uint32_t i = 0; i < 4; i++) {
         loops_run(&s, 10 + i);
-        loops_expect_cells(&s, 10 + i);
-        loops_expect_stats(&s, i + 1, 0, GANTRY_LOOP_WORD, 10 + i);
+        loops_expect(&s, i + 1, 0, GANTRY_LOOP_WORD, 10 + i);
     }
     for (uint32_t i = 0; i < s.step_count; i++) {
         assert_int_equal(atomic_load(&s.steps[i].calls), 1); /* recorded once, whatever the turns */
@@ -37,17 +35,13 @@ static void test_each_loop_has_a_turn_and_no_more_than_its_most(void **state)
 {
     (void)state;
     struct loop_scene s;
-    loops_open_scene(&s, NULL);
-    loops_make_usual(&s, 5);
+    loops_open_usual(&s, 5);
     loops_run(&s, 1);
-    loops_expect_cells(&s, 1);
-    loops_expect_stats(&s, 1, 0, GANTRY_LOOP_WORD, 1);
+    loops_expect(&s, 1, 0, GANTRY_LOOP_WORD, 1);
     loops_run(&s, 5);
-    loops_expect_cells(&s, 5);
-    loops_expect_stats(&s, 2, 0, GANTRY_LOOP_WORD, 5);
+    loops_expect(&s, 2, 0, GANTRY_LOOP_WORD, 5);
     loops_run(&s, 6);
-    loops_expect_cells(&s, 5);
-    loops_expect_stats(&s, 3, 0, GANTRY_LOOP_MOST, 5);
+    loops_expect(&s, 3, 0, GANTRY_LOOP_MOST, 5);
     loops_close_scene(&s);
 }
 
@@ -55,14 +49,12 @@ static void test_what_has_changed_is_recorded_anew(void **state)
 {
     (void)state;
     struct loop_scene s;
-    loops_open_scene(&s, NULL);
-    loops_make_usual(&s, 100);
+    loops_open_usual(&s, 100);
     loops_run(&s, 3);
     s.steps[0].value = 11;
     assert_ok(gantry_task_invalidate(s.steps[0].task));
     loops_run(&s, 4);
-    loops_expect_cells(&s, 4);
-    loops_expect_stats(&s, 2, 0, GANTRY_LOOP_WORD, 4);
+    loops_expect(&s, 2, 0, GANTRY_LOOP_WORD, 4);
     assert_int_equal(atomic_load(&s.steps[0].calls), 2);
     loops_close_scene(&s);
 }
@@ -71,12 +63,10 @@ static void test_runs_need_not_wait_for_each_other(void **state)
 {
     (void)state;
     struct loop_scene s;
-    loops_open_scene(&s, NULL);
-    loops_make_usual(&s, 100000);
+    loops_open_usual(&s, 100000);
     loops_set_begin(&s, 300);
     assert_ok(gantry_taskman_run(s.gpu.manager, 20));
-    loops_expect_cells(&s, 300);
-    loops_expect_stats(&s, 20, 0, GANTRY_LOOP_WORD, 300);
+    loops_expect(&s, 20, 0, GANTRY_LOOP_WORD, 300);
     loops_close_scene(&s);
 }
 
@@ -89,8 +79,7 @@ static void test_a_loop_is_cancelled_by_a_word(void **state)
 {
     (void)state;
     struct loop_scene s;
-    loops_open_scene(&s, NULL);
-    loops_make_usual(&s, ENDLESS);
+    loops_open_usual(&s, ENDLESS);
     assert_int_equal(gantry_loop_cancel(s.loop.decide), GANTRY_ERR_STATE);
     for (uint32_t i = 0; i < 3; i++) {
         loops_set_begin(&s, ENDLESS);
@@ -112,8 +101,7 @@ static void test_a_cancelled_run_ends_its_loop(void **state)
 {
     (void)state;
     struct loop_scene s;
-    loops_open_scene(&s, NULL);
-    loops_make_usual(&s, ENDLESS);
+    loops_open_usual(&s, ENDLESS);
     for (uint32_t i = 0; i < 3; i++) {
         loops_set_begin(&s, ENDLESS);
         assert_ok(gantry_taskman_start(s.gpu.manager));
@@ -144,8 +132,7 @@ static void test_a_graph_may_be_reset_while_the_device_is_in_its_loop(void **sta
         assert_ok(gantry_taskman_start(s.gpu.manager));
         assert_ok(gantry_taskman_wait(s.gpu.manager));
         assert_ok(gantry_taskman_stop(s.gpu.manager));
-        loops_expect_cells(&s, 400 + i);
-        loops_expect_stats(&s, 1, 0, GANTRY_LOOP_WORD, 400 + i);
+        loops_expect(&s, 1, 0, GANTRY_LOOP_WORD, 400 + i);
         assert_ok(gantry_taskman_reset(s.gpu.manager));
         loops_add_loop(&s, 50);
         gantry_task *last = loops_add_step(&s, ACT_COUNT, 0, 0, 0)->task;
@@ -209,8 +196,7 @@ static void test_a_body_that_needs_more_is_decided_by_the_cpu(void **state)
         for (uint32_t i = 0; i < 3; i++) {
             loops_set_begin(&s, 4 + i);
             assert_ok(gantry_taskman_run(s.gpu.manager, 1));
-            loops_expect_cells(&s, 4 + i);
-            loops_expect_stats(&s, 0, i + 1, GANTRY_LOOP_WORD, 4 + i);
+            loops_expect(&s, 0, i + 1, GANTRY_LOOP_WORD, 4 + i);
         }
         if (way == 4) {
             assert_ok(gantry_profile_stop(profile, NULL));
@@ -229,8 +215,7 @@ static void test_the_cpu_keeps_to_the_most_and_is_cancelled(void **state)
     loops_add_step_with(&s, ACT_COUNT, 0, 0, 0, false);
     loops_close_line(&s);
     loops_run(&s, 8);
-    loops_expect_cells(&s, 7);
-    loops_expect_stats(&s, 0, 1, GANTRY_LOOP_MOST, 7);
+    loops_expect(&s, 0, 1, GANTRY_LOOP_MOST, 7);
     assert_int_equal(gantry_loop_cancel(s.loop.decide), GANTRY_ERR_STATE);
     assert_ok(gantry_taskman_reset(s.gpu.manager));
 
@@ -273,8 +258,7 @@ static void test_what_the_driver_refuses_goes_round_by_calls(void **state)
         loops_make_usual(&s, 100);
         assert_int_equal((s.emu.fail)(calls[i], 1, CUDA_ERROR_NOT_SUPPORTED, GANTRY_EMU_ONCE), 0);
         loops_run(&s, 6);
-        loops_expect_cells(&s, 6);
-        loops_expect_stats(&s, 0, 1, GANTRY_LOOP_WORD, 6);
+        loops_expect(&s, 0, 1, GANTRY_LOOP_WORD, 6);
         loops_run(&s, 5);
         loops_expect_cells(&s, 5);
         loops_close_scene(&s);
@@ -294,27 +278,20 @@ static void test_a_fault_in_a_turn_ends_the_loop(void **state)
     assert_int_equal((s.emu.fail_kernel)(40, 214, GANTRY_EMU_ONCE), 0);
     loops_set_begin(&s, ENDLESS);
     assert_int_equal(gantry_taskman_run(s.gpu.manager, 1), GANTRY_ERR_DEVICE_LOST);
-    gantry_taskman_destroy(s.gpu.manager);
-    s.gpu.manager = NULL;
-    gantry_module_unload(s.module);
-    gpu_fixture_close(&s.gpu);
+    loops_close_lost(&s);
 }
 
 static void test_a_forced_failure_ends_the_loop(void **state)
 {
     (void)state;
     struct loop_scene s;
-    loops_open_scene(&s, NULL);
-    loops_make_usual(&s, ENDLESS);
+    loops_open_usual(&s, ENDLESS);
     loops_set_begin(&s, ENDLESS);
     assert_ok(gantry_taskman_start(s.gpu.manager));
     await_turns(&s);
     gantry_dispatcher_force_failure(gantry_context_dispatcher(s.gpu.context));
     assert_int_equal(gantry_taskman_stop(s.gpu.manager), GANTRY_ERR_DEVICE_LOST);
-    gantry_taskman_destroy(s.gpu.manager);
-    s.gpu.manager = NULL;
-    gantry_module_unload(s.module);
-    gpu_fixture_close(&s.gpu); /* waits for the device */
+    loops_close_lost(&s);
 }
 
 static void test_bad_input_is_refused(void **state)
@@ -441,9 +418,8 @@ static void test_bodies_of_any_shape_compute_what_they_should(void **state)
             for (uint32_t again = 0; again < 3; again++) {
                 const uint32_t turns = 1 + draw(&random, 60);
                 loops_run(&s, turns);
-                loops_expect_cells(&s, turns < 50 ? turns : 50);
-                loops_expect_stats(&s, again + 1, 0, turns <= 50 ? GANTRY_LOOP_WORD : GANTRY_LOOP_MOST,
-                                   turns < 50 ? turns : 50);
+                loops_expect(&s, again + 1, 0, turns <= 50 ? GANTRY_LOOP_WORD : GANTRY_LOOP_MOST,
+                             turns < 50 ? turns : 50);
             }
             assert_ok(gantry_taskman_reset(s.gpu.manager));
         }
