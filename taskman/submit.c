@@ -425,6 +425,7 @@ static GY_INLINE gantry_status import_desc(const gantry_taskman *manager, const 
         memset(ours, 0, sizeof(*ours));
         status =
             gy_options_import(ours, sizeof(*ours), *desc, offsetof(gantry_task_desc, context_id), "task");
+        ours->struct_size = sizeof(*ours); /* of this copy: it may be taken in once more */
         *desc = ours;
     }
     if (status == GANTRY_OK && (!is_plain(*desc) || (*desc)->run == NULL || (*desc)->name != NULL) &&
@@ -487,7 +488,8 @@ static gantry_status check_predecessors(const gantry_taskman *manager, gantry_ta
     return GANTRY_OK;
 }
 
-/* One by one: a step runs, where each predecessor may end at any time, or the name was referred to before. */
+/* One by one: a step runs, where each predecessor may end at any time, or the task has a name, which may have
+ * been referred to before.  The description is checked once more. */
 static gantry_status submit_and_link(gantry_taskman *manager, const gantry_task_desc *desc,
                                      gantry_task *const *predecessors, size_t count, gantry_task **out)
 {

@@ -231,8 +231,10 @@ GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_taskman_declare_memory(
  *  and may name a task twice; `out` may be NULL.
  *
  *  A bad description or a predecessor that can be none submits nothing.  While a step runs, a predecessor may
- *  have been released before the call: then the task stays submitted, after those that come before it in the
- *  list; so it does when memory for an edge is short.  Then `out` is written although the call fails.
+ *  have been released before the call: then the call fails, but the task stays submitted, after the
+ *  predecessors that come before that one in the list, and `out` is written.  As always while a step runs, it
+ *  is held until the submitter gives its reference back (gantry_task_remove_reference()).  The same is left
+ *  when memory for an edge is short.
  *  @retval GANTRY_OK
  *  @retval GANTRY_ERR_INVALID_ARGUMENT    as gantry_taskman_submit(); `predecessors` or one of them is NULL,
  * a light task, or the task itself, which had a name before

@@ -162,6 +162,30 @@ static void test_while_a_step_runs_predecessors_may_be_over(void **state)
     tear_down(&f);
 }
 
+/* A description that a later version has made longer, whose new fields are 0: the name has a placeholder, so
+ * the edges are declared one by one. */
+static void test_a_longer_description_is_taken_once(void **state)
+{
+    (void)state;
+    struct {
+        gantry_task_desc desc;
+        unsigned char later[4096]; /* more than what lies behind a copy of the struct on the stack */
+    } newer;
+    struct fixture f = set_up(1);
+    struct trace trace = {0};
+    gantry_task *first = add_cpu(f.manager, NULL, trace_body, &trace), *filled;
+    gantry_task *late = get_named(f.manager, "late");
+    memset(&newer, 0, sizeof(newer));
+    newer.desc = tracing(&trace);
+    newer.desc.struct_size = sizeof(newer);
+    newer.desc.name = "late";
+    assert_ok(gantry_taskman_submit_after(f.manager, &newer.desc, &first, 1, &filled));
+    assert_ptr_equal(filled, late);
+    run(f.manager);
+    assert_ptr_equal(trace.tasks[1], late);
+    tear_down(&f);
+}
+
 /* ---- memory, large graphs -------------------------------------------------------------------- */
 
 static void test_a_submission_without_memory_is_told(void **state)
@@ -269,6 +293,7 @@ int main(void)
         cmocka_unit_test(test_what_cannot_be_submits_nothing),
         cmocka_unit_test(test_a_name_is_filled_and_cycles_are_found),
         cmocka_unit_test(test_while_a_step_runs_predecessors_may_be_over),
+        cmocka_unit_test(test_a_longer_description_is_taken_once),
         cmocka_unit_test(test_a_submission_without_memory_is_told),
         cmocka_unit_test(test_a_stencil_runs_in_order_again_and_again),
     };
