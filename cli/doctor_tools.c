@@ -28,8 +28,10 @@ static bool find_program(const char *name, char *out, size_t room)
     return false;
 }
 
+enum { VERSION_BYTES = 200 }; /* of a line; what is longer is cut */
+
 /* The line of `PROGRAM --version` that has `mark` in it, or the first one. */
-static void ask_version(char *program, const char *mark, char *out, size_t room)
+static void ask_version(char *program, const char *mark, char out[VERSION_BYTES])
 {
     int ends[2];
     pid_t child;
@@ -47,11 +49,11 @@ static void ask_version(char *program, const char *mark, char *out, size_t room)
     posix_spawn_file_actions_destroy(&actions);
     close(ends[1]);
     FILE *file = fdopen(ends[0], "r");
-    char line[256];
+    char line[VERSION_BYTES];
     while (file != NULL && fgets(line, sizeof(line), file) != NULL) {
         if (out[0] == '\0' || strstr(line, mark) != NULL) {
             line[strcspn(line, "\n")] = '\0';
-            snprintf(out, room, "%s", line);
+            memcpy(out, line, strlen(line) + 1);
         }
     }
     if (file != NULL) {
@@ -95,10 +97,10 @@ static bool find_nvcc(char *path, size_t room)
 /* Kernels for a GPU are compiled by nvcc, else by clang. */
 static void look_at_kernel_compilers(struct findings *f)
 {
-    char path[512], clang[512], version[200];
+    char path[512], clang[512], version[VERSION_BYTES];
     bool has_nvcc = find_nvcc(path, sizeof(path)), has_clang = find_program("clang", clang, sizeof(clang));
     if (has_nvcc) {
-        ask_version(path, "release", version, sizeof(version));
+        ask_version(path, "release", version);
         cli_doctor_add(f, "CUDA toolkit", FINDING_OK, "", "%.200s: %s", path, version);
     } else {
         cli_doctor_add(f, "CUDA toolkit", FINDING_ABSENT,
@@ -107,7 +109,7 @@ static void look_at_kernel_compilers(struct findings *f)
                        has_clang ? "; clang compiles kernels without it" : "");
     }
     if (has_clang) {
-        ask_version(clang, "version", version, sizeof(version));
+        ask_version(clang, "version", version);
         cli_doctor_add(f, "clang", FINDING_OK, "", "%s", version);
     } else {
         cli_doctor_add(f, "clang", FINDING_ABSENT, has_nvcc ? "" : "sudo apt install clang",
@@ -117,10 +119,10 @@ static void look_at_kernel_compilers(struct findings *f)
 
 void cli_doctor_tools(struct findings *f)
 {
-    char path[512], version[200];
+    char path[512], version[VERSION_BYTES];
     for (size_t i = 0; i < sizeof(tools) / sizeof(tools[0]); i++) {
         if (find_tool(&tools[i], path, sizeof(path))) {
-            ask_version(path, "version", version, sizeof(version));
+            ask_version(path, "version", version);
             cli_doctor_add(f, tools[i].name, FINDING_OK, "", "%s", version[0] != '\0' ? version : path);
         } else {
             cli_doctor_add(f, tools[i].name, FINDING_ABSENT, tools[i].advice, "not found; %s", tools[i].use);

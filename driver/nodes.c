@@ -410,15 +410,15 @@ uint64_t gy_nodes_hash(const struct gy_nodes *n, uint64_t seed)
 
 /* ---- the graph -------------------------------------------------------------------------------- */
 
-/* Describe the kernel, with pointers to its parameters where they are now. */
-static GY_INLINE gantry_status describe(struct gy_nodes *n, const struct gy_node_kernel *k,
-                                        CUDA_KERNEL_NODE_PARAMS_v2 *out)
+/* Describe the kernel, with pointers to its parameters where they are now.  False: no memory for these. */
+static GY_INLINE bool describe(struct gy_nodes *n, const struct gy_node_kernel *k,
+                               CUDA_KERNEL_NODE_PARAMS_v2 *out)
 {
     const struct gy_kernel_layout *layout = k->layout;
     const struct gy_launch_size *size = &k->size;
     if (layout->count > n->pointers_room &&
         !gy_grow_array(&n->pointers, &n->pointers_room, layout->count, sizeof(*n->pointers))) {
-        return out_of_memory();
+        return false;
     }
     unsigned char *bytes = n->bytes + k->at;
     void **pointers = n->pointers;
@@ -434,17 +434,16 @@ static GY_INLINE gantry_status describe(struct gy_nodes *n, const struct gy_node
                                         .blockDimZ = size->block.z,
                                         .sharedMemBytes = (unsigned)size->shared_bytes,
                                         .kernelParams = pointers};
-    return GANTRY_OK;
+    return true;
 }
 
 static GY_INLINE gantry_status add_kernel(struct gy_nodes *n, CUgraph graph, const struct gy_node *node,
                                           const CUgraphNode *before, CUgraphNode *out)
 {
     CUDA_KERNEL_NODE_PARAMS_v2 params;
-    gantry_status status = describe(n, &node->kernel, &params);
-    return status != GANTRY_OK
-               ? status
-               : GY_CALL(n->context, cuGraphAddKernelNode(out, graph, before, node->before.count, &params));
+    return describe(n, &node->kernel, &params)
+               ? GY_CALL(n->context, cuGraphAddKernelNode(out, graph, before, node->before.count, &params))
+               : out_of_memory();
 }
 
 static GY_COLD gantry_status launch_with_extra(struct gy_nodes *n, const struct gy_node *node, void **args)
@@ -459,9 +458,11 @@ static GY_COLD gantry_status launch_with_extra(struct gy_nodes *n, const struct 
 static gantry_status launch_kernel(struct gy_nodes *n, const struct gy_node *node)
 {
     CUDA_KERNEL_NODE_PARAMS_v2 p;
-    gantry_status status = describe(n, &node->kernel, &p);
-    if (status != GANTRY_OK || node->kernel.has_extra) {
-        return status != GANTRY_OK ? status : launch_with_extra(n, node, p.kernelParams);
+    if (!describe(n, &node->kernel, &p)) {
+        return out_of_memory();
+    }
+    if (node->kernel.has_extra) {
+        return launch_with_extra(n, node, p.kernelParams);
     }
     return GY_CALL(n->context,
                    cuLaunchKernel(p.func, p.gridDimX, p.gridDimY, p.gridDimZ, p.blockDimX, p.blockDimY,
@@ -587,7 +588,7 @@ static GY_INLINE gantry_status make_node(struct gy_nodes *n, CUgraph graph, uint
 gantry_status gy_nodes_describe(struct gy_nodes *n, const struct gy_node *node,
                                 CUDA_KERNEL_NODE_PARAMS_v2 *out)
 {
-    return describe(n, &node->kernel, out);
+    return describe(n, &node->kernel, out) ? GANTRY_OK : out_of_memory();
 }
 
 gantry_status gy_nodes_make_in(struct gy_nodes *n, CUgraph graph)
