@@ -4,6 +4,7 @@
 #include "cli/links.h"
 #include "cli/options.h"
 #include "cli/partitions.h"
+#include "cli/ticker.h"
 
 #include <gantry/gantry.h>
 
@@ -84,7 +85,14 @@ static gantry_status open_context(const struct request *request, struct report *
     if (request->copies) {
         heap.peers = report->peers = find_peers(request->choice);
     }
+    struct cli_ticker ticker;
+    if (request->calibrate) {
+        cli_ticker_begin(&ticker, "measuring copies");
+    }
     gantry_status status = gantry_context_create(&options, context);
+    if (request->calibrate) {
+        cli_ticker_end(&ticker);
+    }
     if (status == GANTRY_OK) {
         report->device.struct_size = sizeof(report->device);
         report->copies.struct_size = sizeof(report->copies);

@@ -11,6 +11,7 @@
  * bench/critical_scene.c: open_context() and bench_scene_add().  Both of the context's threads and the worker
  * spin, as they would where a short reaction is worth three cores; --wait chooses otherwise. */
 #include "bench/critical_scene.h"
+#include "cli/messages.h"
 #include "cli/options.h"
 #include "cli/samples.h"
 
@@ -26,6 +27,15 @@ struct settings {
     uint32_t samples;
 };
 
+static bool measure_way(struct bench_scene *scene, int way, uint32_t samples, struct bench_figures *f)
+{
+    cli_progress("%s, way %d of %d: %u times, Ctrl-C ends this", way_names[way], way + 1, BENCH_WAYS,
+                 samples);
+    bool good = bench_scene_measure_way(scene, (enum bench_way)way, false, samples, f);
+    cli_progress_end();
+    return good;
+}
+
 /* All ways, with their times; with none where they say nothing about a device. */
 static bool measure_ways(struct bench_scene *scene, uint32_t samples)
 {
@@ -34,7 +44,7 @@ static bool measure_ways(struct bench_scene *scene, uint32_t samples)
            "median us", "p99 us", "long kernel us");
     for (int way = 0; way < BENCH_WAYS && good; way++) {
         struct bench_figures f;
-        good = bench_scene_measure_way(scene, (enum bench_way)way, false, samples, &f);
+        good = measure_way(scene, way, samples, &f);
         if (good) {
             printf("%-20s %12.1f %12.1f %14.0f\n", way_names[way], f.median / 1e3, f.p99 / 1e3,
                    f.long_median / 1e3);
@@ -50,7 +60,7 @@ static bool check_ways(struct bench_scene *scene, uint32_t samples)
            scene->info.multiprocessors);
     for (int way = 0; way < BENCH_WAYS && good; way++) {
         struct bench_figures f;
-        good = bench_scene_measure_way(scene, (enum bench_way)way, false, samples, &f);
+        good = measure_way(scene, way, samples, &f);
     }
     good = good && bench_scene_verify(scene);
     for (int way = 0; way < BENCH_WAYS; way++) {

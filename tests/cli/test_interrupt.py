@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import pty
+import re
 import signal
 import subprocess
 import sys
@@ -164,6 +165,24 @@ class Interrupt(unittest.TestCase):
             pass
         os.close(terminal)
         self.assertIn("\r\033[Kgantry: ", shown.decode())  # the line is gone when something else is said
+
+    def test_whatever_takes_seconds_says_how_far_it_is(self):
+        for arguments, said in ((["info", "--calibrate"], rb"measuring copies: \d+ s, Ctrl-C ends this\r"),
+                                (["run", "critical_latency", "--samples", "10000"], rb"plain streams, way 1 of 5: 10000 times, Ctrl-C ends this\r"),
+                                (["run", "two_tenants", "--seconds", "1000"], rb"part 1 of 3: 1000 s\r")):
+            with self.subTest(arguments):
+                try:
+                    terminal, side = pty.openpty()
+                except OSError:
+                    self.skipTest("no terminal")
+                process = start(*arguments, stderr=side)
+                self.addCleanup(process.kill)
+                os.close(side)
+                shown = b""
+                while not re.search(said, shown) and (more := os.read(terminal, 4096)):
+                    shown += more
+                self.assertEqual(interrupt(process)[0], 130)
+                os.close(terminal)
 
 
 if __name__ == "__main__":
