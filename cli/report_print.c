@@ -106,13 +106,17 @@ static void print_quality(const struct trace *trace, const struct report *r)
 static void print_rows(const struct trace *trace, const struct report_kernel *rows, size_t count, bool tasks)
 {
     printf("\n%-28s %8s %12s %12s %12s %12s%s\n", tasks ? "GPU task" : "kernel", "count", "total ms",
-           "mean us", "least us", "most us", "   blocks");
+           "mean us", "least us", "most us", tasks ? "" : "   blocks");
     for (size_t i = 0; i < count; i++) {
         const struct report_kernel *k = &rows[i];
         cli_print_text(stdout, trace->names[k->name], 28, 28);
-        printf(" %8" PRIu64 " %12.3f %12.3f %12.3f %12.3f %8" PRIu64 "\n", k->count, ms(k->total_ns),
+        printf(" %8" PRIu64 " %12.3f %12.3f %12.3f %12.3f", k->count, ms(k->total_ns),
                (double)k->total_ns / 1e3 / (double)k->count, (double)k->least_ns / 1e3,
-               (double)k->most_ns / 1e3, k->ctas);
+               (double)k->most_ns / 1e3);
+        if (!tasks) {
+            printf(" %8" PRIu64, k->ctas);
+        }
+        printf("\n");
     }
 }
 
@@ -154,25 +158,28 @@ static void print_headline(const struct trace *trace, const struct report *r)
                r->ctas_lost, r->ctas + r->ctas_lost);
     }
     if (r->gpu_tasks == 0) {
-        printf("No GPU task was recorded.\n");
+        printf("No GPU task was recorded%s.\n",
+               r->launches == 0 ? ""
+                                : ": work at the end is missing where no CPU task starts after it with\n"
+                                  "gantry_task_start_after_done()");
         return;
+    }
+    if (cli_report_is_emulated(trace, r)) {
+        printf("The device was emulated: its times say nothing about a GPU.\n");
     }
     uint64_t gpu_ns = r->gpu_end_ns - r->gpu_begin_ns;
     printf("The GPU was busy for %.1f %% of the %.3f ms between its first task and its last.\n",
            share(r->gpu_busy_ns, gpu_ns), ms(gpu_ns));
     if (r->gaps > 0) {
         enum report_cause cause = main_cause(r);
-        printf("It was idle for %.3f ms, of which %.3f ms: %s", ms(r->gap_ns), ms(r->cause_ns[cause]),
-               cli_report_cause(cause));
+        printf("It was idle for %.3f ms.  The main cause: %s, %.3f ms", ms(r->gap_ns),
+               cli_report_cause(cause), ms(r->cause_ns[cause]));
         if (cause == REPORT_HOST_TASK && r->host_task_count > 0) {
             printf(" (most for ");
             cli_print_text(stdout, trace->names[r->host_tasks[0].name], 0, 28);
             printf(")");
         }
         printf(".\n");
-    }
-    if (cli_report_is_emulated(trace, r)) {
-        printf("The device was emulated: its times say nothing about a GPU.\n");
     }
 }
 

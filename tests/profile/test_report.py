@@ -178,12 +178,17 @@ class Report(unittest.TestCase):
         text = gantry("trace", TRACE)
         # First what one wants to know, then the kernels, then the rest.
         self.assertRegex(text, r"^[^\n]+ ms\n\nThe GPU was busy for [0-9.]+ % of the [0-9.]+ ms between its first task and its last.\n"
-                         r"It was idle for [0-9.]+ ms, of which [0-9.]+ ms: [a-z ]+( \(most for [^\n]+\))?\.\n\nkernel +count ")
+                         r"It was idle for [0-9.]+ ms\.  The main cause: [a-z ]+, [0-9.]+ ms( \(most for [^\n]+\))?\.\n\nkernel +count ")
         self.assertLess(text.index("even "), text.index("GPU busy "))
         self.assertLess(text.index("idle gaps "), text.index("CPU tasks "))
         self.assertIn("0 slices, 0 of 1600 blocks", text)
         self.assertRegex(text, r"even +2 ")
         self.assertIn("5 seen", text)
+
+    def test_blocks_are_counted_of_kernels_alone(self):
+        text = gantry("trace", TRACE)
+        self.assertRegex(text, r"(?m)^kernel .* blocks$")
+        self.assertRegex(text, r"(?m)^GPU task +count +total ms +mean us +least us +most us$")
 
     def test_missing_blocks_come_first(self):
         self.assertNotIn("are missing", gantry("trace", TRACE))
