@@ -71,6 +71,12 @@ static const struct read_slice *block_of(const struct read_slice *range)
     return NULL;
 }
 
+/* A record has no room for a longer time: the slice of the block ends here, those of its ranges later. */
+static bool is_cut(const struct read_slice *block)
+{
+    return block->end - block->begin >= UINT32_MAX - UINT32_MAX / 1000; /* in host time */
+}
+
 /* Each range lies within its block, on a track of its SM and group; ranges of 2 lie within one of 1. */
 static void check_places(void)
 {
@@ -83,7 +89,7 @@ static void check_places(void)
         }
         const struct read_slice *block = block_of(s);
         assert_non_null(block);
-        assert_true(s->begin >= block->begin && s->end <= block->end);
+        assert_true(s->begin >= block->begin && (s->end <= block->end || is_cut(block)));
         int stage = 0;
         while (strcmp(names[stage], s->name) != 0) {
             stage++;
