@@ -65,6 +65,10 @@ void gy_span_count(const char *name, uint64_t value);
 struct gy_span_ranges {
     int (*push)(const char *name);
     int (*pop)(void);
+    /* For what begins on one thread and ends on another: the number that start() gives goes to end().  Either
+     * both are there, or both are NULL. */
+    uint64_t (*start)(const char *name);
+    void (*end)(uint64_t number);
 };
 extern _Atomic(const struct gy_span_ranges *)
     gy_span_ranges; /* atomic; NULL: nobody; only set while recording */

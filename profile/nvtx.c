@@ -35,6 +35,12 @@ static void open_library(void)
     }
     *(void **)&ranges.push = dlsym(library, "nvtxRangePushA");
     *(void **)&ranges.pop = dlsym(library, "nvtxRangePop");
+    *(void **)&ranges.start = dlsym(library, "nvtxRangeStartA");
+    *(void **)&ranges.end = dlsym(library, "nvtxRangeEnd");
+    if (ranges.start == NULL || ranges.end == NULL) {
+        ranges.start = NULL;
+        ranges.end = NULL;
+    }
     if (ranges.push == NULL || ranges.pop == NULL) {
         snprintf(missing, sizeof(missing), "%.200s has no nvtxRangePushA() or nvtxRangePop()",
                  name != NULL ? name : "it");

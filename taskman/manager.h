@@ -3,6 +3,7 @@
 #define TASKMAN_MANAGER_H
 
 #include "base/fast_lock.h"
+#include "base/span.h"
 #include "base/status.h"
 #include "taskman/cpu/account.h"
 #include "taskman/cpu/start_batch.h"
@@ -49,6 +50,9 @@ struct gantry_taskman {
     struct gy_gpu_share *gpu_share; /* immutable; its bound on GPU time; NULL: none */
     struct gy_gpu_order *gpu_order; /* immutable; orders its steps on the GPU; NULL: they are independent */
     uint64_t run; /* guarded by lock, immutable while running; unlike any other manager's or run's */
+    const struct gy_span_ranges
+        *step_ranges;              /* guarded by lock; who was told that the step began, NULL: nobody */
+    uint64_t step_range;           /* guarded by lock; the number that `step_ranges` gave it */
     struct gy_spawn_place *places; /* immutable; one per worker of the pool, see places.h */
     bool frozen;                   /* guarded by lock, immutable while running */
     _Atomic(bool) has_independent; /* atomic; written under lock; some GPU task is GY_TRAIT_INDEPENDENT */

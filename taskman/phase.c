@@ -4,10 +4,29 @@
 #include "taskman/cpu/pool.h"
 
 #include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
 
 const char *gy_taskman_phase_name(enum gy_phase phase)
 {
     return phase == GY_BUILDING ? "building" : phase == GY_RUNNING ? "running" : "stopped";
+}
+
+/* A step is told as a range of the process: it may end on another thread than the one it began on. */
+static void tell_of_step(gantry_taskman *manager, enum gy_phase next) GY_REQUIRES(manager->lock)
+{
+    if (next == GY_RUNNING) {
+        const struct gy_span_ranges *ranges = atomic_load_explicit(&gy_span_ranges, memory_order_acquire);
+        if (__builtin_expect(ranges != NULL && ranges->start != NULL, 0)) {
+            char name[32];
+            snprintf(name, sizeof(name), "step %" PRIu64, manager->run);
+            manager->step_ranges = ranges;
+            manager->step_range = ranges->start(name);
+        }
+    } else if (__builtin_expect(manager->step_ranges != NULL, 0)) {
+        manager->step_ranges->end(manager->step_range);
+        manager->step_ranges = NULL;
+    }
 }
 
 void gy_taskman_enter_phase(gantry_taskman *manager, enum gy_phase next)
@@ -16,6 +35,7 @@ void gy_taskman_enter_phase(gantry_taskman *manager, enum gy_phase next)
     if (next == GY_RUNNING) {
         manager->run = atomic_fetch_add_explicit(&runs, 1, memory_order_relaxed) + 1;
     }
+    tell_of_step(manager, next);
     enum gy_phase now = gy_taskman_phase(manager);
     if (next == GY_RUNNING || now == GY_RUNNING) {
         gy_pool_count_running(manager->as_owner.pool, next == GY_RUNNING);

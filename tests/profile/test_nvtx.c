@@ -3,13 +3,15 @@
 #include "tests/support/cmocka_c11.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static atomic_int *pushed, *popped, *underflows;
-static char (*names)[64];
+static atomic_int *pushed, *popped, *underflows, *started, *ended, *strays;
+static char (*names)[64], (*steps)[64];
 
 static int count_of(const char *name)
 {
@@ -47,6 +49,53 @@ static void test_ranges_are_forwarded_while_recording(void **state)
     assert_int_equal(atomic_load(pushed), atomic_load(popped));
     assert_int_equal(atomic_load(underflows), 0);
     assert_int_equal(set_up(NULL), 0); /* for the tear-down */
+}
+
+static gantry_status wait_for_go(gantry_task *task, void *arg)
+{
+    (void)task;
+    while (!atomic_load((atomic_bool *)arg)) {
+        sched_yield();
+    }
+    return GANTRY_OK;
+}
+
+static void *stop_step(void *manager)
+{
+    return (void *)(intptr_t)gantry_taskman_stop(manager);
+}
+
+/* A step is a range from its start to its stop, on whatever threads they are called, and whether or not it
+ * is still recorded when it ends. */
+static void test_steps_are_ranges(void **state)
+{
+    (void)state;
+    const int before = atomic_load(started);
+    run_step(); /* it is not recorded */
+    assert_int_equal(atomic_load(started), before);
+    gantry_profile *profile = start(GANTRY_PROFILE_CTAS_OFF, 0, 0);
+    run_step();
+    assert_int_equal(atomic_load(started), before + 1);
+    assert_int_equal(atomic_load(ended), before + 1);
+    atomic_bool go = false;
+    (void)gpu_fixture_cpu(&fixture, "waits", wait_for_go, &go);
+    assert_ok(gantry_taskman_start(fixture.manager));
+    assert_int_equal(atomic_load(started), before + 2);
+    assert_int_equal(atomic_load(ended), before + 1);
+    assert_ok(gantry_profile_stop(profile, NULL));
+    pthread_t stopper;
+    void *status;
+    assert_int_equal(pthread_create(&stopper, NULL, stop_step, fixture.manager), 0);
+    assert_int_equal(atomic_load(ended), before + 1); /* the task still waits */
+    atomic_store(&go, true);
+    assert_int_equal(pthread_join(stopper, &status), 0);
+    assert_ok((gantry_status)(intptr_t)status);
+    assert_int_equal(atomic_load(ended), before + 2);
+    assert_int_equal(atomic_load(strays), 0);
+    assert_memory_equal(steps[before], "step ", 5);
+    assert_memory_equal(steps[before + 1], "step ", 5);
+    assert_string_not_equal(steps[before], steps[before + 1]);
+    assert_ok(gantry_taskman_reset(fixture.manager));
 }
 
 static char last_warning[512];
@@ -118,12 +167,17 @@ int main(int argc, char **argv)
     popped = dlsym(library, "fake_nvtx_popped");
     underflows = dlsym(library, "fake_nvtx_underflows");
     names = dlsym(library, "fake_nvtx_names");
+    started = dlsym(library, "fake_nvtx_started");
+    ended = dlsym(library, "fake_nvtx_ended");
+    strays = dlsym(library, "fake_nvtx_strays");
+    steps = dlsym(library, "fake_nvtx_steps");
     int status = cta_begin();
     if (status != 0) {
         return status;
     }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_ranges_are_forwarded_while_recording, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_steps_are_ranges, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_ranges_are_forwarded_without_a_recording, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
