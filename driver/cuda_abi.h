@@ -615,6 +615,7 @@ typedef enum CUdevResourceType_enum {
     CU_DEV_RESOURCE_TYPE_INVALID = 0,
     CU_DEV_RESOURCE_TYPE_SM = 1,
     CU_DEV_RESOURCE_TYPE_WORKQUEUE_CONFIG = 1000, /* since 13.1 */
+    CU_DEV_RESOURCE_TYPE_WORKQUEUE = 10000,       /* since 13.1 */
 } CUdevResourceType;
 
 typedef struct CUdevSmResource_st {
@@ -636,6 +637,11 @@ typedef struct CUdevWorkqueueConfigResource_st {
     CUdevWorkqueueConfigScope sharingScope;
 } CUdevWorkqueueConfigResource;
 
+/* Work queues that a context has already: only the driver knows what is in it. */
+typedef struct CUdevWorkqueueResource_st {
+    unsigned char reserved[40];
+} CUdevWorkqueueResource;
+
 /* Filled by the driver only: what lies between and behind the fields is its own. */
 typedef struct CUdevResource_st {
     CUdevResourceType type;
@@ -643,6 +649,7 @@ typedef struct CUdevResource_st {
     union {
         CUdevSmResource sm;
         CUdevWorkqueueConfigResource wqConfig;
+        CUdevWorkqueueResource wq;
         unsigned char room[48];
         uint64_t alignment; /* drivers since 13.1 keep a pointer at the end */
     };

@@ -79,6 +79,7 @@
     F(true, cuStreamDestroy, cuStreamDestroy_v2, (CUstream stream)) \
     F(true, cuStreamGetPriority, cuStreamGetPriority, (CUstream stream, int *priority)) \
     F(false, cuStreamGetId, cuStreamGetId, (CUstream stream, unsigned long long *id)) \
+    F(true, cuStreamGetCtx, cuStreamGetCtx, (CUstream stream, CUcontext *context)) \
     F(true, cuStreamSynchronize, cuStreamSynchronize, (CUstream stream)) \
     F(true, cuStreamQuery, cuStreamQuery, (CUstream stream)) \
     F(true, cuStreamWaitEvent, cuStreamWaitEvent, (CUstream stream, CUevent event, unsigned int flags)) \
@@ -273,7 +274,9 @@
 #define GY_DRIVER_FUNCS_SPLIT(F) \
     F(false, cuDevSmResourceSplit, cuDevSmResourceSplit, \
       (CUdevResource *result, unsigned int groups, const CUdevResource *input, CUdevResource *remainder, \
-       unsigned int flags, CU_DEV_SM_RESOURCE_GROUP_PARAMS *params))
+       unsigned int flags, CU_DEV_SM_RESOURCE_GROUP_PARAMS *params)) \
+    F(false, cuStreamGetDevResource, cuStreamGetDevResource, \
+      (CUstream stream, CUdevResource *resource, CUdevResourceType type))
 #endif
 
 #define GY_DRIVER_FUNCS(F) \

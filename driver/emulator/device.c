@@ -206,6 +206,7 @@ static const struct {
     {"cuMemcpyBatchAsync", 12080},
     {"cuLogs", 12090},
     {"cuDevSmResourceSplit", 13010},
+    {"cuStreamGetDevResource", 13010},
 };
 
 bool gy_emu_lacks(const char *symbol)

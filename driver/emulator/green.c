@@ -14,7 +14,7 @@ struct descriptor {
     struct gy_emu_object object;
     int device;
     struct gy_emu_sm_set sms;
-    CUdevWorkqueueConfigResource workqueues; /* limit 0: none were given */
+    struct gy_emu_queues workqueues; /* limit 0: none were given */
 };
 
 /* Several SM resources fit together only when they are disjoint parts of one split and promise clusters of
@@ -43,19 +43,6 @@ static CUresult collect(const CUdevResource *resources, unsigned int n, struct g
     return result;
 }
 
-/* Read a wish about work queues, which comes last. */
-static CUresult read_workqueues(const CUdevResource *resource, CUdevWorkqueueConfigResource *out)
-{
-    if (!gy_emu_has_workqueues()) {
-        return CUDA_ERROR_INVALID_RESOURCE_TYPE;
-    }
-    *out = resource->wqConfig;
-    return out->wqConcurrencyLimit != 0 &&
-                   (unsigned)out->sharingScope <= CU_WORKQUEUE_SCOPE_GREEN_CTX_BALANCED
-               ? CUDA_SUCCESS
-               : CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION;
-}
-
 /* There is no call that frees a descriptor; it stays until the process ends, as with the real driver. */
 static CUresult generate(CUdevResourceDesc *out, const CUdevResource *resources, unsigned int n)
 {
@@ -63,10 +50,13 @@ static CUresult generate(CUdevResourceDesc *out, const CUdevResource *resources,
         return CUDA_ERROR_INVALID_VALUE;
     }
     struct gy_emu_resource content;
-    CUdevWorkqueueConfigResource workqueues = {0, 0, CU_WORKQUEUE_SCOPE_DEVICE_CTX};
+    struct gy_emu_queues workqueues = {.limit = 0};
     CUresult result = CUDA_SUCCESS;
-    if (n > 1 && resources[n - 1].type == CU_DEV_RESOURCE_TYPE_WORKQUEUE_CONFIG) {
-        result = read_workqueues(&resources[--n], &workqueues);
+    if (n > 1 && resources[n - 1].type != CU_DEV_RESOURCE_TYPE_SM) { /* they come last */
+        result = resources[n - 1].type == CU_DEV_RESOURCE_TYPE_INVALID
+                     ? CUDA_ERROR_INVALID_RESOURCE_TYPE
+                     : gy_emu_queues_read(&resources[n - 1], &workqueues);
+        n--;
     }
     if (result == CUDA_SUCCESS) {
         result = collect(resources, n, &content);
@@ -273,6 +263,21 @@ static void write_sms(const struct gy_emu_context *context, CUdevResource *out)
     gy_emu_resource_write(out, context->device->ordinal, 0, 0, &set);
 }
 
+/* Write what a context has of a type: its SMs, its work queues, or their configuration. */
+static CUresult write_resource(const struct gy_emu_context *context, CUdevResourceType type,
+                               CUdevResource *out)
+{
+    struct gy_emu_queues queues = gy_emu_shared_queues(context->device->ordinal);
+    if (context->green != NULL && context->green->workqueues.limit != 0) {
+        queues = context->green->workqueues;
+    }
+    if (type == CU_DEV_RESOURCE_TYPE_SM) {
+        write_sms(context, out);
+        return CUDA_SUCCESS;
+    }
+    return gy_emu_queues_write(&queues, type, out) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_RESOURCE_TYPE;
+}
+
 static CUresult get_resource(CUgreenCtx handle, CUdevResource *out, CUdevResourceType type)
 {
     struct gy_emu_green *green;
@@ -280,21 +285,7 @@ static CUresult get_resource(CUgreenCtx handle, CUdevResource *out, CUdevResourc
     if (result == CUDA_SUCCESS && out == NULL) {
         result = CUDA_ERROR_INVALID_VALUE;
     }
-    if (result == CUDA_SUCCESS && type == CU_DEV_RESOURCE_TYPE_WORKQUEUE_CONFIG && gy_emu_has_workqueues() &&
-        green->workqueues.wqConcurrencyLimit != 0) {
-        memset(out, 0, sizeof(*out));
-        out->type = type;
-        out->wqConfig = green->workqueues;
-        return CUDA_SUCCESS;
-    }
-    if (result == CUDA_SUCCESS && type != CU_DEV_RESOURCE_TYPE_SM) {
-        result = CUDA_ERROR_INVALID_RESOURCE_TYPE;
-    }
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
-    write_sms(green->context, out);
-    return CUDA_SUCCESS;
+    return result == CUDA_SUCCESS ? write_resource(green->context, type, out) : result;
 }
 
 CUresult cuGreenCtxGetDevResource(CUgreenCtx green, CUdevResource *resource, CUdevResourceType type)
@@ -309,13 +300,7 @@ static CUresult get_context_resource(CUcontext handle, CUdevResource *out, CUdev
     if (result == CUDA_SUCCESS && out == NULL) {
         result = CUDA_ERROR_INVALID_VALUE;
     }
-    if (result == CUDA_SUCCESS && type != CU_DEV_RESOURCE_TYPE_SM) {
-        result = CUDA_ERROR_INVALID_RESOURCE_TYPE;
-    }
-    if (result == CUDA_SUCCESS) {
-        write_sms(context, out);
-    }
-    return result;
+    return result == CUDA_SUCCESS ? write_resource(context, type, out) : result;
 }
 
 CUresult cuCtxGetDevResource(CUcontext context, CUdevResource *resource, CUdevResourceType type)
@@ -441,4 +426,26 @@ static CUresult get_green(CUstream handle, CUgreenCtx *out)
 CUresult cuStreamGetGreenCtx(CUstream stream, CUgreenCtx *green)
 {
     return GY_EMU_CALL(cuStreamGetGreenCtx, get_green(stream, green));
+}
+
+/* Only SMs can be asked for. */
+static CUresult get_stream_resource(CUstream handle, CUdevResource *out, CUdevResourceType type)
+{
+    struct gy_emu_stream *stream;
+    CUresult result = gy_emu_stream_find(handle, &stream);
+    if (result == CUDA_SUCCESS && out == NULL) {
+        result = CUDA_ERROR_INVALID_VALUE;
+    }
+    if (result == CUDA_SUCCESS && type != CU_DEV_RESOURCE_TYPE_SM) {
+        result = CUDA_ERROR_INVALID_RESOURCE_TYPE;
+    }
+    if (result == CUDA_SUCCESS) {
+        write_sms(stream->object.context, out);
+    }
+    return result;
+}
+
+CUresult cuStreamGetDevResource(CUstream stream, CUdevResource *resource, CUdevResourceType type)
+{
+    return GY_EMU_CALL(cuStreamGetDevResource, get_stream_resource(stream, resource, type));
 }

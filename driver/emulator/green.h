@@ -2,12 +2,12 @@
 #ifndef DRIVER_EMULATOR_GREEN_H
 #define DRIVER_EMULATOR_GREEN_H
 
-#include "driver/emulator/context.h"
+#include "driver/emulator/resource.h"
 
 struct gy_emu_green {
-    struct gy_emu_object object;             /* belongs to the primary context */
-    struct gy_emu_context *context;          /* the result of cuCtxFromGreenCtx() */
-    CUdevWorkqueueConfigResource workqueues; /* limit 0: no wish */
+    struct gy_emu_object object;     /* belongs to the primary context */
+    struct gy_emu_context *context;  /* the result of cuCtxFromGreenCtx() */
+    struct gy_emu_queues workqueues; /* limit 0: no wish, so those that all share */
 };
 
 /* To be called while the primary context is closed, when no stream is left. */

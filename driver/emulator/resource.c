@@ -7,6 +7,7 @@
 #include <string.h>
 
 #define RESOURCE_MAGIC 0x47594d53u
+#define QUEUES_MAGIC 0x47595751u
 #define FINE_STEP 2u /* with CU_DEV_SM_RESOURCE_SPLIT_IGNORE_SM_COSCHEDULING */
 #define MAX_CLUSTER 32u
 #define WORKQUEUES 8u
@@ -56,6 +57,49 @@ CUresult gy_emu_resource_read(const CUdevResource *resource, struct gy_emu_resou
     return CUDA_SUCCESS;
 }
 
+/* ---- work queues ----------------------------------------------------------------------------- */
+
+struct gy_emu_queues gy_emu_shared_queues(int device)
+{
+    return (struct gy_emu_queues){QUEUES_MAGIC, device, 0, WORKQUEUES, CU_WORKQUEUE_SCOPE_DEVICE_CTX};
+}
+
+bool gy_emu_queues_write(const struct gy_emu_queues *queues, CUdevResourceType type, CUdevResource *out)
+{
+    if (!gy_emu_has_workqueues() ||
+        (type != CU_DEV_RESOURCE_TYPE_WORKQUEUE_CONFIG && type != CU_DEV_RESOURCE_TYPE_WORKQUEUE)) {
+        return false;
+    }
+    memset(out, 0, sizeof(*out));
+    out->type = type;
+    if (type == CU_DEV_RESOURCE_TYPE_WORKQUEUE) {
+        memcpy(&out->wq, queues, sizeof(*queues));
+    } else {
+        out->wqConfig = (CUdevWorkqueueConfigResource){queues->device, queues->limit,
+                                                       (CUdevWorkqueueConfigScope)queues->scope};
+    }
+    return true;
+}
+
+CUresult gy_emu_queues_read(const CUdevResource *resource, struct gy_emu_queues *out)
+{
+    static uint32_t sets_ever;
+    if (!gy_emu_has_workqueues()) {
+        return CUDA_ERROR_INVALID_RESOURCE_TYPE;
+    }
+    if (resource->type == CU_DEV_RESOURCE_TYPE_WORKQUEUE) {
+        memcpy(out, &resource->wq, sizeof(*out));
+        return out->magic == QUEUES_MAGIC ? CUDA_SUCCESS : CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION;
+    }
+    const CUdevWorkqueueConfigResource *wish = &resource->wqConfig;
+    *out = (struct gy_emu_queues){QUEUES_MAGIC, wish->device, ++sets_ever, wish->wqConcurrencyLimit,
+                                  (uint32_t)wish->sharingScope};
+    return wish->wqConcurrencyLimit != 0 &&
+                   (unsigned)wish->sharingScope <= CU_WORKQUEUE_SCOPE_GREEN_CTX_BALANCED
+               ? CUDA_SUCCESS
+               : CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION;
+}
+
 static CUresult get_device_resource(CUdevice device, CUdevResource *out, CUdevResourceType type)
 {
     const struct gy_emu_device *d = gy_emu_device_find(device);
@@ -65,10 +109,8 @@ static CUresult get_device_resource(CUdevice device, CUdevResource *out, CUdevRe
     if (out == NULL) {
         return CUDA_ERROR_INVALID_VALUE;
     }
-    if (type == CU_DEV_RESOURCE_TYPE_WORKQUEUE_CONFIG && gy_emu_has_workqueues()) {
-        memset(out, 0, sizeof(*out));
-        out->type = type;
-        out->wqConfig = (CUdevWorkqueueConfigResource){device, WORKQUEUES, CU_WORKQUEUE_SCOPE_DEVICE_CTX};
+    const struct gy_emu_queues shared = gy_emu_shared_queues(device);
+    if (gy_emu_queues_write(&shared, type, out)) {
         return CUDA_SUCCESS;
     }
     if (type != CU_DEV_RESOURCE_TYPE_SM) {

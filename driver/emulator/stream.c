@@ -183,6 +183,24 @@ CUresult cuStreamGetPriority(CUstream stream, int *priority)
     return GY_EMU_CALL(cuStreamGetPriority, get_priority(stream, priority));
 }
 
+static CUresult get_context(CUstream handle, CUcontext *out)
+{
+    struct gy_emu_stream *stream;
+    CUresult result = gy_emu_stream_find(handle, &stream);
+    if (result == CUDA_SUCCESS && out == NULL) {
+        result = CUDA_ERROR_INVALID_VALUE;
+    }
+    if (result == CUDA_SUCCESS) {
+        *out = (CUcontext)stream->object.context->object.handle;
+    }
+    return result;
+}
+
+CUresult cuStreamGetCtx(CUstream stream, CUcontext *context)
+{
+    return GY_EMU_CALL(cuStreamGetCtx, get_context(stream, context));
+}
+
 static CUresult find_to_ask(CUstream handle, struct gy_emu_stream **out)
 {
     CUresult result = gy_emu_stream_find(handle, out);

@@ -192,6 +192,9 @@ static void test_stream_of_a_part_does_ordinary_work(void **state)
     assert_non_null(context);
     cu_ok(cuStreamGetGreenCtx(green.stream, &of));
     assert_ptr_equal(of, green.context);
+    CUcontext context_of = NULL;
+    cu_ok(cuStreamGetCtx(green.stream, &context_of));
+    assert_ptr_equal(context_of, context);
     of = NULL;
     CUresult result = cu->cuStreamGetGreenCtx(plain, &of); /* drivers differ: they return an error, or NULL */
     assert_true(result == CUDA_ERROR_INVALID_HANDLE || (result == CUDA_SUCCESS && of == NULL));
@@ -512,6 +515,44 @@ static void test_structured_split_makes_unequal_groups(void **state)
     assert_int_not_equal(CUDA_SUCCESS, cu->cuDevSmResourceSplit(groups, 2, &all, &rest, 0, params));
 }
 
+/* Since CUDA 13.1: the SMs of a stream, and work queues that are there already. */
+static void test_streams_and_contexts_tell_what_they_have(void **state)
+{
+    (void)state;
+    NEED_GREEN();
+    CUdevResource all = all_sms(), groups[2], both[2], told, config, queues;
+    CUstream plain = cf_stream();
+    CU_DEV_SM_RESOURCE_GROUP_PARAMS params[2] = {{.smCount = 16}, {.smCount = 16}};
+    if (cu->version < 13010 || cu->cuStreamGetDevResource == NULL || all.sm.smCount < 32) {
+        cf_skip("a driver before CUDA 13.1, or too few multiprocessors");
+    }
+    memset(&config, 0, sizeof(config));
+    memset(&queues, 0, sizeof(queues));
+    cu_ok(cuDevSmResourceSplit(groups, 2, &all, NULL, 0, params));
+    cu_ok(cuDeviceGetDevResource(cf_context->device, &config, CU_DEV_RESOURCE_TYPE_WORKQUEUE_CONFIG));
+    cu_ok(cuCtxGetDevResource(cf_context->native, &queues, CU_DEV_RESOURCE_TYPE_WORKQUEUE));
+    assert_int_equal(queues.type, CU_DEV_RESOURCE_TYPE_WORKQUEUE);
+    config.wqConfig.wqConcurrencyLimit = 2;
+    both[0] = groups[0];
+    both[1] = config;
+    struct green a = create_green(both, 2);
+    cu_ok(cuGreenCtxGetDevResource(a.context, &queues, CU_DEV_RESOURCE_TYPE_WORKQUEUE));
+    both[0] = groups[1];
+    both[1] = queues;
+    struct green b = create_green(both, 2); /* uses the work queues of the first one */
+    cu_ok(cuGreenCtxGetDevResource(b.context, &config, CU_DEV_RESOURCE_TYPE_WORKQUEUE_CONFIG));
+    assert_int_equal(config.wqConfig.wqConcurrencyLimit, 2);
+    memset(&told, 0, sizeof(told));
+    cu_ok(cuStreamGetDevResource(a.stream, &told, CU_DEV_RESOURCE_TYPE_SM));
+    assert_int_equal(told.sm.smCount, a.sms);
+    cu_ok(cuStreamGetDevResource(plain, &told, CU_DEV_RESOURCE_TYPE_SM));
+    assert_int_equal(told.sm.smCount, all.sm.smCount);
+    cu_is(CUDA_ERROR_INVALID_RESOURCE_TYPE,
+          cuStreamGetDevResource(a.stream, &told, CU_DEV_RESOURCE_TYPE_WORKQUEUE));
+    destroy_green(b);
+    destroy_green(a);
+}
+
 static const struct CMUnitTest green[] = {
     CF_TEST(test_device_offers_all_multiprocessors),
     CF_TEST(test_dry_run_tells_the_number_of_groups),
@@ -525,5 +566,6 @@ static const struct CMUnitTest green[] = {
     CF_TEST(test_event_of_a_context_may_leave_out_kernels_of_graphs),
     CF_TEST(test_mistaken_parts_are_refused),
     CF_TEST(test_structured_split_makes_unequal_groups),
+    CF_TEST(test_streams_and_contexts_tell_what_they_have),
 };
 CF_GROUP(green)

@@ -279,6 +279,20 @@ static void test_stream_has_the_priority_asked_for(void **state)
     assert_int_equal(got, 0);
 }
 
+static void test_streams_know_their_context(void **state)
+{
+    (void)state;
+    CUcontext of = NULL, current = NULL;
+    CUstream plain = NULL;
+    cu_ok(cuStreamCreate(&plain, CU_STREAM_NON_BLOCKING));
+    cu_ok(cuStreamGetCtx(plain, &of));
+    assert_ptr_equal(of, cf_context->native);
+    cu_ok(cuCtxGetCurrent(&current));
+    cu_ok(cuStreamGetCtx(NULL, &of)); /* the default stream of the context that is current */
+    assert_ptr_equal(of, current);
+    cu_ok(cuStreamDestroy(plain));
+}
+
 static void test_streams_have_numbers(void **state)
 {
     (void)state;
@@ -392,6 +406,7 @@ static const struct CMUnitTest streams[] = {
     CF_TEST(test_stream_waits_for_a_value_from_the_host),
     CF_TEST(test_stream_waits_for_a_value_of_another),
     CF_TEST(test_stream_has_the_priority_asked_for),
+    CF_TEST(test_streams_know_their_context),
     CF_TEST(test_streams_have_numbers),
     CF_TEST(test_context_synchronise_waits_for_all_streams),
     CF_TEST(test_null_stream_takes_work),
