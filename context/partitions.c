@@ -4,6 +4,8 @@
 #include "base/handle.h"
 #include "base/options.h"
 #include "dispatcher/internal.h"
+#include "dispatcher/launch_options.h"
+#include "partition/nvml.h"
 
 #include <stdio.h>
 
@@ -95,6 +97,10 @@ gantry_status gantry_partition_read_topology(gantry_context *context, gantry_sm_
     }
     status = gy_topology_read(context->cuda, &topology);
     (void)gy_context_pop(context->cuda);
+    if (status == GANTRY_OK && topology.mps_percentage != 0) {
+        const gantry_device_info *device = &context->cuda->info;
+        topology.device_sms = gy_nvml_count_sms(device->uuid, device->compute_major, device->compute_minor);
+    }
     return status == GANTRY_OK
                ? gy_stats_export(out, &topology, sizeof(topology), "gantry_partition_read_topology")
                : status;
@@ -136,4 +142,37 @@ gantry_status gantry_partition_of_stream(gantry_context *context, void *stream, 
         *out = found;
     }
     return status;
+}
+
+gantry_status gantry_stream_get_info(gantry_context *context, void *stream, gantry_stream_info *out)
+{
+    GY_ACCEPT(CONTEXT, context);
+    if (context == NULL || out == NULL) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_stream_get_info: %s is NULL",
+                       context == NULL ? "context" : "out");
+    }
+    gantry_stream_info info;
+    gantry_status status = gy_context_enter(context->cuda);
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    status = gy_stream_read_info(context->partitions, stream, &info);
+    (void)gy_context_pop(context->cuda);
+    return status == GANTRY_OK ? gy_stats_export(out, &info, sizeof(info), "gantry_stream_get_info") : status;
+}
+
+gantry_status gantry_stream_get_occupancy(gantry_context *context, void *stream, gantry_kernel *kernel,
+                                          gantry_dim3 block, size_t shared_bytes,
+                                          const gantry_launch_options *options, gantry_occupancy *out)
+{
+    GY_ACCEPT(CONTEXT, context);
+    GY_ACCEPT(KERNEL, kernel);
+    if (context == NULL || kernel == NULL || out == NULL) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_stream_get_occupancy: %s is NULL",
+                       context == NULL  ? "context"
+                       : kernel == NULL ? "kernel"
+                                        : "out");
+    }
+    const struct gy_launch_size size = {{1, 1, 1}, block, shared_bytes};
+    return gy_stream_occupancy(context->partitions, stream, kernel, &size, options, out);
 }

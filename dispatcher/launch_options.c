@@ -1,13 +1,11 @@
 /* Launches with options, and what fits a partition. */
-#include "dispatcher/launch.h"
+#include "dispatcher/launch_options.h"
 
 #include "base/handle.h"
 #include "base/options.h"
+#include "dispatcher/launch.h"
 #include "dispatcher/ways/capture.h"
 #include "dispatcher/ways/replay_units.h"
-#include "partition/partitions.h"
-
-#include <gantry/launch.h>
 
 #include <stddef.h>
 
@@ -149,30 +147,74 @@ gantry_status gantry_launch_graph(gantry_launch *launch, void *graph_exec)
 
 /* ---- occupancy -------------------------------------------------------------------------------- */
 
-/* Ask for a stream of the partition; the context is current. */
-static gantry_status ask(const struct gantry_partition *partition, gantry_kernel *kernel,
-                         const struct gy_launch_size *size, const struct gy_launch_extra *extra,
-                         struct gy_occupancy *found)
+/* What is asked. */
+struct question {
+    const char *what; /* the function that was called */
+    struct gy_context *context;
+    gantry_kernel *kernel;
+    struct gy_launch_size size;
+    struct gy_launch_extra extra;
+    uint32_t sms; /* of the partition or the stream */
+};
+
+static gantry_status refuse(const struct question *q, const char *why)
 {
-    struct gy_context *context = partition->owner->context;
+    return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "%s: %s", q->what, why);
+}
+
+/* Check what is asked; GANTRY_OK: the context is current. */
+static gantry_status begin_asking(struct question *q, const gantry_launch_options *options)
+{
+    if (q->kernel->module->context != q->context || gy_dim3_count(q->size.block) == 0 ||
+        q->size.shared_bytes > UINT32_MAX) {
+        return refuse(q, q->kernel->module->context != q->context ? "the kernel is of another context"
+                         : q->size.shared_bytes > UINT32_MAX      ? "too much shared memory"
+                                                                  : "a block of no threads");
+    }
+    gantry_status status = take_options(q->what, q->kernel, options, &q->extra);
+    if (status == GANTRY_OK && gy_dim3_count(q->extra.cluster) > 16) {
+        status = refuse(q, "a cluster of more than 16 blocks");
+    }
+    return status == GANTRY_OK ? gy_context_enter(q->context) : status;
+}
+
+static gantry_status ask(const struct question *q, CUstream stream, struct gy_occupancy *found)
+{
+    return gy_kernel_occupancy(q->kernel, &q->size, &q->extra, q->sms, stream, found);
+}
+
+/* Ask for a stream of the partition. */
+static gantry_status ask_partition(const struct question *q, const struct gantry_partition *partition,
+                                   struct gy_occupancy *found)
+{
     CUstream stream = NULL;
     gantry_status status = GANTRY_OK;
-    if (extra->cluster.x != 0) {
+    if (q->extra.cluster.x != 0) {
         status = gy_partition_stream(partition, false, &stream);
     }
     if (status == GANTRY_OK) {
-        status = gy_kernel_occupancy(kernel, size, extra, partition->info.granted_sms, stream, found);
+        status = ask(q, stream, found);
     }
     if (stream != NULL) {
-        const gantry_status destroyed = GY_CALL(context, cuStreamDestroy(stream));
+        const gantry_status destroyed = GY_CALL(q->context, cuStreamDestroy(stream));
         status = status == GANTRY_OK ? destroyed : status;
     }
     return status;
 }
 
-static gantry_status refuse(const char *why)
+static gantry_status end_asking(const struct question *q, gantry_status status,
+                                const struct gy_occupancy *found, gantry_occupancy *out)
 {
-    return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_partition_get_occupancy: %s", why);
+    (void)gy_context_pop(q->context);
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    const gantry_occupancy result = {.multiprocessors = q->sms,
+                                     .blocks_per_multiprocessor = found->blocks_per_sm,
+                                     .blocks = found->blocks,
+                                     .clusters = found->clusters,
+                                     .largest_cluster = found->largest_cluster};
+    return gy_stats_export(out, &result, sizeof(result), q->what);
 }
 
 gantry_status gantry_partition_get_occupancy(gantry_partition *partition, gantry_kernel *kernel,
@@ -181,38 +223,38 @@ gantry_status gantry_partition_get_occupancy(gantry_partition *partition, gantry
 {
     GY_ACCEPT(PARTITION, partition);
     GY_ACCEPT(KERNEL, kernel);
+    struct question q = {
+        .what = "gantry_partition_get_occupancy", .kernel = kernel, .size = {{1, 1, 1}, block, shared_bytes}};
     if (partition == NULL || kernel == NULL || out == NULL) {
-        return refuse(partition == NULL ? "partition is NULL"
-                      : kernel == NULL  ? "kernel is NULL"
-                                        : "out is NULL");
+        return refuse(&q, partition == NULL ? "partition is NULL"
+                          : kernel == NULL  ? "kernel is NULL"
+                                            : "out is NULL");
     }
-    struct gy_context *context = partition->owner->context;
-    if (kernel->module->context != context || gy_dim3_count(block) == 0 || shared_bytes > UINT32_MAX) {
-        return refuse(kernel->module->context != context ? "the kernel is of another context"
-                      : shared_bytes > UINT32_MAX        ? "too much shared memory"
-                                                         : "a block of no threads");
-    }
-    struct gy_launch_extra extra;
-    struct gy_occupancy found;
-    gantry_status status = take_options("gantry_partition_get_occupancy", kernel, options, &extra);
-    if (status == GANTRY_OK && gy_dim3_count(extra.cluster) > 16) {
-        status = refuse("a cluster of more than 16 blocks");
-    }
-    if (status == GANTRY_OK) {
-        status = gy_context_enter(context);
-    }
+    q.context = partition->owner->context;
+    q.sms = partition->info.granted_sms;
+    struct gy_occupancy found = {.blocks = 0};
+    gantry_status status = begin_asking(&q, options);
+    return status == GANTRY_OK ? end_asking(&q, ask_partition(&q, partition, &found), &found, out) : status;
+}
+
+gantry_status gy_stream_occupancy(struct gy_partitions *partitions, CUstream stream, gantry_kernel *kernel,
+                                  const struct gy_launch_size *size, const gantry_launch_options *options,
+                                  gantry_occupancy *out)
+{
+    struct question q = {.what = "gantry_stream_get_occupancy",
+                         .context = partitions->context,
+                         .kernel = kernel,
+                         .size = *size};
+    struct gy_occupancy found = {.blocks = 0};
+    gantry_stream_info info;
+    gantry_status status = begin_asking(&q, options);
     if (status != GANTRY_OK) {
         return status;
     }
-    const struct gy_launch_size size = {{1, 1, 1}, block, shared_bytes};
-    status = ask(partition, kernel, &size, &extra, &found);
-    (void)gy_context_pop(context);
-    const gantry_occupancy result = {.multiprocessors = partition->info.granted_sms,
-                                     .blocks_per_multiprocessor = found.blocks_per_sm,
-                                     .blocks = found.blocks,
-                                     .clusters = found.clusters,
-                                     .largest_cluster = found.largest_cluster};
-    return status == GANTRY_OK
-               ? gy_stats_export(out, &result, sizeof(result), "gantry_partition_get_occupancy")
-               : status;
+    status = gy_stream_read_info(partitions, stream, &info);
+    if (status == GANTRY_OK) {
+        q.sms = info.sm_count;
+        status = ask(&q, stream, &found);
+    }
+    return end_asking(&q, status, &found, out);
 }

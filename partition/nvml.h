@@ -5,6 +5,8 @@
 
 #include "base/status.h"
 
+#include <stdint.h>
+
 enum { GY_NVML_SUCCESS = 0, GY_NVML_NOT_FOUND = 6, GY_NVML_INSUFFICIENT_SIZE = 7 };
 
 typedef struct gy_nvml_device_st *gy_nvml_device;
@@ -41,5 +43,13 @@ struct gy_nvml {
  * not start */
 GANTRY_MUST_CHECK gantry_status gy_nvml_open(struct gy_nvml *out);
 void gy_nvml_close(struct gy_nvml *nvml);
+
+enum { GY_UUID_TEXT = 48 };
+/* "GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx" */
+void gy_uuid_text(const uint8_t uuid[16], char out[GY_UUID_TEXT]);
+
+/* Count the multiprocessors of the whole GPU, of which a client of MPS may see a part; 0: NVML is not there,
+ * or does not say.  It is opened and closed again. */
+uint32_t gy_nvml_count_sms(const uint8_t uuid[16], int compute_major, int compute_minor);
 
 #endif

@@ -65,11 +65,34 @@ static unsigned choose(struct build *b, const uint64_t groups[4], bool remainder
     return count;
 }
 
+/* Hand on the work queues of a partition that is there already. */
+static gantry_status choose_existing(struct build *b, const gantry_partition_request *r, unsigned *count)
+{
+    const struct gy_partitions *all = b->partitions;
+    const struct gantry_partition *other = &all->partitions[gy_planner_find(&b->planner, r->workqueues_of)];
+    if (all->topology.has_workqueues == 0) {
+        gy_log(GANTRY_LOG_WARNING,
+               "partition '%s': this driver does not hand on work queues, as those for CUDA 13.1 do; it uses "
+               "those of all",
+               r->name);
+        return GANTRY_OK;
+    }
+    CUdevResource *queues = &b->chosen[*count];
+    memset(queues, 0, sizeof(*queues));
+    gantry_status status =
+        GY_CALL(all->context, cuGreenCtxGetDevResource(other->green, queues, CU_DEV_RESOURCE_TYPE_WORKQUEUE));
+    *count += status == GANTRY_OK;
+    return status;
+}
+
 /* Choose work queues as the request wishes, where they can be divided; else the environment of the process
  * decides. */
 static gantry_status choose_workqueues(struct build *b, const gantry_partition_request *r, unsigned *count)
 {
     struct gy_context *context = b->partitions->context;
+    if (r != NULL && r->workqueues_of != NULL) {
+        return choose_existing(b, r, count);
+    }
     if (r == NULL || (r->workqueue_limit == 0 && r->workqueue_scope == GANTRY_WORKQUEUE_SHARED)) {
         return GANTRY_OK;
     }
@@ -142,10 +165,12 @@ static void read_workqueues(struct gantry_partition *p)
         context->driver->cuGreenCtxGetDevResource(p->green, &queues, CU_DEV_RESOURCE_TYPE_WORKQUEUE_CONFIG) ==
             CUDA_SUCCESS) {
         p->info.workqueue_limit = queues.wqConfig.wqConcurrencyLimit;
-        p->info.workqueue_scope = queues.wqConfig.sharingScope == CU_WORKQUEUE_SCOPE_GREEN_CTX_BALANCED
-                                      ? GANTRY_WORKQUEUE_BALANCED
-                                      : GANTRY_WORKQUEUE_SHARED;
+        p->info.workqueue_scope = gy_workqueue_scope(&queues);
     }
+    memset(&queues, 0, sizeof(queues));
+    p->info.has_workqueues = p->owner->topology.has_workqueues != 0 &&
+                             context->driver->cuGreenCtxGetDevResource(
+                                 p->green, &queues, CU_DEV_RESOURCE_TYPE_WORKQUEUE) == CUDA_SUCCESS;
 }
 
 static gantry_status create_partition(struct build *b, uint32_t index)
@@ -285,8 +310,14 @@ static gantry_status carry_out(struct build *b)
         return status;
     }
     status = adopt_requests(b);
-    for (uint32_t i = 0; i < all->count && status == GANTRY_OK; i++) {
-        status = create_partition(b, i);
+    for (uint32_t i = 0; i < 2 * all->count && status == GANTRY_OK;
+         i++) { /* first those with queues of theirs */
+        const uint32_t index = i % all->count, request = all->layout.partitions[index].request;
+        const bool uses_others =
+            request < b->planner.count && b->planner.requests[request].workqueues_of != NULL;
+        if (uses_others == (i >= all->count)) {
+            status = create_partition(b, index);
+        }
     }
     if (status != GANTRY_OK) {
         destroy_greens(all);
@@ -434,35 +465,6 @@ gantry_status gy_partition_stream(const struct gantry_partition *p, bool wide, C
 {
     assert(!wide || p->wide != NULL);
     return gy_context_create_stream(p->owner->context, wide ? p->wide : p->green, p->info.priority, out);
-}
-
-gantry_status gy_partition_of(struct gy_partitions *all, CUstream stream, struct gantry_partition **out)
-{
-    const struct gy_driver *driver = all->context->driver;
-    CUgreenCtx green = NULL;
-    if (driver->cuStreamGetGreenCtx != NULL && all->partitions[0].green != NULL) {
-        CUresult result = driver->cuStreamGetGreenCtx(stream, &green);
-        if (result == CUDA_ERROR_INVALID_HANDLE &&
-            driver->cuStreamQuery(stream) != CUDA_ERROR_INVALID_HANDLE) {
-            result = CUDA_SUCCESS; /* this is how some drivers say that the stream is of no green context */
-            green = NULL;
-        }
-        if (result != CUDA_SUCCESS) {
-            return gy_context_check(all->context, result, "cuStreamGetGreenCtx", __FILE__, __LINE__);
-        }
-    }
-    for (uint32_t i = 0; i < all->count && green != NULL; i++) {
-        if (all->partitions[i].green == green || all->partitions[i].wide == green) {
-            *out = &all->partitions[i];
-            return GANTRY_OK;
-        }
-    }
-    if (all->is_planned) {
-        gy_log(GANTRY_LOG_WARNING, "a stream of no partition: its work runs on the SMs of all %u partitions",
-               all->count);
-    }
-    *out = NULL;
-    return GANTRY_OK;
 }
 
 bool gy_partition_is_whole(const struct gantry_partition *p)

@@ -46,6 +46,9 @@ void gy_partitions_destroy(struct gy_partitions *partitions);
 /* Read what the device offers; GANTRY_ERR_UNSUPPORTED without green contexts. */
 GANTRY_MUST_CHECK gantry_status gy_topology_read(struct gy_context *context, gantry_sm_topology *out);
 
+/* The scope of a configuration of work queues. */
+gantry_workqueue_scope gy_workqueue_scope(const CUdevResource *config);
+
 /* Make a non-blocking stream of the partition; the context is current.  `wide`: it also has the SMs that the
  * partition may borrow. */
 GANTRY_MUST_CHECK gantry_status gy_partition_stream(const struct gantry_partition *partition, bool wide,
@@ -54,6 +57,10 @@ GANTRY_MUST_CHECK gantry_status gy_partition_stream(const struct gantry_partitio
 /* Find the partition of a stream; NULL: none.  The context is current. */
 GANTRY_MUST_CHECK gantry_status gy_partition_of(struct gy_partitions *partitions, CUstream stream,
                                                 struct gantry_partition **out);
+
+/* Fill in what is known of any stream.  The context is current. */
+GANTRY_MUST_CHECK gantry_status gy_stream_read_info(struct gy_partitions *partitions, CUstream stream,
+                                                    gantry_stream_info *out);
 
 /* The partition has no green context and is alone: it is the whole context. */
 bool gy_partition_is_whole(const struct gantry_partition *partition);

@@ -102,6 +102,26 @@ static gantry_status check_references(const struct gy_planner *p, uint32_t index
     return GANTRY_OK;
 }
 
+/* A partition uses another one's queues, or has queues of its own, but not both. */
+static gantry_status check_queues(const struct gy_planner *p, uint32_t index)
+{
+    const gantry_partition_request *r = &p->requests[index];
+    if (r->workqueues_of == NULL) {
+        return GANTRY_OK;
+    }
+    const uint32_t other = gy_planner_find(p, r->workqueues_of);
+    if (other == UINT32_MAX || other == index) {
+        return bad(r, "it uses its own work queues as another's, or those of a partition that is not in the "
+                      "plan");
+    }
+    if (r->workqueue_limit != 0 || r->workqueue_scope != GANTRY_WORKQUEUE_SHARED) {
+        return bad(r, "it has a wish about work queues, and uses another's");
+    }
+    return p->requests[other].workqueues_of != NULL
+               ? bad(r, "it uses the work queues of a partition that uses another's")
+               : GANTRY_OK;
+}
+
 static gantry_status check_all(const struct gy_planner *p)
 {
     uint32_t rests = 0, defaults = 0;
@@ -113,6 +133,9 @@ static gantry_status check_all(const struct gy_planner *p)
         }
         if (status == GANTRY_OK) {
             status = check_references(p, i);
+        }
+        if (status == GANTRY_OK) {
+            status = check_queues(p, i);
         }
         if (status != GANTRY_OK) {
             return status;
@@ -285,8 +308,8 @@ gantry_status gantry_partition_plan(const gantry_sm_topology *topology,
     gantry_sm_topology ours = {.struct_size = sizeof(ours)};
     gantry_partition_layout plan = {.struct_size = sizeof(plan)};
     struct gy_planner p = {.topology = &ours, .out = &plan};
-    gantry_status status =
-        gy_options_import(&ours, sizeof(ours), topology, sizeof(ours), "gantry_sm_topology");
+    gantry_status status = gy_options_import(
+        &ours, sizeof(ours), topology, offsetof(gantry_sm_topology, workqueue_scope), "gantry_sm_topology");
     if (status == GANTRY_OK) {
         status = gy_plan(&p, options);
     }

@@ -58,7 +58,8 @@ static void read_clusters(struct gy_context *context, const CUdevResource *all, 
     } /* else the device is not built like that, and only the driver's answers are known */
 }
 
-static uint32_t mps_percentage(const struct gy_context *context)
+/* A client of MPS is told its static partition by a variable; the driver says nothing else of it. */
+static uint32_t mps_percentage(const struct gy_context *context, bool *is_static)
 {
     int enabled = 0;
     const char *text = gy_environment("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE");
@@ -67,6 +68,7 @@ static uint32_t mps_percentage(const struct gy_context *context)
     if (result != CUDA_SUCCESS || enabled == 0) { /* older drivers do not know the attribute */
         return 0;
     }
+    *is_static = gy_environment("CUDA_MPS_SM_PARTITION") != NULL;
     unsigned long percent = text != NULL ? strtoul(text, NULL, 10) : 100;
     return percent > 0 && percent < 100 ? (uint32_t)percent : 100;
 }
@@ -77,6 +79,33 @@ static bool has_green_contexts(const struct gy_driver *driver)
            driver->cuDevSmResourceSplitByCount != NULL && driver->cuDevResourceGenerateDesc != NULL &&
            driver->cuGreenCtxCreate != NULL && driver->cuGreenCtxDestroy != NULL &&
            driver->cuCtxFromGreenCtx != NULL && driver->cuGreenCtxGetDevResource != NULL;
+}
+
+gantry_workqueue_scope gy_workqueue_scope(const CUdevResource *config)
+{
+    return config->wqConfig.sharingScope == CU_WORKQUEUE_SCOPE_GREEN_CTX_BALANCED ? GANTRY_WORKQUEUE_BALANCED
+                                                                                  : GANTRY_WORKQUEUE_SHARED;
+}
+
+/* The configuration of work queues, and whether those of a context can be handed on.  Both came with CUDA
+ * 13.1, as did the structured split. */
+static void read_workqueues(const struct gy_context *context, gantry_sm_topology *t)
+{
+    const struct gy_driver *driver = context->driver;
+    CUdevResource queues;
+    memset(&queues, 0, sizeof(queues));
+    if (t->is_structured == 0) {
+        return;
+    }
+    if (driver->cuDeviceGetDevResource(context->device, &queues, CU_DEV_RESOURCE_TYPE_WORKQUEUE_CONFIG) ==
+        CUDA_SUCCESS) {
+        t->workqueues = queues.wqConfig.wqConcurrencyLimit;
+        t->workqueue_scope = gy_workqueue_scope(&queues);
+    }
+    memset(&queues, 0, sizeof(queues));
+    t->has_workqueues =
+        driver->cuCtxGetDevResource != NULL &&
+        driver->cuCtxGetDevResource(context->native, &queues, CU_DEV_RESOURCE_TYPE_WORKQUEUE) == CUDA_SUCCESS;
 }
 
 gantry_status gy_topology_read(struct gy_context *context, gantry_sm_topology *out)
@@ -113,14 +142,10 @@ gantry_status gy_topology_read(struct gy_context *context, gantry_sm_topology *o
         read_clusters(context, &all, &t);
     }
     t.is_mig = strstr(context->info.name, " MIG ") != NULL;
-    t.mps_percentage = mps_percentage(context);
-    CUdevResource queues;
-    memset(&queues, 0, sizeof(queues));
-    if (t.is_structured != 0 &&
-        driver->cuDeviceGetDevResource(context->device, &queues, CU_DEV_RESOURCE_TYPE_WORKQUEUE_CONFIG) ==
-            CUDA_SUCCESS) {
-        t.workqueues = queues.wqConfig.wqConcurrencyLimit;
-    }
+    bool is_static = false;
+    t.mps_percentage = mps_percentage(context, &is_static);
+    t.mps_is_static = is_static;
+    read_workqueues(context, &t);
     *out = t;
     return GANTRY_OK;
 }

@@ -88,15 +88,12 @@ void gy_utilisation_tick_if_due(struct gy_utilisation *u, uint64_t now_ns)
 
 gantry_status gy_utilisation_open(struct gy_utilisation *out, const struct gy_context *context, int limit)
 {
-    char uuid[64];
-    const uint8_t *b = context->info.uuid;
+    char uuid[GY_UUID_TEXT];
     gantry_status status = gy_nvml_open(&out->nvml);
     if (status != GANTRY_OK) {
         return status;
     }
-    snprintf(uuid, sizeof(uuid), "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x",
-             b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13], b[14],
-             b[15]);
+    gy_uuid_text(context->info.uuid, uuid);
     int result = out->nvml.by_uuid(uuid, &out->device);
     if (result != GY_NVML_SUCCESS) {
         gy_nvml_close(&out->nvml);

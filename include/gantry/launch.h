@@ -88,10 +88,11 @@ GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_launch_kernel_with(gantry_laun
  *  @retval GANTRY_ERR_DEVICE_LOST       the context has failed; nothing was launched */
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_launch_graph(gantry_launch *launch, void *graph_exec);
 
-/** What a partition's multiprocessors run of a kernel at once, when nothing else runs there. */
+/** What the multiprocessors of a partition or a stream run of a kernel at once, when nothing else runs there.
+ */
 typedef struct gantry_occupancy {
     size_t struct_size;                 /* in: sizeof of the caller */
-    uint32_t multiprocessors;           /* of the partition */
+    uint32_t multiprocessors;           /* of the partition or stream */
     uint32_t blocks_per_multiprocessor; /* at once */
     uint32_t blocks;          /* in all: the largest cooperative grid; with clusters, blocks in them */
     uint32_t clusters;        /* of options->cluster; 0: none fits, or none was asked for */
@@ -109,6 +110,18 @@ typedef struct gantry_occupancy {
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_partition_get_occupancy(
     gantry_partition *partition, gantry_kernel *kernel, gantry_dim3 block, size_t shared_bytes,
     const gantry_launch_options *options, gantry_occupancy *out);
+
+/** The same for any CUstream of the context, also one that the application or another library has made: its
+ * SMs are those that gantry_stream_get_info() tells.
+ *  @retval GANTRY_OK
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  as above
+ *  @retval GANTRY_ERR_UNSUPPORTED       as above
+ *  @retval GANTRY_ERR_DRIVER, GANTRY_ERR_DEVICE_LOST */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_stream_get_occupancy(gantry_context *context, void *stream,
+                                                                       gantry_kernel *kernel,
+                                                                       gantry_dim3 block, size_t shared_bytes,
+                                                                       const gantry_launch_options *options,
+                                                                       gantry_occupancy *out);
 
 GANTRY_END_DECLS
 

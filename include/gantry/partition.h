@@ -28,6 +28,12 @@ enum {
 
 /* ---- what a device offers ------------------------------------------------------------------- */
 
+/** Whether partitions share the device's work queues. */
+typedef enum gantry_workqueue_scope {
+    GANTRY_WORKQUEUE_SHARED = 0,   /* with all other contexts */
+    GANTRY_WORKQUEUE_BALANCED = 1, /* the driver tries not to let partitions share any */
+} gantry_workqueue_scope;
+
 /** How a device's SMs can be divided.  Read with gantry_partition_read_topology(), or written by hand to plan
  * for a device that is elsewhere. */
 typedef struct gantry_sm_topology {
@@ -45,6 +51,11 @@ typedef struct gantry_sm_topology {
     uint8_t gpc_sms[32];      /* SMs in each */
     uint32_t is_mig;          /* 1: these are the SMs of a MIG instance */
     uint32_t mps_percentage;  /* 0: no MPS; else CUDA_MPS_ACTIVE_THREAD_PERCENTAGE, 100 when it is not set */
+    gantry_workqueue_scope workqueue_scope; /* with whom the context's queues are shared */
+    uint32_t has_workqueues;                /* 1: the driver hands on work queues that a context has */
+    uint32_t mps_is_static; /* 1: sm_count is a static partition of MPS (CUDA_MPS_SM_PARTITION) */
+    uint32_t device_sms;    /* under MPS: SMs of the whole GPU, as NVML says; 0: it does not, or no MPS.  Only
+                             * set by gantry_partition_read_topology() */
 } gantry_sm_topology;
 
 /* ---- what is asked for ---------------------------------------------------------------------- */
@@ -55,12 +66,6 @@ typedef enum gantry_partition_size {
     GANTRY_PARTITION_AT_LEAST = 1, /* rounded up to what can be made */
     GANTRY_PARTITION_REST = 2,     /* what no other takes; clusters are not promised */
 } gantry_partition_size;
-
-/** Whether partitions share the device's work queues. */
-typedef enum gantry_workqueue_scope {
-    GANTRY_WORKQUEUE_SHARED = 0,   /* with all other contexts */
-    GANTRY_WORKQUEUE_BALANCED = 1, /* the driver tries not to let partitions share any */
-} gantry_workqueue_scope;
 
 /** A bound on GPU time, of a partition or of a task manager (gantry_taskman_options.share): `percent` of the
  * device, where work in a partition of half the SMs uses half of it. */
@@ -93,6 +98,9 @@ typedef struct gantry_partition_request {
     uint32_t workqueue_limit;               /* streams expected to run at once; 0: no wish */
     gantry_workqueue_scope workqueue_scope; /* with whom queues are shared */
     gantry_share share;                     /* bound on its GPU time */
+    const char
+        *workqueues_of; /* its streams use the work queues that this partition has, whose limit and
+                         * scope count then; a driver before CUDA 13.1: a warning; NULL: its own wish */
 } gantry_partition_request;
 
 /** What to do on a driver without green contexts. */
@@ -177,7 +185,8 @@ GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_partition_plan(const gantry_sm
  *  @retval GANTRY_OK
  *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL or a struct_size too small
  *  @retval GANTRY_ERR_UNSUPPORTED       the driver has no green contexts (CUDA 12.4)
- *  @retval GANTRY_ERR_OUT_OF_HOST_MEMORY, GANTRY_ERR_DRIVER, GANTRY_ERR_DEVICE_LOST */
+ *  @retval GANTRY_ERR_OUT_OF_HOST_MEMORY, GANTRY_ERR_DRIVER, GANTRY_ERR_DEVICE_LOST
+ *  Under MPS it opens NVML for a moment, to learn the size of the whole GPU. */
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_partition_read_topology(gantry_context *context,
                                                                           gantry_sm_topology *out);
 
@@ -216,12 +225,13 @@ typedef struct gantry_partition_info {
     uint32_t total_sms;                     /* of the device, or of its MIG instance */
     uint32_t wide_sms;                      /* granted with what it may borrow; 0: nothing */
     uint32_t cluster_size;                  /* promised; 0: none */
-    uint32_t workqueue_limit;               /* granted; 0: not divided */
+    uint32_t workqueue_limit;               /* of its streams' queues; 0: the driver does not tell */
     gantry_workqueue_scope workqueue_scope; /* with whom queues are shared */
     int priority;                           /* that its streams have, after the driver's limit */
     bool is_default;                        /* takes everything that names none */
     bool is_exclusive;                      /* its SMs are its own: a green context, and no overlap */
-    uint8_t reserved[6];
+    bool has_workqueues; /* the driver hands its queues on: see gantry_partition_request.workqueues_of */
+    uint8_t reserved[5];
 } gantry_partition_info;
 
 /** What a partition is.  Any thread.
@@ -274,6 +284,34 @@ GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_partition_create_stream(gantry
  *  @retval GANTRY_ERR_DRIVER, GANTRY_ERR_DEVICE_LOST */
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_partition_of_stream(gantry_context *context, void *stream,
                                                                       gantry_partition **out);
+
+/** Where the work of a stream runs. */
+typedef enum gantry_stream_place {
+    GANTRY_STREAM_OF_CONTEXT = 0,   /* on all SMs of the context, those of all partitions included */
+    GANTRY_STREAM_OF_PARTITION = 1, /* in a partition of the context */
+    GANTRY_STREAM_OF_WIDE = 2,      /* the same, with the SMs that the partition may borrow */
+    GANTRY_STREAM_OF_GREEN = 3,     /* in a green context that is not of this gantry_context */
+    GANTRY_STREAM_OF_OTHER = 4,     /* in a CUDA context that is not the one of this gantry_context */
+} gantry_stream_place;
+
+/** What a CUstream has, see gantry_stream_get_info(). */
+typedef struct gantry_stream_info {
+    size_t struct_size;          /* in: sizeof of the caller */
+    gantry_partition *partition; /* of OF_PARTITION and OF_WIDE; else NULL */
+    gantry_stream_place place;   /* whose SMs they are */
+    uint32_t sm_count;           /* SMs that its kernels may use */
+    uint32_t total_sms;          /* of the context's device, or of its MIG instance */
+    int priority;                /* 0: normal; negative: more urgent */
+} gantry_stream_info;
+
+/** How many SMs any CUstream has, and whose: also one that the application or another library has made, with
+ *  or without a green context; NULL is the context's default stream.  Nothing is enqueued; a stream that is
+ *  being captured may be asked, too.  Any thread.  Drivers do not notice a stream that was destroyed before.
+ *  @retval GANTRY_OK
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL, or a struct_size too small
+ *  @retval GANTRY_ERR_DRIVER, GANTRY_ERR_DEVICE_LOST */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_stream_get_info(gantry_context *context, void *stream,
+                                                                  gantry_stream_info *out);
 
 /* ---- all streams of a partition at once ----------------------------------------------------- */
 

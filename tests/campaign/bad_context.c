@@ -312,6 +312,13 @@ static void options_rows(gantry_launch *launch)
     BAD("`out` NULL", gantry_partition_get_occupancy(partition, kernel, one, 0, NULL, NULL));
     BAD("a block of 0", gantry_partition_get_occupancy(partition, kernel, none, 0, NULL, &fits));
     BAD("struct_size too small", gantry_partition_get_occupancy(partition, kernel, one, 0, NULL, &small));
+    void *stream = gantry_launch_stream(launch);
+    BAD("`context` NULL", gantry_stream_get_occupancy(NULL, stream, kernel, one, 0, NULL, &fits));
+    BAD("`kernel` NULL", gantry_stream_get_occupancy(context, stream, NULL, one, 0, NULL, &fits));
+    BAD("`out` NULL", gantry_stream_get_occupancy(context, stream, kernel, one, 0, NULL, NULL));
+    BAD("no stream", gantry_stream_get_occupancy(context, &small, kernel, one, 0, NULL, &fits));
+    BAD("a block of 0", gantry_stream_get_occupancy(context, stream, kernel, none, 0, NULL, &fits));
+    BAD("struct_size too small", gantry_stream_get_occupancy(context, stream, kernel, one, 0, NULL, &small));
 }
 
 static void launch_rows(gantry_launch *launch)
@@ -535,6 +542,8 @@ static void lost_rows(void)
     BAD("the context is lost", gantry_partition_read_topology(context, &topology));
     BAD_OUT("the context is lost", stream, gantry_partition_create_stream(partition, &stream));
     BAD_OUT("the context is lost", found, gantry_partition_of_stream(context, &topology, &found));
+    gantry_stream_info told = {.struct_size = sizeof(told)};
+    BAD("the context is lost", gantry_stream_get_info(context, &topology, &told));
     BAD("the context is lost", gantry_partition_audit(partition, GANTRY_AUDIT_STREAM, &set));
     BAD_OUT("the context is lost", out,
             gantry_heap_alloc(gantry_context_heap(context), GANTRY_MEMORY_WRITE_COMBINED, 64u << 20, 0, site,

@@ -148,7 +148,10 @@ static void partition_rows(void)
     BAD(GONE, gantry_partition_read_topology(context, &topology));
     BAD_OUT(GONE, found, gantry_partition_of_stream(context, NULL, &found));
     BAD(GONE, gantry_partition_get_info(partition, &info));
+    gantry_stream_info told = {.struct_size = sizeof(told)};
+    BAD(GONE, gantry_stream_get_info(context, NULL, &told));
     gantry_occupancy fits = {.struct_size = sizeof(fits)};
+    BAD(GONE, gantry_stream_get_occupancy(context, NULL, NULL, (gantry_dim3){1, 1, 1}, 0, NULL, &fits));
     BAD(GONE, gantry_partition_get_occupancy(partition, NULL, (gantry_dim3){1, 1, 1}, 0, NULL, &fits));
     BAD(GONE, gantry_partition_get_usage(partition, &usage));
     BAD_OUT(GONE, stream, gantry_partition_create_stream(partition, &stream));

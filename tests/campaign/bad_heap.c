@@ -351,6 +351,11 @@ static void partition_rows(gantry_context *context)
     BAD("`out` NULL", gantry_partition_create_stream(partition, NULL));
     BAD_OUT("`context` NULL", none, gantry_partition_of_stream(NULL, &event, &none));
     BAD("`out` NULL", gantry_partition_of_stream(context, &event, NULL));
+    gantry_stream_info told = {.struct_size = sizeof(told)}, short_one = {.struct_size = 4};
+    BAD("`context` NULL", gantry_stream_get_info(NULL, NULL, &told));
+    BAD("`out` NULL", gantry_stream_get_info(context, NULL, NULL));
+    BAD("no stream", gantry_stream_get_info(context, &event, &told));
+    BAD("struct_size too small", gantry_stream_get_info(context, NULL, &short_one));
     BAD("`partition` NULL", gantry_partition_record_event(NULL, &event));
     BAD("`event` NULL", gantry_partition_record_event(partition, NULL));
     BAD("`partition` NULL", gantry_partition_wait_event(NULL, &event));

@@ -50,6 +50,22 @@ int nvmlDeviceGetHandleByUUID(const char *uuid, gy_nvml_device *out)
     return strncmp(uuid, "GPU-", 4) == 0 && strlen(uuid) == 40 ? GY_NVML_SUCCESS : GY_NVML_NOT_FOUND;
 }
 
+static _Atomic(unsigned) cores = 132 * 128;
+
+/* 0: NVML does not say. */
+EXPORT void fake_nvml_have_cores(unsigned count);
+void fake_nvml_have_cores(unsigned count)
+{
+    atomic_store(&cores, count);
+}
+
+EXPORT int nvmlDeviceGetNumGpuCores(gy_nvml_device which, unsigned *out);
+int nvmlDeviceGetNumGpuCores(gy_nvml_device which, unsigned *out)
+{
+    *out = atomic_load(&cores);
+    return which == &device && *out != 0 ? GY_NVML_SUCCESS : GY_NVML_NOT_FOUND;
+}
+
 EXPORT int nvmlDeviceGetProcessUtilization(gy_nvml_device which, struct gy_nvml_sample *out, unsigned *count,
                                            unsigned long long since_us);
 int nvmlDeviceGetProcessUtilization(gy_nvml_device which, struct gy_nvml_sample *out, unsigned *count,

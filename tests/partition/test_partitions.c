@@ -491,7 +491,9 @@ static void test_a_structured_split_and_work_queues(void **state)
     /* Balanced without a number: as many partitions as the device has processing clusters. */
     assert_int_equal(info_of(gantry_partition_at(context, 0)).workqueue_limit, 8);
     assert_int_equal(info_of(gantry_partition_at(context, 0)).workqueue_scope, GANTRY_WORKQUEUE_BALANCED);
-    assert_int_equal(info_of(gantry_partition_at(context, 3)).workqueue_limit, 0);
+    /* Without a wish a partition uses those of all. */
+    assert_int_equal(info_of(gantry_partition_at(context, 3)).workqueue_limit, 8);
+    assert_int_equal(info_of(gantry_partition_at(context, 3)).workqueue_scope, GANTRY_WORKQUEUE_SHARED);
     /* Discovered: clusters of 4 in processing clusters of 18, 16 and 14; then the SMs that are left. */
     assert_int_equal(info_of(gantry_partition_at(context, 2)).granted_sms, 124 - 28 - 24);
     assert_int_equal(info_of(gantry_partition_at(context, 3)).granted_sms, 8);

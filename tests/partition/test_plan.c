@@ -5,6 +5,7 @@
 #include "tests/support/cmocka_c11.h"
 
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -416,6 +417,41 @@ static void test_bad_requests_are_named(void **state)
     assert_non_null(strstr(gantry_last_error(), "nothing is left"));
 }
 
+static void test_bad_requests_for_queues_are_named(void **state)
+{
+    (void)state;
+    gantry_sm_topology t = gh200();
+    gantry_partition_layout out;
+    const gantry_partition_request good = request("a", EXACT, 16);
+    gantry_partition_request r[] = {good, request("b", REST, 0)};
+    REFUSED(r[0].workqueues_of = "nobody");
+    assert_non_null(
+        strstr(gantry_last_error(), "partition 'a': it uses its own work queues as another's, or"));
+    REFUSED(r[0].workqueues_of = "a");
+    REFUSED((r[0].workqueues_of = "b", r[0].workqueue_limit = 2));
+    assert_non_null(strstr(gantry_last_error(), "a wish about work queues, and uses another's"));
+    REFUSED((r[0].workqueues_of = "b", r[0].workqueue_scope = GANTRY_WORKQUEUE_BALANCED));
+    REFUSED((r[0].workqueues_of = "b", r[1].workqueues_of = "a"));
+    assert_non_null(strstr(gantry_last_error(), "a partition that uses another's"));
+    r[0] = good;
+    r[1] = request("b", REST, 0);
+    r[0].workqueues_of = "b";
+    assert_int_equal(plan(&t, r, 2, &out), GANTRY_OK);
+}
+
+/* Programs that were compiled with an older header have a shorter struct. */
+static void test_a_topology_may_be_of_an_older_program(void **state)
+{
+    (void)state;
+    gantry_sm_topology t = gh200();
+    gantry_partition_layout out;
+    gantry_partition_request r[] = {request("a", EXACT, 16), request("b", REST, 0)};
+    t.struct_size = offsetof(gantry_sm_topology, workqueue_scope);
+    assert_int_equal(plan(&t, r, 2, &out), GANTRY_OK);
+    t.struct_size -= 4;
+    assert_int_equal(plan(&t, r, 2, &out), GANTRY_ERR_INVALID_ARGUMENT);
+}
+
 /* Work that names no partition cannot have a partition: the message says why not. */
 static void test_a_missing_default_is_explained(void **state)
 {
@@ -594,6 +630,8 @@ int main(void)
         cmocka_unit_test(test_use_cases_by_count),
         cmocka_unit_test(test_declared_overlap_and_borrowing),
         cmocka_unit_test(test_bad_requests_are_named),
+        cmocka_unit_test(test_bad_requests_for_queues_are_named),
+        cmocka_unit_test(test_a_topology_may_be_of_an_older_program),
         cmocka_unit_test(test_a_missing_default_is_explained),
         cmocka_unit_test(test_random_plans_neither_overlap_nor_lose_sms),
         cmocka_unit_test(test_random_plans_that_fit_are_made),

@@ -21,6 +21,7 @@
 
 static void (*use)(int of_process, int of_device);
 static int (*started)(void);
+static void (*have_cores)(unsigned count);
 
 static void test_the_step_is_that_of_the_formula(void **state)
 {
@@ -271,6 +272,53 @@ static void test_keys_of_the_file(void **state)
     remove(path);
 }
 
+/* ---- the whole GPU under MPS -------------------------------------------------------------------- */
+
+static gantry_sm_topology topology_now(void)
+{
+    gantry_context *context = NULL;
+    gantry_context_options options = GANTRY_CONTEXT_OPTIONS_INIT;
+    gantry_sm_topology topology = {.struct_size = sizeof(topology)};
+    options.driver = GANTRY_DRIVER_EMULATED;
+    assert_ok(gantry_context_create(&options, &context));
+    assert_ok(gantry_partition_read_topology(context, &topology));
+    gantry_context_destroy(context);
+    return topology;
+}
+
+/* A client of MPS sees a part of the GPU; NVML counts the cores of all of it. */
+static void test_parts_of_mps_are_told_apart(void **state)
+{
+    (void)state;
+    gantry_sm_topology t = topology_now();
+    assert_int_equal(t.mps_percentage, 0);
+    assert_int_equal(t.mps_is_static, 0);
+    assert_int_equal(t.device_sms, 0);               /* nobody asked NVML */
+    setenv("CUDA_MPS_SM_PARTITION", "GPU-1/Dx4", 1); /* without MPS it says nothing */
+    assert_int_equal(topology_now().mps_is_static, 0);
+    unsetenv("CUDA_MPS_SM_PARTITION");
+    setenv("GANTRY_EMU_MPS", "1", 1);
+    have_cores(264 * 128);
+    t = topology_now();
+    assert_int_equal(t.mps_percentage, 100);
+    assert_int_equal(t.mps_is_static, 0);
+    assert_int_equal(t.sm_count, 132);
+    assert_int_equal(t.device_sms, 264);
+    setenv("CUDA_MPS_SM_PARTITION", "GPU-1/Dx4", 1);
+    t = topology_now();
+    assert_int_equal(t.mps_is_static, 1);
+    assert_int_equal(t.device_sms, 264);
+    have_cores(0);
+    assert_int_equal(topology_now().device_sms, 0);
+    setenv("GANTRY_NVML", "/there/is/no/nvml.so", 1);
+    assert_int_equal(topology_now().device_sms, 0);
+    setenv("GANTRY_NVML", FAKE_NVML, 1);
+    have_cores(132 * 128);
+    assert_int_equal(started(), 0);
+    unsetenv("CUDA_MPS_SM_PARTITION");
+    unsetenv("GANTRY_EMU_MPS");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -282,6 +330,7 @@ int main(void)
         cmocka_unit_test(test_contexts_share_the_pool),
         cmocka_unit_test(test_what_cannot_be_is_told),
         cmocka_unit_test(test_keys_of_the_file),
+        cmocka_unit_test(test_parts_of_mps_are_told_apart),
     };
     setenv("GANTRY_NVML", FAKE_NVML, 1);
     void *library = dlopen(FAKE_NVML, RTLD_NOW);
@@ -291,6 +340,8 @@ int main(void)
     }
     *(void **)&use = dlsym(library, "fake_nvml_use");
     *(void **)&started = dlsym(library, "fake_nvml_started");
-    return use != NULL && started != NULL && share_scene_begin() ? cmocka_run_group_tests(tests, NULL, NULL)
-                                                                 : 1;
+    *(void **)&have_cores = dlsym(library, "fake_nvml_have_cores");
+    return use != NULL && started != NULL && have_cores != NULL && share_scene_begin()
+               ? cmocka_run_group_tests(tests, NULL, NULL)
+               : 1;
 }
