@@ -19,7 +19,7 @@ struct finding {
     char advice[240]; /* what to do about it; "": nothing */
 };
 
-#define MOST_FINDINGS 24
+#define MOST_FINDINGS 32
 
 struct findings {
     const char *root; /* where /dev, /proc and /sys are: "" */

@@ -1,6 +1,8 @@
 /* What `gantry doctor` looks at: devices, the kernel's module, permissions and drivers. */
 #include "cli/doctor.h"
 
+#include "cli/surroundings.h"
+
 #include <gantry/context.h>
 
 #include <dirent.h>
@@ -135,8 +137,9 @@ void cli_doctor_devices(struct findings *f)
     }
 }
 
-/* Open a context with one driver; says what it is, or why not. */
-static bool try_driver(gantry_driver_choice choice, char *found, size_t room)
+/* Open a context with one driver; says what it is and what is around it, or why not. */
+static bool try_driver(gantry_driver_choice choice, char *found, size_t room,
+                       struct cli_surroundings *surroundings)
 {
     gantry_context_options options = GANTRY_CONTEXT_OPTIONS_INIT;
     gantry_context *context = NULL;
@@ -147,6 +150,7 @@ static bool try_driver(gantry_driver_choice choice, char *found, size_t room)
     if (works) {
         snprintf(found, room, "%.100s, CUDA %d.%d", device.name, device.driver_version / 1000,
                  device.driver_version % 1000 / 10);
+        cli_read_surroundings(context, surroundings);
     } else {
         snprintf(found, room, "%.300s", gantry_last_error());
     }
@@ -154,17 +158,34 @@ static bool try_driver(gantry_driver_choice choice, char *found, size_t room)
     return works;
 }
 
+static void add_surroundings(struct findings *f, const struct cli_surroundings *s)
+{
+    char text[CLI_SURROUNDINGS_TEXT];
+    cli_work_queues_text(s, text);
+    cli_doctor_add(f, "work queues", FINDING_OK, "", "%s", text);
+    if (cli_mps_text(s, text)) {
+        cli_doctor_add(f, "MPS", FINDING_OK, "", "%s", text);
+    }
+    if (s->log_file != NULL) {
+        cli_doctor_add(f, "driver's log", FINDING_OK, "", "CUDA_LOG_FILE is %.200s", s->log_file);
+    } else {
+        cli_doctor_add(f, "driver's log", FINDING_ABSENT, "",
+                       "CUDA_LOG_FILE is not set: stdout, stderr or a file for the driver's messages");
+    }
+}
+
 void cli_doctor_drivers(struct findings *f)
 {
     char found[320];
-    f->has_cuda = try_driver(GANTRY_DRIVER_CUDA, found, sizeof(found));
+    struct cli_surroundings cuda, emulated;
+    f->has_cuda = try_driver(GANTRY_DRIVER_CUDA, found, sizeof(found), &cuda);
     if (f->has_cuda) {
         cli_doctor_add(f, "NVIDIA driver", FINDING_OK, "", "%s", found);
     } else {
         cli_doctor_add(f, "NVIDIA driver", f->has_device ? FINDING_FAULT : FINDING_ABSENT,
                        f->has_device ? how_to_get_a_driver(f->root) : "", "%s", found);
     }
-    f->has_emulator = try_driver(GANTRY_DRIVER_EMULATED, found, sizeof(found));
+    f->has_emulator = try_driver(GANTRY_DRIVER_EMULATED, found, sizeof(found), &emulated);
     if (f->has_emulator) {
         cli_doctor_add(f, "emulated driver", FINDING_OK, "", "%s", found);
     } else {
@@ -173,5 +194,8 @@ void cli_doctor_drivers(struct findings *f)
             "libgantry-emu.so belongs beside libgantry.so (package libgantry0), or $GANTRY_EMULATOR "
             "names it",
             "%s", found);
+    }
+    if (f->has_cuda || f->has_emulator) {
+        add_surroundings(f, f->has_cuda ? &cuda : &emulated);
     }
 }

@@ -4,6 +4,7 @@
 #include "cli/links.h"
 #include "cli/options.h"
 #include "cli/partitions.h"
+#include "cli/surroundings.h"
 #include "cli/ticker.h"
 
 #include <gantry/gantry.h>
@@ -19,6 +20,7 @@ struct report {
     const char *driver; /* "cuda" or "emulated" */
     char why[640];      /* why the library chose this driver */
     gantry_device_info device;
+    struct cli_surroundings surroundings;
     gantry_copy_tuning copies;
     uint64_t peers; /* bit d: the device with ordinal d and this one reach each other */
     gantry_copy_peer_tuning to_peer[PEERS];
@@ -100,6 +102,7 @@ static gantry_status open_context(const struct request *request, struct report *
         if (status == GANTRY_OK) {
             status = gantry_copy_get_tuning(*context, &report->copies);
         }
+        cli_read_surroundings(*context, &report->surroundings);
         for (uint64_t left = report->peers; left != 0 && status == GANTRY_OK; left &= left - 1) {
             const int peer = __builtin_ctzll(left);
             report->to_peer[peer].struct_size = sizeof(report->to_peer[peer]);
@@ -163,6 +166,7 @@ static void print_text(const struct report *report)
            device->max_threads_per_block, device->shared_bytes_per_block);
     printf("integrated         %s\n", device->integrated ? "yes" : "no");
     printf("maps host memory   %s\n", device->can_map_host_memory ? "yes" : "no");
+    cli_print_surroundings(&report->surroundings);
 }
 
 /* In the columns of gantry_copy_tuning_text(). */
@@ -264,6 +268,7 @@ static void print_json(const struct report *report, bool with_copies)
     printf("\"shared_bytes_per_block\":%" PRIu32 ",\"integrated\":%s,\"can_map_host_memory\":%s}",
            device->shared_bytes_per_block, device->integrated ? "true" : "false",
            device->can_map_host_memory ? "true" : "false");
+    cli_print_surroundings_json(&report->surroundings);
     if (with_copies) {
         print_json_copies(&report->copies);
         print_json_peers(report);

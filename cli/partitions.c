@@ -103,7 +103,7 @@ static const char *scope_name(const struct seen *seen)
     return seen->info.workqueue_scope == GANTRY_WORKQUEUE_BALANCED ? "balanced" : "shared";
 }
 
-/* What else was granted; a work queue limit of 0 says that the queues are not divided. */
+/* What else was granted; a work queue limit of 0 says that the driver tells nothing of queues. */
 static void print_grants(const struct seen *seen, uint32_t count)
 {
     printf("%-16s %7s %8s %11s  %s\n", "partition", "cluster", "priority", "work queues", "scope");

@@ -49,6 +49,7 @@ static const struct field fields[] = {
      CHOICE,
      offsetof(gantry_partition_request, workqueue_scope),
      {"shared", "balanced", NULL}},
+    FIELD("workqueues_of", TEXT, workqueues_of),
 };
 
 static bool refuse(const char *path, const char *where, const char *why)

@@ -51,7 +51,7 @@ static const char plans[] =
     "  size, sms          exactly (the default) or at_least so many SMs, or the rest\n"
     "  priority           of its streams: 0 is normal, negative numbers are more urgent\n"
     "  share              percent of the device's time; work in half of the SMs uses half of it\n"
-    "  cluster_size, workqueue_limit, workqueue_scope   of newer devices and drivers\n"
+    "  cluster_size, workqueue_limit, workqueue_scope, workqueues_of   of newer devices and drivers\n"
     "\n"
     "The command 'gantry info --partitions PLAN.json' carries a plan out and shows what was granted.\n";
 

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """The command `gantry`, as a user meets it.
 
-Usage: test_cli.py GANTRY VERSION
+Usage: test_cli.py GANTRY VERSION NVML
+
+NVML is a stand-in for that library.
 """
 import json
 import tempfile
@@ -13,13 +15,15 @@ import unittest
 
 GANTRY = sys.argv[1]
 VERSION = sys.argv[2]
+NVML = sys.argv[3]
+OF_THE_MACHINE = ("GANTRY_", "CUDA_DEVICE_MAX_CONNECTIONS", "CUDA_LOG_FILE", "CUDA_MPS_")
 # The thread sanitizer, many times slower: what takes it longest is left out.
 LIGHT = bool(os.environ.get("GANTRY_TEST_LIGHT"))
 
 
 def gantry(*arguments, **environment):
     """Exit status, stdout, stderr."""
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith("GANTRY_")}
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(OF_THE_MACHINE)}
     result = subprocess.run([GANTRY, *arguments], capture_output=True, text=True, stdin=subprocess.DEVNULL,
                             env={**inherited, **environment})
     return result.returncode, result.stdout, result.stderr
@@ -201,6 +205,12 @@ class Cli(unittest.TestCase):
             '"balanced"}]}'), GANTRY_EMU_PROFILE="b200", GANTRY_EMU_CUDA="13010")
         self.assertEqual((status, err), (0, ""))
         self.assertRegex(out, r"(?m)^a +8 +0 +4 +balanced$")
+        self.assertRegex(out, r"(?m)^default +0 +0 +8 +shared$")
+        status, out, err = gantry("info", "--json", "--driver", "emulated", "--partitions", self.plan(
+            '{"partitions": [{"name": "a", "sms": 16, "workqueues_of": "b"}, {"name": "b", "sms": 16, "workqueue_limit": 3}]}'),
+            GANTRY_EMU_CUDA="13010")
+        self.assertEqual((status, err), (0, ""))
+        self.assertEqual([p["workqueue_limit"] for p in json.loads(out)["partitions"]], [3, 3, 8])
         for text, named in [('{"partitions": [{"nam": "a"}]}', "nam"), ('{"partitions": [{"name": "a", "sms": -1}]}', "sms"),
                             ('{"plan": []}', "plan"), ("[1]", "no JSON object"),
                             ('{"partitions": [{"name": "a", "sms": 1000}]}', "1000"),
@@ -281,6 +291,45 @@ class Cli(unittest.TestCase):
         self.assertIn("GANTRY_DRIVER", info["why"])
         self.assertGreater(info["device"]["multiprocessors"], 0)
         self.assertRegex(info["device"]["uuid"], "^GPU-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
+
+    def test_info_shows_work_queues_and_the_driver_s_log(self):
+        def info(**environment):
+            status, out, err = gantry("info", "--driver", "emulated", **environment)
+            self.assertEqual((status, err), (0, ""))
+            return out, json.loads(gantry("info", "--json", "--driver", "emulated", **environment)[1])
+        out, shown = info()
+        self.assertRegex(out, r"(?m)^work queues +not told by drivers before CUDA 13\.1 \(CUDA_DEVICE_MAX_CONNECTIONS is not set")
+        self.assertRegex(out, r"(?m)^driver's log +nowhere \(CUDA_LOG_FILE is not set")
+        self.assertNotRegex(out, r"(?m)^MPS")
+        self.assertEqual((shown["mps"], shown["log_file"]), (None, None))
+        out, shown = info(GANTRY_EMU_CUDA="13010", CUDA_DEVICE_MAX_CONNECTIONS="16", CUDA_LOG_FILE="stderr")
+        self.assertRegex(out, r"(?m)^work queues +8, shared, can be handed on \(CUDA_DEVICE_MAX_CONNECTIONS is 16\)$")
+        self.assertRegex(out, r"(?m)^driver's log +in stderr \(CUDA_LOG_FILE\)$")
+        self.assertEqual(shown["work_queues"], {"limit": 8, "scope": "shared", "can_be_handed_on": True,
+                                                "max_connections": "16"})
+        self.assertEqual(shown["log_file"], "stderr")
+        out, shown = info(GANTRY_EMU_CUDA="12030", CUDA_LOG_FILE="stderr")
+        self.assertRegex(out, r"(?m)^driver's log +nowhere: this driver writes none$")
+        self.assertIsNone(shown["log_file"])
+
+    def test_info_tells_limits_of_mps_apart(self):
+        def mps(**environment):
+            status, out, err = gantry("info", "--driver", "emulated", GANTRY_EMU_MPS="1", **environment)
+            self.assertEqual((status, err), (0, ""))
+            return re.search(r"(?m)^MPS +(.*)$", out)[1]
+        nvml = {"GANTRY_NVML": NVML}  # counts the cores of 132 multiprocessors
+        self.assertEqual(mps(**nvml), "a client without a limit: 132 of 132 multiprocessors")
+        self.assertEqual(mps(GANTRY_NVML="/nowhere"),
+                         "a client without a limit: 132 multiprocessors; NVML does not say of how many")
+        self.assertEqual(mps(CUDA_MPS_ACTIVE_THREAD_PERCENTAGE="50", **nvml),
+                         "active thread percentage 50: 132 of 132 multiprocessors")  # the emulated driver has no limit
+        small = {"GANTRY_EMU_PROFILE": "mig", **nvml}
+        self.assertEqual(mps(**small), "16 of 132 multiprocessors: a limit of the MPS server")
+        self.assertEqual(mps(CUDA_MPS_SM_PARTITION="GPU-1/Dx4", **small),
+                         "static partition GPU-1/Dx4: 16 of 132 multiprocessors")
+        shown = json.loads(gantry("info", "--json", "--driver", "emulated", GANTRY_EMU_MPS="1",
+                                  CUDA_MPS_SM_PARTITION="GPU-1/Dx4", **small)[1])
+        self.assertEqual(shown["mps"], {"percentage": 100, "static_partition": "GPU-1/Dx4", "sms": 16, "device_sms": 132})
 
     def test_info_shows_how_copies_are_performed(self):
         status, out, err = gantry("info", "--copies", "--driver", "emulated")

@@ -17,7 +17,8 @@ GANTRY = sys.argv[1]
 
 def doctor(*arguments, **environment):
     """Exit status, stdout, stderr."""
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith("GANTRY_")}
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(
+                 ("GANTRY_", "CUDA_DEVICE_MAX_CONNECTIONS", "CUDA_LOG_FILE", "CUDA_MPS_"))}
     result = subprocess.run([GANTRY, "doctor", *arguments], capture_output=True, text=True, stdin=subprocess.DEVNULL,
                             env={**inherited, **environment})
     return result.returncode, result.stdout, result.stderr
@@ -65,6 +66,17 @@ class Doctor(unittest.TestCase):
         for one in found["findings"]:
             self.assertRegex(out, rf"(?m)^{one['state']} +{one['name']} ")
         self.assertRegex(out, r"\nAll is well")
+
+    @unittest.skipIf(HAS_CUDA, "the driver of this machine works")
+    def test_what_the_environment_says(self):
+        _, _, by_name = findings()
+        self.assertIn("CUDA_DEVICE_MAX_CONNECTIONS is", by_name["work queues"]["found"])
+        self.assertNotIn("MPS", by_name)
+        _, _, by_name = findings(GANTRY_EMU_MPS="1", CUDA_MPS_SM_PARTITION="GPU-1/Dx4", CUDA_LOG_FILE="stderr",
+                                 CUDA_DEVICE_MAX_CONNECTIONS="2", GANTRY_NVML="/nowhere")
+        self.assertEqual(by_name["driver's log"]["found"], "CUDA_LOG_FILE is stderr")
+        self.assertIn("CUDA_DEVICE_MAX_CONNECTIONS is 2", by_name["work queues"]["found"])
+        self.assertTrue(by_name["MPS"]["found"].startswith("static partition GPU-1/Dx4: 132 multiprocessors; NVML does"))
 
     @unittest.skipIf(HAS_CUDA, "the driver of this machine works")
     def test_a_machine_without_a_gpu_is_no_fault(self):
