@@ -28,17 +28,18 @@ static bool was_loop(struct gy_device_loop *loop)
 static gantry_launch_result test(gantry_launch *launch, void *arg)
 {
     struct gy_device_loop *loop = arg;
-    if (loop->record == NULL) {
-        (void)GY_FAIL(GANTRY_ERR_STATE, "loop '%s' was not submitted", gantry_task_label(launch->task));
-        return GANTRY_LAUNCH_FAILED;
+    if (loop->decide == NULL) {
+        return GANTRY_LAUNCH_DONE; /* a submission that has failed left it alone */
     }
     gy_device_loop_renew(loop);
-    if (was_loop(loop)) {
-        atomic_store(&loop->way, GY_LOOP_ON_DEVICE);
+    const bool is_on_device = was_loop(loop);
+    const bool is_first =
+        gy_device_loop_pass(loop, GY_LOOP_IDLE, is_on_device ? GY_LOOP_ON_DEVICE : GY_LOOP_WITH_CPU);
+    assert(is_first || !is_on_device);
+    (void)is_first;
+    if (is_on_device) {
         return GANTRY_LAUNCH_DONE;
     }
-    atomic_store(&loop->way, GY_LOOP_BY_CPU);
-    atomic_store(&loop->is_with_cpu, true);
     gantry_status status = gantry_launch_copy_dtoh(launch, (void *)&loop->record->host->word,
                                                    (const void *)(uintptr_t)loop->word, sizeof(uint32_t));
     if (status == GANTRY_ERR_DRIVER) {
@@ -70,27 +71,27 @@ static gantry_status choose(gantry_task *task, uint32_t index)
 static gantry_status decide(gantry_task *task, void *arg)
 {
     struct gy_device_loop *loop = arg;
-    if (atomic_load(&loop->way) == GY_LOOP_ON_DEVICE) {
+    if (gy_device_loop_pass(loop, GY_LOOP_ON_DEVICE, GY_LOOP_IDLE)) {
         atomic_store(&loop->latest_is_cpu, false);
         return choose(task, 1);
     }
     const uint32_t turns = atomic_load(&loop->cpu_turns) + 1;
     const bool wants = atomic_load(&loop->record->host->word) != 0;
-    const bool shall_end = atomic_load(&loop->shall_end);
-    if (wants && turns < loop->most && !shall_end) {
+    const bool is_cancelled = atomic_load(&loop->state) == GY_LOOP_ENDING;
+    if (wants && turns < loop->most && !is_cancelled) {
         atomic_store(&loop->cpu_turns, turns);
         return choose(task, 0);
     }
     atomic_store(&loop->latest_turns, turns);
-    atomic_store(&loop->latest_end, (uint32_t)(!wants      ? GANTRY_LOOP_WORD
-                                               : shall_end ? GANTRY_LOOP_CANCELLED
-                                                           : GANTRY_LOOP_MOST));
+    atomic_store(&loop->latest_end, (uint32_t)(!wants         ? GANTRY_LOOP_WORD
+                                               : is_cancelled ? GANTRY_LOOP_CANCELLED
+                                                              : GANTRY_LOOP_MOST));
     atomic_store(&loop->latest_is_cpu, true);
     atomic_fetch_add(&loop->cpu_loops, 1);
     atomic_store(&loop->cpu_turns, 0);
-    atomic_store(&loop->is_with_cpu, false);
-    atomic_store(&loop->shall_end, false);
-    assert(gy_device_loop_is_valid(loop));
+    if (!gy_device_loop_pass(loop, GY_LOOP_WITH_CPU, GY_LOOP_IDLE)) {
+        (void)gy_device_loop_pass(loop, GY_LOOP_ENDING, GY_LOOP_IDLE);
+    }
     return choose(task, 1);
 }
 
@@ -127,29 +128,31 @@ static gantry_status take_options(const gantry_taskman *manager, const gantry_lo
     return GANTRY_OK;
 }
 
-static gantry_status submit_test(gantry_taskman *manager, const gantry_loop_options *options,
-                                 struct gy_device_loop *loop)
+static gantry_status enlist(struct gy_gpu_loop *self, gantry_dispatcher *on)
 {
-    gantry_task_desc desc = GANTRY_TASK_DESC_INIT;
-    desc.kind = GANTRY_TASK_DTOH;
-    desc.label = options->label != NULL ? options->label : "loop";
-    desc.launch = test;
-    desc.arg = loop;
-    desc.partition = options->partition;
-    desc.context = options->context;
-    return gantry_taskman_submit(manager, &desc, &loop->test);
+    return gy_device_loop_enlist((struct gy_device_loop *)(void *)self, &on->loops);
 }
 
-static gantry_status submit_decide(gantry_taskman *manager, const gantry_loop_options *options,
-                                   struct gy_device_loop *loop)
+/* On failure with `test` the loop is the manager's, else it is still the caller's. */
+static gantry_status submit_tasks(gantry_taskman *manager, const gantry_loop_options *options,
+                                  struct gy_device_loop *loop)
 {
-    gantry_task_desc desc = GANTRY_TASK_DESC_INIT;
-    desc.label = options->label != NULL ? options->label : "loop";
-    desc.run = decide;
-    desc.arg = loop;
-    desc.is_condition = true;
-    gantry_status status = gantry_taskman_submit(manager, &desc, &loop->decide);
-    return status == GANTRY_OK ? gantry_task_start_after(loop->decide, loop->test) : status;
+    gantry_task_desc first = GANTRY_TASK_DESC_INIT, second = GANTRY_TASK_DESC_INIT;
+    first.kind = GANTRY_TASK_DTOH;
+    first.label = second.label = options->label != NULL ? options->label : "loop";
+    first.arg = second.arg = loop;
+    first.launch = test;
+    first.partition = options->partition;
+    first.context = options->context;
+    second.run = decide;
+    second.is_condition = true;
+    const struct gy_gpu_loop_tasks tasks = {.loop = &loop->head,
+                                            .prepare = enlist,
+                                            .test = &first,
+                                            .decide = &second,
+                                            .out_test = &loop->test,
+                                            .out_decide = &loop->decide};
+    return gy_taskman_submit_loop(manager, &tasks);
 }
 
 gantry_status gantry_taskman_submit_loop(gantry_taskman *manager, const gantry_loop_options *options,
@@ -165,21 +168,12 @@ gantry_status gantry_taskman_submit_loop(gantry_taskman *manager, const gantry_l
     if (loop == NULL) {
         return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "%s: no memory for a loop", submitting);
     }
-    if (!gy_taskman_add_loop(manager, &loop->head)) {
-        loop->head.drop(&loop->head);
-        return GY_FAIL(GANTRY_ERR_STATE, "%s: the manager is not being built", submitting);
-    }
-    status = submit_test(manager, &ours, loop);
-    if (status == GANTRY_OK) {
-        gantry_dispatcher *d = manager->gpu_ops->on_device(manager->gpu, loop->test->device);
-        status = gy_device_loop_enlist(loop, &d->loops);
-    }
-    if (status == GANTRY_OK) {
-        status = submit_decide(manager, &ours, loop);
-    }
+    status = submit_tasks(manager, &ours, loop);
     if (status == GANTRY_OK) {
         out->test = loop->test;
         out->decide = loop->decide;
+    } else if (loop->test == NULL) {
+        loop->head.drop(&loop->head);
     }
     return status;
 }
@@ -205,8 +199,8 @@ gantry_status gantry_loop_cancel(gantry_task *task)
     if (loop->head.cancel(&loop->head)) {
         return GANTRY_OK;
     }
-    if (atomic_load(&loop->is_with_cpu)) {
-        atomic_store(&loop->shall_end, true);
+    if (gy_device_loop_pass(loop, GY_LOOP_WITH_CPU, GY_LOOP_ENDING) ||
+        atomic_load(&loop->state) == GY_LOOP_ENDING) {
         return GANTRY_OK;
     }
     return GY_FAIL(GANTRY_ERR_STATE, "gantry_loop_cancel: loop '%s' is not on its way",

@@ -26,18 +26,6 @@ void gy_taskman_drop_loops(struct gy_gpu_loop *first)
 
 /* ---- for the GPU dispatcher ------------------------------------------------------------------ */
 
-bool gy_taskman_add_loop(gantry_taskman *manager, struct gy_gpu_loop *loop)
-{
-    gy_fast_lock_take(&manager->lock);
-    const bool is_building = gy_taskman_phase(manager) == GY_BUILDING;
-    if (is_building) {
-        loop->next = manager->loops;
-        manager->loops = loop;
-    }
-    gy_fast_lock_give(&manager->lock);
-    return is_building;
-}
-
 struct gy_gpu_loop *gy_taskman_loops(const gantry_taskman *manager) GY_NO_ANALYSIS
 {
     return manager->loops;

@@ -224,9 +224,21 @@ bool gy_taskman_waits_for_memory(gantry_taskman *manager);
 /* For making plans: every task of a manager whose graph is frozen or being frozen. */
 void gy_taskman_each_task(gantry_taskman *manager, gy_task_visit *visit, void *user);
 
-/* Add a loop to a manager that is being built, which drops it with its tasks.  False: it is no longer being
- * built. */
-bool gy_taskman_add_loop(gantry_taskman *manager, struct gy_gpu_loop *loop);
+/* The two tasks of a loop, and what the dispatcher does before they are submitted. */
+struct gy_gpu_loop_tasks {
+    struct gy_gpu_loop *loop;
+    /* Nothing is submitted yet; `on` is the dispatcher that will have `test`.  Returns the call's status. */
+    gantry_status (*prepare)(struct gy_gpu_loop *loop, gantry_dispatcher *on);
+    const gantry_task_desc *test, *decide; /* of this library's version; without names */
+    gantry_task **out_test, **out_decide;  /* written before any of them can start */
+};
+
+/* Submit both, `decide` after `test`, to a manager that is being built, which drops the loop with its tasks.
+ * @retval GANTRY_ERR_STATE               it is not being built
+ * @retval GANTRY_ERR_OUT_OF_HOST_MEMORY  `out_test` may have been written: then that task stays, alone, and
+ * the loop is the manager's; the manager has taken neither otherwise, nor on any other failure
+ * @retval others                         as gantry_taskman_submit() and `prepare` */
+gantry_status gy_taskman_submit_loop(gantry_taskman *manager, const struct gy_gpu_loop_tasks *tasks);
 /* The loops of a manager that is being frozen, and whether its graph has conditions. */
 struct gy_gpu_loop *gy_taskman_loops(const gantry_taskman *manager);
 bool gy_taskman_has_conditions(const gantry_taskman *manager);

@@ -226,20 +226,17 @@ static unsigned traits_of(const gantry_task_desc *desc)
     return traits;
 }
 
-/* Where the work of a GPU task goes: its device and its partition there. */
-static inline void describe_place(gantry_task *task, const gantry_task_desc *desc)
+/* Where the work of a GPU task goes: its device and, returned, its partition there. */
+static inline uint32_t place_of(const gantry_taskman *manager, const gantry_task_desc *desc, uint32_t *device)
 {
-    const gantry_taskman *manager = gy_task_manager(task);
-    uint32_t device = manager->device, partition = manager->partition;
+    uint32_t partition = manager->partition;
+    *device = manager->device;
     if (__builtin_expect(desc->context != NULL, 0) &&
-        manager->gpu_ops->device_number(manager->gpu, desc->context, &device)) {
-        partition = device == manager->device ? partition : 0;
+        manager->gpu_ops->device_number(manager->gpu, desc->context, device)) {
+        partition = *device == manager->device ? partition : 0;
     }
-    if (desc->partition != NULL) {
-        partition = gy_taskman_partition_number(manager, desc->partition, &device);
-    }
-    task->partition = (uint8_t)partition;
-    task->device = (uint8_t)device;
+    return desc->partition != NULL ? gy_taskman_partition_number(manager, desc->partition, device)
+                                   : partition;
 }
 
 /* `task` has a reference that nobody else takes away while we write. */
@@ -248,7 +245,9 @@ static inline void describe(gantry_task *task, const gantry_task_desc *desc, uns
     task->traits = is_plain(desc) ? GANTRY_TASK_CPU : (uint8_t)traits_of(desc);
     if (gy_task_is_gpu(task)) {
         task->body.launch = desc->launch;
-        describe_place(task, desc);
+        uint32_t device;
+        task->partition = (uint8_t)place_of(gy_task_manager(task), desc, &device);
+        task->device = (uint8_t)device;
     } else {
         task->body.run = desc->run;
         task->cpu_class = (uint8_t)desc->cpu_class;
@@ -529,6 +528,59 @@ gantry_status gantry_taskman_submit_after(gantry_taskman *manager, const gantry_
     if (task != NULL && out != NULL) { /* what was submitted stays, also where an edge came too late */
         *out = task;
     }
+    return status;
+}
+
+/* ---- loops, for the GPU dispatcher ------------------------------------------------------------ */
+
+static gantry_status refuse_late_loop(void)
+{
+    return GY_FAIL(GANTRY_ERR_STATE, "gantry_taskman_submit_loop: the manager is not being built");
+}
+
+/* Only for the second task memory may be missing: the edge's is looked for first. */
+static gantry_status add_loop_locked(gantry_taskman *manager, const struct gy_gpu_loop_tasks *tasks)
+    GY_REQUIRES(manager->lock)
+{
+    if (gy_taskman_phase(manager) != GY_BUILDING) {
+        return refuse_late_loop();
+    }
+    if (gy_graph_peek_edge(&manager->graph) == NULL) {
+        return no_task_memory(tasks->test->label);
+    }
+    gantry_status status = add_locked(manager, tasks->test, NULL, tasks->out_test);
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    tasks->loop->next = manager->loops;
+    manager->loops = tasks->loop;
+    gantry_task *condition;
+    status = add_locked(manager, tasks->decide, NULL, &condition);
+    if (status == GANTRY_OK) {
+        status = gy_edges_link_all_locked(manager, condition, tasks->out_test, 1);
+        *tasks->out_decide = condition;
+    }
+    return status;
+}
+
+gantry_status gy_taskman_submit_loop(gantry_taskman *manager, const struct gy_gpu_loop_tasks *tasks)
+{
+    if (gy_taskman_phase(manager) != GY_BUILDING) {
+        return refuse_late_loop();
+    }
+    gantry_status status = check_special(manager, tasks->test);
+    if (status == GANTRY_OK) {
+        uint32_t device;
+        (void)place_of(manager, tasks->test, &device);
+        status = tasks->prepare(tasks->loop, manager->gpu_ops->on_device(manager->gpu, device));
+    }
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    gy_fast_lock_take(&manager->lock);
+    status = add_loop_locked(manager, tasks);
+    assert(gy_taskman_is_valid(manager));
+    gy_fast_lock_give(&manager->lock);
     return status;
 }
 

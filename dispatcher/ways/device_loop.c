@@ -130,22 +130,28 @@ void gy_device_loop_forbid(struct gy_device_loop *loop, const char *why)
     }
 }
 
+bool gy_device_loop_pass(struct gy_device_loop *loop, enum gy_loop_state from, enum gy_loop_state next)
+{
+    const bool did = atomic_compare_exchange_strong(&loop->state, &from, next);
+    assert(gy_device_loop_is_valid(loop));
+    return did;
+}
+
 void gy_device_loop_renew(struct gy_device_loop *loop)
 {
     const uint64_t run = gy_task_run(loop->test);
     if (loop->run != run) {
         loop->run = run;
         atomic_store(&loop->cpu_turns, 0);
-        atomic_store(&loop->is_with_cpu, false);
-        atomic_store(&loop->shall_end, false);
+        while (!gy_device_loop_pass(loop, atomic_load(&loop->state), GY_LOOP_IDLE)) {
+        } /* it may just be cancelled, too late */
     }
-    assert(gy_device_loop_is_valid(loop));
 }
 
 bool gy_device_loop_may_begin(const struct gantry_dispatcher *d, struct gy_device_loop *loop)
 {
     gy_device_loop_renew(loop);
-    if (loop->never || atomic_load(&loop->is_with_cpu)) {
+    if (loop->never || atomic_load(&loop->state) != GY_LOOP_IDLE) {
         return false;
     }
     const char *why = gy_span_on()            ? "a profile is being recorded"
@@ -204,7 +210,7 @@ gantry_loop_stats gy_device_loop_stats(const struct gy_device_loop *loop)
 
 bool gy_device_loop_is_valid(const struct gy_device_loop *loop)
 {
-    return (loop->list == NULL) == (loop->record == NULL) && atomic_load(&loop->way) <= GY_LOOP_ON_DEVICE &&
+    return (loop->list == NULL) == (loop->record == NULL) && atomic_load(&loop->state) <= GY_LOOP_ENDING &&
            loop->most != 0 && atomic_load(&loop->cpu_turns) < loop->most &&
            (loop->unit == NULL || loop->unit->loop == loop);
 }

@@ -21,30 +21,38 @@ struct gantry_dispatcher;
 struct gy_plan;
 struct gy_unit;
 
-/* Who decides about the turns of a loop; `test` is the only writer. */
-enum gy_loop_way { GY_LOOP_BY_CPU, GY_LOOP_ON_DEVICE };
+/* Where a loop is in a run; gy_device_loop_pass() is the only writer.
+ *
+ *             test: its body was launched as a loop             decide: on
+ *      IDLE --------------------------------------> ON_DEVICE --------------> IDLE
+ *       |     test: by calls                                    decide: the last turn
+ *       +------------------> WITH_CPU, until the last turn -----------------> IDLE
+ *                               | gantry_loop_cancel()          decide: the last turn
+ *                               +------------------> ENDING ----------------> IDLE
+ *
+ * A run may be cut short anywhere: the next one begins with IDLE. */
+enum gy_loop_state { GY_LOOP_IDLE, GY_LOOP_ON_DEVICE, GY_LOOP_WITH_CPU, GY_LOOP_ENDING };
 
 struct gy_device_loop {
     struct gy_gpu_loop head;               /* first: how taskman/ sees it */
     struct gy_device_loops *list;          /* immutable; NULL: the dispatcher was never found */
     struct gy_device_loop *after, **place; /* guarded by the list's lock */
     const gantry_taskman *manager;         /* immutable */
-    gantry_task *test, *decide;            /* immutable */
+    gantry_task *test;                     /* immutable */
+    gantry_task *decide;                   /* immutable; NULL: there was no memory for it */
     struct gy_while_record *record;        /* immutable while the list is there */
     uint32_t first_entry;                  /* immutable likewise; launches of its record by earlier loops */
     CUdeviceptr word;                      /* immutable */
     uint32_t most;                         /* immutable */
     struct gy_unit *unit;                  /* immutable while frozen; NULL: the CPU decides */
     CUgraph graph;    /* GD only; of the executable graph that its unit keeps; NULL: there is none */
-    bool never;       /* GD only; it was tried, and cannot be a loop on the device */
+    bool never;       /* GD only; it was tried, and cannot be a loop on the device, in any run */
     uint64_t run;     /* GD only; the manager's step that it was renewed for */
     const char *told; /* GD only; the reason that the log has for the CPU's deciding */
-    _Atomic(enum gy_loop_way) way; /* atomic; written by GD */
-    _Atomic(bool) is_with_cpu;     /* atomic; a turn was done whose end the CPU decides, and it goes on */
-    _Atomic(bool) shall_end;       /* atomic; it was cancelled then */
-    _Atomic(uint32_t) cpu_turns;   /* atomic; written by `decide`: of the loop under way */
-    _Atomic(uint64_t) launches;    /* atomic; written by GD: on the device */
-    _Atomic(uint64_t) cpu_loops;   /* atomic; written by `decide` */
+    _Atomic(enum gy_loop_state) state; /* atomic; see above */
+    _Atomic(uint32_t) cpu_turns;       /* atomic; written by `decide`: of the loop under way */
+    _Atomic(uint64_t) launches;        /* atomic; written by GD: on the device */
+    _Atomic(uint64_t) cpu_loops;       /* atomic; written by `decide` */
     _Atomic(uint32_t) latest_turns,
         latest_end;              /* atomic; of the latest that has ended with the CPU deciding */
     _Atomic(bool) latest_is_cpu; /* atomic; the latest that was begun was decided by the CPU */
@@ -71,6 +79,9 @@ GANTRY_MUST_CHECK gantry_status gy_device_loop_enlist(struct gy_device_loop *loo
 
 /* Any thread: what became of it. */
 gantry_loop_stats gy_device_loop_stats(const struct gy_device_loop *loop);
+
+/* Any thread: go from one state to the next.  False: it was in another one, and stays there. */
+bool gy_device_loop_pass(struct gy_device_loop *loop, enum gy_loop_state from, enum gy_loop_state next);
 
 /* It has a record exactly while it is in a list, its counts are in range, and its unit is its own. */
 bool gy_device_loop_is_valid(const struct gy_device_loop *loop);

@@ -69,14 +69,18 @@ typedef struct gantry_loop {
  * know
  *  @retval GANTRY_ERR_STATE             the manager is not being built
  *  @retval GANTRY_ERR_FOREIGN_HANDLE    as gantry_taskman_submit()
- *  @retval GANTRY_ERR_OUT_OF_HOST_MEMORY, GANTRY_ERR_DRIVER, GANTRY_ERR_DEVICE_LOST  what was submitted
- * stays, as tasks without dependents */
+ *  @retval GANTRY_ERR_OUT_OF_HOST_MEMORY  the memory may have been short after the first task: that stays
+ * until the reset, without an edge, and does nothing
+ *  @retval GANTRY_ERR_DRIVER, GANTRY_ERR_DEVICE_LOST
+ *
+ *  No other failure leaves anything. */
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_taskman_submit_loop(gantry_taskman *manager,
                                                                       const gantry_loop_options *options,
                                                                       gantry_loop *out);
 
 /** End the loop of which `decide` is a task after its present turn.  What comes after it goes on.
- * gantry_taskman_cancel() does the same for all loops of the run, whose other tasks are cancelled then.
+ * gantry_taskman_cancel() does the same for all loops of the run, whose other tasks are cancelled then.  The
+ * device may still be in the loop of a run before: that one ends, too.
  *  @retval GANTRY_OK                    it was on its way; should its last turn have been decided already, it
  * ends by itself
  *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL, or no `decide` of a loop

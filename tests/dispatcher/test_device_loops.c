@@ -2,6 +2,7 @@
  * it cannot, and what is computed is the same, as a model on the host computes it.
  *
  * `--graphs N` sets how many random bodies. */
+#include "base/alloc.h"
 #include "driver/cuda_abi.h"
 #include "tests/dispatcher/loop_scene.h"
 #include "tests/support/cmocka_c11.h"
@@ -295,6 +296,79 @@ static void test_a_forced_failure_ends_the_loop(void **state)
     loops_close_lost(&s);
 }
 
+/* A manager with room for one task: memory is missing for the loop, its record, its edge, or its second task.
+ * The step goes on as if it had not been tried.  True: memory was missing. */
+static bool is_refused_without_memory(struct loop_scene *s, long nth)
+{
+    gantry_taskman_options usual = GANTRY_TASKMAN_OPTIONS_INIT;
+    usual.gpu_dispatcher = gantry_context_dispatcher(s->gpu.context);
+    usual.cpu_dispatcher = s->gpu.cpus;
+    usual.expected_tasks = 1;
+    gantry_loop_options options = GANTRY_LOOP_OPTIONS_INIT;
+    options.word = s->cells;
+    options.most = 3;
+    gantry_loop loop = {.struct_size = sizeof(loop)};
+    gantry_taskman *manager;
+    assert_ok(gantry_taskman_create(&usual, &manager));
+    gy_fault_arm(nth);
+    const gantry_status status = gantry_taskman_submit_loop(manager, &options, &loop);
+    const bool fired = gy_fault_fired();
+    gy_fault_arm(-1);
+    assert_int_equal(status, fired ? GANTRY_ERR_OUT_OF_HOST_MEMORY : GANTRY_OK);
+    assert_int_equal(loop.test == NULL, fired);
+    if (fired) {
+        gantry_task_desc other = GANTRY_TASK_DESC_INIT;
+        other.run = loops_see;
+        other.arg = s;
+        const uint32_t before = atomic_load(&s->checked);
+        assert_ok(gantry_taskman_submit(manager, &other, NULL));
+        assert_ok(gantry_taskman_start(manager));
+        assert_ok(gantry_taskman_stop(manager));
+        assert_int_equal(atomic_load(&s->checked), before + 1);
+    }
+    gantry_taskman_destroy(manager);
+    return fired;
+}
+
+static void test_a_submission_without_memory_leaves_nothing_that_runs(void **state)
+{
+    (void)state;
+    struct loop_scene s;
+    uint32_t refused = 0;
+    loops_open_usual(&s, 10); /* which has looked for loops on the device, and keeps its record */
+    for (uint32_t pass = 0; pass < 2; pass++) { /* in the second one there is a record that nobody uses */
+        for (long nth = 0; is_refused_without_memory(&s, nth); nth++) {
+            refused++;
+        }
+    }
+    assert_int_equal(refused, 3 + 3);
+    loops_run(&s, 4);
+    loops_expect(&s, 1, 0, GANTRY_LOOP_WORD, 4);
+    loops_close_scene(&s);
+}
+
+static void test_a_loop_that_the_driver_has_no_memory_for_leaves_nothing(void **state)
+{
+    (void)state;
+    struct loop_scene s;
+    loops_open_scene(&s, NULL);
+    gantry_loop_options options = GANTRY_LOOP_OPTIONS_INIT;
+    gantry_loop loop = {.struct_size = sizeof(loop)};
+    options.word = s.cells;
+    options.most = 3;
+    if (s.has_emu) {
+        assert_int_equal((s.emu.fail)("cuMemHostAlloc", 1, CUDA_ERROR_OUT_OF_MEMORY, GANTRY_EMU_ONCE), 0);
+        assert_int_not_equal(gantry_taskman_submit_loop(s.gpu.manager, &options, &loop), GANTRY_OK);
+        assert_ok(gantry_taskman_start(s.gpu.manager));
+        assert_ok(gantry_taskman_stop(s.gpu.manager));
+        assert_ok(gantry_taskman_reset(s.gpu.manager));
+    }
+    loops_make_usual(&s, 100);
+    loops_run(&s, 6);
+    loops_expect(&s, 1, 0, GANTRY_LOOP_WORD, 6);
+    loops_close_scene(&s);
+}
+
 static void test_bad_input_is_refused(void **state)
 {
     (void)state;
@@ -561,6 +635,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_what_the_driver_refuses_goes_round_by_calls),
         cmocka_unit_test(test_a_fault_in_a_turn_ends_the_loop),
         cmocka_unit_test(test_a_forced_failure_ends_the_loop),
+        cmocka_unit_test(test_a_submission_without_memory_leaves_nothing_that_runs),
+        cmocka_unit_test(test_a_loop_that_the_driver_has_no_memory_for_leaves_nothing),
         cmocka_unit_test(test_bad_input_is_refused),
         cmocka_unit_test(test_a_word_on_the_host_is_named),
         cmocka_unit_test(test_bodies_of_any_shape_compute_what_they_should),

@@ -170,7 +170,7 @@ static void test_device_loops(void **state)
     unit.loop = &loop;
     PLANT(gy_device_loop_is_valid(&loop), loop.most, 0);
     PLANT(gy_device_loop_is_valid(&loop), loop.cpu_turns, 4);
-    PLANT(gy_device_loop_is_valid(&loop), loop.way, GY_LOOP_ON_DEVICE + 1);
+    PLANT(gy_device_loop_is_valid(&loop), loop.state, GY_LOOP_ENDING + 1);
     PLANT(gy_device_loop_is_valid(&loop), loop.list, &s.d->loops);
     PLANT(gy_device_loop_is_valid(&loop), loop.record, (struct gy_while_record *)(void *)&place);
     PLANT(gy_device_loop_is_valid(&loop), unit.loop, NULL);
