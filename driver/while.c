@@ -1,6 +1,7 @@
 #include "driver/while.h"
 
 #include "base/alloc.h"
+#include "base/point.h"
 
 #include <gantry/host_module.h>
 
@@ -232,6 +233,32 @@ void gy_while_put(struct gy_while_pool *pool, struct gy_while_record *record)
     record->next = pool->free;
     pool->free = record;
     gy_mutex_unlock(&pool->lock);
+}
+
+/* ---- entries ---------------------------------------------------------------------------------- */
+
+void gy_while_enter(struct gy_while_record *record)
+{
+    enum { MARKS_APART = 1 << 20 };
+    struct gy_while_host *host = record->host;
+    const uint32_t entry = atomic_fetch_add(&record->launched, 1) + 1;
+    if (entry % MARKS_APART == 0) { /* else a loop that is entered very often would end by itself some day */
+        const uint32_t finished = atomic_load(&host->finished);
+        uint32_t mark = atomic_load(&host->cancelled);
+        if ((int32_t)(mark - finished) < 0) {
+            (void)atomic_compare_exchange_strong(&host->cancelled, &mark, finished);
+        }
+    }
+}
+
+void gy_while_cancel(struct gy_while_record *record)
+{
+    const uint32_t entry = atomic_load(&record->launched);
+    uint32_t mark = atomic_load(&record->host->cancelled);
+    gy_point(GY_POINT_LOOP_CANCEL, record);
+    while ((int32_t)(mark - entry) < 0 &&
+           !atomic_compare_exchange_weak(&record->host->cancelled, &mark, entry)) {
+    }
 }
 
 /* ---- the graph -------------------------------------------------------------------------------- */

@@ -26,7 +26,8 @@ enum gy_while_end {
 
 /* Page-locked; the kernel reads the first two in one access. */
 struct gy_while_host {
-    _Atomic(uint32_t) cancelled; /* atomic; written by the host: entries up to this one shall end */
+    _Atomic(uint32_t) cancelled; /* atomic; written by the host: entries up to this one shall end.  It is
+                                  * compared by the sign of the difference, so it may not fall 2^31 behind */
     _Atomic(uint32_t) most;      /* atomic; written by the host before the first launch: turns */
     _Atomic(uint32_t) finished;  /* atomic; written by the device, last: the entry that has ended */
     _Atomic(uint32_t) turns;     /* atomic; written by the device: of that entry */
@@ -69,11 +70,12 @@ static inline bool gy_while_is_possible(const struct gy_while_pool *pool)
     return pool->decide != NULL;
 }
 
-/* End all entries that were launched so far after their present turn.  Any thread. */
-static inline void gy_while_cancel(struct gy_while_record *record)
-{
-    atomic_store(&record->host->cancelled, atomic_load(&record->launched));
-}
+/* GD: one more entry is about to be launched. */
+void gy_while_enter(struct gy_while_record *record);
+
+/* End all entries that were launched so far after their present turn.  Any thread; if several do it at once,
+ * the one that has seen most entries wins. */
+void gy_while_cancel(struct gy_while_record *record);
 
 /* What a loop is made of. */
 struct gy_while_made {

@@ -171,7 +171,7 @@ bool gy_device_loop_may_begin(const struct gantry_dispatcher *d, struct gy_devic
 void gy_device_loop_enter(struct gy_device_loop *loop)
 {
     assert(gy_device_loop_is_valid(loop) && !loop->never);
-    atomic_fetch_add(&loop->record->launched, 1);
+    gy_while_enter(loop->record);
     atomic_fetch_add(&loop->launches, 1);
     if (gy_taskman_is_cancelled(loop->manager)) {
         gy_while_cancel(loop->record);

@@ -3,7 +3,10 @@
  *
  * `--graphs N` sets how many random bodies. */
 #include "base/alloc.h"
+#include "base/point.h"
+#include "dispatcher/ways/device_loop.h"
 #include "driver/cuda_abi.h"
+#include "taskman/gpu_task.h"
 #include "tests/dispatcher/loop_scene.h"
 #include "tests/support/cmocka_c11.h"
 #include "tests/support/deadline.h"
@@ -240,6 +243,60 @@ static void test_the_cpu_keeps_to_the_most_and_is_cancelled(void **state)
     loops_run(&s, 3);
     loops_expect_cells(&s, 3);
     assert_int_equal(loops_stats_of(&s).turns, 3);
+    loops_close_scene(&s);
+}
+
+/* ---- entries ---------------------------------------------------------------------------------- */
+
+static struct gy_while_record *cancelled_again;
+
+/* The dispatcher launches one more entry, and another thread cancels that, too. */
+static void cancel_again(enum gy_point point, const void *at)
+{
+    struct gy_while_record *record = cancelled_again;
+    if (point == GY_POINT_LOOP_CANCEL && at == record) {
+        cancelled_again = NULL;
+        gy_while_enter(record);
+        gy_while_cancel(record);
+    }
+}
+
+static void test_of_two_cancellations_the_later_one_counts(void **state)
+{
+    (void)state;
+    struct gy_while_host host = {.finished = 4};
+    struct gy_while_record record = {.host = &host, .launched = 5};
+    cancelled_again = &record;
+    gy_point_hook(cancel_again);
+    gy_while_cancel(&record);
+    gy_point_hook(NULL);
+    assert_null(cancelled_again);
+    assert_int_equal(atomic_load(&host.cancelled), 6);
+    gy_while_cancel(&record);
+    assert_int_equal(atomic_load(&host.cancelled), 6);
+}
+
+/* As if the loop had been entered 2^31 times since it was cancelled, or made. */
+static void test_a_loop_may_be_entered_for_ever(void **state)
+{
+    (void)state;
+    struct loop_scene s;
+    loops_open_usual(&s, 1000);
+    loops_run(&s, 10);
+    assert_ok(gantry_context_synchronize(s.gpu.context));
+    struct gy_device_loop *loop = gy_task_launch_arg(s.loop.test);
+    struct gy_context *context = loop->list->pool.context;
+    const uint32_t counters[2] = {UINT32_C(0x7ffffffd), 0};
+    atomic_store(&loop->record->launched, counters[0]);
+    atomic_store(&loop->record->host->finished, counters[0]);
+    assert_ok(gy_context_enter(context));
+    assert_int_equal(context->driver->cuMemcpyHtoD(loop->record->counters, counters, sizeof(counters)),
+                     CUDA_SUCCESS);
+    assert_ok(gy_context_pop(context));
+    for (uint32_t i = 0; i < 6; i++) {
+        loops_run(&s, 10 + i);
+        loops_expect(&s, 2 + i, 0, GANTRY_LOOP_WORD, 10 + i);
+    }
     loops_close_scene(&s);
 }
 
@@ -632,6 +689,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_a_graph_may_be_reset_while_the_device_is_in_its_loop),
         cmocka_unit_test(test_a_body_that_needs_more_is_decided_by_the_cpu),
         cmocka_unit_test(test_the_cpu_keeps_to_the_most_and_is_cancelled),
+        cmocka_unit_test(test_of_two_cancellations_the_later_one_counts),
+        cmocka_unit_test(test_a_loop_may_be_entered_for_ever),
         cmocka_unit_test(test_what_the_driver_refuses_goes_round_by_calls),
         cmocka_unit_test(test_a_fault_in_a_turn_ends_the_loop),
         cmocka_unit_test(test_a_forced_failure_ends_the_loop),
