@@ -393,12 +393,12 @@ static void keep(struct gantry_dispatcher *d, const struct gy_recording *recordi
         return;
     }
     if (recording->finished == unit->members && !unit->never) {
-        count_recorded(d, unit, false);
-        unit->stale = false;
         struct gy_graph_place place = {.exec = &unit->exec, .kept = &unit->kept};
         if (unit->loop != NULL && !prepare_loop(d, unit, &place)) {
-            return;
+            return; /* what an earlier run has recorded, if anything, is as stale as before */
         }
+        count_recorded(d, unit, false);
+        unit->stale = false;
         (void)gy_graphs_end_into(&d->graphs, &place); /* a failure is in the context */
         unit->looped = place.is_loop;
         if (unit->loop != NULL && !place.is_loop) {

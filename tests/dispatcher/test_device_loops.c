@@ -597,7 +597,7 @@ static void test_a_loop_is_entered_many_times_in_a_run(void **state)
     loops_close_scene(&s);
 }
 
-/* ---- shares and partitions --------------------------------------------------------------------- */
+/* ---- shares --------------------------------------------------------------------- */
 
 static void test_a_loop_is_charged(void **state)
 {
@@ -621,47 +621,6 @@ static void test_a_loop_is_charged(void **state)
     assert_ok(gantry_taskman_get_usage(s.gpu.manager, &usage));
     assert_true(usage.used_ns > 0);
     loops_close_scene(&s);
-}
-
-/* All of the loop is in one partition, its body in another than its test, or in two.  Where a driver takes no
- * loop of a partition, the CPU decides. */
-static void test_loops_of_partitions(void **state)
-{
-    (void)state;
-    const gantry_partition_request requests[] = {
-        {sizeof(requests[0]), .name = "left", .sm_count = 16},
-        {sizeof(requests[0]), .name = "right", .size = GANTRY_PARTITION_REST}};
-    gantry_partition_options plan = GANTRY_PARTITION_OPTIONS_INIT;
-    plan.requests = requests;
-    plan.count = 2;
-    gantry_context_options options = GANTRY_CONTEXT_OPTIONS_INIT;
-    options.partitions = &plan;
-    for (uint32_t way = 0; way < 2; way++) {
-        struct loop_scene s;
-        loops_open_scene(&s, &options);
-        gantry_partition *left, *right;
-        assert_ok(gantry_partition_find(s.gpu.context, "left", &left));
-        assert_ok(gantry_partition_find(s.gpu.context, "right", &right));
-        s.partition = left;
-        loops_add_loop(&s, 100);
-        loops_add_step(&s, ACT_MIX, 3, 2, 3);
-        s.partition = way == 0 ? left : right;
-        loops_add_step(&s, ACT_FILL, 5, 0, 77);
-        s.partition = left;
-        loops_add_step(&s, ACT_COPY, 4, 3, 0);
-        loops_add_step(&s, ACT_COUNT, 0, 0, 0);
-        loops_close_line(&s);
-        for (uint32_t i = 1; i < 5; i++) {
-            loops_run(&s, 10 * i);
-            loops_expect_cells(&s, 10 * i);
-            const gantry_loop_stats stats = loops_stats_of(&s);
-            assert_int_equal(stats.turns, 10 * i);
-            assert_int_equal(stats.launches + stats.cpu_loops, i);
-            assert_true(way == 0 || stats.launches == 0);
-            assert_true(way == 1 || !s.has_emu || stats.cpu_loops == 0);
-        }
-        loops_close_scene(&s);
-    }
 }
 
 int main(int argc, char **argv)
@@ -694,7 +653,6 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_bodies_of_any_shape_compute_what_they_should),
         cmocka_unit_test(test_a_loop_is_entered_many_times_in_a_run),
         cmocka_unit_test(test_a_loop_is_charged),
-        cmocka_unit_test(test_loops_of_partitions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
