@@ -431,6 +431,7 @@ gantry_status gy_partitions_create(struct gy_context *context, gantry_context *o
                            : gy_options_import(&ours, offsetof(gantry_partition_options, reserved), options,
                                                sizeof(size_t) * 3, "gantry_partition_options");
         if (status == GANTRY_OK) {
+            ours.struct_size = sizeof(ours); /* of this copy, which the planner takes in */
             b->partitions = all;
             b->options = &ours;
             all->is_planned = true;

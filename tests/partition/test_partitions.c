@@ -29,6 +29,22 @@ static gantry_status open_with(const gantry_partition_request *requests, uint32_
     return gantry_context_create(&options, out);
 }
 
+/* Options that a later version has made longer, whose new fields are 0. */
+static void test_longer_options_are_taken(void **state)
+{
+    (void)state;
+    struct {
+        gantry_partition_options plan;
+        unsigned char later[4096]; /* more than what lies behind a copy of the struct on the stack */
+    } newer;
+    const gantry_partition_request requests[] = {request("all", REST, 0)};
+    gantry_context *context;
+    memset(&newer, 0, sizeof(newer));
+    newer.plan.struct_size = sizeof(newer);
+    assert_ok(open_with(requests, 1, &newer.plan, &context));
+    gantry_context_destroy(context);
+}
+
 static bool on_emulator(void)
 {
     return gpu_fixture_driver() == GANTRY_DRIVER_EMULATED;
@@ -581,6 +597,7 @@ static void test_every_allocation_may_fail(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_longer_options_are_taken),
         cmocka_unit_test(test_three_partitions_are_granted_and_disjoint),
         cmocka_unit_test(test_fine_units_and_declared_overlap),
         cmocka_unit_test(test_without_a_plan_there_is_one_partition),
