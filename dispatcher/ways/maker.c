@@ -41,6 +41,9 @@ static gantry_status make(struct gy_maker *m, CUgraphExec *out)
         GY_CALL(m->context,
                 cuGraphInstantiateWithFlags(out, m->graph, CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY));
     const gantry_status back = gy_relaxed_end(m->context, &relaxed);
+    if (status == GANTRY_OK && back != GANTRY_OK) {
+        (void)m->context->driver->cuGraphExecDestroy(*out);
+    }
     return status == GANTRY_OK ? back : status;
 }
 

@@ -3,13 +3,13 @@
  *
  *            ask (GD)             the thread takes it           it has been made, or it failed
  *     IDLE ------------> ASKED -------------------> MAKING -----------------------------------> DONE
- *       ^                  | close: nobody makes it                                              |
- *       +------------------+---------------------------------------------------------------------+
+ *       ^                                                                                        |
+ *       +----------------------------------------------------------------------------------------+
  *                                              take (GD), which waits for it
  *
  * One graph at a time: GD waits for it before it launches anything else as a graph.  What the graph refers to
  * (functions, memory) belongs to a batch that was not launched yet, so nobody may unload or free it.  The
- * thread begins with the first graph.  Closing waits for the one that is being made.
+ * thread begins with the first graph.  Closing waits for the one that is asked for or being made.
  *
  * The dispatcher's thread (GD) calls all functions. */
 #ifndef DISPATCHER_WAYS_MAKER_H

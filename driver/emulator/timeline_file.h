@@ -17,14 +17,18 @@ struct gy_timeline_file {
     uint64_t value; /* atomic; of all processes */
 };
 
-/* A new timeline at 0; its descriptor, or -1.  `*out`: where it is mapped. */
+/* A new timeline at 0; its descriptor, or -1.  `*out`: where it is mapped, or NULL. */
 static inline int gy_timeline_file_create(struct gy_timeline_file **out)
 {
     int fd = memfd_create("timeline", MFD_CLOEXEC);
-    if (fd < 0 || ftruncate(fd, GY_TIMELINE_FILE_BYTES) != 0) {
+    *out = NULL;
+    if (fd < 0) {
         return -1;
     }
-    void *page = mmap(NULL, GY_TIMELINE_FILE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    void *page = MAP_FAILED;
+    if (ftruncate(fd, GY_TIMELINE_FILE_BYTES) == 0) {
+        page = mmap(NULL, GY_TIMELINE_FILE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    }
     if (page == MAP_FAILED) {
         close(fd);
         return -1;
