@@ -4,7 +4,7 @@
 Usage: reference.py SOURCE_DIR OUTPUT_DIR
 
 Writes OUTPUT_DIR/reference/HEADER.rst for each header and OUTPUT_DIR/man3/NAME.3 for each function, struct and enum.  A function has the example
-example_NAME() of docs/reference/examples.c where there is one.  The exit status is 1, and the complaints are printed, when something public
+example_NAME() of docs/reference/examples*.c where there is one.  The exit status is 1, and the complaints are printed, when something public
 has no description.
 """
 import os
@@ -124,10 +124,10 @@ def read(xml):
     return headers
 
 
-def examples(path):
+def examples(paths):
     """{function: the body of its example}."""
     found = {}
-    for name, body in re.findall(r"(?ms)^(?:static )?[^\n;{}]*\bexample_(\w+)\([^\n]*\)\n\{\n(.*?)^\}", path.read_text() if path.exists() else ""):
+    for name, body in re.findall(r"(?ms)^(?:static )?[^\n;{}]*\bexample_(\w+)\([^\n]*\)\n\{\n(.*?)^\}", "\n".join(path.read_text() for path in paths)):
         found[name] = re.sub(r"(?m)^    ", "", body).rstrip()
     return found
 
@@ -243,10 +243,10 @@ def write(source, output):
     for found in entries:
         whole = [found] if found["name"] else []
         complaints += [f"gantry/{found['header']}: {part['name']} is not documented" for part in whole + found["parts"] if not part["blocks"]]
-    shown = examples(source / "docs/reference/examples.c")
+    shown = examples(sorted((source / "docs/reference").glob("examples*.c")))
     for name in shown:
         if names.get(name) != "function":
-            complaints.append(f"docs/reference/examples.c: example_{name}() is of no public function")
+            complaints.append(f"docs/reference: example_{name}() is of no public function")
     version = ".".join(re.findall(r"#define GANTRY_VERSION_\w+ (\d+)", (source / "include/gantry/base.h").read_text()))
     for folder in ("reference", "man3"):
         (output / folder).mkdir(parents=True, exist_ok=True)
