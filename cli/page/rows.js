@@ -20,6 +20,13 @@ function rowsByGroup(r) {
         (a, b) => a.rank - b.rank || b.kind - a.kind || (a.name < b.name ? -1 : 1))}));
 }
 
+/* Threads in the order in which they were first seen, but those that differ in a number alone beside each other. */
+function sortThreads(rows) {
+    const stem = row => row.name.replace(/\d+$/, ""), number = row => Number((/\d+$/.exec(row.name) || [0])[0]), first = new Map();
+    for (const row of rows) first.set(stem(row), Math.min(row.rank, first.get(stem(row)) ?? Infinity));
+    rows.sort((a, b) => first.get(stem(a)) - first.get(stem(b)) || number(a) - number(b));
+}
+
 const groupOrder = group => group.name === "host threads" ? 0 : group.rows[0].kind === BLOCKS ? 2 : 1;
 
 /* Rows of blocks are low unless they are spread. */
@@ -43,6 +50,7 @@ function listItems(r, path) {
     const groups = rowsByGroup(r).sort((a, b) => groupOrder(a) - groupOrder(b));
     let is_told = false;
     for (const group of groups) {
+        if (group.name === "host threads") sortThreads(group.rows);
         for (const row of group.rows) finishRow(r, row);
         const isBlocks = group.rows[0].kind === BLOCKS;
         if (isBlocks) {

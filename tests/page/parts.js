@@ -186,6 +186,9 @@ function testWords() {
     const items = listItems(recordingOf(TRACKS, STORY, [[6, "k", 200, 210, 5]]), {count: 0});
     same("rows", items.map(item => item.name), ["host threads", "worker", "GD", "GDB", "GPU 0", "stream 0", "stream 0: kernels",
                                                "stream 1", "heat: blocks per SM", "1 SMs", "GPU 0, SMs", "SM 0"]);
+    const threads = ["gantry worker 10", "gantry worker 3", "GD", "gantry worker 2", "GD 1"].map((name, rank) => ({name, rank}));
+    sortThreads(threads);
+    same("workers side by side", threads.map(t => t.name), ["gantry worker 2", "gantry worker 3", "gantry worker 10", "GD", "GD 1"]);
     const all = placeItems(items, new Set()), less = placeItems(items, new Set(["host threads"]));
     same("closed groups take no place", all - less, 4 * ROW + 3 * SPACE);
 }

@@ -6,6 +6,7 @@ test_page.py GANTRY --pipeline FOLDER BEFORE.pftrace AFTER.pftrace those of docs
 """
 import os
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -35,6 +36,13 @@ def setUpModule():
 def tearDownModule():
     WEB.__exit__()
     shutil.rmtree(FOLDER)
+
+
+def png_size(path):
+    with open(path, "rb") as file:
+        head = file.read(24)
+    assert head[:8] == b"\x89PNG\r\n\x1a\n", path
+    return struct.unpack(">II", head[16:24])
 
 
 class Page(unittest.TestCase):
@@ -177,6 +185,16 @@ class Page(unittest.TestCase):
         WEB.evaluate("thePage.addFile(new File(['<p>something else'], 'no.html'))")
         self.assertEqual(WEB.evaluate("document.getElementById('found').textContent"), "no page of gantry report")
 
+    def test_pictures_of_the_documents_are_made(self):
+        folder = os.path.join(FOLDER, "pictures")
+        os.mkdir(folder)
+        pictures(folder, os.path.join(FOLDER, "first.pftrace"), os.path.join(FOLDER, "second.pftrace"), "even")
+        guides = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../docs/guides")
+        for name in ("timeline.png", "timeline-two.png"):
+            found, expected = png_size(os.path.join(folder, name)), png_size(os.path.join(guides, name))
+            self.assertEqual(found, expected, f"{name} is of another page: make it anew")
+            self.assertGreater(os.path.getsize(os.path.join(folder, name)), 20000)  # not an empty page
+
     def test_a_million_blocks_are_fluent(self):
         """Measured 3 ms to draw and 17 ms between frames; the bounds are of a machine that does much else."""
         WEB.open(MANY)
@@ -190,14 +208,14 @@ class Page(unittest.TestCase):
         self.assertLess(frames[30], 400)
 
 
-def pictures(folder, one, other):
-    """Three pictures for the documents."""
+def pictures(folder, one, other, label="blur"):
+    """The pictures of docs/guides/profiling.md; in the first one a GPU task of that label is picked."""
     with tempfile.TemporaryDirectory() as pages, browser.Browser(1200, 720) as web:
         page, pair = os.path.join(pages, "one.html"), os.path.join(pages, "pair.html")
         page_of(page, one)
         page_of(pair, one, other)
         web.open(page)
-        web.evaluate("thePage.find('blur'); thePage.panes[0].found = thePage.panes[0].found.filter("
+        web.evaluate(f"thePage.find('{label}'); thePage.panes[0].found = thePage.panes[0].found.filter("
                      "i => kindText(thePage.panes[0].r, i) === 'GPU task'); thePage.findNext(1); thePage.find(''); thePage.fit()")
         web.screenshot(os.path.join(folder, "timeline.png"))
         web.set_dark(True)
