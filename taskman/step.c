@@ -509,7 +509,9 @@ gantry_status gantry_taskman_cancel(gantry_taskman *manager)
     gy_fast_lock_take(&manager->lock);
     bool is_running = gy_taskman_phase(manager) == GY_RUNNING;
     if (is_running) {
-        atomic_store(&manager->as_owner.cancelled, GY_CANCELLED);
+        if (atomic_load(&manager->as_owner.cancelled) == GY_CANCELLED_NOT) {
+            atomic_store(&manager->as_owner.cancelled, GY_CANCELLED);
+        }
         gy_taskman_cancel_loops(manager);
     }
     assert(gy_taskman_is_valid(manager));

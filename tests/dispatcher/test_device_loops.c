@@ -121,6 +121,31 @@ static void test_a_cancelled_run_ends_its_loop(void **state)
     loops_close_scene(&s);
 }
 
+/* The loop is all that the step has left to do; the second cancellation comes when the device has left it. */
+static void test_a_run_that_is_cancelled_twice_says_so(void **state)
+{
+    (void)state;
+    struct loop_scene s;
+    loops_open_scene(&s, NULL);
+    loops_add_loop(&s, ENDLESS);
+    gantry_task *body = loops_add_step(&s, ACT_COUNT, 0, 0, 0)->task;
+    gpu_fixture_after(s.before, s.after);
+    gpu_fixture_after(body, s.before);
+    gpu_fixture_after(s.loop.test, body);
+    gpu_fixture_after(body, s.loop.decide);
+    assert_ok(gantry_taskman_freeze(s.gpu.manager));
+    loops_set_begin(&s, ENDLESS);
+    assert_ok(gantry_taskman_start(s.gpu.manager));
+    assert_ok(gantry_taskman_wait(s.gpu.manager));
+    await_turns(&s);
+    assert_ok(gantry_taskman_cancel(s.gpu.manager));
+    assert_ok(gantry_context_synchronize(s.gpu.context));
+    assert_ok(gantry_taskman_cancel(s.gpu.manager));
+    assert_int_equal(gantry_taskman_stop(s.gpu.manager), GANTRY_ERR_CANCELLED);
+    assert_int_equal(loops_stats_of(&s).end, GANTRY_LOOP_CANCELLED);
+    loops_close_scene(&s);
+}
+
 /* The device may be in the loop when its manager's graph is forgotten. */
 static void test_a_graph_may_be_reset_while_the_device_is_in_its_loop(void **state)
 {
@@ -638,6 +663,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_runs_need_not_wait_for_each_other),
         cmocka_unit_test(test_a_loop_is_cancelled_by_a_word),
         cmocka_unit_test(test_a_cancelled_run_ends_its_loop),
+        cmocka_unit_test(test_a_run_that_is_cancelled_twice_says_so),
         cmocka_unit_test(test_a_graph_may_be_reset_while_the_device_is_in_its_loop),
         cmocka_unit_test(test_a_body_that_needs_more_is_decided_by_the_cpu),
         cmocka_unit_test(test_the_cpu_keeps_to_the_most_and_is_cancelled),
