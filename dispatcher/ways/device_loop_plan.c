@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "dispatcher/ways/plan.h"
+#include "dispatcher/ways/plan_graph.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -13,12 +14,10 @@
 /* Arrays are by index of the task. */
 struct bodies {
     struct gy_plan *plan;
-    uint32_t device; /* whose loops are looked for, or GY_PLAN_ALL_DEVICES */
-    gantry_task **task;
+    struct gy_plan_graph graph;
     const struct gy_device_loop **inside; /* the loop in whose body the task is; NULL: in none */
-    uint32_t *stack;
+    uint32_t *stack;                      /* tasks of the body whose dependents were not looked at */
     uint32_t depth;
-    uint32_t *stamp; /* the last member + 1 that it was reached from */
 
     /* The loop that is being looked at. */
     struct gy_device_loop *loop;
@@ -28,7 +27,6 @@ struct bodies {
     const char *why;        /* NULL: it can */
     uint32_t members;
     struct gy_unit *unit;
-    uint32_t from;
 };
 
 static void refuse(struct bodies *b, const gantry_task *task, const char *why)
@@ -37,24 +35,6 @@ static void refuse(struct bodies *b, const gantry_task *task, const char *why)
         b->odd = task;
         b->why = why;
     }
-}
-
-static bool is_sync_point(const gantry_task *task)
-{
-    return gantry_task_get_kind(task) == GANTRY_TASK_SYNC_POINT;
-}
-
-static void count_task(void *user, gantry_task *task)
-{
-    struct gy_plan *plan = user;
-    const uint32_t index = gy_task_index(task);
-    plan->tasks = index >= plan->tasks ? index + 1 : plan->tasks;
-}
-
-static void note_task(void *user, gantry_task *task)
-{
-    struct bodies *b = user;
-    b->task[gy_task_index(task)] = task;
 }
 
 /* ---- one body --------------------------------------------------------------------------------- */
@@ -67,7 +47,7 @@ static void find_first(void *user, gantry_task *dependent)
 
 static void check_member(struct bodies *b, const gantry_task *task)
 {
-    if (is_sync_point(task)) {
+    if (gy_plan_is_sync_point(task)) {
         return;
     }
     if (!gy_task_is_gpu(task) || !gy_task_is_stable(task)) {
@@ -108,7 +88,7 @@ static void find_body(struct bodies *b)
     }
     enter(b, b->first);
     while (b->depth > 0 && b->why == NULL) {
-        const gantry_task *task = b->task[b->stack[--b->depth]];
+        const gantry_task *task = b->graph.task[b->stack[--b->depth]];
         b->dependents = 0;
         gy_task_each_dependent(task, enter, b);
         if (b->dependents == 0) {
@@ -129,43 +109,35 @@ static void check_entry(void *user, gantry_task *dependent)
 static void check_entries(struct bodies *b)
 {
     for (uint32_t i = 0; i < b->plan->tasks && b->why == NULL; i++) {
-        if (b->task[i] != NULL && b->inside[i] != b->loop) {
-            gy_task_each_dependent(b->task[i], check_entry, b);
+        if (b->graph.task[i] != NULL && b->inside[i] != b->loop) {
+            gy_task_each_dependent(b->graph.task[i], check_entry, b);
         }
     }
 }
 
 /* ---- units ------------------------------------------------------------------------------------ */
 
-/* `dependent` comes after the member b->from, directly or through sync points. */
-static void follow(void *user, gantry_task *dependent)
+/* `dependent` comes after a member of the unit, directly or through sync points. */
+static bool follow(void *user, gantry_task *dependent)
 {
     struct bodies *b = user;
     const uint32_t index = gy_task_index(dependent);
-    if (b->stamp[index] == b->from + 1) {
-        return;
+    if (gy_plan_is_sync_point(dependent)) {
+        return true;
     }
-    b->stamp[index] = b->from + 1;
-    if (is_sync_point(dependent)) {
-        b->stack[b->depth++] = index;
-    } else if (b->plan->unit_of[index] == b->plan->unit_of[b->from]) {
+    if (b->plan->unit_of[index] == b->plan->unit_count) {
         b->plan->inside[index] = true;
     } else {
         b->unit->leaving++;
     }
+    return false;
 }
 
 static void follow_all(struct bodies *b)
 {
     for (uint32_t i = 0; i < b->plan->tasks; i++) {
-        if (b->plan->unit_of[i] != b->plan->unit_count) {
-            continue;
-        }
-        b->from = i;
-        b->depth = 0;
-        gy_task_each_dependent(b->task[i], follow, b);
-        while (b->depth > 0) {
-            gy_task_each_dependent(b->task[b->stack[--b->depth]], follow, b);
+        if (b->plan->unit_of[i] == b->plan->unit_count) {
+            gy_plan_graph_follow(&b->graph, i, follow, b);
         }
     }
 }
@@ -176,8 +148,8 @@ static void list_members(struct bodies *b, bool inside)
     struct gy_plan *plan = b->plan;
     for (uint32_t i = 0; i < plan->tasks; i++) {
         if (plan->unit_of[i] == plan->unit_count && plan->inside[i] == inside) {
-            plan->members[b->unit->first + b->unit->members++] = b->task[i];
-            b->unit->partitions |= UINT64_C(1) << gy_task_partition(b->task[i]);
+            plan->members[b->unit->first + b->unit->members++] = b->graph.task[i];
+            b->unit->partitions |= UINT64_C(1) << gy_task_partition(b->graph.task[i]);
         }
     }
 }
@@ -190,7 +162,7 @@ static void make_unit(struct bodies *b, uint32_t first)
     b->unit->loop = b->loop;
     b->unit->first = first;
     for (uint32_t i = 0; i < plan->tasks; i++) {
-        if (b->inside[i] == b->loop && !is_sync_point(b->task[i])) {
+        if (b->inside[i] == b->loop && !gy_plan_is_sync_point(b->graph.task[i])) {
             plan->unit_of[i] = plan->unit_count;
         }
     }
@@ -230,18 +202,16 @@ static gantry_status allocate(struct bodies *b, uint32_t loops)
 {
     struct gy_plan *plan = b->plan;
     const size_t n = plan->tasks;
-    b->task = gy_zalloc_array(n, sizeof(gantry_task *));
     b->inside = gy_zalloc_array(n, sizeof(struct gy_device_loop *));
     b->stack = gy_zalloc_array(n + 1, sizeof(*b->stack));
-    b->stamp = gy_zalloc_array(n, sizeof(*b->stamp));
     plan->unit_of = gy_zalloc_array(n, sizeof(*plan->unit_of));
     plan->inside = gy_zalloc_array(n, sizeof(*plan->inside));
     plan->members = gy_zalloc_array(n, sizeof(gantry_task *));
     plan->needed_by = gy_zalloc_array(1, sizeof(*plan->needed_by));
     plan->units = gy_zalloc_array(loops, sizeof(*plan->units));
-    const bool has_all = b->task != NULL && b->inside != NULL && b->stack != NULL && b->stamp != NULL &&
-                         plan->unit_of != NULL && plan->inside != NULL && plan->members != NULL &&
-                         plan->needed_by != NULL && plan->units != NULL;
+    const bool has_all = b->inside != NULL && b->stack != NULL && plan->unit_of != NULL &&
+                         plan->inside != NULL && plan->members != NULL && plan->needed_by != NULL &&
+                         plan->units != NULL;
     return has_all ? GANTRY_OK : GANTRY_ERR_OUT_OF_HOST_MEMORY;
 }
 
@@ -255,7 +225,7 @@ static struct gy_device_loop *loop_at(struct gy_gpu_loop *at, uint32_t device)
 
 gantry_status gy_device_loops_plan(struct gy_plan *plan, gantry_taskman *manager, uint32_t device)
 {
-    struct bodies b = {.plan = plan, .device = device};
+    struct bodies b = {.plan = plan};
     uint32_t loops = 0, first = 0;
     for (struct gy_gpu_loop *at = gy_taskman_loops(manager); at != NULL; at = at->next) {
         loops += loop_at(at, device) != NULL;
@@ -263,10 +233,10 @@ gantry_status gy_device_loops_plan(struct gy_plan *plan, gantry_taskman *manager
     if (loops == 0) {
         return GANTRY_OK;
     }
-    gy_taskman_each_task(manager, count_task, plan);
-    const gantry_status status = allocate(&b, loops);
+    const bool has_graph = gy_plan_graph_init(&b.graph, manager);
+    plan->tasks = b.graph.tasks;
+    const gantry_status status = has_graph ? allocate(&b, loops) : GANTRY_ERR_OUT_OF_HOST_MEMORY;
     if (status == GANTRY_OK) {
-        gy_taskman_each_task(manager, note_task, &b);
         for (struct gy_gpu_loop *at = gy_taskman_loops(manager); at != NULL; at = at->next) {
             struct gy_device_loop *loop = loop_at(at, device);
             if (loop != NULL) {
@@ -274,9 +244,8 @@ gantry_status gy_device_loops_plan(struct gy_plan *plan, gantry_taskman *manager
             }
         }
     }
-    gy_free(b.task);
+    gy_plan_graph_fini(&b.graph);
     gy_free((void *)b.inside);
     gy_free(b.stack);
-    gy_free(b.stamp);
     return status;
 }

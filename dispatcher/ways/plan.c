@@ -6,6 +6,7 @@
 #include "copykernel/copier.h"
 #include "dispatcher/order/wait_set.h"
 #include "dispatcher/ways/device_loop.h"
+#include "dispatcher/ways/plan_graph.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -24,8 +25,7 @@ struct edge {
 struct making {
     struct gy_plan *plan;
     uint32_t device; /* whose tasks are divided, or GY_PLAN_ALL_DEVICES */
-    uint32_t tasks;
-    gantry_task **task;
+    struct gy_plan_graph graph;
     uint32_t *left;  /* predecessors that are not seen yet */
     uint32_t *order; /* indices in topological order */
     uint32_t ordered;
@@ -33,8 +33,6 @@ struct making {
     uint32_t outer; /* the number of outer tasks */
     size_t words;   /* words in a set */
     uint64_t *sets;
-    uint32_t *stamp; /* the last member it was reached from */
-    uint32_t *stack;
     struct edge *edges; /* edges between units */
     size_t edge_count, edge_room;
     uint32_t from; /* the member that is being looked at */
@@ -46,21 +44,9 @@ static bool is_member(const struct making *m, const gantry_task *task)
     return gy_task_is_stable(task) && (m->device == GY_PLAN_ALL_DEVICES || task->device == m->device);
 }
 
-static bool is_sync_point(const gantry_task *task)
-{
-    return gantry_task_get_kind(task) == GANTRY_TASK_SYNC_POINT;
-}
-
 static uint64_t *set_of(const struct making *m, uint32_t index)
 {
     return m->sets + m->words * index;
-}
-
-static void count_task(void *user, gantry_task *task)
-{
-    struct making *m = user;
-    uint32_t index = gy_task_index(task);
-    m->tasks = index >= m->tasks ? index + 1 : m->tasks;
 }
 
 static void count_edge(void *user, gantry_task *dependent)
@@ -73,8 +59,7 @@ static void note_task(void *user, gantry_task *task)
 {
     struct making *m = user;
     uint32_t index = gy_task_index(task);
-    bool is_outer = (!is_member(m, task) && !is_sync_point(task)) || gy_task_is_held_by_others(task);
-    m->task[index] = task;
+    bool is_outer = (!is_member(m, task) && !gy_plan_is_sync_point(task)) || gy_task_is_held_by_others(task);
     m->bit[index] = is_outer ? m->outer++ : NONE;
     gy_task_each_dependent(task, count_edge, m);
 }
@@ -106,18 +91,18 @@ static void pass_set(void *user, gantry_task *dependent)
 
 static void fill_sets(struct making *m)
 {
-    for (uint32_t i = 0; i < m->tasks; i++) {
-        if (m->task[i] != NULL && m->left[i] == 0) {
+    for (uint32_t i = 0; i < m->graph.tasks; i++) {
+        if (m->graph.task[i] != NULL && m->left[i] == 0) {
             m->order[m->ordered++] = i;
         }
     }
     for (uint32_t at = 0; at < m->ordered; at++) {
         m->from = m->order[at];
-        if (m->bit[m->from] != NONE && is_member(m, m->task[m->from])) {
+        if (m->bit[m->from] != NONE && is_member(m, m->graph.task[m->from])) {
             set_bit(set_of(m, m->from),
                     m->bit[m->from]); /* what holds this member back comes before the member itself, too */
         }
-        gy_task_each_dependent(m->task[m->from], pass_set, m);
+        gy_task_each_dependent(m->graph.task[m->from], pass_set, m);
     }
 }
 
@@ -141,7 +126,7 @@ static void number_units(struct making *m, uint32_t *table, uint32_t mask)
     struct gy_plan *plan = m->plan;
     for (uint32_t at = 0; at < m->ordered; at++) {
         uint32_t index = m->order[at];
-        if (!is_member(m, m->task[index])) {
+        if (!is_member(m, m->graph.task[index])) {
             continue;
         }
         const uint64_t *set = set_of(m, index);
@@ -161,7 +146,7 @@ static void number_units(struct making *m, uint32_t *table, uint32_t mask)
 static gantry_status find_units(struct making *m)
 {
     uint32_t room = 16;
-    while (room <= m->tasks) {
+    while (room <= m->graph.tasks) {
         room *= 2;
     }
     room *= 2;
@@ -178,7 +163,7 @@ static gantry_status find_units(struct making *m)
 static void list_members(struct making *m)
 {
     struct gy_plan *plan = m->plan;
-    for (uint32_t i = 0; i < m->tasks; i++) {
+    for (uint32_t i = 0; i < m->graph.tasks; i++) {
         if (plan->unit_of[i] != 0) {
             plan->units[plan->unit_of[i] - 1].members++;
         }
@@ -195,7 +180,7 @@ static void list_members(struct making *m)
         uint32_t number = plan->unit_of[m->order[at]];
         if (number != 0) {
             struct gy_unit *unit = &plan->units[number - 1];
-            gantry_task *task = m->task[m->order[at]];
+            gantry_task *task = m->graph.task[m->order[at]];
             plan->members[unit->first + unit->members++] = task;
             unit->partitions |= UINT64_C(1) << gy_task_partition(task);
         }
@@ -224,44 +209,34 @@ static void add_edge(struct making *m, uint32_t from, uint32_t to)
 }
 
 /* `dependent` comes after the member m->from, directly or through sync points. */
-static void follow(void *user, gantry_task *dependent)
+static bool follow(void *user, gantry_task *dependent)
 {
     struct making *m = user;
     uint32_t index = gy_task_index(dependent);
     uint32_t from = m->plan->unit_of[m->from], to = m->plan->unit_of[index];
-    if (m->stamp[index] == m->from) {
-        return;
-    }
-    m->stamp[index] = m->from;
     if (to != 0 && to == from) {
         m->plan->inside[index] = true;
-        return;
+        return false;
     }
-    if (is_sync_point(dependent)) {
-        m->stack[m->ordered++] = index; /* here `ordered` counts the tasks on the stack */
-        return;
+    if (gy_plan_is_sync_point(dependent)) {
+        return true;
     }
     m->plan->units[from - 1].leaving++;
     if (to != 0) {
         add_edge(m, from - 1, to - 1);
     }
+    return false;
 }
 
 static void find_edges(struct making *m)
 {
-    memset(m->stamp, 0xff, m->tasks * sizeof(*m->stamp));
-    for (uint32_t i = 0; i < m->tasks; i++) {
-        if (m->plan->unit_of[i] == 0) {
-            continue;
-        }
-        m->from = i;
-        m->ordered = 0;
-        gy_task_each_dependent(m->task[i], follow, m);
-        while (m->ordered > 0) {
-            gy_task_each_dependent(m->task[m->stack[--m->ordered]], follow, m);
+    for (uint32_t i = 0; i < m->graph.tasks; i++) {
+        if (m->plan->unit_of[i] != 0) {
+            m->from = i;
+            gy_plan_graph_follow(&m->graph, i, follow, m);
         }
     }
-    for (uint32_t i = 0; i < m->tasks; i++) {
+    for (uint32_t i = 0; i < m->graph.tasks; i++) {
         if (m->plan->unit_of[i] != 0 && !m->plan->inside[i]) {
             m->plan->units[m->plan->unit_of[i] - 1].roots++;
         }
@@ -325,36 +300,30 @@ static void plan_free(struct gy_plan *plan)
 
 static void making_fini(struct making *m)
 {
-    gy_free(m->task);
+    gy_plan_graph_fini(&m->graph);
     gy_free(m->left);
     gy_free(m->order);
     gy_free(m->bit);
     gy_free(m->sets);
-    gy_free(m->stamp);
-    gy_free(m->stack);
     gy_free(m->edges);
 }
 
 static gantry_status making_init(struct making *m, gantry_taskman *manager)
 {
     struct gy_plan *plan = m->plan;
-    gy_taskman_each_task(manager, count_task, m);
-    size_t n = m->tasks;
-    m->task = gy_zalloc_array(n, sizeof(*m->task));
+    const bool has_graph = gy_plan_graph_init(&m->graph, manager);
+    const size_t n = m->graph.tasks;
     m->left = gy_zalloc_array(n, sizeof(*m->left));
     m->order = gy_zalloc_array(n, sizeof(*m->order));
     m->bit = gy_zalloc_array(n, sizeof(*m->bit));
-    m->stamp = gy_zalloc_array(n, sizeof(*m->stamp));
-    m->stack = gy_zalloc_array(n, sizeof(*m->stack));
     plan->unit_of = gy_zalloc_array(n, sizeof(*plan->unit_of));
     plan->inside = gy_zalloc_array(n, sizeof(*plan->inside));
     plan->members = gy_zalloc_array(n, sizeof(gantry_task *));
-    plan->tasks = m->tasks;
+    plan->tasks = m->graph.tasks;
     const bool is_compared = gy_check_is_on(GY_CHECK_STABLE);
     plan->calls = is_compared ? gy_zalloc_array(n, sizeof(*plan->calls)) : NULL;
-    if ((is_compared && plan->calls == NULL) || m->task == NULL || m->left == NULL || m->order == NULL ||
-        m->bit == NULL || plan->inside == NULL || m->stamp == NULL || m->stack == NULL ||
-        plan->unit_of == NULL || plan->members == NULL) {
+    if ((is_compared && plan->calls == NULL) || !has_graph || m->left == NULL || m->order == NULL ||
+        m->bit == NULL || plan->inside == NULL || plan->unit_of == NULL || plan->members == NULL) {
         return GANTRY_ERR_OUT_OF_HOST_MEMORY;
     }
     gy_taskman_each_task(manager, note_task, m);
@@ -365,7 +334,7 @@ static gantry_status making_init(struct making *m, gantry_taskman *manager)
 static gantry_status divide(struct making *m)
 {
     struct gy_plan *plan = m->plan;
-    m->sets = gy_zalloc_array(m->tasks, (m->words + 1) * sizeof(uint64_t));
+    m->sets = gy_zalloc_array(m->graph.tasks, (m->words + 1) * sizeof(uint64_t));
     if (m->sets == NULL) {
         return GANTRY_ERR_OUT_OF_HOST_MEMORY;
     }
@@ -490,7 +459,7 @@ gantry_status gy_plan_make(struct gy_plan_list *list, gantry_taskman *manager, u
     }
     struct making m = {.plan = plan, .device = device};
     gantry_status status = making_init(&m, manager);
-    bool too_large = m.words > MOST_SET_BYTES / sizeof(uint64_t) / (m.tasks != 0 ? m.tasks : 1);
+    bool too_large = m.words > MOST_SET_BYTES / sizeof(uint64_t) / (m.graph.tasks != 0 ? m.graph.tasks : 1);
     if (status == GANTRY_OK && !too_large) {
         status = divide(&m);
     }
@@ -500,7 +469,7 @@ gantry_status gy_plan_make(struct gy_plan_list *list, gantry_taskman *manager, u
         gy_log(GANTRY_LOG_WARNING,
                "freeze: %u tasks, %u of them not stable, are too many to find out which stable ones may be "
                "launched together: all are called in every run",
-               m.tasks, m.outer);
+               m.graph.tasks, m.outer);
         return GANTRY_OK;
     }
     return finish(list, plan, status, out);
