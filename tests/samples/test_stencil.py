@@ -75,7 +75,7 @@ class Stencil(unittest.TestCase):
 
     def test_devices_that_are_not_there(self):
         result = run_sample("stencil", "--devices", "0,63")
-        self.assertEqual(result.returncode, 1)
+        self.assertEqual(result.returncode, 2)
         self.assertIn("no device 63", result.stderr)
 
 

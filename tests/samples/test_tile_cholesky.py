@@ -79,7 +79,7 @@ class TileCholesky(unittest.TestCase):
 
     def test_devices_that_are_not_there(self):
         result = run_sample("tile_cholesky", "--devices", "63")
-        self.assertEqual(result.returncode, 1)
+        self.assertEqual(result.returncode, 2)
         self.assertIn("no device 63", result.stderr)
 
 
