@@ -58,6 +58,12 @@ static void print_gpu(const struct trace *trace, const struct report *r)
     printf("GPU busy       %10.3f ms of %.3f ms between its first and last task (%.1f %%), %" PRIu64
            " tasks\n",
            ms(r->gpu_busy_ns), ms(gpu_ns), share(r->gpu_busy_ns, gpu_ns), r->gpu_tasks);
+    if (r->gpu_batches > 0) {
+        printf("GPU batches    %10.3f ms on average, %" PRIu64
+               " of them; the longest %.3f ms, number %" PRIu64 "\n",
+               ms(r->gpu_batch_ns) / (double)r->gpu_batches, r->gpu_batches, ms(r->longest_batch_ns),
+               r->longest_batch);
+    }
     print_partitions(trace, r, gpu_ns);
     if (r->sm_count > 0) {
         uint64_t mean = r->sm_sum_ns / r->sm_count;
@@ -288,8 +294,11 @@ void cli_report_json(const char *path, const struct trace *trace, const struct r
            r->launches, r->launch_ns);
     printf("\"phase_ns\":{\"htod\":%" PRIu64 ",\"kernel\":%" PRIu64 ",\"dtoh\":%" PRIu64 "},", r->phase_ns[0],
            r->phase_ns[1], r->phase_ns[2]);
-    printf("\"gpu\":{\"tasks\":%" PRIu64 ",\"span_ns\":%" PRIu64 ",\"busy_ns\":%" PRIu64 "},", r->gpu_tasks,
-           r->gpu_end_ns - r->gpu_begin_ns, r->gpu_busy_ns);
+    printf("\"gpu\":{\"tasks\":%" PRIu64 ",\"span_ns\":%" PRIu64 ",\"busy_ns\":%" PRIu64
+           ",\"batches\":%" PRIu64 ",\"batch_ns\":%" PRIu64 ",\"longest_batch_ns\":%" PRIu64
+           ",\"longest_batch\":%" PRIu64 "},",
+           r->gpu_tasks, r->gpu_end_ns - r->gpu_begin_ns, r->gpu_busy_ns, r->gpu_batches, r->gpu_batch_ns,
+           r->longest_batch_ns, r->longest_batch);
     print_places_json(trace, r);
     cli_report_gpus_json(trace, r);
     printf("\"gaps\":{\"count\":%" PRIu64 ",\"total_ns\":%" PRIu64 ",\"largest_ns\":%" PRIu64, r->gaps,

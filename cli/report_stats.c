@@ -226,6 +226,13 @@ static void count_host(const struct trace *trace, const struct trace_slice *s, s
         report->memory_ns += ns;
     } else if (cli_trace_is(trace, s, "batch")) {
         report->batches++;
+    } else if (cli_trace_is(trace, s, "gpu_batch")) {
+        report->gpu_batches++;
+        report->gpu_batch_ns += ns;
+        if (ns > report->longest_batch_ns) {
+            report->longest_batch_ns = ns;
+            report->longest_batch = cli_trace_argument(trace, s, TRACE_BATCH, 0);
+        }
     } else if (cli_trace_is(trace, s, "ctas")) {
         report->ctas += cli_trace_argument(trace, s, TRACE_CTAS, 0);
         report->ctas_lost += cli_trace_argument(trace, s, TRACE_LOST, 0);

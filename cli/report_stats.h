@@ -102,6 +102,8 @@ struct report {
     uint64_t memory_waits, memory_ns;
     uint64_t gpu_begin_ns, gpu_end_ns, gpu_busy_ns;
     uint64_t gpu_tasks;
+    uint64_t gpu_batches, gpu_batch_ns;       /* batches in GPU time, which may overlap */
+    uint64_t longest_batch_ns, longest_batch; /* its number */
     struct report_stream streams[REPORT_STREAMS];
     size_t stream_count;
     struct report_partition partitions[REPORT_PARTITIONS];

@@ -158,7 +158,7 @@ static void run_round(struct gantry_dispatcher *d, struct gy_round *round)
         gy_gd_count_heap(d);
         waiting = count_queues(round);
     }
-    gy_gpu_time_begin_batch(d->config.time, waiting);
+    gy_gpu_time_begin_batch(d->config.time, waiting, before.number + 1);
     gy_cta_begin_batch(gy_gpu_time_ctas(d->config.time));
     if (round->as_graph) {
         gy_key_begin(d, round);

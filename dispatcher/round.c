@@ -140,6 +140,7 @@ void gy_gd_flush(struct gantry_dispatcher *d)
     assert(gy_graphs_are_valid(&d->graphs));
     (void)gy_capture_end(d);              /* a failure is in the context: seen below */
     gy_gpu_time_launched(d->config.time); /* whatever has ended the capture */
+    gy_gpu_time_end_batch(d->config.time);
     if (d->member.visitors.first != NULL) {
         gy_fleet_let_go(d);
     }

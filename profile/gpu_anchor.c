@@ -8,6 +8,18 @@
 #define ANCHOR_PATIENCE_NS 2000000u /* the time for all tries */
 #define ANCHOR_YIELD_NS 20000u
 
+bool gy_gpu_create_event(struct gy_context *context, CUevent *event)
+{
+    return *event != NULL || GY_CALL(context, cuEventCreate(event, CU_EVENT_DEFAULT)) == GANTRY_OK;
+}
+
+void gy_gpu_destroy_event(struct gy_context *context, CUevent event)
+{
+    if (event != NULL) {
+        (void)GY_CALL(context, cuEventDestroy(event));
+    }
+}
+
 /* Record the trial event and see it complete.  Sets the width of the bracket and its middle. */
 static bool try_anchor(struct gy_gpu_anchor *anchor, struct gy_context *context, CUstream stream,
                        uint64_t deadline, uint64_t *width, uint64_t *middle)

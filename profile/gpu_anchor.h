@@ -12,6 +12,11 @@ struct gy_gpu_anchor {
     bool rough; /* it is a mark around an application's work: a real anchor is wanted */
 };
 
+/* Create a timed event, if there is none yet. */
+bool gy_gpu_create_event(struct gy_context *context, CUevent *event);
+/* NULL is ignored. */
+void gy_gpu_destroy_event(struct gy_context *context, CUevent event);
+
 /* Record the event on `stream`, which is idle, and see it complete between two readings of the host's clock.
  * Of several tries, the tightest is kept.  False: the GPU did not answer in time, or the context is lost. */
 bool gy_gpu_anchor_take(struct gy_gpu_anchor *anchor, struct gy_context *context, CUstream stream,

@@ -33,6 +33,7 @@
 #include "base/thread.h"
 #include "profile/cta.h"
 #include "profile/gpu_anchor.h"
+#include "profile/gpu_batch.h"
 #include "profile/ring.h"
 #include "profile/session.h"
 
@@ -57,8 +58,9 @@ static const uint32_t marks_first = MARKS_FIRST;
 #endif
 
 struct gy_gpu_mark {
-    CUevent begin, end;       /* the holder of the mark may touch them */
-    struct gy_gpu_mark *next; /* link of the free list or a queue; lock */
+    CUevent begin, end;         /* the holder of the mark may touch them */
+    struct gy_gpu_mark *next;   /* link of the free list or a queue; lock */
+    struct gy_gpu_batch *batch; /* that it holds while it is in use; NULL: none */
     /* The other fields belong to the holder of the mark. */
     uint64_t generation;   /* of the recording */
     uint64_t begun, ended; /* the numbers of its two records among all records, on any stream */
@@ -100,6 +102,8 @@ struct gy_gpu_time {
     atomic_uint queued;           /* atomic: marks in queues; changed under lock */
     struct queue queues[STREAMS]; /* see struct queue */
 
+    struct gy_gpu_batches batches; /* see there */
+
     CUstream stream; /* for anchors; immutable once a mark is queued */
 
     /* The dispatcher thread alone: */
@@ -132,6 +136,7 @@ gantry_status gy_gpu_time_create(struct gy_context *context, struct gy_gpu_time 
     time->context = context;
     time->anchor_age_ns = ANCHOR_AGE_NS;
     gy_mutex_init(&time->lock, GY_RANK_LEAF);
+    gy_gpu_batches_init(&time->batches);
     *out = time;
     return GANTRY_OK;
 }
@@ -155,18 +160,6 @@ void gy_gpu_time_set_marks(uint32_t first)
 
 /* ---- marks ----------------------------------------------------------------------------------- */
 
-static bool create_event(struct gy_gpu_time *time, CUevent *event)
-{
-    return *event != NULL || GY_CALL(time->context, cuEventCreate(event, CU_EVENT_DEFAULT)) == GANTRY_OK;
-}
-
-static void destroy_event(struct gy_gpu_time *time, CUevent event)
-{
-    if (event != NULL) {
-        (void)GY_CALL(time->context, cuEventDestroy(event));
-    }
-}
-
 /* Make up to `count` more marks; there are fewer when memory or events run out. */
 static void make_marks(struct gy_gpu_time *time, uint32_t count)
 {
@@ -177,11 +170,11 @@ static void make_marks(struct gy_gpu_time *time, uint32_t count)
     struct gy_gpu_mark *list = NULL;
     while (chunk->count < count) {
         struct gy_gpu_mark *mark = &chunk->marks[chunk->count];
-        if (!create_event(time, &mark->begin)) {
+        if (!gy_gpu_create_event(time->context, &mark->begin)) {
             break;
         }
-        if (!create_event(time, &mark->end)) {
-            destroy_event(time, mark->begin);
+        if (!gy_gpu_create_event(time->context, &mark->end)) {
+            gy_gpu_destroy_event(time->context, mark->begin);
             break;
         }
         mark->next = list;
@@ -233,6 +226,7 @@ static struct gy_gpu_mark *take_mark(struct gy_gpu_time *time)
 
 static void free_mark(struct gy_gpu_time *time, struct gy_gpu_mark *mark)
 {
+    gy_gpu_batch_leave(&time->batches, mark->batch);
     gy_mutex_lock(&time->lock);
     mark->next = time->free;
     time->free = mark;
@@ -329,7 +323,8 @@ static bool create_anchor_objects(struct gy_gpu_time *time)
         return true;
     }
     for (size_t i = 0; i < 4; i++) {
-        if (!create_event(time, &anchors[i]->event) || !create_event(time, &anchors[i]->trial)) {
+        if (!gy_gpu_create_event(time->context, &anchors[i]->event) ||
+            !gy_gpu_create_event(time->context, &anchors[i]->trial)) {
             return false;
         }
     }
@@ -377,7 +372,7 @@ static void prepare(struct gy_gpu_time *time, uint64_t generation)
 
 /* ---- dispatcher thread ----------------------------------------------------------------------- */
 
-void gy_gpu_time_begin_batch(struct gy_gpu_time *time, uint32_t waiting)
+void gy_gpu_time_begin_batch(struct gy_gpu_time *time, uint32_t waiting, uint64_t number)
 {
     uint64_t generation = gy_profile_generation();
     if (__builtin_expect(generation == 0, 1) || gy_context_is_lost(time->context)) {
@@ -388,7 +383,13 @@ void gy_gpu_time_begin_batch(struct gy_gpu_time *time, uint32_t waiting)
     }
     if (!time->refused) {
         provide(time, spare_marks() + (uint64_t)waiting * MARKS_OF_WAITING);
+        gy_gpu_batches_begin(&time->batches, generation, number);
     }
+}
+
+void gy_gpu_time_end_batch(struct gy_gpu_time *time)
+{
+    gy_gpu_batches_end(&time->batches);
 }
 
 static gantry_status record(struct gy_gpu_time *time, CUevent event, CUstream stream, struct gy_lane *lane)
@@ -411,6 +412,7 @@ struct gy_gpu_mark *gy_gpu_time_begin(struct gy_gpu_time *time, CUstream stream,
         return NULL;
     }
     mark->generation = generation;
+    mark->batch = gy_gpu_batches_hold(&time->batches, generation);
     mark->stream = stream_index;
     mark->is_void = false;
     mark->partition = partition;
@@ -567,6 +569,7 @@ static void emit(struct gy_gpu_time *time, struct gy_gpu_mark *mark, bool is_anc
         return;
     }
     gy_profile_gpu_slice(mark->generation, &slice);
+    gy_gpu_batch_add(mark->batch, slice.gpu, slice.begin_ns, slice.end_ns);
     free_mark(time, mark);
 }
 
@@ -654,13 +657,13 @@ static void destroy_objects(struct gy_gpu_time *time)
 {
     struct gy_gpu_anchor *const anchors[] = {&time->draft, &time->posted, &time->anchor, &time->spare};
     for (size_t i = 0; i < 4; i++) {
-        destroy_event(time, anchors[i]->event);
-        destroy_event(time, anchors[i]->trial);
+        gy_gpu_destroy_event(time->context, anchors[i]->event);
+        gy_gpu_destroy_event(time->context, anchors[i]->trial);
     }
     for (struct chunk *chunk = time->chunks; chunk != NULL; chunk = chunk->next) {
         for (uint32_t i = 0; i < chunk->count; i++) {
-            destroy_event(time, chunk->marks[i].begin);
-            destroy_event(time, chunk->marks[i].end);
+            gy_gpu_destroy_event(time->context, chunk->marks[i].begin);
+            gy_gpu_destroy_event(time->context, chunk->marks[i].end);
         }
     }
     if (time->stream != NULL) {
@@ -682,6 +685,7 @@ void gy_gpu_time_destroy(struct gy_gpu_time *time)
     }
     gy_cta_destroy(time->ctas); /* without a context, this ends what the host has */
     drop_rest(time);
+    gy_gpu_batches_fini(&time->batches);
     while (time->chunks != NULL) {
         struct chunk *next = time->chunks->next;
         gy_free(time->chunks);

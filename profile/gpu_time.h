@@ -18,10 +18,12 @@ void gy_gpu_time_destroy(struct gy_gpu_time *time);
 /* The records of blocks that belong to it; they live as long. */
 struct gy_cta *gy_gpu_time_ctas(struct gy_gpu_time *time);
 
-/* Dispatcher thread, context current, outside of a capture.  Prepare for the marks of a batch that begins
- * with `waiting` tasks: this takes an anchor when a recording is first met, and makes marks.  It costs one
- * branch while nothing is recorded. */
-void gy_gpu_time_begin_batch(struct gy_gpu_time *time, uint32_t waiting);
+/* Dispatcher thread, context current, outside of a capture.  Prepare for the marks of batch `number`, which
+ * begins with `waiting` tasks: this takes an anchor when a recording is first met, and makes marks.  It costs
+ * one branch while nothing is recorded. */
+void gy_gpu_time_begin_batch(struct gy_gpu_time *time, uint32_t waiting, uint64_t number);
+/* Dispatcher thread.  All tasks of the batch have a mark: its slice is written when the last of them is. */
+void gy_gpu_time_end_batch(struct gy_gpu_time *time);
 /* Dispatcher thread, context current.  Record the begin of `name` (copied) on `stream`, or on `lane` when
  * that is not NULL.  NULL: nothing is recorded now, the recording has begun within this batch, or no mark is
  * free (which is counted as lost). */

@@ -37,7 +37,7 @@ static const char *const category_names[GY_PFTRACE_CATEGORIES] = {
     [GY_SPAN_MEMORY] = "memory",    [GY_SPAN_APPLICATION] = "application",
     [GY_SPAN_ACROSS] = "across",    [GY_PFTRACE_GPU] = "gpu",
     [GY_PFTRACE_KERNEL] = "kernel", [GY_PFTRACE_CTAS] = "ctas",
-    [GY_PFTRACE_RANGE] = "range",
+    [GY_PFTRACE_RANGE] = "range",   [GY_PFTRACE_BATCH] = "gpu_batch",
 };
 
 const char *const gy_argument_names[GY_ARGUMENTS] = {
@@ -57,6 +57,7 @@ const char *const gy_argument_names[GY_ARGUMENTS] = {
     [GY_ARGUMENT_BYTES_TO_DEVICE] = "bytes_to_device",
     [GY_ARGUMENT_BYTES_TO_HOST] = "bytes_to_host",
     [GY_ARGUMENT_BYTES_ON_DEVICE] = "bytes_on_device",
+    [GY_ARGUMENT_TASKS] = "tasks",
 };
 
 struct name {
@@ -153,7 +154,7 @@ static void put_state(struct gy_pftrace *trace, bool first)
     memset(trace->slots, 0, sizeof(trace->slots));
     memset(trace->queues, 0, sizeof(trace->queues));
     trace->name_count = 0;
-    uint8_t interned[640], *i = interned;
+    uint8_t interned[768], *i = interned;
     for (unsigned c = 0; c < GY_PFTRACE_CATEGORIES; c++) {
         i = gy_packet_put_entry(i, INTERNED_CATEGORY, c + 1, category_names[c], strlen(category_names[c]));
     }

@@ -12,7 +12,8 @@
 #define GY_PFTRACE_KERNEL (GY_PFTRACE_GPU + 1)
 #define GY_PFTRACE_CTAS (GY_PFTRACE_GPU + 2)  /* a buffer of block records, with the facts on its clock */
 #define GY_PFTRACE_RANGE (GY_PFTRACE_GPU + 3) /* the activity of a group of a block's threads */
-#define GY_PFTRACE_CATEGORIES (GY_PFTRACE_GPU + 4)
+#define GY_PFTRACE_BATCH (GY_PFTRACE_GPU + 4) /* a batch in GPU time */
+#define GY_PFTRACE_CATEGORIES (GY_PFTRACE_GPU + 5)
 #define GY_PFTRACE_NAME_BYTES 128 /* of a slice or a track, with the final NUL; longer names are cut */
 
 struct gy_pftrace;
@@ -65,6 +66,7 @@ enum gy_pftrace_argument {
     GY_ARGUMENT_BYTES_TO_DEVICE,
     GY_ARGUMENT_BYTES_TO_HOST,
     GY_ARGUMENT_BYTES_ON_DEVICE,
+    GY_ARGUMENT_TASKS, /* of a batch in GPU time */
     GY_ARGUMENTS
 };
 #define GY_PFTRACE_SLICE_ARGUMENTS 9

@@ -21,9 +21,10 @@ struct gy_ring_span {
     uint64_t begin_ns;
     uint64_t end_ns;
     uint64_t id;
-    uint64_t flow;    /* 0: none; of GY_PFTRACE_GPU: bit n: it waited for the device with ordinal n */
-    uint8_t category; /* enum gy_span_category; GY_PFTRACE_GPU; GY_RING_COUNT: id is the value at begin_ns; or
-                         GY_RING_FLOWS: `id` flows are in `name` */
+    uint64_t flow;    /* 0: none; of GY_PFTRACE_GPU: bit n: it waited for the device with ordinal n; of
+                         GY_PFTRACE_BATCH: its tasks */
+    uint8_t category; /* enum gy_span_category; GY_PFTRACE_GPU or _BATCH; GY_RING_COUNT: id is the value at
+                         begin_ns; or GY_RING_FLOWS: `id` flows are in `name` */
     uint8_t gpu;      /* 0: the thread's own track; else 1 + number of the GPU in the session */
     uint16_t stream;  /* valid with gpu */
     char name[GY_RING_NAME_BYTES];

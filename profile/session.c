@@ -262,8 +262,8 @@ void gy_profile_gpu_slice(uint64_t generation, const struct gy_gpu_slice *slice)
     struct gy_ring_span head = {.begin_ns = slice->begin_ns,
                                 .end_ns = slice->end_ns,
                                 .id = slice->id,
-                                .flow = slice->after,
-                                .category = GY_PFTRACE_GPU,
+                                .flow = slice->tasks != 0 ? slice->tasks : slice->after,
+                                .category = slice->tasks != 0 ? GY_PFTRACE_BATCH : GY_PFTRACE_GPU,
                                 .gpu = (uint8_t)slice->gpu,
                                 .stream = (uint16_t)slice->stream};
     name_stream(profile, slice);

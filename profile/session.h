@@ -40,6 +40,7 @@ struct gy_gpu_slice {
     uint64_t begin_ns, end_ns;
     uint64_t id;
     uint64_t after; /* bit n: it waited for work of the device with ordinal n */
+    uint64_t tasks; /* 0: it is a task; else it is batch `id`, which has so many */
 };
 
 /* Any thread.  Record a slice.  This does not block. */

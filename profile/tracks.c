@@ -30,6 +30,7 @@ struct gy_tracks {
         gy_pftrace_track number;
         char name[GY_RING_NAME_BYTES];
     } counters[GY_TRACKS_COUNTERS];
+    struct track *batches[GY_TRACKS_GPUS + 1]; /* by the GPU's number; NULL: none has come yet */
     gy_pftrace_track gpus[GY_TRACKS_GPUS + 1]; /* by the GPU's number; 0: it is not made yet */
 };
 
@@ -176,6 +177,35 @@ static void add_task(struct gy_tracks *tracks, const struct gy_ring_span *span, 
     gy_pftrace_add_stage(tracks->trace, &stage);
 }
 
+/* Batches of a GPU may overlap: the track has as many lines as they need.  False: out of memory. */
+static bool add_batch(struct gy_tracks *tracks, const struct gy_ring_span *span, const char *gpu_name)
+{
+    struct track *track = tracks->batches[span->gpu];
+    if (track == NULL) {
+        track = tracks->batches[span->gpu] = track_create(tracks);
+        if (track == NULL) {
+            return false;
+        }
+        track->parent = gy_tracks_gpu(tracks, span->gpu, gpu_name);
+        snprintf(track->name, sizeof(track->name), "batches");
+        track->lanes->number = gy_pftrace_add_track(tracks->trace, track->parent, track->name, 0);
+    }
+    const struct lane *lane = lane_for(tracks, track, span);
+    if (lane == NULL) {
+        return false;
+    }
+    const struct gy_pftrace_slice slice = {
+        .track = lane->number,
+        .category = GY_PFTRACE_BATCH,
+        .name = span->name,
+        .begin_ns = span->begin_ns,
+        .end_ns = span->end_ns,
+        .argument_count = 2,
+        .arguments = {{GY_ARGUMENT_BATCH, span->id}, {GY_ARGUMENT_TASKS, span->flow}}};
+    gy_pftrace_add_slice(tracks->trace, &slice);
+    return true;
+}
+
 static void keep_flows(struct gy_ring *ring, const struct gy_ring_span *span)
 {
     for (uint64_t i = 0; i < span->id && ring->flow_count < GY_RING_FLOWS_KEPT; i++) {
@@ -193,6 +223,9 @@ bool gy_tracks_add(struct gy_tracks *tracks, struct gy_ring *ring, const struct 
     if (span->category == GY_RING_FLOWS) {
         keep_flows(ring, span);
         return true;
+    }
+    if (span->category == GY_PFTRACE_BATCH) {
+        return add_batch(tracks, span, gpu_name);
     }
     if (span->gpu != 0) {
         add_task(tracks, span, gpu_name, partition);

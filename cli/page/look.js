@@ -11,7 +11,7 @@ const DARK = {paper: "#12181f", side: "#18202a", title: "#222d39", ink: "#e6ebf0
               causes: ["#8e7cc3", "#d94f3d", "#5d7088", "#7a4650", "#b5741d"]};
 const PHASES = {HtoD: "#f2a33a", Kernel: "#3b7ddd", DtoH: "#35a37c"};
 const CATEGORIES = {task: "#8e7cc3", launch: "#6b9bdc", batch: "#8fa3ba", wait: "#9aa3ad", submit: "#d6336c",
-                    memory: "#d94f3d", across: "#f2a33a", ctas: "#9aa88c"};
+                    memory: "#d94f3d", across: "#f2a33a", ctas: "#9aa88c", gpu_batch: "#8fa3ba"};
 const BY_NAME = ["#4c9fb5", "#e07b53", "#7a9e4f", "#b06bb3", "#c7a33d", "#5b7fc7", "#c75b7a", "#4fae8d", "#9a7b5a", "#6d8ea0"];
 const LEGEND = [["CPU task", CATEGORIES.task], ["submission", CATEGORIES.submit], ["launch call", CATEGORIES.launch],
                 ["HtoD phase", PHASES.HtoD], ["Kernel phase", PHASES.Kernel], ["DtoH phase", PHASES.DtoH],
@@ -79,5 +79,5 @@ function kindText(r, slice) {
     if (kind === BLOCKS) return "block";
     if (kind === QUEUE) return "GPU task";
     return {task: "CPU task", launch: "launch call", submit: "submission", wait: "wait", memory: "wait for memory",
-            kernel: "kernel", phase: "phase of a batch", batch: "batch", ctas: "records of blocks"}[categoryOf(r, slice)] || "slice";
+            kernel: "kernel", phase: "phase of a batch", batch: "batch", gpu_batch: "batch on the GPU", ctas: "records of blocks"}[categoryOf(r, slice)] || "slice";
 }

@@ -47,6 +47,23 @@ static void worker(void *arg)
     emit("gantry worker 0", GY_SPAN_TASK, "slow", t + 401700, t + 403590, 2);
 }
 
+/* Two batches in GPU time; they overlap, so the track has two lines. */
+static void gpu_batches(uint64_t t, uint32_t number)
+{
+    static const uint64_t batches[][3] = {{100, 300, 4}, {200, 600, 7}};
+    for (uint64_t i = 0; i < 2; i++) {
+        const struct gy_gpu_slice slice = {.gpu = number,
+                                           .name = "batch",
+                                           .begin_ns = t + batches[i][0],
+                                           .end_ns = t + batches[i][1],
+                                           .id = 31 + i,
+                                           .tasks = batches[i][2]};
+        gy_profile_gpu_slice(gy_profile_generation(), &slice);
+        printf("batches\tgpu_batch\tbatch\t%llu\t%llu\t%llu\n", (unsigned long long)slice.begin_ns,
+               (unsigned long long)slice.end_ns, (unsigned long long)slice.id);
+    }
+}
+
 static void gpu(uint64_t t)
 {
     uint64_t generation = gy_profile_generation();
@@ -76,6 +93,7 @@ static void gpu(uint64_t t)
         printf("stream %u\tgpu\tkernel\t%llu\t%llu\t%llu\n", slice.stream, (unsigned long long)slice.begin_ns,
                (unsigned long long)slice.end_ns, (unsigned long long)i);
     }
+    gpu_batches(t, number);
 }
 
 /* ---- blocks of kernels ---- */

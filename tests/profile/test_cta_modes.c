@@ -59,6 +59,56 @@ static void check_causes_come_first(void)
     }
 }
 
+static uint64_t argument(const struct read_slice *slice, const char *name)
+{
+    for (size_t i = 0; i < slice->argument_count; i++) {
+        if (strcmp(slice->arguments[i].name, name) == 0) {
+            return slice->arguments[i].value;
+        }
+    }
+    return UINT64_MAX;
+}
+
+/* Each GPU task lies in one bar of a batch, and the bars count all of them. */
+static void check_bars(uint64_t tasks)
+{
+    uint64_t counted = 0;
+    for (size_t i = 0; i < trace.slice_count; i++) {
+        const struct read_slice *slice = &trace.slices[i];
+        if (strcmp(slice->category, "gpu_batch") == 0) {
+            assert_string_equal(slice->name, "batch");
+            counted += argument(slice, "tasks");
+        }
+        bool is_covered = strcmp(slice->category, "gpu") != 0;
+        for (size_t j = 0; j < trace.slice_count && !is_covered; j++) {
+            const struct read_slice *bar = &trace.slices[j];
+            is_covered = strcmp(bar->category, "gpu_batch") == 0 && bar->begin <= slice->begin &&
+                         bar->end >= slice->end;
+        }
+        assert_true(is_covered);
+    }
+    assert_int_equal(counted, tasks);
+}
+
+/* Kernels without macros: batches have bars on the GPU's own track, on streams and as graphs. */
+static void test_batches_have_bars_on_the_gpu(void **state)
+{
+    (void)state;
+    static const gantry_submission ways[] = {GANTRY_SUBMISSION_STREAMS, GANTRY_SUBMISSION_GRAPHS};
+    for (int way = 0; way < 2; way++) {
+        static struct work work;
+        work = (struct work){.grid = {20, 1, 1}, .threads = 32, .spins = 3, .launches = 2};
+        assert_ok(gantry_dispatcher_set_submission(gantry_context_dispatcher(fixture.context), ways[way]));
+        gantry_profile *profile = start(GANTRY_PROFILE_CTAS_OFF, 0, 0);
+        for (int step = 0; step < GRAPH_STEPS; step++) {
+            run_pipes(&work);
+        }
+        stop_and_load(profile);
+        assert_int_equal(stats.lost, 0);
+        check_bars(GRAPH_STEPS * PIPES * 3);
+    }
+}
+
 static void test_batches_that_are_graphs_are_recorded_alike(void **state)
 {
     (void)state;
@@ -331,6 +381,7 @@ int main(void)
         return status;
     }
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_batches_have_bars_on_the_gpu, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_batches_that_are_graphs_are_recorded_alike, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_callbacks_that_leave_the_graph_are_recorded, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_streams_of_the_application_are_recorded, set_up, tear_down),

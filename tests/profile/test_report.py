@@ -73,6 +73,10 @@ class Report(unittest.TestCase):
         self.assertEqual(report["cpu_tasks"], len(times("task")))
         self.assertEqual(report["gpu"]["tasks"], 54)
         self.assertEqual(report["gpu"]["busy_ns"], union(times("gpu")))
+        self.assertEqual([report["gpu"][key] for key in ("batches", "batch_ns", "longest_batch_ns", "longest_batch")],
+                         [2, 200 + 400, 400, 32])
+        self.assertRegex(gantry("trace", TRACE),
+                         r"(?m)^GPU batches +0\.000 ms on average, 2 of them; the longest 0\.000 ms, number 32$")
         for stream in report["streams"]:
             self.assertEqual(stream["busy_ns"], union(times("gpu", stream["name"])))
         self.assertEqual(report["ctas"], {"recorded": 1600, "lost": 0, "alignment_ns": report["ctas"]["alignment_ns"],
