@@ -325,6 +325,15 @@ static void example_gantry_partition_find(void)
     gantry_context_destroy(divided);
 }
 
+static void example_gantry_stream_get_info(void *stream)
+{
+    /* A stream that another library has made may have a part of the SMs; NULL is the default stream. */
+    gantry_stream_info info = {.struct_size = sizeof(info)};
+    MUST(gantry_stream_get_info(context, stream, &info));
+    printf("%u of %u SMs, %s\n", info.sm_count, info.total_sms,
+           info.place == GANTRY_STREAM_OF_GREEN ? "of another library's green context" : "of this context");
+}
+
 static void example_gantry_cpu_dispatcher_set_class(gantry_cpu_dispatcher *dispatcher)
 {
     /* Tasks whose description says `.cpu_class = 1` run on the CPUs of one last-level cache, on two at a
@@ -452,6 +461,7 @@ int main(void)
     example_gantry_cpu_dispatcher_set_class(workers);
     example_gantry_context_acquire();
     example_gantry_partition_find();
+    example_gantry_stream_get_info(NULL);
     gantry_taskman_destroy(manager);
     gantry_taskman_destroy(other);
     gantry_copy_queue_destroy(queue);
