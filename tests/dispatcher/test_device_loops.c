@@ -157,7 +157,6 @@ static void test_a_graph_may_be_reset_while_the_device_is_in_its_loop(void **sta
         loops_add_step(&s, ACT_MIX, 3, 2, 3);
         loops_add_step(&s, ACT_COUNT, 0, 0, 0);
         loops_close_line(&s);
-        assert_ok(gantry_context_synchronize(s.gpu.context)); /* the way there of the graph before reads it */
         loops_set_begin(&s, 400 + i);
         assert_ok(gantry_taskman_start(s.gpu.manager));
         assert_ok(gantry_taskman_wait(s.gpu.manager));
