@@ -226,7 +226,7 @@ gantry_status gy_completion_init(struct gy_completion *c, const struct gy_comple
     for (uint32_t i = 0; i < GY_STREAMS_MAX; i++) {
         c->lists[i].first = GY_COMPLETION_NONE;
     }
-    c->called = true;                                 /* the first thread leads at once, */
+    c->lead = GY_LEAD_CALLED;                         /* the first thread leads at once, */
     atomic_init(&c->wake, GY_COMPLETION_WAKE_NOBODY); /* and looks before it sleeps */
     gantry_status status = gy_guard_init(&c->lock, GY_RANK_COMPLETION, &c->called_changed);
     if (status != GANTRY_OK) {

@@ -119,6 +119,17 @@ struct gy_completion_thread {
 
 #define GY_COMPLETION_THREADS 2
 
+/* Who leads; enter_lead() in completion_wait.c is the only writer.
+ *
+ *            call            a thread or a guest leads          all was told, and it is closing
+ *    FREE ---------> CALLED --------------------------> TAKEN ---------------------------------> ENDED
+ *     | ^                                                | ^
+ *     | +------------------------------------------------+ |  it naps, blocks, follows or leaves
+ *     +----------------------------------------------------+  one that wakes up leads again
+ *
+ * CALLED: a follower shall lead, if no other thread is faster; that one then looks at everything anyway. */
+enum gy_completion_lead { GY_LEAD_FREE, GY_LEAD_CALLED, GY_LEAD_TAKEN, GY_LEAD_ENDED };
+
 /* Does news wake a thread?  The number of a list means: news wakes one, unless it is for that list alone,
  * since a thread blocks on its event.  Otherwise it is one of these. */
 enum gy_completion_wake {
@@ -142,14 +153,12 @@ struct gy_completion {
     gy_cond called_changed;                                     /* followers sleep */
     gy_cond nap_changed;                                        /* a thread naps */
     gy_cond head_changed;                                       /* GD sleeps until there is room */
-    _Atomic(uint32_t) wake;  /* atomic; written under lock: a list, or enum gy_completion_wake */
-    _Atomic(bool) gd_sleeps; /* atomic; written under lock: GD waits for room */
-    bool leads;              /* guarded by lock: a thread leads */
-    bool called;             /* guarded by lock: a follower shall lead */
-    bool ended;              /* guarded by lock: all completions were told, and none will be published */
-    bool orphaned;           /* guarded by lock: `blocking` is in no slot any more */
-    CUevent blocking;        /* guarded by lock: a thread blocks on it; NULL: none does */
-    uint32_t blocked_list;   /* guarded by lock: it is the event of this list */
+    _Atomic(uint32_t) wake;       /* atomic; written under lock: a list, or enum gy_completion_wake */
+    _Atomic(bool) gd_sleeps;      /* atomic; written under lock: GD waits for room */
+    enum gy_completion_lead lead; /* guarded by lock */
+    bool orphaned;                /* guarded by lock: `blocking` is in no slot any more */
+    CUevent blocking;             /* guarded by lock: a thread blocks on it; NULL: none does */
+    uint32_t blocked_list;        /* guarded by lock: it is the event of this list */
     const struct gy_completion_thread *napper; /* guarded by lock: the thread that naps; NULL: none */
     uint64_t nap_until;                        /* guarded by lock: until then */
     uint64_t spin_budget_ns;      /* leader only; how long it polls the GPU before it stops leading */
@@ -227,6 +236,8 @@ GANTRY_MUST_CHECK gantry_status gy_completion_watch(struct gy_completion *comple
  * not published yet is WRITTEN. */
 bool gy_completion_slot_is_valid(const struct gy_completion_slot *slot, enum gy_slot_state state);
 bool gy_completion_is_valid(struct gy_completion *completion);
+/* The lead fits who naps, blocks or is a guest, and what is told to whom GD would wake. */
+bool gy_completion_lead_is_valid(const struct gy_completion *completion) GY_REQUIRES(completion->lock);
 /* Leader: the ends of the list of that stream are slots that are LISTED, and it is known whether it is empty.
  */
 bool gy_completion_list_is_valid(const struct gy_completion *completion, uint32_t stream);

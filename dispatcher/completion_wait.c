@@ -176,42 +176,66 @@ static uint64_t next_look(const struct gy_completion *c, uint32_t blocked, uint6
  * nothing. */
 static void tell_whom_to_wake(struct gy_completion *c) GY_REQUIRES(c->lock)
 {
-    bool looks = c->leads || (c->napper != NULL && !gy_completion_spins_first(c));
+    bool looks = c->lead == GY_LEAD_TAKEN || (c->napper != NULL && !gy_completion_spins_first(c));
     atomic_store(&c->wake, looks                 ? GY_COMPLETION_WAKE_NOBODY
                            : c->blocking != NULL ? c->blocked_list
                                                  : (uint32_t)GY_COMPLETION_WAKE_ONE);
 }
 
+bool gy_completion_lead_is_valid(const struct gy_completion *c)
+{
+    const bool has_guest = atomic_load_explicit(&c->guest, memory_order_relaxed) != NULL;
+    return (unsigned)c->lead <= GY_LEAD_ENDED && (!has_guest || c->lead == GY_LEAD_TAKEN) &&
+           (!c->orphaned || c->blocking != NULL) && (c->blocking == NULL || c->blocked_list < GY_STREAMS_MAX);
+}
+
+static void enter_lead(struct gy_completion *c, enum gy_completion_lead next) GY_REQUIRES(c->lock)
+{
+    assert(c->lead != GY_LEAD_ENDED || next == GY_LEAD_ENDED);
+    assert(next != GY_LEAD_CALLED || c->lead == GY_LEAD_FREE);
+    c->lead = next;
+    assert(gy_completion_lead_is_valid(c));
+}
+
 static bool take_lead(struct gy_completion *c) GY_REQUIRES(c->lock)
 {
-    bool may = !c->leads && !c->ended;
-    c->leads = c->leads || may;
+    bool may = c->lead == GY_LEAD_FREE || c->lead == GY_LEAD_CALLED;
+    if (may) {
+        enter_lead(c, GY_LEAD_TAKEN);
+    }
     tell_whom_to_wake(c);
     return may;
 }
 
 static void give_up_lead(struct gy_completion *c) GY_REQUIRES(c->lock)
 {
-    c->leads = false;
+    assert(c->lead == GY_LEAD_TAKEN);
+    enter_lead(c, GY_LEAD_FREE);
     tell_whom_to_wake(c);
+}
+
+static void call_follower(struct gy_completion *c) GY_REQUIRES(c->lock)
+{
+    if (c->lead == GY_LEAD_FREE) {
+        enter_lead(c, GY_LEAD_CALLED);
+    }
 }
 
 void gy_completion_call(struct gy_completion *c)
 {
     if (c->napper != NULL) {
         gy_cond_broadcast(&c->nap_changed);
-    } else if (!c->leads) {
-        c->called = true;
+    } else if (c->lead != GY_LEAD_TAKEN) {
+        call_follower(c);
         gy_cond_signal(&c->called_changed);
     }
 }
 
 static bool follow(struct gy_completion *c) GY_REQUIRES(c->lock)
 {
-    while (!c->ended && (c->leads || !c->called)) {
+    while (c->lead == GY_LEAD_FREE || c->lead == GY_LEAD_TAKEN) {
         gy_cond_wait(&c->called_changed, &c->lock);
     }
-    c->called = false;
     return take_lead(c);
 }
 
@@ -235,7 +259,7 @@ static bool stop_leading(struct gy_completion_thread *thread)
     gy_mutex_lock(&c->lock);
     give_up_lead(c);
     if (atomic_load(&c->news) != seen) {
-        c->called = true;
+        call_follower(c);
     }
     bool leads = follow(c);
     gy_mutex_unlock(&c->lock);
@@ -245,7 +269,7 @@ static bool stop_leading(struct gy_completion_thread *thread)
 void gy_completion_end(struct gy_completion *c)
 {
     gy_mutex_lock(&c->lock);
-    c->ended = true;
+    enter_lead(c, GY_LEAD_ENDED);
     gy_cond_broadcast(&c->called_changed);
     gy_cond_broadcast(&c->nap_changed);
     gy_mutex_unlock(&c->lock);
@@ -345,7 +369,7 @@ static bool nap(struct gy_completion_thread *thread, uint64_t until)
     c->napper = thread;
     c->nap_until = until;
     give_up_lead(c);
-    while (atomic_load(&c->news) == seen && c->napper == thread && !c->ended &&
+    while (atomic_load(&c->news) == seen && c->napper == thread && c->lead != GY_LEAD_ENDED &&
            gy_clock_ns() < c->nap_until) {
         gy_cond_wait_until(&c->nap_changed, &c->lock, c->nap_until);
     }

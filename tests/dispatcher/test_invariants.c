@@ -208,6 +208,10 @@ static void test_completion_slots(void **state)
     struct gy_completion *c = &s.d->completion.rings[0];
     PLANT(gy_completion_is_valid(c), c->written, atomic_load(&c->head) + GY_COMPLETION_SLOTS + 1);
     PLANT(gy_completion_is_valid(c), c->written, c->written + 1); /* a slot that is not WRITTEN */
+    gy_mutex_lock(&c->lock);
+    PLANT(gy_completion_lead_is_valid(c), c->lead, GY_LEAD_ENDED + 1);
+    PLANT(gy_completion_lead_is_valid(c), c->orphaned, true); /* no thread blocks */
+    gy_mutex_unlock(&c->lock);
     struct gy_completion_list *list = &c->lists[0];
     PLANT(gy_completion_list_is_valid(c, 0), c->listed, 1u);
     PLANT(gy_completion_list_is_valid(c, 0), list->first, 0);

@@ -27,8 +27,8 @@ bool fresh[2];                   /* c->news is not what the thread has seen */
 bool closing, locked;            /* c->closing, c->lock */
 bool gd_sleeps;                  /* c->gd_sleeps */
 byte wake = WAKE_NOBODY;         /* c->wake */
-bool leads, ended;               /* c->leads, c->ended */
-bool called = true;              /* c->called */
+mtype = { FREE, CALLED, TAKEN, ENDED };
+mtype led = CALLED;              /* c->lead */
 byte blocking = NONE;            /* c->blocked_list while c->blocking is there */
 byte napper = NONE;              /* c->napper */
 byte taken, done;                /* c->taken, c->round.head */
@@ -48,15 +48,15 @@ inline unlock() { locked = false }
 
 inline set_wake()
 {
-    wake = (leads || napper != NONE -> WAKE_NOBODY : (blocking != NONE -> blocking : WAKE_ONE))
+    wake = (led == TAKEN || napper != NONE -> WAKE_NOBODY : (blocking != NONE -> blocking : WAKE_ONE))
 }
 
 /* gy_completion_call(): a nap ends by itself */
 inline call()
 {
     if
-    :: !leads && napper == NONE ->
-        called = true;
+    :: led != TAKEN && napper == NONE ->
+        led = (led == FREE -> CALLED : led);
         if /* gy_cond_signal(&called_changed) */
         :: follows[0] -> follows[0] = false
         :: follows[1] -> follows[1] = false
@@ -167,9 +167,9 @@ proctype gd()
 
 inline take_lead() /* the lock is held */
 {
-    mine = !leads && !ended;
+    mine = (led == FREE || led == CALLED);
     if
-    :: mine -> leads = true; leaders++; assert(leaders == 1)
+    :: mine -> led = TAKEN; leaders++; assert(leaders == 1)
     :: else
     fi;
     set_wake()
@@ -177,7 +177,7 @@ inline take_lead() /* the lock is held */
 
 inline give_up_lead() /* the lock is held */
 {
-    leads = false;
+    led = FREE;
     leaders--;
     set_wake()
 }
@@ -189,12 +189,11 @@ proctype completion_thread(byte me)
 follow:
     atomic {
         do
-        :: !ended && (leads || !called) ->
+        :: led == FREE || led == TAKEN ->
             follows[me] = true; /* gy_cond_wait(&called_changed) */
             !follows[me]
         :: else -> break
         od;
-        called = false;
         take_lead();
         if
         :: !mine -> goto over
@@ -267,13 +266,16 @@ lead:
 stop_leading:
     atomic { give_up_lead() };
     atomic {
-        called = called || fresh[me];
+        if
+        :: fresh[me] && led == FREE -> led = CALLED
+        :: else
+        fi;
         goto follow
     };
 nap: /* ends by itself, so it is the conditions that end them all */
     atomic { napper = me; give_up_lead() };
     atomic {
-        (PASSES(0) || PASSES(1) || fresh[me] || napper != me || ended);
+        (PASSES(0) || PASSES(1) || fresh[me] || napper != me || led == ENDED);
         p = 0;
         napper = (napper == me -> NONE : napper);
         take_lead();
@@ -312,7 +314,7 @@ block:
     };
 over:
     atomic { /* gy_completion_end() */
-        ended = true;
+        led = ENDED;
         follows[0] = false;
         follows[1] = false;
         threads_ended++
