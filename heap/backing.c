@@ -482,12 +482,12 @@ static gantry_status find_handles(struct gy_context *context, gantry_heap_handle
     const CUmemAllocationHandleType both = (CUmemAllocationHandleType)(fd | fabric);
     *out = wanted == GANTRY_HEAP_HANDLES_FD ? fd : wanted == GANTRY_HEAP_HANDLES_FABRIC ? fabric : both;
     CUresult result = try_handles(context, *out);
-    if (result != CUDA_SUCCESS && *out == both) {
+    if (gy_visit_is_refusal(context, result) && *out == both) {
         *out = fd;
         result = try_handles(context, fd);
     }
-    if (result == CUDA_SUCCESS) {
-        return GANTRY_OK;
+    if (!gy_visit_is_refusal(context, result)) { /* or memory is short, or the context lost */
+        return gy_context_check(context, result, "cuMemCreate()", __FILE__, __LINE__);
     }
     return GY_FAIL(
         GANTRY_ERR_UNSUPPORTED,

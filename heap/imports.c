@@ -40,13 +40,6 @@ static gantry_status check_import(const struct gy_context *context, const gantry
     return GANTRY_OK;
 }
 
-/* The driver does not like what it was given: which code it answers differs by what it was.*/
-static bool is_refusal(const struct gy_context *context, CUresult result)
-{
-    return result != CUDA_SUCCESS && result != CUDA_ERROR_OUT_OF_MEMORY &&
-           !gy_driver_result_is_sticky(result) && !gy_context_is_lost(context);
-}
-
 static gantry_status take_handle(struct gy_context *context, const gantry_exported_memory *memory,
                                  CUmemGenericAllocationHandle *out)
 {
@@ -56,7 +49,7 @@ static gantry_status take_handle(struct gy_context *context, const gantry_export
     const CUresult result = context->driver->cuMemImportFromShareableHandle(
         out, is_fd ? (void *)(intptr_t)memory->fd : &fabric,
         is_fd ? CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR : CU_MEM_HANDLE_TYPE_FABRIC);
-    if (is_refusal(context, result)) {
+    if (gy_visit_is_refusal(context, result)) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT,
                        "gantry_heap_import: the driver takes %s %d for no exported memory: it says %d (%s)",
                        is_fd ? "file descriptor" : "the fabric handle of which the first byte is",
@@ -72,7 +65,7 @@ static gantry_status map_handle(struct gy_context *context, CUmemGenericAllocati
     const CUmemAccessDesc own = {{CU_MEM_LOCATION_TYPE_DEVICE, (int)context->device},
                                  CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
     const CUresult mapped = context->driver->cuMemMap(import->base, import->bytes, 0, handle, 0);
-    if (is_refusal(context, mapped)) {
+    if (gy_visit_is_refusal(context, mapped)) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT,
                        "gantry_heap_import: the exported piece does not have slab_bytes, which is %zu",
                        import->bytes);

@@ -16,4 +16,12 @@ struct gy_visit {
 gantry_status gy_visit_begin(struct gy_context *context, struct gy_visit *visit);
 void gy_visit_end(struct gy_context *context, struct gy_visit *visit);
 
+/* The driver does not take what it was given, and neither is memory short nor the context lost.  Which code
+ * it answers with differs by what it was given. */
+static inline bool gy_visit_is_refusal(const struct gy_context *context, CUresult result)
+{
+    return result != CUDA_SUCCESS && result != CUDA_ERROR_OUT_OF_MEMORY &&
+           !gy_driver_result_is_sticky(result) && !gy_context_is_lost(context);
+}
+
 #endif

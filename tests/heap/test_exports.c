@@ -1,5 +1,6 @@
 /* Memory that other processes have: exported as a file descriptor or as a fabric handle, imported by another
  * context, and by another process, which is this program once more. */
+#include "driver/cuda_abi.h"
 #include "tests/support/gpu_fixture.h"
 
 #include "tests/support/cmocka_c11.h"
@@ -345,6 +346,30 @@ static void test_fabric_handles_that_are_not_permitted_are_refused(void **state)
     assert_null(context);
 }
 
+/* Memory that is short while handles are tried is not taken for handles that are not possible. */
+static void test_short_memory_is_no_refusal_of_handles(void **state)
+{
+    (void)state;
+    struct gantry_emu_control emu;
+    if (!is_emulated() || !gpu_fixture_controls(&emu)) {
+        skip();
+    }
+    const gantry_heap_handles wanted[] = {GANTRY_HEAP_HANDLES_FD, GANTRY_HEAP_HANDLES_BEST};
+    for (uint32_t i = 0; i < 2; i++) {
+        gantry_context_options options = GANTRY_CONTEXT_OPTIONS_INIT;
+        gantry_heap_options heap = GANTRY_HEAP_OPTIONS_INIT;
+        gantry_context *context = NULL;
+        heap.handles = wanted[i];
+        options.driver = GANTRY_DRIVER_EMULATED;
+        options.heap = &heap;
+        emu.reset_counters();
+        assert_int_equal((emu.fail)("cuMemCreate", 1, CUDA_ERROR_OUT_OF_MEMORY, GANTRY_EMU_ONCE), 0);
+        assert_int_equal(gantry_context_create(&options, &context), GANTRY_ERR_OUT_OF_DEVICE_MEMORY);
+        assert_null(context);
+        emu.clear_faults();
+    }
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -355,6 +380,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_what_cannot_be_exported_is_said),
         cmocka_unit_test(test_what_cannot_be_imported_is_said),
         cmocka_unit_test(test_fabric_handles_that_are_not_permitted_are_refused),
+        cmocka_unit_test(test_short_memory_is_no_refusal_of_handles),
     };
     setenv("GANTRY_EMU_DEVICES", "2", 1);
     if (argc == 8 && strcmp(argv[1], "--other") == 0) {
