@@ -234,11 +234,12 @@ struct gy_gpu_loop_tasks {
 };
 
 /* Submit both, `decide` after `test`, to a manager that is being built, which drops the loop with its tasks.
- * @retval GANTRY_ERR_STATE               it is not being built
- * @retval GANTRY_ERR_OUT_OF_HOST_MEMORY  `out_test` may have been written: then that task stays, alone, and
- * the loop is the manager's; the manager has taken neither otherwise, nor on any other failure
- * @retval others                         as gantry_taskman_submit() and `prepare` */
-gantry_status gy_taskman_submit_loop(gantry_taskman *manager, const struct gy_gpu_loop_tasks *tasks);
+ * On failure nothing was submitted and the loop is the caller's, but for a lack of memory after the first
+ * task: then `out_test` was written, that task stays without an edge, and the loop is the manager's.
+ * @retval GANTRY_ERR_STATE  the manager is not being built
+ * @retval others            as gantry_taskman_submit() and `prepare` */
+GANTRY_MUST_CHECK gantry_status gy_taskman_submit_loop(gantry_taskman *manager,
+                                                       const struct gy_gpu_loop_tasks *tasks);
 /* The loops of a manager that is being frozen, and whether its graph has conditions. */
 struct gy_gpu_loop *gy_taskman_loops(const gantry_taskman *manager);
 bool gy_taskman_has_conditions(const gantry_taskman *manager);
