@@ -446,7 +446,9 @@ int main(void)
     gantry_taskman *manager = new_manager(), *other = new_manager();
     graphs(manager, other);
     example_gantry_taskman_submit_launch_tasks(manager);
-    example_gantry_taskman_declare_memory(manager);
+    run(manager);
+    example_gantry_taskman_declare_memory(
+        manager); /* it reads what the burst wrote: a step comes after the one before */
     run(manager);
     (void)example_gantry_taskman_submit_chain(manager);
     example_gantry_profile_start(manager);
