@@ -58,9 +58,10 @@ GANTRY_MUST_CHECK gantry_status gy_partition_stream(const struct gantry_partitio
 GANTRY_MUST_CHECK gantry_status gy_partition_of(struct gy_partitions *partitions, CUstream stream,
                                                 struct gantry_partition **out);
 
-/* Fill in what is known of any stream.  The context is current. */
+/* Fill in what is known of any stream; `what` is the function that asks.  The context is current.
+ * GANTRY_ERR_STATE: the stream is being captured. */
 GANTRY_MUST_CHECK gantry_status gy_stream_read_info(struct gy_partitions *partitions, CUstream stream,
-                                                    gantry_stream_info *out);
+                                                    const char *what, gantry_stream_info *out);
 
 /* The partition has no green context and is alone: it is the whole context. */
 bool gy_partition_is_whole(const struct gantry_partition *partition);

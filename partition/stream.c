@@ -7,14 +7,12 @@
 static gantry_status find_green(struct gy_context *context, CUstream stream, CUgreenCtx *out)
 {
     const struct gy_driver *driver = context->driver;
-    int priority = 0;
     *out = NULL;
     if (driver->cuStreamGetGreenCtx == NULL) {
         return GANTRY_OK;
     }
     CUresult result = driver->cuStreamGetGreenCtx(stream, out);
-    if (result == CUDA_ERROR_INVALID_HANDLE &&
-        driver->cuStreamGetPriority(stream, &priority) != CUDA_ERROR_INVALID_HANDLE) {
+    if (result == CUDA_ERROR_INVALID_HANDLE && driver->cuStreamQuery(stream) != CUDA_ERROR_INVALID_HANDLE) {
         *out = NULL;
         return GANTRY_OK;
     }
@@ -69,13 +67,28 @@ static gantry_status read_sms(struct gy_context *context, CUstream stream, CUcon
     return status;
 }
 
-gantry_status gy_stream_read_info(struct gy_partitions *all, CUstream stream, gantry_stream_info *out)
+/* To ask a stream for its context, or for its number, breaks a capture (seen on driver 580). */
+static gantry_status check_is_free(struct gy_context *context, CUstream stream, const char *what)
+{
+    CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
+    const gantry_status status = GY_CALL(context, cuStreamIsCapturing(stream, &capture));
+    return status == GANTRY_OK && capture != CU_STREAM_CAPTURE_STATUS_NONE
+               ? GY_FAIL(GANTRY_ERR_STATE,
+                         "%s: the stream is being captured, and the question would break the capture", what)
+               : status;
+}
+
+gantry_status gy_stream_read_info(struct gy_partitions *all, CUstream stream, const char *what,
+                                  gantry_stream_info *out)
 {
     struct gy_context *context = all->context;
     CUcontext of = NULL;
     CUgreenCtx green = NULL;
     gantry_stream_info info = {.struct_size = sizeof(info), .total_sms = context->info.multiprocessors};
-    gantry_status status = find_green(context, stream, &green);
+    gantry_status status = check_is_free(context, stream, what);
+    if (status == GANTRY_OK) {
+        status = find_green(context, stream, &green);
+    }
     if (status == GANTRY_OK) {
         status = GY_CALL(context, cuStreamGetCtx(stream, &of));
     }

@@ -183,10 +183,17 @@ CUresult cuStreamGetPriority(CUstream stream, int *priority)
     return GY_EMU_CALL(cuStreamGetPriority, get_priority(stream, priority));
 }
 
+static CUresult find_to_ask(CUstream handle, struct gy_emu_stream **out)
+{
+    CUresult result = gy_emu_stream_find(handle, out);
+    return result == CUDA_SUCCESS ? gy_emu_capture_forbids_asking(*out) : result;
+}
+
+/* Breaks the capture of a stream, too. */
 static CUresult get_context(CUstream handle, CUcontext *out)
 {
     struct gy_emu_stream *stream;
-    CUresult result = gy_emu_stream_find(handle, &stream);
+    CUresult result = find_to_ask(handle, &stream);
     if (result == CUDA_SUCCESS && out == NULL) {
         result = CUDA_ERROR_INVALID_VALUE;
     }
@@ -199,12 +206,6 @@ static CUresult get_context(CUstream handle, CUcontext *out)
 CUresult cuStreamGetCtx(CUstream stream, CUcontext *context)
 {
     return GY_EMU_CALL(cuStreamGetCtx, get_context(stream, context));
-}
-
-static CUresult find_to_ask(CUstream handle, struct gy_emu_stream **out)
-{
-    CUresult result = gy_emu_stream_find(handle, out);
-    return result == CUDA_SUCCESS ? gy_emu_capture_forbids_asking(*out) : result;
 }
 
 /* No two streams of a process have the same id, even if one was destroyed before the other was made.  A

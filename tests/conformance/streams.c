@@ -290,6 +290,12 @@ static void test_streams_know_their_context(void **state)
     cu_ok(cuCtxGetCurrent(&current));
     cu_ok(cuStreamGetCtx(NULL, &of)); /* the default stream of the context that is current */
     assert_ptr_equal(of, current);
+    /* The question breaks the capture of a stream. */
+    CUgraph graph = NULL;
+    cu_ok(cuStreamBeginCapture(plain, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+    assert_int_not_equal(cu->cuStreamGetCtx(plain, &of), CUDA_SUCCESS);
+    assert_int_not_equal(cu->cuStreamEndCapture(plain, &graph), CUDA_SUCCESS);
+    assert_null(graph);
     cu_ok(cuStreamDestroy(plain));
 }
 
