@@ -99,6 +99,7 @@ static void test_batches_have_bars_on_the_gpu(void **state)
         static struct work work;
         work = (struct work){.grid = {20, 1, 1}, .threads = 32, .spins = 3, .launches = 2};
         assert_ok(gantry_dispatcher_set_submission(gantry_context_dispatcher(fixture.context), ways[way]));
+        reader_free(&trace);
         gantry_profile *profile = start(GANTRY_PROFILE_CTAS_OFF, 0, 0);
         for (int step = 0; step < GRAPH_STEPS; step++) {
             run_pipes(&work);
