@@ -117,6 +117,7 @@ class Cli(unittest.TestCase):
         """The long options in a help text that take an argument, and what stands for it: {"--runs": "N"}."""
         return dict(re.findall(r"(?m)^ +(?:-\w, )?(--[a-z0-9-]+) ([A-Z]\w*)\b", gantry(*words, "--help")[1]))
 
+    @unittest.skipIf(LIGHT, "two hundred processes, of which none has a second thread yet")
     def test_every_option_of_every_sample_refuses_what_it_does_not_take(self):
         # Any text is the name of a file or a folder; whether there is one is not known before it is opened.
         files = {("image_pipeline", "--input"), ("image_pipeline", "--output"), ("image_pipeline", "--dump-graph"),
