@@ -151,12 +151,22 @@ static bool is_blocking(struct gy_completion *ring)
     return blocks;
 }
 
-static bool naps(struct gy_completion *ring)
+/* One thread blocks, and the other one neither naps nor looks. */
+static bool is_at_rest(struct gy_completion *ring)
 {
     gy_mutex_lock(&ring->lock);
-    bool naps = ring->napper != NULL;
+    bool rests = ring->blocking != NULL && ring->napper == NULL && ring->lead == GY_LEAD_FREE;
     gy_mutex_unlock(&ring->lock);
-    return naps;
+    return rests;
+}
+
+/* For a while nobody asks for an event. */
+static bool nobody_looks(struct gy_completion *ring)
+{
+    bool rests = is_at_rest(ring);
+    uint64_t before = emu.calls("cuEventQuery");
+    pause_ns(WHILE_NS);
+    return rests && is_at_rest(ring) && emu.calls("cuEventQuery") == before;
 }
 
 /* Once waits are known to be long, the modes that spin first block, too: while work runs that takes longer
@@ -175,11 +185,7 @@ static void test_spinning_threads_block_on_long_work(void **state)
         assert_ok(gantry_taskman_start(fixture.manager));
         deadline_await(is_blocking(ring), "a thread to block");
         /* A thread looks for the completion at the time when it was expected, and none does after that. */
-        pause_ns(WHILE_NS);
-        deadline_await(!naps(ring), "naps to end");
-        uint64_t before = emu.calls("cuEventQuery");
-        pause_ns(WHILE_NS);
-        assert_int_equal(emu.calls("cuEventQuery"), before);
+        deadline_await(nobody_looks(ring), "looks and naps to end");
         assert_false(atomic_load(&gated.told));
         end_step(&gated, "a step with a task that takes longer than ever");
         close_ring();
