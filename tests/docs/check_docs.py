@@ -112,6 +112,14 @@ class Documents(unittest.TestCase):
         self.assertGreater(len(named), 80)
         self.assertEqual({name for name in named if not re.search(rf"\b{name}\b", headers)}, set())
 
+    def test_each_decision_has_a_number_of_its_own(self):
+        pages = sorted((SOURCE / "docs/decisions").glob("*.md"))
+        self.assertGreater(len(pages), 40)
+        numbers = [int(page.name[:4]) for page in pages]
+        self.assertEqual(sorted(set(numbers)), numbers)
+        for number, page in zip(numbers, pages):
+            self.assertRegex(page.read_text(), rf"\A# {number}\. ", page.name)
+
     def test_links_lead_somewhere(self):
         links = 0
         for document in DOCUMENTS:
