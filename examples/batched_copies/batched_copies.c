@@ -73,9 +73,6 @@ int main(void)
     }
     printf("%d of %d rows are where they should be\n", right, ROWS / 2);
     gantry_taskman_destroy(graph);
-    gantry_heap_free(heap, table);
-    gantry_heap_free(heap, gathered);
-    gantry_heap_free(heap, device);
-    gantry_context_destroy(context);
+    gantry_context_destroy(context); /* frees the heap with all that is left in it */
     return 0;
 }

@@ -35,18 +35,9 @@ static CUresult clear_first_half(void *numbers, CUstream stream)
 static gantry_launch_result clear_and_download(gantry_launch *launch, void *arg)
 {
     CUstream stream = (CUstream)gantry_launch_stream(launch);
-    if (cuStreamWaitEvent(stream, filled, 0) != CUDA_SUCCESS || /* after what `my_stream` was given before */
-        clear_first_half(device, stream) != CUDA_SUCCESS ||
-        gantry_launch_copy_dtoh(launch, host, device, BYTES) != GANTRY_OK) {
-        return GANTRY_LAUNCH_FAILED;
-    }
-    return GANTRY_LAUNCH_DONE;
-}
-
-static gantry_status show(gantry_task *task, void *arg)
-{
-    printf("the first number is %u, the last %u\n", ((uint32_t *)host)[0], ((uint32_t *)host)[COUNT - 1]);
-    return GANTRY_OK;
+    bool failed = cuStreamWaitEvent(stream, filled, 0) || /* after what `my_stream` was given before */
+                  clear_first_half(device, stream) || gantry_launch_copy_dtoh(launch, host, device, BYTES);
+    return failed ? GANTRY_LAUNCH_FAILED : GANTRY_LAUNCH_DONE;
 }
 
 int main(void)
@@ -54,7 +45,6 @@ int main(void)
     CUcontext mine; /* here the device's primary context; any other can be adopted, too */
     gantry_context *context;
     gantry_taskman *graph;
-    gantry_task *tasks[2];
     must_cuda(cuInit(0));
     must_cuda(cuDevicePrimaryCtxRetain(&mine, 0));
     must_cuda(cuCtxSetCurrent(mine));
@@ -73,17 +63,14 @@ int main(void)
 
     gantry_taskman_options on = {sizeof(on), .gpu_dispatcher = gantry_context_dispatcher(context)};
     must(gantry_taskman_create(&on, &graph));
-    gantry_task_desc chain[] = {
-        {sizeof(*chain), GANTRY_TASK_DTOH, .label = "clear and download", .launch = clear_and_download},
-        {sizeof(*chain), GANTRY_TASK_CPU, .label = "show", .run = show}};
-    must(gantry_taskman_submit_chain(graph, chain, 2, tasks));
-    must(gantry_task_start_after_done(tasks[1], tasks[0]));
+    gantry_task_desc desc = {sizeof(desc), GANTRY_TASK_DTOH, .label = "clear and download",
+                             .launch = clear_and_download};
+    must(gantry_taskman_submit(graph, &desc, NULL));
     must(gantry_taskman_start(graph));
     must(gantry_taskman_stop(graph));
-
+    must(gantry_context_synchronize(context));
+    printf("the first number is %u, the last %u\n", ((uint32_t *)host)[0], ((uint32_t *)host)[COUNT - 1]);
     gantry_taskman_destroy(graph);
-    gantry_heap_free(heap, device);
-    gantry_heap_free(heap, host);
     gantry_context_destroy(context); /* before what it adopted */
     must_cuda(cuEventDestroy(filled));
     must_cuda(cuStreamDestroy(my_stream));
