@@ -445,7 +445,7 @@ void gy_replay_run_due(struct gantry_dispatcher *d, struct gy_round *round)
     struct gy_unit *unit = d->units.due;
     d->units.due = unit->next_due;
     if (unit->loop == NULL && !d->units.told_streams &&
-        atomic_load_explicit(&d->submission, memory_order_relaxed) == GANTRY_SUBMISSION_STREAMS) {
+        atomic_load_explicit(&d->submission, memory_order_relaxed) <= GANTRY_SUBMISSION_STREAMS) {
         d->units.told_streams = true;
         gy_log(GANTRY_LOG_INFO,
                "stable task '%s' is called in every run: the submission mode is STREAMS, in "

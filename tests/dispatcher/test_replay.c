@@ -480,17 +480,26 @@ static void test_a_refused_completion_is_told_to_the_callback(void **state)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_scene, close_scene)
 
 /* The log says this once, as somebody might wonder. */
-static void test_streams_mode_replays_nothing(void **state)
+static void check_that_nothing_is_replayed(struct scene *s, gantry_submission submission)
 {
-    struct scene *s = *state;
     struct log_lines lines;
-    assert_ok(gantry_dispatcher_set_submission(s->dispatcher, GANTRY_SUBMISSION_STREAMS));
+    assert_ok(gantry_dispatcher_set_submission(s->dispatcher, submission));
     add_end(s, add(s));
     freeze(s);
     log_lines_begin(&lines, "submission mode is STREAMS");
     assert_ok(gantry_taskman_run(s->gpu.manager, 5));
     assert_int_equal(log_lines_end(&lines), 1);
     assert_int_equal(gpu_fixture_stats(&s->gpu).graph_replays, 0);
+}
+
+static void test_streams_mode_replays_nothing(void **state)
+{
+    check_that_nothing_is_replayed(*state, GANTRY_SUBMISSION_STREAMS);
+}
+
+static void test_neither_does_the_default_mode(void **state)
+{
+    check_that_nothing_is_replayed(*state, GANTRY_SUBMISSION_DEFAULT);
 }
 
 int main(void)
@@ -505,6 +514,7 @@ int main(void)
         TEST(test_freezing_survives_every_failed_allocation),
         TEST(test_a_refused_completion_is_told_to_the_callback),
         TEST(test_streams_mode_replays_nothing),
+        TEST(test_neither_does_the_default_mode),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
