@@ -148,10 +148,11 @@ static void log_to_stderr(void *user, gantry_log_level level, const char *line)
     write_to_stderr(level_names[level], line);
 }
 
-/* Returns what log_max is now. */
+/* Returns what log_max is now.  Who looks for mistakes with $GANTRY_CHECK sees what is found. */
 static int ask_environment(void)
 {
     const char *asked = gy_environment("GANTRY_LOG");
+    const bool checks = gy_environment_is_on("GANTRY_CHECK");
     bool unknown = false;
     pthread_mutex_lock(&log_lock);
     if (atomic_load(&log_max) == LOG_NOT_ASKED) {
@@ -164,6 +165,9 @@ static int ask_environment(void)
             level = unknown ? GANTRY_LOG_INFO : level;
             log_fn = log_to_stderr;
             is_log_chosen = true;
+        } else if (checks) {
+            level = GANTRY_LOG_WARNING;
+            log_fn = log_to_stderr;
         }
         atomic_store(&log_max, level);
     }

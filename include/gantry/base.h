@@ -105,7 +105,8 @@ typedef void (*gantry_log_fn)(void *user, gantry_log_level level, const char *li
 /** Install the process's log receiver; NULL discards everything.  Lines with a level above `max_level` are
  *  not formatted.  When this returns, the former receiver is not running and will not be called again.
  *  Without a call of this function there is no receiver either, unless the environment has $GANTRY_LOG:
- *  error, warning, info or debug.  Lines up to that level then go to stderr. */
+ *  error, warning, info or debug.  Lines up to that level then go to stderr; with $GANTRY_CHECK alone errors
+ *  and warnings do. */
 GANTRY_API void gantry_set_log(gantry_log_fn log, void *user, gantry_log_level max_level);
 
 /** Host memory for the library's own objects. */
