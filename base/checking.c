@@ -26,8 +26,21 @@ static unsigned part_of(const char *name, size_t length)
     return 0;
 }
 
+/* The variable is read again with each context and each heap; the same mistake is told once. */
+static bool was_told(const char *name, size_t length)
+{
+    uintptr_t hash = 0;
+    for (size_t i = 0; i < length; i++) {
+        hash = hash * 31 + (unsigned char)name[i];
+    }
+    return !gy_check_is_first(hash, length);
+}
+
 static void tell_unknown(const char *name, size_t length)
 {
+    if (was_told(name, length)) {
+        return;
+    }
     char names[128] = "";
     size_t used = 0;
 #define NAME(upper, text) used += (size_t)snprintf(names + used, sizeof(names) - used, ", %s", text);
