@@ -278,15 +278,21 @@ GANTRY_END_DECLS
   if(is_device_only)
     _gantry_write_device_only_image(${name} "${folder}")
   else()
-    file(CONFIGURE OUTPUT "${folder}/${name}.image.cpp" @ONLY CONTENT "#include \"@file@\"
+    # Who has written CUDA before tries __global__ first: that is told in one line.
+    file(CONFIGURE OUTPUT "${folder}/${name}.image.cpp" @ONLY CONTENT [[#define __global__ _Pragma("GCC error \"gantry_add_kernels: write GANTRY_KERNEL(name, (parameters)) in place of __global__ void name(parameters), or add the file as DEVICE_ONLY\"")
+#include "@file@"
+#undef __global__
+#ifndef GANTRY_KERNEL
+#error "gantry_add_kernels: @name@.cu has no kernels: it does not include <gantry/kernel.h>"
+#endif
 GANTRY_HOST_MODULE(@name@)
-#include \"@name@.kernels.h\"
+#include "@name@.kernels.h"
 @embed@
 const gantry_module_image gantry_image_@name@ = {
-    sizeof(gantry_module_image), \"@name@\", @fatbin@, @ptx@, &gantry_host_module_@name@,
+    sizeof(gantry_module_image), "@name@", @fatbin@, @ptx@, &gantry_host_module_@name@,
     gantry_kernel_names_@name@, gantry_early_names_@name@, 0, 0,
 };
-")
+]])
   endif()
   _gantry_kernel_include(include)
   get_filename_component(source_folder "${file}" DIRECTORY)
@@ -321,7 +327,7 @@ endfunction()
 function(gantry_add_kernels target)
   get_property(languages GLOBAL PROPERTY ENABLED_LANGUAGES)
   if(NOT "CXX" IN_LIST languages)
-    message(FATAL_ERROR "gantry_add_kernels: the host form needs CXX among the project's languages")
+    message(FATAL_ERROR "gantry_add_kernels: kernels are built for the emulated driver, too, as C++: say project(NAME LANGUAGES C CXX)")
   endif()
   cmake_parse_arguments(PARSE_ARGV 1 kernels "DEVICE_ONLY" "" "OPTIONS")
   if(kernels_OPTIONS AND NOT kernels_DEVICE_ONLY)

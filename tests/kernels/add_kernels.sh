@@ -93,3 +93,28 @@ if "$cmake" -S . -B build -DGANTRY_KERNEL_COMPILER=gcc >log 2>&1; then
     exit 1
 fi
 grep -q "GANTRY_KERNEL_COMPILER is gcc" log
+
+# What somebody who has written CUDA before tries first is told in words.
+refused() { # what is said of the project in bad/
+    if "$cmake" -S bad -B bad/build -G "$generator" -DGANTRY_KERNEL_COMPILER=none >log 2>&1 && "$cmake" --build bad/build >>log 2>&1; then
+        echo "this was accepted: $1"
+        exit 1
+    fi
+    grep -qF "$1" log || { cat log; echo "$generator: nothing says: $1"; exit 1; }
+    rm -r bad/build
+}
+mkdir bad
+cat >bad/CMakeLists.txt <<END
+cmake_minimum_required(VERSION 3.25)
+project(bad LANGUAGES C CXX)
+include("$root/cmake/GantryKernels.cmake")
+add_executable(bad ../main.c)
+target_include_directories(bad PRIVATE "$root/include")
+gantry_add_kernels(bad adder.cu)
+END
+refused "there is no $folder/bad/adder.cu"
+echo '__global__ void add(unsigned *data) { *data += 1; }' >bad/adder.cu
+refused "write GANTRY_KERNEL(name, (parameters)) in place of __global__ void name(parameters)"
+refused "adder.cu has no kernels: it does not include <gantry/kernel.h>"
+sed -i 's/C CXX/C/' bad/CMakeLists.txt
+refused "say project(NAME LANGUAGES C CXX)"
