@@ -11,6 +11,7 @@
 struct topic {
     const char *name, *summary;
     const char *text; /* NULL: the text is made when it is asked for */
+    const char *also; /* other words that people ask for it by, with blanks around each */
 };
 
 static const char emulator[] =
@@ -64,12 +65,13 @@ static const char exits[] = "  0     done\n"
                             "the prefixes 'gantry: error:', 'gantry: warning:' and 'gantry: note:'.\n";
 
 static const struct topic topics[] = {
-    {"emulator", "what runs where there is no GPU", emulator},
-    {"environment", "the variables that are read", environment_text},
-    {"exit", "what the exit statuses mean", exits},
-    {"plans", "how partitions of a device are described", plans},
-    {"recording", "how to record a program and read the recording", recording},
-    {"statuses", "the statuses of failed calls", NULL}};
+    {"emulator", "what runs where there is no GPU", emulator, " emulated emulation gpu "},
+    {"environment", "the variables that are read", environment_text, " variables env "},
+    {"exit", "what the exit statuses mean", exits, " exits "},
+    {"plans", "how partitions of a device are described", plans, " plan partitions shares share "},
+    {"recording", "how to record a program and read the recording", recording,
+     " recordings record profiling trace timeline "},
+    {"statuses", "the statuses of failed calls", NULL, " status errors error "}};
 #define TOPICS (sizeof(topics) / sizeof(topics[0]))
 
 static void print_statuses(void)
@@ -100,13 +102,24 @@ void cli_topics_each(void (*each)(void *user, const char *name), void *user)
     }
 }
 
+/* Is `name` the topic's, or another word for it? */
+static bool is_asked_for(const struct topic *topic, const char *name)
+{
+    const size_t length = strlen(name);
+    const char *at = length == 0 || strchr(name, ' ') != NULL ? NULL : strstr(topic->also, name);
+    while (at != NULL && (at[-1] != ' ' || at[length] != ' ')) {
+        at = strstr(at + 1, name);
+    }
+    return at != NULL || strcmp(topic->name, name) == 0;
+}
+
 bool cli_topic_help(const char *name)
 {
     for (size_t i = 0; i < TOPICS; i++) {
-        if (strcmp(topics[i].name, name) != 0) {
+        if (!is_asked_for(&topics[i], name)) {
             continue;
         }
-        printf("%s: %s\n\n", name, topics[i].summary);
+        printf("%s: %s\n\n", topics[i].name, topics[i].summary);
         if (topics[i].text != NULL) {
             cli_print_help(stdout, topics[i].text);
         } else {

@@ -112,7 +112,7 @@ void gy_nvtx_begin(void)
         atomic_store_explicit(&gy_span_ranges, &ranges, memory_order_release);
     }
     if (works && is_new) {
-        gy_log(GANTRY_LOG_INFO, "profile: spans of recordings are forwarded as NVTX ranges");
+        gy_log(GANTRY_LOG_DEBUG, "profile: spans of recordings are forwarded as NVTX ranges");
     }
 }
 

@@ -115,6 +115,15 @@ class Messages(unittest.TestCase):
         for name in listed("run"):  # what one sees in a sample
             self.assertRegex(gantry("help", name)[1], r"\n\n[A-Z][^\n]*\w+s\b[^\n]*\n", name)
 
+    def test_topics_are_found_by_other_words(self):
+        for word, topic in (("partitions", "plans"), ("shares", "plans"), ("trace", "recording"), ("errors", "statuses"), ("variables", "environment"),
+                            ("gpu", "emulator")):
+            status, out, err = gantry("help", word)
+            self.assertEqual((status, err, out), (0, "", gantry("help", topic)[1]), word)
+            self.assertNotIn(word, listed("run") + listed("bench"))
+        for word in ("partition", "share s", "are", " ", "rror"):  # a bench, and no words
+            self.assertFalse(gantry("help", word)[1].startswith(("plans:", "statuses:")), word)
+
     def test_the_topics_have_what_the_documents_have(self):
         out = gantry("help", "environment")[1]
         for name in ("GANTRY_LOG", "GANTRY_DRIVER", "GANTRY_EMU_FAIL"):
