@@ -13,6 +13,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 source tools/packages.sh
+source tools/progress.sh
 
 presets="dev clang nojemalloc asan tsan"
 summary=() which=() exhaustive=OFF
@@ -69,14 +70,15 @@ results=()
 notes=()
 for preset in $presets; do
     echo "== $preset"
+    echo "building build/$preset (some minutes), then its tests ..."
     results+=("build/$preset/tests.xml")
     mkdir -p "build/$preset"
     rm -f "build/$preset/tests.xml"
     log=build/$preset/build.log
     started=$SECONDS
     if ! { cmake --preset "$preset" -DGANTRY_WERROR="$(werror_of "$preset")" \
-        -DGANTRY_EXHAUSTIVE="$exhaustive" &&
-        cmake --build --preset "$preset" -j "$jobs"; } >"$log" 2>&1 </dev/null; then
+        -DGANTRY_EXHAUSTIVE="$exhaustive" >"$log" 2>&1 </dev/null &&
+        cmake --build --preset "$preset" -j "$jobs" 2>&1 </dev/null | tee -a "$log" | show_progress; }; then
         tail -n 60 "$log"
         echo "the build of $preset failed; the whole log is in $log"
         continue

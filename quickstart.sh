@@ -12,6 +12,7 @@ if [ $# -gt 0 ]; then
     exit 2
 fi
 source tools/packages.sh
+source tools/progress.sh
 
 require cmake ninja-build gcc g++ pkg-config libpng-dev
 want libjemalloc-dev libcjson-dev libhwloc-dev
@@ -21,23 +22,6 @@ have libjemalloc-dev || jemalloc=OFF
 if [ -e /dev/nvidiactl ] && ! command -v nvcc >/dev/null; then
     want clang
 fi
-
-# How far ninja is, of its lines "[12/345] ...": on a terminal always, else at each tenth.
-show_progress() {
-    local line done all tenth told=0
-    while IFS= read -r line; do
-        [[ $line =~ ^\[([0-9]+)/([0-9]+)\] ]] || continue
-        done=${BASH_REMATCH[1]} all=${BASH_REMATCH[2]}
-        tenth=$((10 * done / all))
-        if [ -t 1 ]; then
-            printf '\r  step %d of %d' "$done" "$all"
-        elif [ "$tenth" -gt "$told" ]; then
-            told=$tenth
-            echo "  $((10 * tenth)) %"
-        fi
-    done
-    [ ! -t 1 ] || printf '\r\033[K'
-}
 
 echo "building build/release (some minutes) ..."
 log=build/quickstart.log
