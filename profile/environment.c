@@ -60,7 +60,8 @@ void gy_profile_environment_enter(void)
     gantry_profile *started;
     if (gy_profile_parse_options(gy_environment("GANTRY_PROFILE_OPTIONS"), &options) != GANTRY_OK ||
         gy_profile_start(&options, true, &started) != GANTRY_OK) {
-        return; /* it was logged, and the program runs all the same */
+        gy_note("nothing is recorded into $GANTRY_PROFILE: %s", gantry_last_error());
+        return; /* the program runs all the same */
     }
     gy_mutex_lock(&lock);
     bool is_first = recorder == 0;

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""A program that gets the emulated driver for want of a GPU says so once, unless somebody chose what is logged.
+"""What a program says unasked, unless somebody chose what is logged: that it got the emulated driver for want of a GPU, once; what $GANTRY_CHECK
+finds; and that $GANTRY_PROFILE records nothing.
 
 Usage: test_note.py PROGRAM (it makes a context and prints nothing on stderr)
 """
@@ -28,6 +29,10 @@ def main():
     assert len(checked) == 2 and any(line.startswith("gantry: warning: $GANTRY_CHECK has \"bonds\"") for line in checked), checked
     assert any(line.startswith(NOTE) for line in checked), checked
     assert stderr_of(program, GANTRY_CHECK="bonds", GANTRY_LOG="error") == ""
+    for wrong, why in (({"GANTRY_PROFILE": "/no/such/folder/run.pftrace"}, "/no/such/folder/run.pftrace: No such file or directory"),
+                       ({"GANTRY_PROFILE": "run.pftrace", "GANTRY_PROFILE_OPTIONS": "blocks=what"}, "blocks")):
+        lines = stderr_of(program, GANTRY_DRIVER="emulated", **wrong).splitlines()
+        assert len(lines) == 1 and lines[0].startswith("gantry: note: nothing is recorded into $GANTRY_PROFILE: ") and why in lines[0], lines
     assert "gantry: info: running on the emulated driver" in stderr_of(program, GANTRY_LOG="info")
 
 
