@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <time.h>
 
 #ifndef NDEBUG
@@ -236,6 +237,18 @@ void gy_thread_be_background(void)
 {
     struct sched_param none = {.sched_priority = 0};
     (void)pthread_setschedparam(pthread_self(), SCHED_BATCH, &none); /* at worst it stays as it is */
+}
+
+unsigned long gy_thread_set_slack(unsigned long ns)
+{
+    int before = prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0);
+    if (before < 0) {
+        return ns;
+    }
+    if ((unsigned long)before != ns) {
+        (void)prctl(PR_SET_TIMERSLACK, ns, 0, 0, 0);
+    }
+    return (unsigned long)before;
 }
 
 void gy_thread_join(gy_thread *thread)

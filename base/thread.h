@@ -125,6 +125,10 @@ unsigned gy_thread_forks(void);
  * wakes it. */
 void gy_thread_be_background(void);
 
+/* So much later than its time the system may let the calling thread's timed sleeps end.  Returns what it was;
+ * where the system refuses to tell or to change it, it stays as it is. */
+unsigned long gy_thread_set_slack(unsigned long ns);
+
 /* From now on other threads wait for the calling one, as for the dispatcher thread, so it must not wait for
  * what they do; false: no longer. */
 void gy_thread_serve(bool serves);

@@ -1,6 +1,9 @@
 #include "taskman/cpu/event.h"
 
+#include "base/clock.h"
 #include "base/point.h"
+
+enum { SLACK_NS = 1000 };
 
 gantry_status gy_event_init(struct gy_event *event)
 {
@@ -59,6 +62,23 @@ void gy_event_sleep(struct gy_event *event, uint32_t key)
     }
     gy_mutex_unlock(&event->lock);
     come_back(event);
+}
+
+/* Threads of the application have a slack of 50 us. */
+bool gy_event_sleep_until(struct gy_event *event, uint32_t key, uint64_t until_ns)
+{
+    unsigned long slack = gy_thread_set_slack(SLACK_NS);
+    bool is_over = false;
+    gy_mutex_lock(&event->lock);
+    while (atomic_load_explicit(&event->epoch, memory_order_relaxed) == key && !is_over) {
+        gy_cond_wait_until(&event->moved, &event->lock, until_ns);
+        is_over = gy_clock_ns() >= until_ns;
+    }
+    is_over = atomic_load_explicit(&event->epoch, memory_order_relaxed) == key;
+    gy_mutex_unlock(&event->lock);
+    (void)gy_thread_set_slack(slack);
+    come_back(event);
+    return is_over;
 }
 
 void gy_event_wait_for(struct gy_event *event, _Atomic(uint32_t) *word, uint32_t value)

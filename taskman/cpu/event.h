@@ -41,6 +41,10 @@ uint32_t gy_event_prepare(struct gy_event *event);
 void gy_event_cancel(struct gy_event *event);
 void gy_event_sleep(struct gy_event *event, uint32_t key);
 
+/* gy_event_sleep(), but until `until_ns` of gy_clock_ns() at the latest: true if it was that long.  The
+ * system may let it be a microsecond more. */
+bool gy_event_sleep_until(struct gy_event *event, uint32_t key, uint64_t until_ns);
+
 /* Sleep until `*word`, for which the same holds as for a condition, has that value. */
 void gy_event_wait_for(struct gy_event *event, _Atomic(uint32_t) *word, uint32_t value);
 
