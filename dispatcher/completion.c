@@ -1,5 +1,6 @@
 #include "dispatcher/completion.h"
 
+#include "base/clock.h"
 #include "base/point.h"
 #include "base/span.h"
 #include "dispatcher/completion_thread.h"
@@ -49,11 +50,12 @@ static gantry_status record_slot(struct gy_completion *c, struct gy_completion_s
 {
     bool blocks = c->wait == GANTRY_WAIT_BLOCK;
     const struct gy_completion_list *list = &c->lists[gy_completion_list_of(slot)];
+    bool is_long = !blocks && atomic_load_explicit(&list->is_long, memory_order_relaxed);
     gantry_status status = record_event(c, blocks, on, &slot->event);
+    slot->begun_ns = is_long ? gy_clock_ns() : 0;
     if (status == GANTRY_OK && blocks) {
         slot->block = slot->event;
-    } else if (status == GANTRY_OK && gy_completion_spins_first(c) &&
-               atomic_load_explicit(&list->is_long, memory_order_relaxed)) {
+    } else if (status == GANTRY_OK && is_long && gy_completion_spins_first(c)) {
         status = record_event(c, true, on, &slot->block);
     }
     return status;
@@ -226,6 +228,7 @@ gantry_status gy_completion_init(struct gy_completion *c, const struct gy_comple
     for (uint32_t i = 0; i < GY_STREAMS_MAX; i++) {
         c->lists[i].first = GY_COMPLETION_NONE;
     }
+    gy_oversleep_init(&c->oversleep);
     c->lead = GY_LEAD_CALLED;                         /* the first thread leads at once, */
     atomic_init(&c->wake, GY_COMPLETION_WAKE_NOBODY); /* and looks before it sleeps */
     gantry_status status = gy_guard_init(&c->lock, GY_RANK_COMPLETION, &c->called_changed);

@@ -30,6 +30,7 @@
 #ifndef DISPATCHER_COMPLETION_H
 #define DISPATCHER_COMPLETION_H
 
+#include "base/foresight.h"
 #include "base/wake_hint.h"
 #include "dispatcher/gates/admission.h"
 #include "dispatcher/gates/shares.h"
@@ -59,6 +60,7 @@ struct gy_completion_slot {
     gantry_task *task;    /* NULL: only the event matters (GPU times to collect, blocks to free) */
     uint64_t flow;        /* of the GPU task, in a recording; 0: none */
     uint64_t recorded_ns; /* in a recording: when the event was about to be recorded; else 0 */
+    uint64_t begun_ns;    /* when the event was recorded, if the stream's completions take long; else 0 */
     uint32_t stream;
     uint16_t next; /* completion thread only; in its list; GY_COMPLETION_NONE: the last */
     uint64_t seq;  /* timeline point of the stream the event covers */
@@ -66,16 +68,29 @@ struct gy_completion_slot {
     CUevent block; /* behind the same work, one that a thread may block on, or NULL; BLOCK: `event` itself */
 };
 
+/* What other threads were told of the end of a list's first completion; enter_news() is the only writer.
+ *
+ *              looked at in vain           it is looked for             passes, or none is first any more
+ *   UNKNOWN --------------------> FORETOLD -------------> NEAR     and from each -----------------> UNKNOWN
+ *
+ * UNKNOWN: nothing, as nothing is known, or no task waits for it.  FORETOLD: when to look for it; a thread
+ * that waits for its task wakes up by itself.  NEAR: and that this is now. */
+enum gy_list_news { GY_LIST_UNKNOWN, GY_LIST_FORETOLD, GY_LIST_NEAR };
+
 /* The completions of one stream that are pending, and how long they take. */
 struct gy_completion_list {
-    uint16_t first, last;     /* leader; GY_COMPLETION_NONE: it is empty */
-    uint64_t since_ns;        /* leader; since when the first is the first */
-    uint64_t usual_ns;        /* leader; how long the first lately took; 0: not known */
-    uint64_t error_ns;        /* leader; by how much one differed from that */
-    uint64_t from_ns, end_ns; /* leader; the first is expected to pass between these; 0: not known */
-    bool is_announced;        /* leader; a wake hint was given for the first */
-    uint32_t long_left;       /* leader; so many quick ones and they count as quick again */
-    _Atomic(bool) is_long;    /* atomic; written by the leader: GD records an event to block on */
+    uint16_t first, last;          /* leader; GY_COMPLETION_NONE: it is empty */
+    enum gy_list_news told;        /* leader */
+    uint64_t since_ns;             /* leader; since when the first is the first */
+    uint64_t ended_ns;             /* leader; when the one before it has probably passed */
+    struct gy_foresight foresight; /* leader; how long the first lately took */
+    struct gy_lookout lookout;     /* leader; when the first is expected */
+    uint32_t long_left;            /* leader; so many quick ones and they count as quick again */
+    _Atomic(bool) is_long;         /* atomic; written by the leader: GD records an event to block on */
+    /* These four: atomic; written by the leader before bit i of `foretold` is set; for the thread that waits
+     * for tasks of the manager.  It may read those of two completions: it then looks in vain. */
+    _Atomic(uintptr_t) owner;
+    _Atomic(uint64_t) from_ns, until_ns, nap_ns;
 };
 
 struct gy_completion_config {
@@ -103,6 +118,7 @@ struct gy_completion_round {
     uint64_t seen;   /* news when it looked for them last */
     uint64_t since;  /* nothing was published and nothing has passed since then */
     uint64_t took;   /* how long the latest completion that has passed was awaited */
+    uint64_t vain;   /* when it looked in vain the last time */
     uint32_t looks;  /* in vain */
     uint32_t stream; /* the latest completion that has passed was there */
     bool lost;
@@ -170,7 +186,13 @@ struct gy_completion {
     _Atomic(struct gy_gpu_guest *)
         guest;       /* atomic; written under lock: it leads; NULL: a completion thread, or nobody */
     uint64_t listed; /* leader only; bit i: list i is not empty */
-    uint64_t taken;  /* leader only */
+    _Atomic(uint64_t) foretold; /* atomic; written by the leader; bit i: list i is FORETOLD or NEAR */
+    _Atomic(uint64_t)
+        guest_until_ns; /* atomic; a guest has left that looks in time, and until then: a wake hint */
+    struct gy_oversleep oversleep; /* atomic; of naps */
+    /* These: atomic; written by the leader, for the statistics. */
+    _Atomic(uint64_t) looks, naps, awaited, unseen_ns;
+    uint64_t taken;                                  /* leader only */
     struct gy_completion_list lists[GY_STREAMS_MAX]; /* leader only; by stream */
     _Atomic(uint64_t) news;             /* atomic: how often the completion thread was told to look */
     _Atomic(uint64_t) head;             /* atomic; written by the leader */
@@ -227,6 +249,11 @@ GANTRY_MUST_CHECK gantry_status gy_completion_add(struct gy_completion *completi
 /* A step begins: if completions came soon after their publication lately, the completion thread wakes up and
  * looks out for them. In so many ns they are likely to come; 0: not known.  Any thread. */
 uint64_t gy_completion_expect(struct gy_completion *completion);
+
+/* When to look for the first end that a task of the manager waits for; false: none is foretold.  will_look:
+ * the caller comes back as a guest then, and nobody else need look.  Any thread. */
+bool gy_completion_next_end(struct gy_completion *completion, const gantry_taskman *manager, bool will_look,
+                            struct gy_lookout *out);
 
 /* GD: have the completion thread look around when the GPU has passed what is on the stream at
  * the next flush, be it of a task that has not ended. */

@@ -9,7 +9,6 @@
 
 #include <assert.h>
 #include <stdio.h>
-#include <sys/prctl.h>
 
 enum { TIMER_SLACK_NS = 1000 /* how much longer the system may let a nap last */ };
 
@@ -77,7 +76,9 @@ bool gy_completion_list_is_valid(const struct gy_completion *c, uint32_t stream)
 {
     const struct gy_completion_list *list = &c->lists[stream];
     const bool is_empty = list->first == GY_COMPLETION_NONE;
-    return is_empty == ((c->listed >> stream & 1u) == 0) &&
+    bool is_shown = (atomic_load_explicit(&c->foretold, memory_order_relaxed) >> stream & 1u) != 0;
+    return is_empty == ((c->listed >> stream & 1u) == 0) && is_shown == (list->told != GY_LIST_UNKNOWN) &&
+           (!is_empty || !is_shown) && gy_foresight_is_valid(&list->foresight) &&
            (is_empty || (list->first < GY_COMPLETION_SLOTS && list->last < GY_COMPLETION_SLOTS &&
                          c->slots[list->first].state == GY_SLOT_LISTED &&
                          c->slots[list->last].next == GY_COMPLETION_NONE));
@@ -95,6 +96,7 @@ static void take_in(struct gy_completion *c, uint64_t published, uint64_t now)
         slot->next = GY_COMPLETION_NONE;
         if (list->first == GY_COMPLETION_NONE) {
             list->first = number;
+            list->ended_ns = 0;
             gy_completion_list_begins(c, list, now);
             c->round.since = now;
         } else {
@@ -126,10 +128,12 @@ static bool sweep_list(struct gy_completion *c, struct gy_completion_list *list)
 {
     struct gy_completion_round *round = &c->round;
     bool any = false;
+    uint32_t events = 0;
     while (list->first != GY_COMPLETION_NONE && has_passed(c, &c->slots[list->first])) {
         uint16_t number = list->first;
         struct gy_completion_slot *slot = &c->slots[number];
         list->first = slot->next;
+        events += slot->event != NULL;
         struct gy_gpu_guest *guest = atomic_load_explicit(&c->guest, memory_order_relaxed);
         if (!any && guest != NULL && slot->task != NULL) {
             gy_gpu_guest_begin_release(guest);
@@ -147,6 +151,9 @@ static bool sweep_list(struct gy_completion *c, struct gy_completion_list *list)
         gy_completion_slot_enter(slot, GY_SLOT_FREE);
         c->ring[round->head++ % GY_COMPLETION_SLOTS] = number;
         any = true;
+    }
+    if (events > 1) {
+        list->ended_ns = 0; /* only of the first it is known when it has passed */
     }
     if (any && list->first != GY_COMPLETION_NONE) {
         gy_completion_list_begins(c, list, gy_clock_ns());
@@ -207,7 +214,9 @@ static bool next_round(struct gy_completion_thread *thread)
 /* Look at all events once; true when any has passed. */
 static bool tell(struct gy_completion *c)
 {
+    gy_completion_count(&c->looks, 1);
     if (!sweep(c)) {
+        c->round.vain = gy_clock_ns();
         return false;
     }
     advance_head(c);
@@ -243,7 +252,7 @@ void gy_completion_main(void *arg)
     gy_is_completion_thread = true;
     gy_thread_serve(true);
     gy_cta_serve(gy_gpu_time_ctas(c->time));
-    (void)prctl(PR_SET_TIMERSLACK, (unsigned long)TIMER_SLACK_NS); /* else naps last 50 us longer */
+    (void)gy_thread_set_slack(TIMER_SLACK_NS); /* else naps last 50 us longer */
     bool pushed = gy_context_push(c->context) == GANTRY_OK;
     if (!pushed) {
         gy_context_lose(c->context, gy_error_last());

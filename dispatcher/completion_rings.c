@@ -67,6 +67,21 @@ uint64_t gy_rings_expect(struct gy_completion_rings *r)
     return first;
 }
 
+bool gy_rings_next_end(struct gy_completion_rings *r, const gantry_taskman *manager, bool will_look,
+                       struct gy_lookout *out)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < r->count; i++) {
+        struct gy_lookout one;
+        if (gy_completion_next_end(&r->rings[i], manager, will_look, &one) &&
+            (!any || one.from_ns < out->from_ns)) {
+            *out = one;
+            any = true;
+        }
+    }
+    return any;
+}
+
 bool gy_rings_is_full(struct gy_completion_rings *r, uint32_t stream)
 {
     return gy_completion_is_full(ring_of(r, stream));

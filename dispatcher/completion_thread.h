@@ -21,6 +21,13 @@ static inline bool gy_completion_spins_first(const struct gy_completion *c)
     return gy_waiter_spins_first(c->wait);
 }
 
+/* Leader, or a thread that naps. */
+static inline void gy_completion_count(_Atomic(uint64_t) *counter, uint64_t n)
+{
+    uint64_t before = atomic_load_explicit(counter, memory_order_relaxed);
+    atomic_store_explicit(counter, before + n, memory_order_relaxed);
+}
+
 /* ---- completion.c -------------------------------------------------------------------------- */
 
 /* The only writer of its state. */
@@ -50,11 +57,10 @@ bool gy_completion_rest(struct gy_completion_thread *thread);
 void gy_completion_end(struct gy_completion *c);
 
 /* Leader: `list` has another first completion. */
-void gy_completion_list_begins(const struct gy_completion *c, struct gy_completion_list *list, uint64_t now);
+void gy_completion_list_begins(struct gy_completion *c, struct gy_completion_list *list, uint64_t now);
 
 /* Leader: the first of `list` has passed; in so many ns. */
-uint64_t gy_completion_list_passed(const struct gy_completion *c, struct gy_completion_list *list,
-                                   uint64_t now);
+uint64_t gy_completion_list_passed(struct gy_completion *c, struct gy_completion_list *list, uint64_t now);
 
 /* Leader: something has passed after `took_ns`. */
 void gy_completion_learn(struct gy_completion *c, uint64_t took_ns);

@@ -32,11 +32,8 @@
 enum {
     IDLE_NS = 100000,      /* the spin budget of a wait for completions to wait for */
     LEAST_POLL_NS = 50000, /* and polls the GPU for so long at least: several times the cost of a nap's end */
-    WAKE_NS = 100000,      /* a thread that sleeps until a time may wake up so much later */
-    LATE_NS = 20000,       /* an expected completion is polled for so long after its time at least */
-    /* and for such a part of its time in all, or for as long as the mode allows if that is more */
-    LOOK_PART = 4,
-    LONG_COUNT = 8, /* after a long one so many quick ones make a list quick again */
+    NEAR_NS = 100000,      /* what is expected within so long is not worth blocking on */
+    LONG_COUNT = 8,        /* after a long one so many quick ones make a list quick again */
     NO_LIST = GY_STREAMS_MAX,
 };
 
@@ -47,33 +44,50 @@ static const struct naps {
     uint32_t least_ns, most_ns;
 } blocking_naps = {4, 20000, 500000}, spinning_naps = {128, 5000, 100000}, early_naps = {8, 50000, 500000};
 
+/* For so long the mode may look in vain. */
 static uint64_t most_spin_ns(const struct gy_completion *c)
 {
-    return c->wait == GANTRY_WAIT_ADAPTIVE ? GY_WAITER_MOST_NS : GY_WAITER_HYBRID_NS;
+    return c->wait == GANTRY_WAIT_HYBRID || c->wait == GANTRY_WAIT_BLOCK ? GY_WAITER_HYBRID_NS
+                                                                         : GY_WAITER_MOST_NS;
 }
 
 /* ---- learning ------------------------------------------------------------------------------ */
 
-void gy_completion_list_begins(const struct gy_completion *c, struct gy_completion_list *list, uint64_t now)
+/* The only writer of what others were told of a list. */
+static void enter_news(struct gy_completion *c, struct gy_completion_list *list, enum gy_list_news next)
 {
-    uint64_t before = WAKE_NS + 2 * list->error_ns, behind = LATE_NS + 2 * list->error_ns;
-    uint64_t most = most_spin_ns(c);
-    most = most < list->usual_ns / LOOK_PART ? list->usual_ns / LOOK_PART : most;
-    bool is_known = gy_completion_spins_first(c) && list->usual_ns > before && before + behind <= most;
-    list->since_ns = now;
-    list->is_announced = false;
-    list->from_ns = is_known ? now + list->usual_ns - before : 0;
-    list->end_ns = is_known ? now + list->usual_ns + behind : 0;
+    uint64_t bit = UINT64_C(1) << (list - c->lists);
+    assert(next == GY_LIST_UNKNOWN || next == list->told + 1);
+    if (next == GY_LIST_FORETOLD) {
+        atomic_fetch_or(&c->foretold, bit);
+    } else if (next == GY_LIST_UNKNOWN && list->told != GY_LIST_UNKNOWN) {
+        atomic_fetch_and_explicit(&c->foretold, ~bit, memory_order_relaxed);
+    }
+    list->told = next;
 }
 
-uint64_t gy_completion_list_passed(const struct gy_completion *c, struct gy_completion_list *list,
-                                   uint64_t now)
+void gy_completion_list_begins(struct gy_completion *c, struct gy_completion_list *list, uint64_t now)
+{
+    uint64_t begun = c->slots[list->first].begun_ns;
+    begun = begun > list->ended_ns ? begun : list->ended_ns;
+    list->since_ns = begun != 0 && begun < now ? begun : now;
+    list->ended_ns = 0;
+    list->lookout = c->wait != GANTRY_WAIT_BLOCK ? gy_foresight_lookout(&list->foresight, list->since_ns)
+                                                 : (struct gy_lookout){0};
+    enter_news(c, list, GY_LIST_UNKNOWN);
+}
+
+uint64_t gy_completion_list_passed(struct gy_completion *c, struct gy_completion_list *list, uint64_t now)
 {
     uint64_t took = now - list->since_ns;
-    uint64_t error = took > list->usual_ns ? took - list->usual_ns : list->usual_ns - took;
-    bool first = list->usual_ns == 0;
-    list->error_ns = first ? took / 4 : list->error_ns - list->error_ns / 4 + error / 4;
-    list->usual_ns = first ? took : list->usual_ns - list->usual_ns / 4 + took / 4;
+    uint64_t least = c->round.vain > list->since_ns ? c->round.vain - list->since_ns : 0;
+    gy_completion_count(&c->awaited, 1);
+    gy_completion_count(&c->unseen_ns, took - (least < took ? least : took));
+    list->ended_ns = list->since_ns + gy_foresight_learn(&list->foresight, least, took, most_spin_ns(c));
+    enter_news(c, list, GY_LIST_UNKNOWN);
+    if (atomic_load_explicit(&c->guest_until_ns, memory_order_relaxed) != 0) {
+        atomic_store_explicit(&c->guest_until_ns, 0, memory_order_relaxed); /* it asks anew */
+    }
     list->long_left = took > most_spin_ns(c) ? LONG_COUNT : list->long_left - (list->long_left != 0);
     atomic_store_explicit(&list->is_long, list->long_left != 0, memory_order_relaxed);
     return took;
@@ -98,42 +112,95 @@ static uint32_t next_list(const struct gy_completion *c, uint32_t from)
     return left != 0 ? (uint32_t)__builtin_ctzll(left) : NO_LIST;
 }
 
-/* Is anything expected at this time? */
+/* Will a guest be there when the ends are expected that are known now?  A hint: when it is not, who blocks on
+ * the event is. */
+static bool is_left_to_guest(const struct gy_completion *c, uint64_t now)
+{
+    return now < atomic_load_explicit(&c->guest_until_ns, memory_order_relaxed);
+}
+
+/* What to do for the expected end of the first of a list: as gy_lookout_next(). */
+static uint64_t next_of(const struct gy_completion *c, uint32_t which, uint64_t now)
+{
+    return gy_lookout_next(&c->lists[which].lookout, &c->oversleep, now);
+}
+
+/* Is the end of anything so near that the leader looks without a break? */
 static bool is_expected(const struct gy_completion *c, uint64_t now)
 {
-    for (uint32_t i = next_list(c, 0); i != NO_LIST; i = next_list(c, i + 1)) {
-        if (now >= c->lists[i].from_ns && now < c->lists[i].end_ns) {
-            return true;
-        }
+    bool is_near = false;
+    for (uint32_t i = next_list(c, 0); i != NO_LIST && !is_near; i = next_list(c, i + 1)) {
+        is_near = next_of(c, i, now) == 0;
     }
-    return false;
+    return is_near && !is_left_to_guest(c, now);
 }
 
-/* Who will run what becomes ready has slept for long: it wakes up now if the end is near, and looks until
- * that is late. */
-static void announce_end(struct gy_completion *c, struct gy_completion_list *list, uint64_t now)
+/* ---- wake hints ------------------------------------------------------------------------------ */
+
+/* The first task that waits for a completion of the list; NULL: none does. */
+static const gantry_task *first_task(struct gy_completion *c, const struct gy_completion_list *list)
 {
-    uint64_t at = list->since_ns + list->usual_ns;
-    if (list->is_announced || list->from_ns == 0 || now + WAKE_NS < at || now >= list->end_ns) {
-        return;
-    }
-    list->is_announced = true;
-    uint64_t late = 2 * list->error_ns < WAKE_NS ? 2 * list->error_ns : WAKE_NS;
     for (uint32_t i = list->first; i != GY_COMPLETION_NONE; i = c->slots[i].next) {
         if (c->slots[i].task != NULL) {
-            uint64_t until = at + LATE_NS + late;
-            gy_task_expect_end(c->slots[i].task, until > now ? until - now : 0);
-            return;
+            return c->slots[i].task;
+        }
+    }
+    return NULL;
+}
+
+/* Show when the end is expected, before those are looked for who sleep and would like to know (the other side
+ * is doze() in taskman/cpu/wait.c). */
+static void foretell(struct gy_completion *c, struct gy_completion_list *list, const gantry_task *task)
+{
+    atomic_store_explicit(&list->owner, (uintptr_t)gy_task_manager(task), memory_order_relaxed);
+    atomic_store_explicit(&list->from_ns, list->lookout.from_ns, memory_order_relaxed);
+    atomic_store_explicit(&list->until_ns, list->lookout.until_ns, memory_order_relaxed);
+    atomic_store_explicit(&list->nap_ns, list->lookout.nap_ns, memory_order_relaxed);
+    enter_news(c, list, GY_LIST_FORETOLD);
+    gy_task_foretell_end(task, list->lookout.from_ns);
+}
+
+static void foretell_ends(struct gy_completion *c, uint64_t now)
+{
+    for (uint32_t i = next_list(c, 0); i != NO_LIST; i = next_list(c, i + 1)) {
+        struct gy_completion_list *list = &c->lists[i];
+        if (list->told == GY_LIST_NEAR || gy_lookout_is_over(&list->lookout, now)) {
+            continue;
+        }
+        const gantry_task *task = first_task(c, list);
+        if (task != NULL && list->told == GY_LIST_UNKNOWN) {
+            foretell(c, list, task);
+        }
+        if (task != NULL && next_of(c, i, now) == 0 && !is_left_to_guest(c, now)) {
+            enter_news(c, list, GY_LIST_NEAR);
+            gy_task_expect_end(task, list->lookout.until_ns - now);
         }
     }
 }
 
-static void announce_ends(struct gy_completion *c, uint64_t now)
+bool gy_completion_next_end(struct gy_completion *c, const gantry_taskman *manager, bool will_look,
+                            struct gy_lookout *out)
 {
-    for (uint32_t i = next_list(c, 0); i != NO_LIST; i = next_list(c, i + 1)) {
-        announce_end(c, &c->lists[i], now);
+    bool any = false;
+    uint64_t left = atomic_load(&c->foretold), now = left != 0 ? gy_clock_ns() : 0;
+    for (; left != 0; left &= left - 1) {
+        const struct gy_completion_list *list = &c->lists[__builtin_ctzll(left)];
+        struct gy_lookout one = {atomic_load_explicit(&list->from_ns, memory_order_relaxed),
+                                 atomic_load_explicit(&list->until_ns, memory_order_relaxed),
+                                 atomic_load_explicit(&list->nap_ns, memory_order_relaxed)};
+        if (atomic_load_explicit(&list->owner, memory_order_relaxed) == (uintptr_t)manager &&
+            !gy_lookout_is_over(&one, now) && (!any || one.from_ns < out->from_ns)) {
+            *out = one;
+            any = true;
+        }
     }
+    if (any && will_look) {
+        atomic_store_explicit(&c->guest_until_ns, out->until_ns, memory_order_relaxed);
+    }
+    return any;
 }
+
+/* ---- when to look again ---------------------------------------------------------------------- */
 
 /* The list that is expected first, of those that can be blocked on; NO_LIST: none, or it will be looked at
  * before blocking would be worth it. */
@@ -143,11 +210,13 @@ static uint32_t list_to_block_on(const struct gy_completion *c, uint64_t now)
     for (uint32_t i = next_list(c, 0); i != NO_LIST; i = next_list(c, i + 1)) {
         const struct gy_completion_list *list = &c->lists[i], *first = &c->lists[best < NO_LIST ? best : i];
         if (c->slots[list->first].block != NULL &&
-            (best == NO_LIST || list->since_ns + list->usual_ns < first->since_ns + first->usual_ns)) {
+            (best == NO_LIST ||
+             list->since_ns + list->foresight.usual_ns < first->since_ns + first->foresight.usual_ns)) {
             best = i;
         }
     }
-    bool is_near = best != NO_LIST && c->lists[best].from_ns > now && c->lists[best].from_ns - now < WAKE_NS;
+    bool is_near = best != NO_LIST && c->lists[best].lookout.from_ns > now &&
+                   c->lists[best].lookout.from_ns - now < NEAR_NS && !is_left_to_guest(c, now);
     return is_near ? NO_LIST : best;
 }
 
@@ -155,16 +224,17 @@ static uint32_t list_to_block_on(const struct gy_completion *c, uint64_t now)
 static uint64_t next_look(const struct gy_completion *c, uint32_t blocked, uint64_t now)
 {
     uint64_t at = UINT64_MAX;
+    bool is_left = is_left_to_guest(c, now);
     for (uint32_t i = next_list(c, 0); i != NO_LIST; i = next_list(c, i + 1)) {
         const struct gy_completion_list *list = &c->lists[i];
-        bool is_early = list->from_ns > now;
         const struct naps *naps = !gy_completion_spins_first(c) ? &blocking_naps
-                                  : is_early                    ? &early_naps
+                                  : list->lookout.from_ns > now ? &early_naps
                                                                 : &spinning_naps;
         uint64_t ns = (now - list->since_ns) / naps->part;
         ns = ns < naps->least_ns ? naps->least_ns : ns > naps->most_ns ? naps->most_ns : ns;
         uint64_t next = i != blocked ? now + ns : UINT64_MAX;
-        next = is_early && list->from_ns < next ? list->from_ns : next;
+        uint64_t expected = is_left ? UINT64_MAX : next_of(c, i, now);
+        next = expected < next ? expected : next;
         at = next < at ? next : at;
     }
     return at;
@@ -296,6 +366,7 @@ void gy_completion_stop_leading(struct gy_completion *c, const struct gy_gpu_gue
         return;
     }
     uint64_t now = gy_clock_ns();
+    foretell_ends(c, now);
     gy_point(GY_POINT_GUEST_LEAVE, c);
     gy_mutex_lock(&c->lock);
     uint32_t blocked = c->blocking != NULL ? c->blocked_list : NO_LIST;
@@ -364,7 +435,8 @@ void gy_completion_end_span(struct gy_completion_thread *thread)
 static bool nap(struct gy_completion_thread *thread, uint64_t until)
 {
     struct gy_completion *c = thread->ring;
-    uint64_t seen = c->round.seen;
+    uint64_t seen = c->round.seen, now = gy_clock_ns();
+    gy_completion_count(&c->naps, 1);
     gy_mutex_lock(&c->lock);
     c->napper = thread;
     c->nap_until = until;
@@ -372,6 +444,11 @@ static bool nap(struct gy_completion_thread *thread, uint64_t until)
     while (atomic_load(&c->news) == seen && c->napper == thread && c->lead != GY_LEAD_ENDED &&
            gy_clock_ns() < c->nap_until) {
         gy_cond_wait_until(&c->nap_changed, &c->lock, c->nap_until);
+    }
+    uint64_t end = gy_clock_ns();
+    if (atomic_load(&c->news) == seen && c->napper == thread && c->nap_until == until && now < until &&
+        until <= end) {
+        gy_oversleep_learn(&c->oversleep, until - now, end - until);
     }
     c->napper = c->napper == thread ? NULL : c->napper;
     bool leads = take_lead(c);
@@ -438,14 +515,16 @@ bool gy_completion_rest(struct gy_completion_thread *thread)
 {
     struct gy_completion *c = thread->ring;
     struct gy_completion_round *round = &c->round;
+    uint64_t now = round->vain;
+    if (c->wait != GANTRY_WAIT_BLOCK) {
+        foretell_ends(c, now);
+    }
     if (c->wait == GANTRY_WAIT_SPIN || c->wait == GANTRY_WAIT_YIELD) {
         gy_waiter_relax(c->wait, 0);
         return true;
     }
     uint64_t poll_ns = c->spin_budget_ns > LEAST_POLL_NS ? c->spin_budget_ns : LEAST_POLL_NS;
-    uint64_t now = gy_clock_ns();
     if (gy_completion_spins_first(c) && (now - round->since < poll_ns || is_expected(c, now))) {
-        announce_ends(c, now);
         gy_waiter_relax(c->wait, round->looks++);
         return true;
     }

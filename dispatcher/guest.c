@@ -93,7 +93,7 @@ static void end_to_serve(void)
 
 /* ---- whose turn it is ------------------------------------------------------------------------ */
 
-static bool may_help(const struct gantry_dispatcher *d)
+bool gy_guest_may_help(const struct gantry_dispatcher *d)
 {
     return gy_waiter_spins_first(d->config.wait) && d->launchers == NULL && gy_guest_is_alone(d) &&
            !gy_context_is_stopped(d->config.context);
@@ -216,7 +216,7 @@ static bool look_at_rings(struct gantry_dispatcher *d, struct gy_gpu_guest *gues
 
 void gy_guest_enter(gantry_dispatcher *d, struct gy_gpu_guest *guest)
 {
-    if (may_help(d) && enter_thread(d, guest)) {
+    if (gy_guest_may_help(d) && enter_thread(d, guest)) {
         take_loop(d, guest);
         take_rings(d, guest);
     }
@@ -234,7 +234,7 @@ static bool is_anything_free(struct gantry_dispatcher *d)
 
 bool gy_guest_look_at_gpu(gantry_dispatcher *d, struct gy_gpu_guest *guest)
 {
-    if (!may_help(d) || (!guest->is_in && !is_anything_free(d))) {
+    if (!gy_guest_may_help(d) || (!guest->is_in && !is_anything_free(d))) {
         gy_guest_leave(d, guest);
         return false;
     }

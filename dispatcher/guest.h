@@ -33,6 +33,9 @@
  * leads rings, a completion thread leads from now on. */
 void gy_guest_leave_rings(struct gantry_dispatcher *d);
 
+/* Could the calling thread be a guest now? */
+bool gy_guest_may_help(const struct gantry_dispatcher *d);
+
 /* As in struct gy_gpu_guest_ops. */
 void gy_guest_enter(gantry_dispatcher *d, struct gy_gpu_guest *guest);
 bool gy_guest_look_at_gpu(gantry_dispatcher *d, struct gy_gpu_guest *guest);

@@ -56,6 +56,12 @@ static uint64_t step_begun(gantry_dispatcher *d)
     return gy_rings_expect(&d->completion);
 }
 
+static bool next_end(gantry_dispatcher *d, const gantry_taskman *manager, bool may_help,
+                     struct gy_lookout *out)
+{
+    return gy_rings_next_end(&d->completion, manager, may_help && gy_guest_may_help(d), out);
+}
+
 static void step_end(gantry_dispatcher *d)
 {
     uint32_t before = atomic_fetch_sub(&d->open_steps, 1);
@@ -256,7 +262,7 @@ const struct gy_gpu_ops gy_dispatcher_ops = {
               .usage = share_usage,
               .partition_number = partition_number},
     .guests = {.enter = gy_guest_enter, .look = gy_guest_look_at_gpu, .leave = gy_guest_leave},
-    .wake_hints = {.step_announced = step_announced, .step_begun = step_begun},
+    .wake_hints = {.step_announced = step_announced, .step_begun = step_begun, .next_end = next_end},
     .cancelled = cancelled,
     .device_number = device_number,
     .on_device = on_device,

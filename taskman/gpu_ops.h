@@ -3,6 +3,7 @@
 #ifndef TASKMAN_GPU_OPS_H
 #define TASKMAN_GPU_OPS_H
 
+#include "base/foresight.h"
 #include "taskman/graph/task.h"
 
 #include <gantry/partition.h>
@@ -94,13 +95,17 @@ struct gy_gpu_share_ops {
                                  uint32_t *device);
 };
 
-/* Wake hints for the dispatcher's threads (base/wake_hint.h).  May be NULL, both of them. */
+/* Wake hints for the dispatcher's threads, and from them (base/wake_hint.h).  May be NULL, all of them. */
 struct gy_gpu_wake_hints {
     /* The first GPU task of a step that is being built was submitted.  Under the manager's lock. */
     void (*step_announced)(gantry_dispatcher *self);
     /* The first tasks of a step have been handed out.  Returns the forecast: within so many ns CPU tasks that
      * wait for the GPU are likely to become ready; 0: that is not known. */
     uint64_t (*step_begun)(gantry_dispatcher *self);
+    /* When to look for the first end on the GPU that a task of the manager waits for; false: that is not
+     * known. may_help: the caller may be a guest, and looks then.  Any thread. */
+    bool (*next_end)(gantry_dispatcher *self, const gantry_taskman *manager, bool may_help,
+                     struct gy_lookout *out);
 };
 
 /* A thread that waits for a manager and does the work of the dispatcher's threads while these sleep: see
@@ -203,7 +208,10 @@ struct gy_gpu_fleet {
  * gy_pool_expect(). */
 void gy_task_expect_ready(const gantry_task *task, uint64_t ns);
 
-/* The same after a long time, in which everybody has fallen asleep: see gy_pool_expect_end(). */
+/* wake_hints.next_end() now knows when that is likely, and to be looked for from then on: see
+ * gy_pool_foretell_end(). */
+void gy_task_foretell_end(const gantry_task *task, uint64_t from_ns);
+/* That time has come, and it is likely within `ns`: see gy_pool_expect_end(). */
 void gy_task_expect_end(const gantry_task *task, uint64_t ns);
 
 /* Is the guest's wait over? */

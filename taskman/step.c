@@ -368,18 +368,27 @@ static void stop_helping(void *user)
     gy_gpu_guest_stop_helping(((struct waiter *)user)->guest);
 }
 
+static bool next_end(void *user, struct gy_lookout *out)
+{
+    const struct waiter *waiter = user;
+    return waiter->manager->gpu_ops->wake_hints.next_end(waiter->manager->gpu, waiter->manager,
+                                                         waiter->guest->may_help, out);
+}
+
 /* `self`: the worker that the caller has borrowed already; NULL: none. */
 static void wait_until_over(gantry_taskman *manager, bool is_stopping, struct gy_worker *self,
                             struct gy_gpu_guest *guest)
 {
     struct waiter waiter = {manager, is_stopping, atomic_load(&manager->as_owner.epoch), guest};
-    struct gy_wait wait = {.condition = wait_is_over,
-                           .user = &waiter,
-                           .spin_budget_ns = manager->gpu != NULL ? &manager->spin_budget_ns : NULL,
-                           .owner = &manager->as_owner,
-                           .help = guest->may_help ? help : NULL,
-                           .stop_helping = guest->may_help ? stop_helping : NULL,
-                           .self = self};
+    struct gy_wait wait = {
+        .condition = wait_is_over,
+        .user = &waiter,
+        .spin_budget_ns = manager->gpu != NULL ? &manager->spin_budget_ns : NULL,
+        .owner = &manager->as_owner,
+        .help = guest->may_help ? help : NULL,
+        .stop_helping = guest->may_help ? stop_helping : NULL,
+        .next_end = manager->gpu != NULL && manager->gpu_ops->wake_hints.next_end != NULL ? next_end : NULL,
+        .self = self};
     guest->wait = &wait;
     for (;; wait.self = NULL) {
         gy_pool_wait(manager->as_owner.pool, &wait);

@@ -86,10 +86,15 @@ void gy_task_expect_ready(const gantry_task *task, uint64_t ns)
     }
 }
 
+void gy_task_foretell_end(const gantry_task *task, uint64_t from_ns)
+{
+    gy_pool_foretell_end(task->owner, from_ns);
+}
+
 void gy_task_expect_end(const gantry_task *task, uint64_t ns)
 {
     if (!gy_task_is_gpu(task)) {
-        gy_pool_expect_end(task->owner->pool, ns);
+        gy_pool_expect_end(task->owner, ns);
     }
 }
 

@@ -138,6 +138,25 @@ static uint64_t step_begun(gantry_dispatcher *self)
     return soonest;
 }
 
+/* The first on any device.  No thread is a guest of a fleet. */
+static bool next_end(gantry_dispatcher *self, const gantry_taskman *manager, bool may_help,
+                     struct gy_lookout *out)
+{
+    struct gy_fleet *fleet = fleet_of(self);
+    bool any = false;
+    (void)may_help;
+    for (uint32_t e = 0; e < fleet->count; e++) {
+        struct gy_lookout one;
+        gantry_dispatcher *d = fleet->members[e];
+        if (d->base.ops->wake_hints.next_end(d, manager, false, &one) &&
+            (!any || one.from_ns < out->from_ns)) {
+            *out = one;
+            any = true;
+        }
+    }
+    return any;
+}
+
 /* ---- tasks ---------------------------------------------------------------------------------- */
 
 static void submit(gantry_dispatcher *self, gantry_task *first, gantry_task *last)
@@ -298,7 +317,7 @@ static const struct gy_gpu_ops fleet_ops = {
               .close = gy_fleet_share_close,
               .usage = gy_fleet_share_usage,
               .partition_number = partition_number},
-    .wake_hints = {.step_announced = step_announced, .step_begun = step_begun},
+    .wake_hints = {.step_announced = step_announced, .step_begun = step_begun, .next_end = next_end},
     .cancelled = cancelled,
     .on_device = on_device,
     .device_number = device_number,

@@ -281,6 +281,11 @@ typedef struct gantry_dispatcher_stats {
     uint64_t peer_bytes_by_engine; /* bytes of these */
     uint64_t peer_bytes_by_kernel; /* bytes of these */
     uint64_t peer_bytes_by_host;   /* bytes of staged_copies */
+    uint64_t completion_looks;     /* looks at the events of pending completions, each at all that are due */
+    uint64_t completion_naps;      /* naps of completion threads between two looks */
+    uint64_t completion_awaited;   /* ends of GPU work that were waited for, each of one completion or more */
+    uint64_t completion_unseen_ns; /* time between these and the look before, in all: none was told later
+                                    * after its end than so; see docs/guides/waiting.md */
 } gantry_dispatcher_stats;
 
 /** The counters as they are now.  Any thread.

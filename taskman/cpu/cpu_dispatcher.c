@@ -218,6 +218,7 @@ gantry_status gantry_cpu_dispatcher_create(const gantry_cpu_dispatcher_options *
         return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "cpu dispatcher: no memory");
     }
     memset(pool, 0, sizeof(*pool));
+    gy_oversleep_init(&pool->oversleep);
     gantry_cpu_dispatcher_options ours = {0};
     cpu_set_t allowed;
     gantry_status status = gy_options_import(

@@ -2,7 +2,9 @@
  *
  * Idle workers spin, yield or sleep on the `work` event, as the wait mode says.  Threads in
  * gantry_taskman_wait()/stop() sleep on the `done` event.  An inline-only pool has no workers: a thread that
- * waits is one for that time, and sleeps on `work`, which completions then notify as well.
+ * waits is one for that time, and sleeps on `work`, which completions then notify as well.  Where it is known
+ * when the end is to be looked for (base/foresight.h), a thread that waits sets an alarm to shortly before
+ * that.
  *
  * Destruction: no thread is between enter and leave, `stopping` is set, and each worker leaves once it
  * finds nothing more to run; what a worker makes ready meanwhile it runs itself. */
@@ -89,13 +91,21 @@ void gy_pool_expect(gantry_cpu_dispatcher *pool, uint64_t ns)
     }
 }
 
-void gy_pool_expect_end(gantry_cpu_dispatcher *pool, uint64_t ns)
+void gy_pool_foretell_end(struct gy_task_owner *owner, uint64_t from_ns)
 {
-    if (atomic_load_explicit(&pool->done.sleepers, memory_order_relaxed) != 1) {
-        gy_pool_expect(pool, ns);
-    } else if (gy_waiter_spins_first(pool->mode)) {
-        gy_wake_hint_give(&pool->ending, gy_clock_ns() + ns);
-        gy_event_notify(&pool->done, 1);
+    uint64_t alarm_ns = atomic_load(&owner->alarm_ns);
+    if (alarm_ns > GY_ALARM_AWAKE && alarm_ns > from_ns) {
+        gy_pool_notify_waiters(owner->pool);
+    }
+}
+
+void gy_pool_expect_end(struct gy_task_owner *owner, uint64_t ns)
+{
+    uint64_t alarm_ns = atomic_load(&owner->alarm_ns);
+    if (alarm_ns == GY_ALARM_NONE) {
+        gy_pool_expect(owner->pool, ns);
+    } else if (alarm_ns != GY_ALARM_AWAKE && alarm_ns > gy_clock_ns() + ns) {
+        gy_pool_notify_waiters(owner->pool);
     }
 }
 
@@ -225,41 +235,161 @@ void gy_worker_main(void *worker)
     gy_worker_current = NULL;
 }
 
-/* ---- waiting ------------------------------------------------------------------------------- */
+/* ---- a wait ---------------------------------------------------------------------------------- */
 
-static void work_until(struct gy_worker *self, bool (*condition)(void *user, bool thorough), void *user)
+/* A thread that waits for the end of a step or of a loop. */
+struct vigil {
+    gantry_cpu_dispatcher *pool;
+    const struct gy_wait *wait;
+    gantry_wait_mode mode;
+    uint32_t pauses; /* between two looks */
+    uint64_t budget_ns;
+    uint64_t begin_ns;   /* of what it waits for now; 0: nobody learns from it */
+    uint32_t more_looks; /* before it pauses: a guest's first look after a sleep takes the places of others,
+                          * which may be all it does */
+    struct gy_waiter waiter;
+};
+
+/* A thread that waits for a step sleeps in the end, whatever workers do: the step may take long, and does
+ * not need this thread's work. */
+static gantry_wait_mode waits_as(const gantry_cpu_dispatcher *pool)
 {
-    gantry_cpu_dispatcher *pool = self->pool;
-    while (!condition(user, false)) {
-        gantry_task *task = gy_worker_find(self);
-        if (task == NULL) {
-            uint32_t key = gy_event_prepare(&pool->work);
-            if ((task = gy_worker_find(self)) != NULL || condition(user, true)) {
-                gy_event_cancel(&pool->work);
-            } else {
-                gy_event_sleep(&pool->work, key);
-                continue;
-            }
-            if (task == NULL) {
-                return;
-            }
-        }
-        gy_worker_run(self, task);
+    bool never_sleeps = pool->mode == GANTRY_WAIT_SPIN || pool->mode == GANTRY_WAIT_YIELD;
+    return never_sleeps ? GANTRY_WAIT_ADAPTIVE : pool->mode;
+}
+
+static void set_alarm(const struct vigil *vigil, uint64_t alarm_ns)
+{
+    if (vigil->wait->next_end != NULL && vigil->mode != GANTRY_WAIT_BLOCK) {
+        atomic_store(&vigil->wait->owner->alarm_ns, alarm_ns);
     }
 }
 
-static void wait_inline(gantry_cpu_dispatcher *pool, bool (*condition)(void *user, bool thorough), void *user)
+/* Something was done, and nothing was wasted so far. */
+static void begin_anew(struct vigil *vigil)
 {
+    vigil->begin_ns = vigil->wait->spin_budget_ns != NULL ? gy_clock_ns() : 0;
+    vigil->waiter = gy_waiter_begin_dear(vigil->mode, vigil->budget_ns, 0, vigil->pauses);
+}
+
+static struct vigil begin_vigil(gantry_cpu_dispatcher *pool, const struct gy_wait *wait)
+{
+    uint64_t learned =
+        wait->spin_budget_ns != NULL ? atomic_load_explicit(wait->spin_budget_ns, memory_order_relaxed) : 0;
+    struct vigil vigil = {.pool = pool,
+                          .wait = wait,
+                          .mode = waits_as(pool),
+                          .pauses = wait->help != NULL ? BETWEEN_HELPS : BETWEEN_LOOKS,
+                          .budget_ns = learned < DONE_NS ? DONE_NS : learned};
+    begin_anew(&vigil);
+    set_alarm(&vigil, GY_ALARM_AWAKE);
+    return vigil;
+}
+
+static void end_vigil(const struct vigil *vigil)
+{
+    _Atomic(uint64_t) *spin_budget_ns = vigil->wait->spin_budget_ns;
+    set_alarm(vigil, GY_ALARM_NONE);
+    if (spin_budget_ns != NULL && vigil->mode != GANTRY_WAIT_BLOCK) {
+        uint64_t most = vigil->mode == GANTRY_WAIT_HYBRID ? GY_WAITER_HYBRID_NS : GY_WAITER_MOST_NS;
+        uint64_t before = atomic_load_explicit(spin_budget_ns, memory_order_relaxed);
+        atomic_store_explicit(spin_budget_ns, gy_waiter_learn(before, gy_clock_ns() - vigil->begin_ns, most),
+                              memory_order_relaxed);
+    }
+}
+
+/* Sleep until the alarm, or until there is news; true: the alarm has rung. */
+static bool sleep_until_alarm(const struct vigil *vigil, struct gy_event *event, uint32_t key,
+                              uint64_t now_ns, uint64_t alarm_ns)
+{
+    set_alarm(vigil, alarm_ns);
+    bool is_over = gy_event_sleep_until(event, key, alarm_ns);
+    if (is_over) {
+        gy_oversleep_learn(&vigil->pool->oversleep, alarm_ns - now_ns, gy_clock_ns() - alarm_ns);
+    }
+    return is_over;
+}
+
+/* The thread has said that it sleeps on the event, and that it has no alarm, and has looked once more.  Now
+ * it sleeps until there is news; or, where it is known when to look for the end, until shortly before that.
+ * True: it looks again, as long as the waiter says; false: it only looks whether there is news. */
+static bool doze(struct vigil *vigil, struct gy_event *event, uint32_t key)
+{
+    const struct gy_wait *wait = vigil->wait;
+    struct gy_lookout lookout;
+    bool looks = false, is_known = wait->next_end != NULL && vigil->mode != GANTRY_WAIT_BLOCK &&
+                                   wait->next_end(wait->user, &lookout);
+    uint64_t now = is_known ? gy_clock_ns() : 0;
+    uint64_t next =
+        is_known ? gy_lookout_next(&lookout, &vigil->pool->oversleep, now) : (uint64_t)GY_ALARM_NEVER;
+    if (next == 0) {
+        gy_event_cancel(event);
+        gy_waiter_prolong(&vigil->waiter, lookout.until_ns);
+        looks = true;
+    } else if (next == GY_ALARM_NEVER) {
+        gy_event_sleep(event, key);
+    } else {
+        looks = sleep_until_alarm(vigil, event, key, now, next) && now >= lookout.from_ns;
+        vigil->more_looks = looks ? 1 : 0;
+    }
+    set_alarm(vigil, GY_ALARM_AWAKE);
+    return looks;
+}
+
+/* ---- waiting ------------------------------------------------------------------------------- */
+
+/* Take a last look, then sleep; returns the task that the look has found, or NULL. */
+static gantry_task *look_and_doze(struct gy_worker *self, struct vigil *vigil)
+{
+    struct gy_event *event = &vigil->pool->work;
+    set_alarm(vigil, GY_ALARM_NEVER);
+    uint32_t key = gy_event_prepare(event);
+    gantry_task *task = gy_worker_find(self);
+    if (task == NULL && !vigil->wait->condition(vigil->wait->user, true)) {
+        (void)doze(vigil, event, key);
+        return NULL;
+    }
+    gy_event_cancel(event);
+    set_alarm(vigil, GY_ALARM_AWAKE);
+    return task;
+}
+
+static void work_until(struct gy_worker *self, struct vigil *vigil)
+{
+    const struct gy_wait *wait = vigil->wait;
+    bool has_worked = false, has_slept = false;
+    while (!wait->condition(wait->user, has_slept)) {
+        gantry_task *task = gy_worker_find(self);
+        has_slept = false;
+        if (task == NULL && has_worked) {
+            has_worked = false;
+            begin_anew(vigil);
+        }
+        if (task == NULL && gy_waiter_pause(&vigil->waiter) == GY_WAITER_SLEEP) {
+            task = look_and_doze(self, vigil);
+            has_slept = true;
+        }
+        if (task != NULL) {
+            gy_worker_run(self, task);
+            has_worked = true;
+        }
+    }
+}
+
+static void wait_inline(gantry_cpu_dispatcher *pool, const struct gy_wait *wait)
+{
+    struct vigil vigil = begin_vigil(pool, wait);
     struct gy_kept_error before;
     gy_error_keep(&before);
     struct gy_worker *outer = gy_worker_current;
     struct gy_worker self = {.pool = pool, .last_error = gy_error_last()};
     gy_worker_current = &self;
     pthread_cleanup_push(depart, &self);
-    work_until(&self, condition, user);
+    work_until(&self, &vigil);
     pthread_cleanup_pop(0);
     leave_rest(&self);
     gy_worker_current = outer;
+    end_vigil(&vigil);
     if (atomic_load(&pool->inject_count) != 0) {
         gy_pool_notify_work(pool, 1); /* we may have been woken for a task that is another waiter's now */
     }
@@ -283,25 +413,6 @@ static enum seen look(const struct gy_wait *wait)
     return is_over || (seen == SOMETHING && wait->condition(wait->user, false)) ? ENOUGH : seen;
 }
 
-/* Sleep until the condition holds, then 0; or until a hint says that this is near: for how many ns to look.
- */
-static uint64_t sleep_for(gantry_cpu_dispatcher *pool, const struct gy_wait *wait)
-{
-    for (;;) {
-        uint32_t key = gy_event_prepare(&pool->done);
-        if (wait->condition(wait->user, true)) {
-            gy_event_cancel(&pool->done);
-            return 0;
-        }
-        gy_event_sleep(&pool->done, key);
-        uint64_t left =
-            gy_wake_hint_was_given(&pool->ending) ? gy_wake_hint_left(&pool->ending, gy_clock_ns()) : 0;
-        if (left != 0) {
-            return left;
-        }
-    }
-}
-
 static void stop_helping(const struct gy_wait *wait)
 {
     if (wait->stop_helping != NULL) {
@@ -309,50 +420,47 @@ static void stop_helping(const struct gy_wait *wait)
     }
 }
 
-/* A thread that waits for a step sleeps in the end, whatever workers do: the step may take long, and does
- * not need this thread's work. */
-static gantry_wait_mode waits_as(const gantry_cpu_dispatcher *pool)
+/* Sleep until the condition holds; false: until it is time to look for that. */
+static bool sleep_for(struct vigil *vigil)
 {
-    bool never_sleeps = pool->mode == GANTRY_WAIT_SPIN || pool->mode == GANTRY_WAIT_YIELD;
-    return never_sleeps ? GANTRY_WAIT_ADAPTIVE : pool->mode;
+    struct gy_event *event = &vigil->pool->done;
+    for (;;) {
+        set_alarm(vigil, GY_ALARM_NEVER);
+        uint32_t key = gy_event_prepare(event);
+        if (vigil->wait->condition(vigil->wait->user, true)) {
+            gy_event_cancel(event);
+            return true;
+        }
+        if (doze(vigil, event, key)) {
+            return false;
+        }
+    }
 }
 
 void gy_pool_wait(gantry_cpu_dispatcher *pool, const struct gy_wait *wait)
 {
     if (pool->inline_only) {
-        wait_inline(pool, wait->condition, wait->user);
+        wait_inline(pool, wait);
         return;
     }
     if (wait->self != NULL && gy_guest_work(wait->self, wait)) {
         return;
     }
-    _Atomic(uint64_t) *spin_budget_ns = wait->spin_budget_ns;
-    uint64_t learned =
-        spin_budget_ns != NULL ? atomic_load_explicit(spin_budget_ns, memory_order_relaxed) : 0;
-    uint64_t begin = spin_budget_ns != NULL ? gy_clock_ns() : 0;
-    gantry_wait_mode mode = waits_as(pool);
-    uint64_t budget = learned < DONE_NS ? DONE_NS : learned;
-    uint32_t pauses = wait->help != NULL ? BETWEEN_HELPS : BETWEEN_LOOKS;
-    struct gy_waiter waiter = gy_waiter_begin_dear(mode, budget, 0, pauses);
+    struct vigil vigil = begin_vigil(pool, wait);
     for (enum seen seen; (seen = look(wait)) != ENOUGH;) {
-        if (seen == SOMETHING) { /* nothing was wasted so far */
-            begin = spin_budget_ns != NULL ? gy_clock_ns() : 0;
-            waiter = gy_waiter_begin_dear(mode, budget, 0, pauses);
-        } else if (gy_waiter_pause(&waiter) == GY_WAITER_SLEEP) {
+        if (seen == SOMETHING) {
+            begin_anew(&vigil);
+        } else if (vigil.more_looks != 0) {
+            vigil.more_looks--;
+        } else if (gy_waiter_pause(&vigil.waiter) == GY_WAITER_SLEEP) {
             stop_helping(wait);
-            uint64_t hinted = sleep_for(pool, wait);
-            if (hinted == 0) {
+            if (sleep_for(&vigil)) {
                 break;
             }
-            waiter = gy_waiter_begin_dear(mode, hinted, 0, pauses);
         }
     }
     stop_helping(wait);
-    if (spin_budget_ns != NULL && mode != GANTRY_WAIT_BLOCK) {
-        uint64_t most = mode == GANTRY_WAIT_HYBRID ? GY_WAITER_HYBRID_NS : GY_WAITER_MOST_NS;
-        learned = gy_waiter_learn(learned, gy_clock_ns() - begin, most);
-        atomic_store_explicit(spin_budget_ns, learned, memory_order_relaxed);
-    }
+    end_vigil(&vigil);
 }
 
 static bool nothing_injected(void *user, bool thorough)
@@ -364,7 +472,8 @@ static bool nothing_injected(void *user, bool thorough)
 
 void gy_pool_drain_inline(gantry_cpu_dispatcher *pool)
 {
+    const struct gy_wait wait = {.condition = nothing_injected, .user = pool};
     while (!nothing_injected(pool, true)) {
-        wait_inline(pool, nothing_injected, pool);
+        wait_inline(pool, &wait);
     }
 }

@@ -2,6 +2,7 @@
 #ifndef TASKMAN_CPU_WAIT_H
 #define TASKMAN_CPU_WAIT_H
 
+#include "base/foresight.h"
 #include "taskman/cpu/worker.h"
 
 /* The condition that a thread waits for, and the work it does meanwhile. */
@@ -15,6 +16,9 @@ struct gy_wait {
      * NULL, both: there is nothing. */
     bool (*help)(void *user);
     void (*stop_helping)(void *user);
+    /* When to look for the end of what the owner's tasks wait for; false: that is not known.  It reads with
+     * sequentially consistent loads whether it is.  NULL: it never is. */
+    bool (*next_end)(void *user, struct gy_lookout *out);
     _Atomic(uint64_t) *spin_budget_ns; /* how long to spin before that, unless the wait mode has none of it;
                                         * it learns; NULL: a little */
     struct gy_task_owner *owner;       /* whose tasks may be run meanwhile; NULL: nobody's */
@@ -28,10 +32,13 @@ void gy_pool_wait(gantry_cpu_dispatcher *pool, const struct gy_wait *wait);
  * stays awake for them, or wakes up.  Any thread. */
 void gy_pool_expect(gantry_cpu_dispatcher *pool, uint64_t ns);
 
-/* A CPU task will come within `ns`, if all goes as it did lately: the thread that waits for a step wakes up
- * and looks for so long, if it sleeps and is the only one; else gy_pool_expect() finds a worker.  It has to
- * run the task anyhow, or to return behind it.  Any thread. */
-void gy_pool_expect_end(gantry_cpu_dispatcher *pool, uint64_t ns);
+/* The owner's next_end() says from now on that an end is to be looked for from then on: a thread that waits
+ * for the owner and would sleep longer asks anew.  Any thread. */
+void gy_pool_foretell_end(struct gy_task_owner *owner, uint64_t from_ns);
+
+/* Then: a CPU task of the owner will come within `ns`, if all goes as it did lately.  If no thread waits for
+ * the owner, gy_pool_expect() finds a worker for it; who waits is awake, or wakes up now.  Any thread. */
+void gy_pool_expect_end(struct gy_task_owner *owner, uint64_t ns);
 
 /* A worker's thread: runs tasks until the pool is stopping and nothing is left. */
 void gy_worker_main(void *worker);

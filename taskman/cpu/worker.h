@@ -3,6 +3,7 @@
 #ifndef TASKMAN_CPU_WORKER_H
 #define TASKMAN_CPU_WORKER_H
 
+#include "base/foresight.h"
 #include "base/status.h"
 #include "base/thread.h"
 #include "base/wake_hint.h"
@@ -133,8 +134,8 @@ struct gantry_cpu_dispatcher {
     uint32_t class_count;            /* immutable after create */
 
     _Alignas(64) _Atomic(uint32_t) idle; /* atomic; workers that look for work, or sleep */
-    struct gy_wake_hint expected; /* atomic; tasks will come soon: one of the idle workers stays awake */
-    struct gy_wake_hint ending;   /* atomic; likewise, and the only thread that waits and sleeps wakes up */
+    struct gy_wake_hint expected;  /* atomic; tasks will come soon: one of the idle workers stays awake */
+    struct gy_oversleep oversleep; /* atomic; of threads that wait */
 
     _Alignas(64) struct gy_event work; /* guarded by its lock; tasks were queued, or stopping */
     struct gy_event done;              /* guarded by its lock; a manager has nothing more to do */

@@ -32,6 +32,14 @@ static inline bool gy_work_is_valid(uint64_t work, uint64_t less)
 /* Was the run cancelled?  GY_CANCELLED_LOOP: and a loop whose tasks were released already was cut short. */
 enum gy_cancelled { GY_CANCELLED_NOT = 0, GY_CANCELLED, GY_CANCELLED_LOOP };
 
+/* What does the thread do that waits for the owner, the latest of several?  It is a hint (base/wake_hint.h).
+ */
+enum gy_owner_alarm {
+    GY_ALARM_NONE = 0,  /* nobody waits */
+    GY_ALARM_AWAKE = 1, /* it looks */
+};
+#define GY_ALARM_NEVER UINT64_MAX /* it sleeps until it is woken; else: until then */
+
 /* The first member of struct gantry_taskman. */
 struct gy_task_owner {
     gantry_cpu_dispatcher *pool; /* immutable; runs its CPU tasks */
@@ -46,6 +54,7 @@ struct gy_task_owner {
     _Alignas(64) _Atomic(uint64_t) work; /* atomic; see above */
     _Atomic(uint64_t) odd_pending;       /* atomic; see above */
     _Atomic(uint64_t) spawned;           /* atomic; tasks of the step that workers made without its lock */
+    _Atomic(uint64_t) alarm_ns; /* atomic; enum gy_owner_alarm, or when a thread that waits wakes up */
 };
 
 #endif

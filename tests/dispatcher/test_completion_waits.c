@@ -1,8 +1,11 @@
 /* The cost of waiting for the completion threads, in calls of the driver; and a thread that blocks on one
  * event keeps no task from hearing of other completions.  The emulated driver counts the calls; long work
  * is a gate, which the test opens, or which opens after a time. */
+#include "base/clock.h"
 #include "context/context.h"
 #include "dispatcher/internal.h"
+#include "taskman/cpu/worker.h"
+#include "taskman/manager.h"
 #include "tests/support/cmocka_c11.h"
 #include "tests/support/emu_controls.h"
 #include "tests/support/gpu_fixture.h"
@@ -410,6 +413,118 @@ static void test_a_wait_that_fails_loses_the_context(void **state)
     }
 }
 
+/* ---- who waits for an end -------------------------------------------------------------------------- */
+
+#define USUAL_NS 20000000u
+
+/* Whoever waits for a manager with this pool has woken up by its own alarm: it has learnt how late that was.
+ */
+static bool has_woken(gantry_cpu_dispatcher *pool)
+{
+    struct gy_oversleep at_first;
+    gy_oversleep_init(&at_first);
+    bool any = false;
+    for (uint32_t i = 0; i < GY_OVERSLEEP_CLASSES; i++) {
+        any = any || atomic_load(&pool->oversleep.late_ns[i]) != atomic_load(&at_first.late_ns[i]);
+    }
+    return any;
+}
+
+/* A thread that is kept from running misses an end now and then. */
+#define TRIES 400u
+
+static void until_woken(gantry_taskman *manager, struct gated *gated)
+{
+    gantry_taskman *before = fixture.manager;
+    fixture.manager = manager;
+    bool any = false;
+    for (uint32_t i = 0; i < TRIES && !any; i++) {
+        submit(gated);
+        assert_ok(gpu_fixture_step(&fixture));
+        any = has_woken(manager->as_owner.pool);
+    }
+    assert_true(any);
+    fixture.manager = before;
+    assert_int_equal(atomic_load(&manager->as_owner.alarm_ns), GY_ALARM_NONE);
+}
+
+/* With workers, as a guest or not, and without any; where the completion threads sleep, and where they spin.
+ */
+static void test_who_waits_wakes_up_for_a_usual_end(void **state)
+{
+    (void)state;
+    const gantry_wait_mode modes[] = {GANTRY_WAIT_HYBRID, GANTRY_WAIT_ADAPTIVE, GANTRY_WAIT_SPIN};
+    for (size_t i = 0; i < 3; i++) {
+        struct gated gated = {.for_ns = USUAL_NS};
+        (void)open_ring(modes[i]);
+        until_woken(fixture.manager, &gated);
+        gantry_dispatcher_stats stats = gpu_fixture_stats(&fixture);
+        assert_true(stats.completion_awaited >= 2 && stats.completion_unseen_ns != 0);
+        assert_true(stats.completion_looks >= stats.completion_awaited);
+        gantry_taskman_options options = GANTRY_TASKMAN_OPTIONS_INIT;
+        gantry_taskman *alone = NULL;
+        options.gpu_dispatcher = gantry_context_dispatcher(fixture.context);
+        assert_ok(gantry_taskman_create(&options, &alone));
+        until_woken(alone, &gated);
+        gantry_taskman_destroy(alone);
+        gpu_fixture_use_threads_only(&fixture);
+        gy_oversleep_init(&fixture.cpus->oversleep);
+        until_woken(fixture.manager, &gated);
+        close_ring();
+    }
+}
+
+/* Where the times differ, the thread that waits looks between naps, and leaves the completion threads alone.
+ */
+static void test_a_guest_looks_between_naps(void **state)
+{
+    (void)state;
+    struct gated gated = {0};
+    bool any = false;
+    (void)open_ring(GANTRY_WAIT_HYBRID);
+    for (uint32_t i = 0; i < TRIES && !any; i++) {
+        gantry_dispatcher_stats before = gpu_fixture_stats(&fixture);
+        gated.for_ns = i % 2 == 0 ? USUAL_NS : 2 * USUAL_NS;
+        submit(&gated);
+        assert_ok(gpu_fixture_step(&fixture));
+        gantry_dispatcher_stats now = gpu_fixture_stats(&fixture);
+        any = i > 1 && now.completion_awaited == before.completion_awaited + 1 &&
+              now.completion_naps == before.completion_naps &&
+              now.completion_unseen_ns - before.completion_unseen_ns < USUAL_NS / 20;
+    }
+    assert_true(any);
+    close_ring();
+}
+
+/* The end of a manager's work is foretold to those who wait for that manager. */
+static void test_an_end_is_foretold_to_its_manager(void **state)
+{
+    (void)state;
+    struct gy_completion *ring = open_ring(GANTRY_WAIT_HYBRID);
+    gantry_dispatcher *d = gantry_context_dispatcher(fixture.context);
+    struct gated gated = {.for_ns = USUAL_NS};
+    struct gy_lookout lookout;
+    step_of(&gated);
+    step_of(&gated);
+    gated.for_ns = 0;
+    submit(&gated);
+    assert_ok(gantry_taskman_start(fixture.manager));
+    deadline_await(atomic_load(&ring->foretold) != 0 || is_blocking(ring), "the end to be foretold");
+    uint64_t before = gy_clock_ns();
+    if (d->base.ops->wake_hints.next_end(d, fixture.manager, false, &lookout)) { /* else it is late by now */
+        assert_true(lookout.from_ns < lookout.until_ns && before < lookout.until_ns);
+    }
+    gantry_taskman_options options = GANTRY_TASKMAN_OPTIONS_INIT;
+    gantry_taskman *other = NULL;
+    options.gpu_dispatcher = d;
+    assert_ok(gantry_taskman_create(&options, &other));
+    assert_false(d->base.ops->wake_hints.next_end(d, other, false, &lookout));
+    gantry_taskman_destroy(other);
+    end_step(&gated, "a step with a foretold end");
+    assert_int_equal(atomic_load(&ring->foretold), 0);
+    close_ring();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -422,6 +537,9 @@ int main(void)
         cmocka_unit_test(test_the_other_thread_may_tell_a_completion_that_one_blocks_on),
         cmocka_unit_test(test_more_on_the_same_stream_wakes_nobody),
         cmocka_unit_test(test_a_wait_that_fails_loses_the_context),
+        cmocka_unit_test(test_who_waits_wakes_up_for_a_usual_end),
+        cmocka_unit_test(test_a_guest_looks_between_naps),
+        cmocka_unit_test(test_an_end_is_foretold_to_its_manager),
     };
     return cmocka_run_group_tests_name("completion_waits", tests, NULL, NULL);
 }

@@ -3,8 +3,10 @@
 #include "tests/support/stops.h"
 #include "tests/taskman/fixture.h"
 
+#include "base/clock.h"
 #include "base/waiter.h"
 #include "taskman/cpu/wait.h"
+#include "taskman/cpu/wake.h"
 #include "taskman/cpu/worker.h"
 
 #include <pthread.h>
@@ -194,48 +196,146 @@ static void test_who_waits_sees_an_end_before_it_sleeps(void **state)
     }
 }
 
-static void await_waiters(const gantry_cpu_dispatcher *pool, uint32_t count)
+/* A wait whose owner's next_end() says what the test sets. */
+struct foreseen {
+    gantry_cpu_dispatcher *pool;
+    struct gy_task_owner owner;
+    atomic_bool is_over, is_known;
+    _Atomic(uint64_t) from_ns, until_ns, nap_ns;
+    atomic_int asked;
+};
+
+static bool foreseen_is_over(void *user, bool thorough)
 {
-    deadline_await(atomic_load(&pool->done.sleepers) == count, "waiting threads to sleep, or to wake up");
+    (void)thorough;
+    return atomic_load(&((struct foreseen *)user)->is_over);
 }
 
-/* The only thread that waits wakes up for an end that is near, looks until the hint has run out and sleeps
- * again.  Where several wait, a worker wakes up instead. */
-static void test_the_waiting_thread_is_awake_for_an_expected_end(void **state)
+static bool foreseen_next_end(void *user, struct gy_lookout *out)
+{
+    struct foreseen *f = user;
+    atomic_fetch_add(&f->asked, 1);
+    bool is_known = atomic_load(&f->is_known); /* before the times, which are set before it is */
+    *out = (struct gy_lookout){atomic_load(&f->from_ns), atomic_load(&f->until_ns), atomic_load(&f->nap_ns)};
+    return is_known;
+}
+
+static void *wait_foreseen(void *arg)
+{
+    struct foreseen *f = arg;
+    struct gy_wait wait = {
+        .condition = foreseen_is_over, .user = f, .owner = &f->owner, .next_end = foreseen_next_end};
+    gy_pool_wait(f->pool, &wait);
+    return NULL;
+}
+
+static void await_alarm(const struct foreseen *f, uint64_t alarm_ns)
+{
+    deadline_await(atomic_load(&f->owner.alarm_ns) == alarm_ns, "the waiting thread to set its alarm");
+}
+
+/* Between `from_ns` and `until_ns` from now on. */
+static void foretell(struct foreseen *f, uint64_t from_ns, uint64_t until_ns, uint64_t nap_ns)
+{
+    uint64_t now = gy_clock_ns();
+    atomic_store(&f->is_known, false);
+    atomic_store(&f->from_ns, now + from_ns);
+    atomic_store(&f->until_ns, now + until_ns);
+    atomic_store(&f->nap_ns, nap_ns);
+    atomic_store(&f->is_known, true);
+    gy_pool_foretell_end(&f->owner, now + from_ns);
+}
+
+static void end_foreseen(struct foreseen *f, pthread_t thread)
+{
+    atomic_store(&f->is_over, true);
+    gy_pool_notify_waiters(f->pool);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(atomic_load(&f->owner.alarm_ns), GY_ALARM_NONE);
+}
+
+static gantry_cpu_dispatcher *waiting_pool(uint32_t workers, gantry_wait_mode mode)
+{
+    gantry_cpu_dispatcher_options options = GANTRY_CPU_DISPATCHER_OPTIONS_INIT;
+    gantry_cpu_dispatcher *pool = NULL;
+    options.worker_count = workers;
+    options.inline_only = workers == 0;
+    options.wait_mode = mode;
+    assert_ok(gantry_cpu_dispatcher_create(&options, &pool));
+    return pool;
+}
+
+/* With workers or without, in each mode in which a thread may look: the thread that waits sleeps while
+ * nothing is known; sets its alarm when it hears of an end; looks when that is near; and sleeps on when it is
+ * late. */
+static void test_a_waiting_thread_gets_up_for_an_end(void **state)
+{
+    (void)state;
+    const uint64_t hour = 3600u * 1000000000ull;
+    const gantry_wait_mode modes[] = {GANTRY_WAIT_HYBRID, GANTRY_WAIT_ADAPTIVE, GANTRY_WAIT_SPIN};
+    for (uint32_t i = 0; i < 6; i++) {
+        struct foreseen f = {.pool = waiting_pool(i % 2, modes[i / 2])};
+        f.owner.pool = f.pool;
+        pthread_t thread;
+        assert_int_equal(pthread_create(&thread, NULL, wait_foreseen, &f), 0);
+        await_alarm(&f, GY_ALARM_NEVER);
+        foretell(&f, hour, 2 * hour, 0);
+        deadline_await(atomic_load(&f.owner.alarm_ns) > GY_ALARM_AWAKE &&
+                           atomic_load(&f.owner.alarm_ns) <= atomic_load(&f.from_ns),
+                       "an alarm before the end");
+        int asked = atomic_load(&f.asked);
+        gy_pool_foretell_end(&f.owner, atomic_load(&f.until_ns)); /* later than the alarm: it sleeps on */
+        foretell(&f, 2 * MS, hour, 0);
+        deadline_await(atomic_load(&f.asked) > asked && atomic_load(&f.owner.alarm_ns) == GY_ALARM_AWAKE,
+                       "the thread to look, for an hour");
+        end_foreseen(&f, thread);
+        atomic_store(&f.is_over, false);
+        atomic_store(&f.is_known, false);
+        assert_int_equal(pthread_create(&thread, NULL, wait_foreseen, &f), 0);
+        await_alarm(&f, GY_ALARM_NEVER);
+        asked = atomic_load(&f.asked);
+        foretell(&f, 2 * MS, 4 * MS, i % 4 < 2 ? 0 : 200 * US);
+        deadline_await(atomic_load(&f.asked) > asked && gy_clock_ns() > atomic_load(&f.until_ns),
+                       "the end to be late");
+        await_alarm(&f, GY_ALARM_NEVER);
+        end_foreseen(&f, thread);
+        gantry_cpu_dispatcher_destroy(f.pool);
+    }
+}
+
+/* In BLOCK no thread looks in vain. */
+static void test_a_blocking_thread_hears_of_no_end(void **state)
+{
+    (void)state;
+    struct foreseen f = {.pool = waiting_pool(1, GANTRY_WAIT_BLOCK)};
+    f.owner.pool = f.pool;
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, wait_foreseen, &f), 0);
+    deadline_await(atomic_load(&f.pool->done.sleepers) == 1, "the thread to sleep");
+    foretell(&f, 0, 1000 * MS, 0);
+    assert_int_equal(atomic_load(&f.owner.alarm_ns), GY_ALARM_NONE);
+    end_foreseen(&f, thread);
+    assert_int_equal(f.asked, 0);
+    gantry_cpu_dispatcher_destroy(f.pool);
+}
+
+/* When an end is near for which no thread waits, a worker wakes up. */
+static void test_a_worker_is_awake_where_nobody_waits(void **state)
 {
     (void)state;
     const uint64_t for_ever = 1000000000ull * US;
     gantry_cpu_dispatcher *pool = new_pool(2, GANTRY_WAIT_HYBRID);
-    gantry_taskman *managers[2];
-    gantry_task *tasks[2];
-    pthread_t threads[2];
-    atomic_int count = 0;
-    for (uint32_t i = 0; i < 2; i++) {
-        managers[i] = new_manager(pool);
-        tasks[i] = add_cpu(managers[i], NULL, count_body, &count);
-        assert_ok(gantry_task_add_reference(tasks[i]));
-        assert_ok(gantry_taskman_start(managers[i]));
-        assert_int_equal(pthread_create(&threads[i], NULL, stop_step, managers[i]), 0);
-        await_waiters(pool, i + 1);
-        await_sleepers(pool, 2);
-        while (i == 0 && atomic_load(&pool->done.sleepers) != 0) {
-            gy_pool_expect_end(pool, 100 * MS); /* again: on a slow machine it may have run out unseen */
-            sched_yield();
-        }
-        await_waiters(pool, i + 1); /* the hint has run out */
-    }
+    struct gy_task_owner owner = {.pool = pool};
+    await_sleepers(pool, 2);
     while (atomic_load(&pool->work.sleepers) != 1) {
-        gy_pool_expect_end(pool, for_ever);
+        gy_pool_expect_end(&owner, for_ever);
         sched_yield();
     }
-    assert_int_equal(atomic_load(&pool->done.sleepers), 2);
     gy_pool_expect(pool, 0);
-    for (uint32_t i = 0; i < 2; i++) {
-        assert_ok(gantry_task_remove_reference(tasks[i]));
-        assert_int_equal(pthread_join(threads[i], NULL), 0);
-        gantry_taskman_destroy(managers[i]);
-    }
-    assert_int_equal(count, 2);
+    await_sleepers(pool, 2);
+    atomic_store(&owner.alarm_ns, GY_ALARM_AWAKE);
+    gy_pool_expect_end(&owner, for_ever);
+    assert_int_equal(gy_wake_hint_left(&pool->expected, gy_clock_ns()), 0); /* that of who waits will do */
     gantry_cpu_dispatcher_destroy(pool);
 }
 
@@ -246,7 +346,9 @@ int main(void)
         cmocka_unit_test(test_spinning_workers_sleep_in_the_end),
         cmocka_unit_test(test_busy_workers_never_sleep),
         cmocka_unit_test(test_one_worker_is_awake_for_expected_tasks),
-        cmocka_unit_test(test_the_waiting_thread_is_awake_for_an_expected_end),
+        cmocka_unit_test(test_a_waiting_thread_gets_up_for_an_end),
+        cmocka_unit_test(test_a_blocking_thread_hears_of_no_end),
+        cmocka_unit_test(test_a_worker_is_awake_where_nobody_waits),
         cmocka_unit_test(test_a_worker_sees_what_comes_before_it_sleeps),
         cmocka_unit_test(test_who_waits_sees_an_end_before_it_sleeps),
     };
