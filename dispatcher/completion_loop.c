@@ -251,7 +251,6 @@ void gy_completion_main(void *arg)
     struct gy_completion *c = thread->ring;
     gy_is_completion_thread = true;
     gy_thread_serve(true);
-    gy_cta_serve(gy_gpu_time_ctas(c->time));
     (void)gy_thread_set_slack(TIMER_SLACK_NS); /* else naps last 50 us longer */
     bool pushed = gy_context_push(c->context) == GANTRY_OK;
     if (!pushed) {

@@ -78,19 +78,6 @@ static void leave_thread(struct gantry_dispatcher *d, struct gy_gpu_guest *guest
     (void)pthread_setcancelstate(guest->cancel_state, NULL);
 }
 
-/* Between these two calls the thread counts as the dispatcher's thread, or as a completion thread. */
-static void begin_to_serve(struct gantry_dispatcher *d)
-{
-    gy_thread_serve(true);
-    gy_cta_serve(gy_gpu_time_ctas(d->config.time));
-}
-
-static void end_to_serve(void)
-{
-    gy_cta_serve(NULL);
-    gy_thread_serve(false);
-}
-
 /* ---- whose turn it is ------------------------------------------------------------------------ */
 
 bool gy_guest_may_help(const struct gantry_dispatcher *d)
@@ -180,12 +167,12 @@ static bool look_at_loop(struct gantry_dispatcher *d, struct gy_gpu_guest *guest
     leave_pending_rings(d, guest);
     gy_gd_current = d;
     gy_guest_current = guest;
-    begin_to_serve(d);
+    gy_thread_serve(true); /* it counts as the dispatcher's thread, or as a completion thread */
     d->last_error = gy_error_last();
     d->refusals = gy_told_refusals_at();
     enum gd_turn turn = gy_gd_turn(d, &guest->seen);
     gy_capture_mode_relax_again(d->config.context);
-    end_to_serve();
+    gy_thread_serve(false);
     gy_guest_current = NULL;
     gy_gd_current = NULL;
     guest->is_due = turn != GD_TURN_IDLE;
@@ -204,9 +191,9 @@ static bool look_at_rings(struct gantry_dispatcher *d, struct gy_gpu_guest *gues
             continue; /* nothing is pending, or the tasks that were taken in may be another manager's */
         }
         gy_is_completion_thread = true;
-        begin_to_serve(d);
+        gy_thread_serve(true); /* it counts as the dispatcher's thread, or as a completion thread */
         any = gy_completion_tell(ring) || any;
-        end_to_serve();
+        gy_thread_serve(false);
         gy_is_completion_thread = false;
     }
     return any;

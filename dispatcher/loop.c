@@ -329,7 +329,6 @@ void gy_gd_main(void *arg)
     d->round = &round;
     gy_gd_current = d;
     gy_thread_serve(true);
-    gy_cta_serve(gy_gpu_time_ctas(d->config.time));
     bool pushed = gy_context_push(d->config.context) == GANTRY_OK;
     if (!pushed) {
         gy_context_lose(d->config.context, gy_error_last());

@@ -43,8 +43,6 @@
 #define HOST_PATIENCE_FIRST_NS 20000000u /* in a recording, before there is any work */
 
 enum buffer_state { BUFFER_IDLE, BUFFER_OPEN, BUFFER_RETURNING, BUFFER_WRITING };
-static _Thread_local const struct gy_cta
-    *served; /* the struct whose batches need this thread for their end */
 
 struct buffer {
     struct gy_cta_batch batch; /* first: done() gets it */
@@ -105,11 +103,6 @@ static void set_state(struct buffer *buffer, enum buffer_state state)
     buffer->state = state;
     gy_cond_broadcast(&buffer->owner->moved);
     gy_mutex_unlock(&buffer->owner->lock);
-}
-
-void gy_cta_serve(const struct gy_cta *cta)
-{
-    served = cta;
 }
 
 static void batch_done(struct gy_cta_batch *batch)
@@ -345,27 +338,6 @@ static bool open_buffer(struct gy_cta *cta, uint64_t generation, uint64_t record
     return true;
 }
 
-/* Name the first launch of a recording for which the buffers are too small, as no other number of them helps.
- */
-static void tell_too_large(struct gy_cta *cta, const struct gy_cta_request *request, uint64_t records)
-{
-    if (cta->told_too_large || cta->refused || cta->ctas_per_buffer == 0) {
-        return;
-    }
-    cta->told_too_large = true;
-    if (request->ranges > GANTRY_RANGES_MOST) {
-        gy_log(GANTRY_LOG_WARNING,
-               "profile: kernel \"%s\": room for %u ranges per block is wanted, at most %u are possible",
-               gy_kernel_name(request->kernel), request->ranges, GANTRY_RANGES_MOST);
-        return;
-    }
-    gy_log(GANTRY_LOG_WARNING,
-           "profile: kernel \"%s\": %llu blocks with room for %u ranges each take %llu places of a buffer, "
-           "which has %u (ctas_per_buffer)",
-           gy_kernel_name(request->kernel), (unsigned long long)request->ctas, request->ranges,
-           (unsigned long long)records, cta->ctas_per_buffer);
-}
-
 void *gy_cta_reserve(struct gy_cta *cta, const struct gy_cta_request *request)
 {
     uint64_t generation = gy_profile_generation();
@@ -392,9 +364,11 @@ void *gy_cta_reserve(struct gy_cta *cta, const struct gy_cta_request *request)
         possible = fits || open_buffer(cta, generation, records);
     }
     if (!possible) {
-        if (cta->prepared == generation &&
+        if (cta->prepared == generation && !cta->refused && !cta->told_too_large && cta->large != 0 &&
             (records > cta->ctas_per_buffer || request->ranges > GANTRY_RANGES_MOST)) {
-            tell_too_large(cta, request, records);
+            cta->told_too_large = true; /* once, as no other number of buffers helps */
+            gy_kernel_tell_too_large(request->kernel, request->ctas, request->ranges, records,
+                                     cta->ctas_per_buffer);
         }
         if (cta->prepared != generation ||
             gy_profile_cta_limits(generation).ctas != GANTRY_PROFILE_CTAS_OFF) {
@@ -565,17 +539,20 @@ static void hand_over(struct gy_cta *cta, struct buffer *b)
     }
 }
 
-/* Hand over the records that have come back; with `wait`, wait for those that have not. */
-static void collect(struct gy_cta *cta, bool wait)
+/* Hand over the records that have come back, and wait until then for those that have not. */
+static void collect(struct gy_cta *cta, uint64_t until_ns)
 {
+    uint64_t pause_ns = 0;
     struct gy_context *context = cta->context;
     struct buffer *b;
     while ((b = oldest_returning(cta)) != NULL) {
-        CUresult result = gy_context_is_lost(context) ? CUDA_ERROR_UNKNOWN
-                          : wait                      ? context->driver->cuEventSynchronize(b->returned)
-                                                      : context->driver->cuEventQuery(b->returned);
+        CUresult result =
+            gy_context_is_lost(context) ? CUDA_ERROR_UNKNOWN : context->driver->cuEventQuery(b->returned);
         if (result == CUDA_ERROR_NOT_READY) {
-            return;
+            if (!gy_profile_nap(&cta->moved, &cta->lock, &pause_ns, until_ns)) {
+                return;
+            }
+            continue;
         }
         if (gy_context_is_lost(context) ||
             gy_context_check(context, result, "cuEventQuery(returned)", __FILE__, __LINE__) != GANTRY_OK) {
@@ -611,19 +588,19 @@ static void leave_collect(struct gy_cta *cta)
 void gy_cta_collect(struct gy_cta *cta)
 {
     if (oldest_returning(cta) != NULL && enter_collect(cta, false)) {
-        collect(cta, false);
+        collect(cta, 0);
         leave_collect(cta);
     }
 }
 
-/* Wait until no buffer of the recording, of any when it is 0, is in this state. */
-static void wait_while(struct gy_cta *cta, enum buffer_state state, uint64_t generation)
+/* Wait until then for as long as a buffer of the recording, of any when it is 0, is in this state. */
+static void wait_while(struct gy_cta *cta, enum buffer_state state, uint64_t generation, uint64_t until_ns)
 {
     gy_mutex_lock(&cta->lock);
-    for (uint32_t i = 0; i < cta->buffer_count;) {
+    for (uint32_t i = 0; i < cta->buffer_count && gy_clock_ns() < until_ns;) {
         const struct buffer *b = &cta->buffers[i];
         if (b->state == state && (generation == 0 || b->generation == generation)) {
-            gy_cond_wait(&cta->moved, &cta->lock);
+            gy_cond_wait_until(&cta->moved, &cta->lock, until_ns);
         } else {
             i++;
         }
@@ -631,20 +608,42 @@ static void wait_while(struct gy_cta *cta, enum buffer_state state, uint64_t gen
     gy_mutex_unlock(&cta->lock);
 }
 
-static void drain(struct gy_profile_recorder *self, uint64_t generation)
+/* Count the blocks as lost whose records did not come back in time. */
+static void give_up(struct gy_cta *cta, uint64_t generation)
+{
+    uint64_t blocks = 0;
+    gy_mutex_lock(&cta->lock);
+    for (uint32_t i = 0; i < cta->buffer_count && cta->returning != 0; i++) {
+        struct buffer *b = &cta->buffers[i];
+        if (b->state == BUFFER_RETURNING && b->generation == generation) {
+            blocks += b->batch.blocks;
+            b->generation = 0; /* nobody wants them any more */
+        }
+    }
+    gy_mutex_unlock(&cta->lock);
+    if (blocks != 0) {
+        gy_profile_count_lost_ctas(generation, blocks);
+    }
+}
+
+static uint64_t drain(struct gy_profile_recorder *self, uint64_t generation, uint64_t until_ns)
 {
     struct gy_cta *cta = (struct gy_cta *)self; /* its first member */
     (void)enter_collect(cta, true);
-    if (served != cta) {
+    if (!gy_thread_is_serving()) {
         /* Its launches may belong to a batch that has not ended, since tasks are released when launched.
          * Threads that the batch needs for its end must not wait for it. */
-        wait_while(cta, BUFFER_OPEN, generation);
+        wait_while(cta, BUFFER_OPEN, generation, until_ns);
     }
     if (oldest_returning(cta) != NULL && gy_context_push(cta->context) == GANTRY_OK) {
-        collect(cta, true);
+        const struct gy_relaxed relaxed = gy_relaxed_begin(cta->context);
+        collect(cta, until_ns);
+        (void)gy_relaxed_end(cta->context, &relaxed);
         (void)gy_context_pop(cta->context);
     }
+    give_up(cta, generation);
     leave_collect(cta);
+    return 0;
 }
 
 /* ---- life -------------------------------------------------------------------------------------- */
@@ -688,9 +687,9 @@ void gy_cta_destroy(struct gy_cta *cta)
     if (cta == NULL) {
         return;
     }
-    collect(cta, true);
+    collect(cta, UINT64_MAX);
     gy_profile_remove_recorder(&cta->recorder);
-    wait_while(cta, BUFFER_WRITING, 0); /* the writer may still use some of them */
+    wait_while(cta, BUFFER_WRITING, 0, UINT64_MAX); /* the writer may still use some of them */
     free_buffers(cta);
     destroy_objects(cta);
     gy_cond_fini(&cta->moved);

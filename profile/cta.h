@@ -14,10 +14,6 @@ GANTRY_MUST_CHECK gantry_status gy_cta_create(struct gy_context *context, struct
  * lost. NULL is ignored. */
 void gy_cta_destroy(struct gy_cta *cta);
 
-/* The dispatcher's and the completion threads call this when they begin: batches end by what these threads
- * do. */
-void gy_cta_serve(const struct gy_cta *cta);
-
 struct gy_cta_request {
     CUstream native;
     bool in_graph;   /* it will run in a graph that is not launched yet */

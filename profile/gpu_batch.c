@@ -16,12 +16,14 @@ void gy_gpu_batches_fini(struct gy_gpu_batches *batches)
     gy_mutex_fini(&batches->lock);
 }
 
-static struct gy_gpu_batch *take(struct gy_gpu_batches *batches)
+static struct gy_gpu_batch *take(struct gy_gpu_batches *batches, uint64_t generation)
 {
     gy_mutex_lock(&batches->lock);
     struct gy_gpu_batch *batch = batches->free;
     if (batch != NULL) {
         batches->free = batch->next;
+        batch->generation = generation;
+        batch->tasks = 0;
     }
     gy_mutex_unlock(&batches->lock);
     return batch;
@@ -30,6 +32,7 @@ static struct gy_gpu_batch *take(struct gy_gpu_batches *batches)
 static void give(struct gy_gpu_batches *batches, struct gy_gpu_batch *batch)
 {
     gy_mutex_lock(&batches->lock);
+    batch->generation = 0;
     batch->next = batches->free;
     batches->free = batch;
     gy_mutex_unlock(&batches->lock);
@@ -37,7 +40,10 @@ static void give(struct gy_gpu_batches *batches, struct gy_gpu_batch *batch)
 
 static void make_all(struct gy_gpu_batches *batches)
 {
-    batches->all = gy_zalloc_array(GY_GPU_BATCHES, sizeof(*batches->all));
+    struct gy_gpu_batch *all = gy_zalloc_array(GY_GPU_BATCHES, sizeof(*all));
+    gy_mutex_lock(&batches->lock);
+    batches->all = all;
+    gy_mutex_unlock(&batches->lock);
     for (uint32_t i = 0; batches->all != NULL && i < GY_GPU_BATCHES; i++) {
         give(batches, &batches->all[i]);
     }
@@ -49,15 +55,13 @@ void gy_gpu_batches_begin(struct gy_gpu_batches *batches, uint64_t generation, u
     if (batches->all == NULL) {
         make_all(batches);
     }
-    struct gy_gpu_batch *batch = take(batches);
+    struct gy_gpu_batch *batch = take(batches, generation);
     if (batch == NULL) {
         gy_profile_count_lost(generation, 1);
         return;
     }
-    batch->generation = generation;
     batch->number = number;
     batch->gpu = 0;
-    batch->tasks = 0;
     atomic_store_explicit(&batch->held, 1, memory_order_relaxed);
     batches->current = batch;
 }
@@ -88,6 +92,18 @@ void gy_gpu_batch_add(struct gy_gpu_batch *batch, uint32_t gpu, uint64_t begin_n
     batch->begin_ns = batch->tasks == 0 || begin_ns < batch->begin_ns ? begin_ns : batch->begin_ns;
     batch->end_ns = batch->tasks == 0 || end_ns > batch->end_ns ? end_ns : batch->end_ns;
     batch->tasks++;
+}
+
+uint32_t gy_gpu_batches_used(struct gy_gpu_batches *batches, uint64_t generation, bool begun)
+{
+    uint32_t used = 0;
+    gy_mutex_lock(&batches->lock);
+    for (uint32_t i = 0; batches->all != NULL && i < GY_GPU_BATCHES; i++) {
+        const struct gy_gpu_batch *batch = &batches->all[i];
+        used += batch->generation == generation && (!begun || batch->tasks != 0);
+    }
+    gy_mutex_unlock(&batches->lock);
+    return used;
 }
 
 void gy_gpu_batch_leave(struct gy_gpu_batches *batches, struct gy_gpu_batch *batch)

@@ -7,15 +7,17 @@
 #include "base/thread.h"
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #define GY_GPU_BATCHES 1024u /* of one context that the GPU has not passed yet */
 
 struct gy_gpu_batch {
     struct gy_gpu_batch *next; /* link of the free list; its lock guards it */
-    uint64_t generation;       /* immutable while it is held: the recording */
-    uint64_t number;           /* immutable while it is held */
-    atomic_uint held;          /* atomic; marks that hold it, and 1 for the dispatcher */
+    uint64_t
+        generation;   /* immutable while it is held, changed under its lock: the recording; 0: it is free */
+    uint64_t number;  /* immutable while it is held */
+    atomic_uint held; /* atomic; marks that hold it, and 1 for the dispatcher */
     /* Written by the collecting thread alone, which holds it by a mark meanwhile; read by who lets go last:
      */
     uint32_t gpu;
@@ -24,9 +26,10 @@ struct gy_gpu_batch {
 };
 
 struct gy_gpu_batches {
-    gy_mutex lock;                /* rank LEAF */
-    struct gy_gpu_batch *free;    /* guarded by lock */
-    struct gy_gpu_batch *all;     /* the dispatcher thread alone; NULL: there was no recording yet */
+    gy_mutex lock;             /* rank LEAF */
+    struct gy_gpu_batch *free; /* guarded by lock */
+    struct gy_gpu_batch *all;  /* guarded by lock; the dispatcher thread alone writes it; NULL: no recording
+                                * yet */
     struct gy_gpu_batch *current; /* the dispatcher thread alone; that which marks are added to; NULL: none */
 };
 
@@ -44,6 +47,9 @@ struct gy_gpu_batch *gy_gpu_batches_hold(const struct gy_gpu_batches *batches, u
 
 /* Collecting thread.  A task of it has run then, on that GPU of the recording; NULL is ignored. */
 void gy_gpu_batch_add(struct gy_gpu_batch *batch, uint32_t gpu, uint64_t begin_ns, uint64_t end_ns);
+/* Collecting thread.  The batches of the recording whose slices are not written yet; with `begun`, only those
+ * of which a task has been added. */
+uint32_t gy_gpu_batches_used(struct gy_gpu_batches *batches, uint64_t generation, bool begun);
 /* Any thread.  A mark holds it no longer; NULL is ignored. */
 void gy_gpu_batch_leave(struct gy_gpu_batches *batches, struct gy_gpu_batch *batch);
 

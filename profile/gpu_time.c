@@ -21,8 +21,10 @@
  * the moment at which it was seen.
  *
  * Threads: begin and end run on the dispatcher thread, collect on the completion thread, and each owns the
- * fields whose comments say so.  The first anchor of a recording is taken by the dispatcher thread, before
- * any work it will place, and handed over by `posted`.
+ * fields whose comments say so.  Before a recording ends, the thread that ends it is the collecting thread
+ * (`collecting` says who is) until the GPU has passed all marks, or for as long as it may wait.  The first
+ * anchor of a recording is taken by the dispatcher thread, before any work it will place, and handed over by
+ * `posted`.
  *
  * Errors: nothing here may fail a task.  A failing call is logged by the driver layer and ends the marks of
  * this recording (`refused`, `broken`), whose tasks are counted as lost. */
@@ -33,17 +35,14 @@
 #include "base/thread.h"
 #include "profile/cta.h"
 #include "profile/gpu_anchor.h"
-#include "profile/gpu_batch.h"
-#include "profile/ring.h"
+#include "profile/gpu_marks.h"
 #include "profile/session.h"
 
+#include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 
-#define MARKS_FIRST 1024u
-#define MARKS_LIMIT 16384u
 #define MARKS_OF_WAITING 8u /* a guess: tasks that one ready task makes ready within a batch */
-#define STREAMS 64u
+#define STREAMS GY_GPU_MARK_STREAMS
 #define ANCHOR_TRIES_FIRST 16
 #define ANCHOR_TRIES 4
 #define ANCHOR_AGE_NS 100000000u
@@ -51,56 +50,17 @@
 #define ASSUMED_DRIFT 100e-6
 #define EVENT_RESOLUTION_NS 500u
 
-#ifdef GANTRY_TESTING
-static atomic_uint marks_first = MARKS_FIRST;
-#else
-static const uint32_t marks_first = MARKS_FIRST;
-#endif
-
-struct gy_gpu_mark {
-    CUevent begin, end;         /* the holder of the mark may touch them */
-    struct gy_gpu_mark *next;   /* link of the free list or a queue; lock */
-    struct gy_gpu_batch *batch; /* that it holds while it is in use; NULL: none */
-    /* The other fields belong to the holder of the mark. */
-    uint64_t generation;   /* of the recording */
-    uint64_t begun, ended; /* the numbers of its two records among all records, on any stream */
-    uint64_t id;
-    uint64_t after;       /* see gy_gpu_time_waits_for() */
-    uint64_t end_call_ns; /* host time before the end was recorded */
-    uint32_t stream;
-    bool is_void;          /* its task was not called: no slice comes of it */
-    const char *partition; /* NULL: none */
-    char name[GY_RING_NAME_BYTES];
-};
-
-struct chunk {
-    struct chunk *next;
-    uint32_t count; /* the number of marks whose events exist */
-    struct gy_gpu_mark marks[];
-};
-
-struct queue {
-    struct gy_gpu_mark *first, *last; /* guarded by lock */
-    /* The collecting thread alone; of the latest slice: */
-    uint64_t generation;
-    uint64_t ended; /* the number of its end record */
-    uint64_t end_ns;
-};
-
 struct gy_gpu_time {
-    struct gy_context *context;   /* immutable */
-    struct gy_cta *ctas;          /* immutable */
-    uint64_t anchor_age_ns;       /* immutable */
-    gy_mutex lock;                /* rank LEAF */
-    struct gy_gpu_mark *free;     /* guarded by lock */
-    uint32_t free_count;          /* guarded by lock */
-    uint32_t made;                /* guarded by lock: marks in all chunks */
-    struct chunk *chunks;         /* guarded by lock */
-    uint64_t busy;                /* guarded by lock: bit s is set while queues[s] is not empty */
-    struct gy_gpu_anchor posted;  /* guarded by lock: generation 0: nothing new */
-    uint32_t posted_gpu;          /* guarded by lock */
-    atomic_uint queued;           /* atomic: marks in queues; changed under lock */
-    struct queue queues[STREAMS]; /* see struct queue */
+    struct gy_profile_recorder recorder; /* first; session.c's */
+    struct gy_context *context;          /* immutable */
+    struct gy_cta *ctas;                 /* immutable */
+    uint64_t anchor_age_ns;              /* immutable */
+    struct gy_gpu_marks marks;           /* see there */
+    gy_mutex lock;                       /* rank LEAF */
+    gy_cond left;                        /* with lock: no thread collects any more */
+    bool collecting;                     /* guarded by lock: a thread is the collecting thread */
+    struct gy_gpu_anchor posted;         /* guarded by lock: generation 0: nothing new */
+    uint32_t posted_gpu;                 /* guarded by lock */
 
     struct gy_gpu_batches batches; /* see there */
 
@@ -122,23 +82,36 @@ struct gy_gpu_time {
     uint64_t broken;   /* the recording whose marks can no longer be read */
 };
 
+static uint64_t drain(struct gy_profile_recorder *self, uint64_t generation, uint64_t until_ns);
+
 gantry_status gy_gpu_time_create(struct gy_context *context, struct gy_gpu_time **out)
 {
     struct gy_gpu_time *time = gy_zalloc(sizeof(*time));
     if (time == NULL) {
         return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "profile: no memory for GPU times");
     }
-    gantry_status status = gy_cta_create(context, &time->ctas);
+    gantry_status status = gy_cond_init(&time->left);
     if (status != GANTRY_OK) {
-        gy_free(time);
-        return status;
+        goto free_time;
+    }
+    status = gy_cta_create(context, &time->ctas);
+    if (status != GANTRY_OK) {
+        goto fini_cond;
     }
     time->context = context;
     time->anchor_age_ns = ANCHOR_AGE_NS;
     gy_mutex_init(&time->lock, GY_RANK_LEAF);
+    gy_gpu_marks_init(&time->marks, context);
     gy_gpu_batches_init(&time->batches);
+    time->recorder.drain = drain;
+    gy_profile_add_recorder(&time->recorder);
     *out = time;
     return GANTRY_OK;
+fini_cond:
+    gy_cond_fini(&time->left);
+free_time:
+    gy_free(time);
+    return status;
 }
 
 struct gy_cta *gy_gpu_time_ctas(struct gy_gpu_time *time)
@@ -151,130 +124,18 @@ void gy_gpu_time_set_anchor_age(struct gy_gpu_time *time, uint64_t ns)
 {
     time->anchor_age_ns = ns;
 }
-
-void gy_gpu_time_set_marks(uint32_t first)
-{
-    atomic_store(&marks_first, first);
-}
 #endif
-
-/* ---- marks ----------------------------------------------------------------------------------- */
-
-/* Make up to `count` more marks; there are fewer when memory or events run out. */
-static void make_marks(struct gy_gpu_time *time, uint32_t count)
-{
-    struct chunk *chunk = gy_zalloc(sizeof(*chunk) + count * sizeof(chunk->marks[0]));
-    if (chunk == NULL) {
-        return;
-    }
-    struct gy_gpu_mark *list = NULL;
-    while (chunk->count < count) {
-        struct gy_gpu_mark *mark = &chunk->marks[chunk->count];
-        if (!gy_gpu_create_event(time->context, &mark->begin)) {
-            break;
-        }
-        if (!gy_gpu_create_event(time->context, &mark->end)) {
-            gy_gpu_destroy_event(time->context, mark->begin);
-            break;
-        }
-        mark->next = list;
-        list = mark;
-        chunk->count++;
-    }
-    gy_mutex_lock(&time->lock);
-    if (list != NULL) {
-        chunk->marks[0].next = time->free;
-        time->free = list;
-    }
-    time->free_count += chunk->count;
-    time->made += chunk->count;
-    chunk->next = time->chunks;
-    time->chunks = chunk;
-    gy_mutex_unlock(&time->lock);
-}
-
-/* When no more marks than these are free, there are soon twice as many. */
-static uint32_t spare_marks(void)
-{
-    return marks_first / 2;
-}
-
-/* Double the marks until `wanted` are free; see MARKS_LIMIT. */
-static void provide(struct gy_gpu_time *time, uint64_t wanted)
-{
-    gy_mutex_lock(&time->lock);
-    uint32_t free_count = time->free_count, made = time->made;
-    gy_mutex_unlock(&time->lock);
-    uint32_t left = made < MARKS_LIMIT ? MARKS_LIMIT - made : 0;
-    uint64_t more = wanted - free_count > made ? wanted - free_count : made;
-    if (free_count < wanted && left != 0) {
-        make_marks(time, more < left ? (uint32_t)more : left);
-    }
-}
-
-static struct gy_gpu_mark *take_mark(struct gy_gpu_time *time)
-{
-    gy_mutex_lock(&time->lock);
-    struct gy_gpu_mark *mark = time->free;
-    if (mark != NULL) {
-        time->free = mark->next;
-        time->free_count--;
-    }
-    gy_mutex_unlock(&time->lock);
-    return mark;
-}
 
 static void free_mark(struct gy_gpu_time *time, struct gy_gpu_mark *mark)
 {
     gy_gpu_batch_leave(&time->batches, mark->batch);
-    gy_mutex_lock(&time->lock);
-    mark->next = time->free;
-    time->free = mark;
-    time->free_count++;
-    gy_mutex_unlock(&time->lock);
+    gy_gpu_marks_put(&time->marks, mark, false);
 }
 
 static void lose_mark(struct gy_gpu_time *time, struct gy_gpu_mark *mark)
 {
-    gy_profile_count_lost(mark->generation, 1);
-    free_mark(time, mark);
-}
-
-static void enqueue(struct gy_gpu_time *time, uint32_t stream, struct gy_gpu_mark *mark)
-{
-    struct queue *queue = &time->queues[stream];
-    mark->next = NULL;
-    gy_mutex_lock(&time->lock);
-    if (queue->first == NULL) {
-        queue->first = mark;
-        time->busy |= (uint64_t)1 << stream;
-    } else {
-        queue->last->next = mark;
-    }
-    queue->last = mark;
-    atomic_fetch_add_explicit(&time->queued, 1, memory_order_relaxed);
-    gy_mutex_unlock(&time->lock);
-}
-
-static struct gy_gpu_mark *front(struct gy_gpu_time *time, uint32_t stream)
-{
-    gy_mutex_lock(&time->lock);
-    struct gy_gpu_mark *mark = time->queues[stream].first;
-    gy_mutex_unlock(&time->lock);
-    return mark;
-}
-
-/* Take the front mark out of the queue; the caller disposes of it. */
-static void dequeue(struct gy_gpu_time *time, uint32_t stream)
-{
-    struct queue *queue = &time->queues[stream];
-    gy_mutex_lock(&time->lock);
-    queue->first = queue->first->next;
-    if (queue->first == NULL) {
-        time->busy &= ~((uint64_t)1 << stream);
-    }
-    atomic_fetch_sub_explicit(&time->queued, 1, memory_order_relaxed);
-    gy_mutex_unlock(&time->lock);
+    gy_gpu_batch_leave(&time->batches, mark->batch);
+    gy_gpu_marks_put(&time->marks, mark, true);
 }
 
 /* ---- anchors --------------------------------------------------------------------------------- */
@@ -350,12 +211,7 @@ static void prepare(struct gy_gpu_time *time, uint64_t generation)
     if (gpu == 0) {
         return;
     }
-    gy_mutex_lock(&time->lock);
-    bool make = time->made == 0;
-    gy_mutex_unlock(&time->lock);
-    if (make) {
-        make_marks(time, marks_first);
-    }
+    gy_gpu_marks_make_first(&time->marks);
     time->draft.host_ns = 0;
     (void)gy_gpu_anchor_take(&time->draft, time->context, time->stream, generation,
                              ANCHOR_TRIES_FIRST); /* if this fails, collect() tries */
@@ -382,7 +238,7 @@ void gy_gpu_time_begin_batch(struct gy_gpu_time *time, uint32_t waiting, uint64_
         prepare(time, generation);
     }
     if (!time->refused) {
-        provide(time, spare_marks() + (uint64_t)waiting * MARKS_OF_WAITING);
+        gy_gpu_marks_provide(&time->marks, (uint64_t)waiting * MARKS_OF_WAITING);
         gy_gpu_batches_begin(&time->batches, generation, number);
     }
 }
@@ -406,12 +262,12 @@ struct gy_gpu_mark *gy_gpu_time_begin(struct gy_gpu_time *time, CUstream stream,
         time->prepared != generation) {
         return NULL;
     }
-    struct gy_gpu_mark *mark = time->refused || stream_index >= STREAMS ? NULL : take_mark(time);
+    struct gy_gpu_mark *mark =
+        time->refused || stream_index >= STREAMS ? NULL : gy_gpu_marks_take(&time->marks, generation);
     if (mark == NULL) {
         gy_profile_count_lost(generation, 1);
         return NULL;
     }
-    mark->generation = generation;
     mark->batch = gy_gpu_batches_hold(&time->batches, generation);
     mark->stream = stream_index;
     mark->is_void = false;
@@ -455,7 +311,7 @@ void gy_gpu_time_end(struct gy_gpu_time *time, struct gy_gpu_mark *mark, CUstrea
     mark->ended = ++time->records;
     mark->next = NULL;
     if (lane == NULL) {
-        enqueue(time, mark->stream, mark);
+        gy_gpu_marks_enqueue(&time->marks, mark);
     } else if (time->captured == NULL) {
         time->captured = time->last_captured = mark;
     } else {
@@ -469,6 +325,7 @@ void gy_gpu_time_drop(struct gy_gpu_time *time, struct gy_gpu_mark *mark, CUstre
 {
     if (mark != NULL) {
         mark->is_void = true; /* the GPU passes its begin before another task may record that */
+        gy_gpu_marks_make_void(&time->marks, mark);
         gy_gpu_time_end(time, mark, stream, lane);
     }
 }
@@ -481,7 +338,7 @@ void gy_gpu_time_launched(struct gy_gpu_time *time)
         if (gy_context_is_lost(time->context)) {
             lose_mark(time, mark);
         } else {
-            enqueue(time, mark->stream, mark);
+            gy_gpu_marks_enqueue(&time->marks, mark);
         }
     }
 }
@@ -517,7 +374,7 @@ static bool place(struct gy_gpu_time *time, const struct gy_gpu_mark *mark, uint
     *end_ns = *begin_ns + (duration > 0 ? (uint64_t)duration : 0);
     /* Work of one stream that did not overlap must not seem to overlap only because an anchor was replaced or
      * a float was rounded. */
-    struct queue *queue = &time->queues[mark->stream];
+    struct gy_gpu_mark_queue *queue = &time->marks.queues[mark->stream];
     if (queue->generation == mark->generation && mark->begun > queue->ended && *begin_ns < queue->end_ns) {
         *begin_ns = queue->end_ns;
         *end_ns = *end_ns > *begin_ns ? *end_ns : *begin_ns;
@@ -588,14 +445,14 @@ static bool anchored(struct gy_gpu_time *time, uint64_t generation)
 static void collect_stream(struct gy_gpu_time *time, uint32_t stream, uint64_t generation)
 {
     struct gy_context *context = time->context;
-    for (struct gy_gpu_mark *mark; (mark = front(time, stream)) != NULL;) {
+    for (struct gy_gpu_mark *mark; (mark = gy_gpu_marks_front(&time->marks, stream)) != NULL;) {
         if (gy_context_is_lost(context)) {
-            dequeue(time, stream);
+            gy_gpu_marks_dequeue(&time->marks, stream);
             lose_mark(time, mark);
             continue;
         }
         if (mark->generation != generation) { /* nobody wants the mark any more */
-            dequeue(time, stream);
+            gy_gpu_marks_dequeue(&time->marks, stream);
             free_mark(time, mark);
             continue;
         }
@@ -607,33 +464,116 @@ static void collect_stream(struct gy_gpu_time *time, uint32_t stream, uint64_t g
             time->broken = generation;
         }
         if (mark->is_void) {
-            dequeue(time, stream);
+            gy_gpu_marks_dequeue(&time->marks, stream);
             free_mark(time, mark);
             continue;
         }
         bool is_anchored = anchored(time, generation);
-        dequeue(time, stream);
+        gy_gpu_marks_dequeue(&time->marks, stream);
         emit(time, mark, is_anchored || time->broken == generation);
     }
+}
+
+/* Collecting thread.  Emit what the GPU has passed. */
+static void collect(struct gy_gpu_time *time)
+{
+    adopt_posted(time);
+    uint64_t generation = gy_profile_session();
+    if (gy_gpu_marks_are_closed(&time->marks, generation)) {
+        generation = 0; /* all of them are counted already */
+    }
+    uint64_t busy = gy_gpu_marks_busy(&time->marks);
+    if (gy_profile_generation() != 0 && !gy_context_is_lost(time->context)) {
+        gy_gpu_marks_provide(&time->marks, 0);
+    }
+    for (; busy != 0; busy &= busy - 1) {
+        collect_stream(time, (uint32_t)__builtin_ctzll(busy), generation);
+    }
+}
+
+/* Become the collecting thread.  False, never with `wait`: another thread is, and sees to it. */
+static bool enter_collect(struct gy_gpu_time *time, bool wait)
+{
+    gy_mutex_lock(&time->lock);
+    while (time->collecting && wait) {
+        gy_cond_wait(&time->left, &time->lock);
+    }
+    bool mine = !time->collecting;
+    time->collecting = true;
+    gy_mutex_unlock(&time->lock);
+    return mine;
+}
+
+static void leave_collect(struct gy_gpu_time *time)
+{
+    gy_mutex_lock(&time->lock);
+    time->collecting = false;
+    gy_cond_broadcast(&time->left);
+    gy_mutex_unlock(&time->lock);
 }
 
 void gy_gpu_time_collect(struct gy_gpu_time *time)
 {
     gy_cta_collect(time->ctas);
-    if (atomic_load_explicit(&time->queued, memory_order_relaxed) == 0) {
-        return;
+    if (atomic_load_explicit(&time->marks.queued, memory_order_relaxed) != 0 && enter_collect(time, false)) {
+        collect(time);
+        leave_collect(time);
     }
-    adopt_posted(time);
-    uint64_t generation = gy_profile_session();
-    gy_mutex_lock(&time->lock);
-    uint64_t busy = time->busy;
-    gy_mutex_unlock(&time->lock);
-    if (generation != 0 && !gy_context_is_lost(time->context)) {
-        provide(time, spare_marks());
+}
+
+/* ---- the end of a recording ---------------------------------------------------------------------- */
+
+static bool is_unfinished(struct gy_gpu_time *time, uint64_t generation)
+{
+    return gy_gpu_marks_used(&time->marks, generation) != 0 ||
+           gy_gpu_batches_used(&time->batches, generation, false) != 0;
+}
+
+/* Collect until nothing of the recording is left, or the time is over. */
+static void collect_until(struct gy_gpu_time *time, uint64_t generation, uint64_t until_ns)
+{
+    uint64_t pause_ns = 0;
+    do {
+        collect(time);
+    } while (is_unfinished(time, generation) && !gy_context_is_lost(time->context) &&
+             gy_profile_nap(&time->left, &time->lock, &pause_ns, until_ns));
+}
+
+/* Collecting thread.  Count what is left of the recording as lost, and say why.  Returns how many tasks had
+ * not ended. */
+static uint64_t give_up(struct gy_gpu_time *time, uint64_t generation, bool may_wait)
+{
+    uint32_t tasks = gy_gpu_marks_close(&time->marks, generation);
+    uint32_t bars = gy_gpu_batches_used(&time->batches, generation, true);
+    if (tasks + bars == 0) {
+        return 0;
     }
-    for (; busy != 0; busy &= busy - 1) {
-        collect_stream(time, (uint32_t)__builtin_ctzll(busy), generation);
+    gy_profile_count_lost(generation, (uint64_t)tasks + bars);
+    const char *why = gy_context_is_lost(time->context) ? "the device is lost"
+                      : !may_wait ? "a callback on a thread of the library stopped the recording"
+                                  : "their work went on for too long after the stop";
+    gy_log(GANTRY_LOG_WARNING,
+           "profile: GPU %d: %" PRIu32 " GPU tasks and the bars of %" PRIu32 " batches are lost: %s",
+           time->context->info.ordinal, tasks, bars, why);
+    return tasks;
+}
+
+/* A thread that the dispatcher or the completions wait for does not wait, and it makes no call of the driver,
+ * since it may be in a callback whose stream is captured. */
+static uint64_t drain(struct gy_profile_recorder *self, uint64_t generation, uint64_t until_ns)
+{
+    struct gy_gpu_time *time = (struct gy_gpu_time *)self; /* its first member */
+    bool may_wait = !gy_thread_is_serving();
+    (void)enter_collect(time, true);
+    if (may_wait && is_unfinished(time, generation) && gy_context_push(time->context) == GANTRY_OK) {
+        const struct gy_relaxed relaxed = gy_relaxed_begin(time->context);
+        collect_until(time, generation, until_ns);
+        (void)gy_relaxed_end(time->context, &relaxed);
+        (void)gy_context_pop(time->context);
     }
+    uint64_t unfinished = give_up(time, generation, may_wait);
+    leave_collect(time);
+    return unfinished;
 }
 
 /* ---- end ------------------------------------------------------------------------------------- */
@@ -646,8 +586,8 @@ static void drop_rest(struct gy_gpu_time *time)
         lose_mark(time, mark);
     }
     for (uint32_t stream = 0; stream < STREAMS; stream++) {
-        for (struct gy_gpu_mark *mark; (mark = front(time, stream)) != NULL;) {
-            dequeue(time, stream);
+        for (struct gy_gpu_mark *mark; (mark = gy_gpu_marks_front(&time->marks, stream)) != NULL;) {
+            gy_gpu_marks_dequeue(&time->marks, stream);
             lose_mark(time, mark);
         }
     }
@@ -660,12 +600,7 @@ static void destroy_objects(struct gy_gpu_time *time)
         gy_gpu_destroy_event(time->context, anchors[i]->event);
         gy_gpu_destroy_event(time->context, anchors[i]->trial);
     }
-    for (struct chunk *chunk = time->chunks; chunk != NULL; chunk = chunk->next) {
-        for (uint32_t i = 0; i < chunk->count; i++) {
-            gy_gpu_destroy_event(time->context, chunk->marks[i].begin);
-            gy_gpu_destroy_event(time->context, chunk->marks[i].end);
-        }
-    }
+    gy_gpu_marks_destroy_events(&time->marks);
     if (time->stream != NULL) {
         (void)GY_CALL(time->context, cuStreamDestroy(time->stream));
     }
@@ -676,8 +611,14 @@ void gy_gpu_time_destroy(struct gy_gpu_time *time)
     if (time == NULL) {
         return;
     }
-    if (gy_context_push(time->context) == GANTRY_OK) {
-        gy_gpu_time_collect(time);
+    bool pushed = gy_context_push(time->context) == GANTRY_OK;
+    (void)enter_collect(time, true);
+    if (pushed) {
+        collect(time); /* the GPU is idle */
+    }
+    leave_collect(time);
+    gy_profile_remove_recorder(&time->recorder);
+    if (pushed) {
         gy_cta_destroy(time->ctas);
         time->ctas = NULL;
         destroy_objects(time);
@@ -686,11 +627,8 @@ void gy_gpu_time_destroy(struct gy_gpu_time *time)
     gy_cta_destroy(time->ctas); /* without a context, this ends what the host has */
     drop_rest(time);
     gy_gpu_batches_fini(&time->batches);
-    while (time->chunks != NULL) {
-        struct chunk *next = time->chunks->next;
-        gy_free(time->chunks);
-        time->chunks = next;
-    }
+    gy_gpu_marks_fini(&time->marks);
+    gy_cond_fini(&time->left);
     gy_mutex_fini(&time->lock);
     gy_free(time);
 }

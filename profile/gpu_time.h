@@ -51,8 +51,6 @@ void gy_gpu_time_collect(struct gy_gpu_time *time);
 #ifdef GANTRY_TESTING
 /* To be called before the first mark: replace anchors when they are this old. */
 void gy_gpu_time_set_anchor_age(struct gy_gpu_time *time, uint64_t ns);
-/* Later recordings begin with this many marks, which have a pair of events each. */
-void gy_gpu_time_set_marks(uint32_t first);
 #endif
 
 #endif

@@ -4,6 +4,7 @@
 #include "base/status.h"
 #include "base/thread.h"
 
+#include <gantry/kernel/ranges.h>
 #include <gantry/profile.h>
 #include <gantry/profile_kernel.h>
 
@@ -189,4 +190,19 @@ gantry_status gantry_profile_register_kernels(const char *const *names, uint32_t
         return GY_FAIL(GANTRY_ERR_UNSUPPORTED, "kernels have numbers below %u", GANTRY_CTA_KERNELS);
     }
     return GANTRY_OK;
+}
+
+void gy_kernel_tell_too_large(uint32_t kernel, uint64_t ctas, uint32_t room, uint64_t records,
+                              uint32_t places)
+{
+    if (room > GANTRY_RANGES_MOST) {
+        gy_log(GANTRY_LOG_WARNING,
+               "profile: kernel \"%s\": room for %u ranges per block is wanted, at most %u are possible",
+               gy_kernel_name(kernel), room, GANTRY_RANGES_MOST);
+        return;
+    }
+    gy_log(GANTRY_LOG_WARNING,
+           "profile: kernel \"%s\": %llu blocks with room for %u ranges each take %llu places of a buffer, "
+           "which has %u (ctas_per_buffer)",
+           gy_kernel_name(kernel), (unsigned long long)ctas, room, (unsigned long long)records, places);
 }

@@ -25,4 +25,9 @@ bool gy_kernel_is_silent(uint32_t kernel);
 GANTRY_MUST_CHECK gantry_status gy_kernel_names_add_module(const char *const *names, bool is_silent);
 void gy_kernel_names_remove_module(const char *const *names);
 
+/* Log that a launch's records take more places than a buffer has, or that a block has no room for so many
+ * ranges. */
+void gy_kernel_tell_too_large(uint32_t kernel, uint64_t ctas, uint32_t ranges, uint64_t records,
+                              uint32_t places);
+
 #endif

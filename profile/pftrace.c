@@ -53,6 +53,7 @@ const char *const gy_argument_names[GY_ARGUMENTS] = {
     [GY_ARGUMENT_BATCH] = "batch",
     [GY_ARGUMENT_CTAS_LOST] = "ctas_lost",
     [GY_ARGUMENT_RANGES_LOST] = "ranges_lost",
+    [GY_ARGUMENT_UNFINISHED] = "gpu_unfinished",
     [GY_ARGUMENT_COPIES] = "copies",
     [GY_ARGUMENT_BYTES_TO_DEVICE] = "bytes_to_device",
     [GY_ARGUMENT_BYTES_TO_HOST] = "bytes_to_host",

@@ -65,6 +65,7 @@ struct gantry_profile {
     atomic_uint_fast64_t alignment;                  /* atomic: the greatest bound noted */
     atomic_uint_fast64_t alignments[GY_TRACKS_GPUS]; /* atomic: likewise, of each GPU */
     atomic_uint_fast64_t ctas_lost;                  /* atomic: blocks that never got to the writer */
+    uint64_t unfinished;                             /* start and stop only: see gpu_unfinished */
 
     gy_thread writer; /* start and stop only */
 
@@ -599,7 +600,7 @@ static void quiesce(gantry_profile *profile)
     atomic_store(&generation_now, 0);
     atomic_store(&windowed, false);
     gy_mutex_unlock(&window_lock);
-    gy_profile_drain_recorders(profile->generation);
+    profile->unfinished = gy_profile_drain_recorders(profile->generation);
     atomic_store(&current, NULL);
     while (atomic_load(&inside) != 0) { /* these threads never block: see enter() */
         sched_yield();
@@ -630,12 +631,13 @@ static void write_end(gantry_profile *profile, const gantry_profile_stats *stats
                                     .instant = true,
                                     .name = "end",
                                     .begin_ns = gy_clock_ns(),
-                                    .argument_count = 5,
+                                    .argument_count = 6,
                                     .arguments = {{GY_ARGUMENT_LOST, stats->lost},
                                                   {GY_ARGUMENT_CTAS_LOST, stats->ctas_lost},
                                                   {GY_ARGUMENT_ALIGNMENT_NS, stats->gpu_alignment_ns},
                                                   {GY_ARGUMENT_SM_ALIGNMENT_NS, stats->sm_alignment_ns},
-                                                  {GY_ARGUMENT_RANGES_LOST, stats->ranges_lost}}};
+                                                  {GY_ARGUMENT_RANGES_LOST, stats->ranges_lost},
+                                                  {GY_ARGUMENT_UNFINISHED, stats->gpu_unfinished}}};
     mark.end_ns = mark.begin_ns;
     mark.track =
         gy_pftrace_add_track(profile->trace, gy_pftrace_process_track(profile->trace), "recording", 0);
@@ -662,7 +664,8 @@ gantry_status gantry_profile_stop(gantry_profile *profile, gantry_profile_stats 
     gantry_profile_stats ours = {.spans = profile->written,
                                  .lost = profile->dropped + atomic_load(&profile->lost),
                                  .gpu_alignment_ns = atomic_load(&profile->alignment),
-                                 .ctas_lost = atomic_load(&profile->ctas_lost)};
+                                 .ctas_lost = atomic_load(&profile->ctas_lost),
+                                 .gpu_unfinished = profile->unfinished};
     gy_cta_tracks_stats(profile->cta_tracks, &ours);
     for (struct gy_ring *ring = profile->rings; ring != NULL; ring = ring->next) {
         ours.lost += gy_ring_lost(ring);

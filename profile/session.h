@@ -3,6 +3,8 @@
 #ifndef PROFILE_SESSION_H
 #define PROFILE_SESSION_H
 
+#include "base/thread.h"
+
 #include <gantry/profile.h>
 
 #include <stdbool.h>
@@ -70,15 +72,25 @@ bool gy_profile_add_ctas(uint64_t generation, struct gy_cta_batch *batch);
 void gy_profile_count_lost_ctas(uint64_t generation, uint64_t ctas);
 
 /* A part of the library that holds back work of a recording.  Before the recording ends, the thread that
- * stops it calls drain() with no lock held, which hands everything over. */
+ * stops it calls drain() with no lock held, which hands everything over.  It waits for the GPU until the host
+ * time `until_ns` at most, counts as lost what has not ended by then, and returns how many GPU tasks these
+ * are. */
 struct gy_profile_recorder {
     struct gy_profile_recorder *next; /* link of the list in recorders.c; its lock guards it */
     uint32_t users;                   /* guarded by that lock: the calls of drain() that are running now */
-    void (*drain)(struct gy_profile_recorder *self, uint64_t generation);
+    uint64_t (*drain)(struct gy_profile_recorder *self, uint64_t generation, uint64_t until_ns);
 };
 void gy_profile_add_recorder(struct gy_profile_recorder *recorder);
-/* Call drain() of each recorder.  The thread that ends the recording calls this, with no lock held. */
-void gy_profile_drain_recorders(uint64_t generation);
+/* Call drain() of each recorder.  The thread that ends the recording calls this, with no lock held.  All of
+ * them together may wait for 10 s.  Returns how many GPU tasks had not ended by then. */
+uint64_t gy_profile_drain_recorders(uint64_t generation);
+/* For drain(), between two looks: wait for a while, longer each time, or until `changed` is signalled, which
+ * goes with `lock`.  *pause_ns is 0 at first.  False: the host time `until_ns` has come. */
+bool gy_profile_nap(gy_cond *changed, gy_mutex *lock, uint64_t *pause_ns, uint64_t until_ns);
+#ifdef GANTRY_TESTING
+/* They may wait for so long instead. */
+void gy_profile_set_patience(uint64_t ns);
+#endif
 /* Remove the recorder; returns when no thread is in its drain(). */
 void gy_profile_remove_recorder(struct gy_profile_recorder *recorder);
 

@@ -161,11 +161,15 @@ typedef struct gantry_profile_stats {
     uint64_t ranges;           /* ranges inside blocks that are in the trace */
     uint64_t ranges_lost;      /* ranges that are not: their block had no room for more, or its own record is
                                 * missing.  Those of blocks that are lost as a whole are not counted */
+    uint64_t gpu_unfinished;   /* of `lost`: GPU tasks whose work had not ended when the stop no longer waited
+                                * for it, or that a stop in a callback could not wait for */
 } gantry_profile_stats;
 
 /** End recording, write the rest of the file, free.  `stats` may be NULL.  NULL profile is ignored.
- *  GPU tasks still in flight are not in the trace: stop the managers first.  Waits for the GPU to copy the
- *  records of blocks back.
+ *  Waits for the GPU tasks that were launched before, and for the GPU to copy the records of blocks back, on
+ *  all devices together for 10 s at most.  What has not ended by then, or is on a device that was lost, is
+ *  counted in `lost` or `ctas_lost`.  Any thread.  A callback of a GPU task may stop a recording, but it
+ * waits for nothing: GPU tasks that have not been recorded by then are counted as lost.
  *  @retval GANTRY_OK
  *  @retval GANTRY_ERR_IO                the file is incomplete; the profile is freed all the same, `stats` is
  *                                       not written

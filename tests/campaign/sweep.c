@@ -5,7 +5,7 @@
 
 #include "base/alloc.h"
 #include "driver/emulator/gantry_emu.h"
-#include "profile/gpu_time.h"
+#include "profile/gpu_marks.h"
 #include "tests/campaign/clock_step.h"
 #include "tests/support/emu_controls.h"
 
@@ -91,7 +91,7 @@ bool sweep_open(void)
             return false;
         }
     }
-    gy_gpu_time_set_marks(FEW_MARKS);
+    gy_gpu_marks_set_first(FEW_MARKS);
     return setenv("GANTRY_DRIVER", "emulated", 1) == 0;
 }
 

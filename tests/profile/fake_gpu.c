@@ -10,6 +10,7 @@
 struct fake_gpu fake;
 
 static uint64_t origin;
+static _Thread_local CUstreamCaptureMode capture_mode;
 static char streams[FAKE_STREAMS + 1]; /* the last one is for anchors */
 
 struct fake_event {
@@ -142,6 +143,14 @@ static CUresult pop_current(CUcontext *context)
     return CUDA_SUCCESS;
 }
 
+static CUresult exchange_mode(CUstreamCaptureMode *mode)
+{
+    const CUstreamCaptureMode before = capture_mode;
+    capture_mode = *mode;
+    *mode = before;
+    return CUDA_SUCCESS;
+}
+
 static CUresult error_name(CUresult result, const char **name)
 {
     (void)result;
@@ -161,6 +170,7 @@ static const struct gy_driver driver = {
     .cuCtxGetStreamPriorityRange = priority_range,
     .cuCtxPushCurrent = push_current,
     .cuCtxPopCurrent = pop_current,
+    .cuThreadExchangeStreamCaptureMode = exchange_mode,
     .cuGetErrorName = error_name,
     .cuGetErrorString = error_name,
 };
