@@ -96,6 +96,11 @@ static void print_quality(const struct trace *trace, const struct report *r)
     }
     printf("lost           %" PRIu64 " slices, %" PRIu64 " of %" PRIu64 " blocks\n", r->slices_lost,
            r->ctas_lost, r->ctas + r->ctas_lost);
+    if (r->gpu_unfinished != 0) {
+        printf("               %" PRIu64
+               " of the slices are GPU tasks that had not ended when the recording did\n",
+               r->gpu_unfinished);
+    }
     if (r->gpu_tasks != 0) {
         printf("clocks         GPU tasks within %" PRIu64 " ns of the host's", r->gpu_alignment_ns);
         if (r->ctas != 0) {
@@ -164,10 +169,7 @@ static void print_headline(const struct trace *trace, const struct report *r)
                r->ctas_lost, r->ctas + r->ctas_lost);
     }
     if (r->gpu_tasks == 0) {
-        printf("No GPU task was recorded%s.\n",
-               r->launches == 0 ? ""
-                                : ": work at the end is missing where no CPU task starts after it with\n"
-                                  "gantry_task_start_after_done()");
+        printf("No GPU task was recorded.\n");
         return;
     }
     if (cli_report_is_emulated(trace, r)) {
@@ -314,8 +316,9 @@ void cli_report_json(const char *path, const struct trace *trace, const struct r
         printf(",\"count\":%" PRIu64 ",\"ns\":%" PRIu64 "}", r->host_tasks[i].gaps, r->host_tasks[i].ns);
     }
     printf("]},\"memory\":{\"waits\":%" PRIu64 ",\"ns\":%" PRIu64 "},", r->memory_waits, r->memory_ns);
-    printf("\"lost\":{\"slices\":%" PRIu64 ",\"ctas\":%" PRIu64 "},\"gpu_alignment_ns\":%" PRIu64 ",",
-           r->slices_lost, r->ctas_lost, r->gpu_alignment_ns);
+    printf("\"lost\":{\"slices\":%" PRIu64 ",\"ctas\":%" PRIu64 ",\"gpu_unfinished\":%" PRIu64
+           "},\"gpu_alignment_ns\":%" PRIu64 ",",
+           r->slices_lost, r->ctas_lost, r->gpu_unfinished, r->gpu_alignment_ns);
     printf("\"ctas\":{\"recorded\":%" PRIu64 ",\"lost\":%" PRIu64 ",\"alignment_ns\":%" PRIu64
            ",\"sm_alignment_ns\":%" PRIu64 ",\"tick_ns\":%" PRIu64 ",\"largest_shift_ns\":%" PRIu64 "},",
            r->ctas, r->ctas_lost, r->cta_alignment_ns, r->sm_alignment_ns, r->tick_ns, r->shift_ns);

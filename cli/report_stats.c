@@ -251,6 +251,7 @@ static void count_marks(const struct trace *trace, struct report *report)
         const char *track = trace->tracks[m->track].name;
         if (strcmp(track, "recording") == 0 && strcmp(trace->names[m->name], "end") == 0) {
             report->slices_lost = cli_trace_argument(trace, m, TRACE_LOST, 0);
+            report->gpu_unfinished = cli_trace_argument(trace, m, TRACE_GPU_UNFINISHED, 0);
             report->ctas_lost = cli_trace_argument(trace, m, TRACE_CTAS_LOST, 0);
             report->ranges_lost = cli_trace_argument(trace, m, TRACE_RANGES_LOST, 0);
             report->gpu_alignment_ns = cli_trace_argument(trace, m, TRACE_ALIGNMENT, 0);

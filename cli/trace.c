@@ -270,7 +270,7 @@ static enum trace_argument argument_called(const char *name)
         "alignment_ns", "sm_alignment_ns", "tick_ns",       "shift_ns",
         "block",        "batch",           "ctas_lost",     "ranges_lost",
         "copies",       "bytes_to_device", "bytes_to_host", "bytes_on_device",
-        "tasks",        "after_gpus"};
+        "tasks",        "after_gpus",      "gpu_unfinished"};
     enum trace_argument a = TRACE_ID;
     while (a < TRACE_ARGUMENTS && strcmp(names[a], name) != 0) {
         a++;

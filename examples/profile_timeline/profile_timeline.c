@@ -46,7 +46,6 @@ int main(int argc, char **argv)
                                 {sizeof(*chain), GANTRY_TASK_KERNEL, .label = "clear", .launch = clear},
                                 {sizeof(*chain), GANTRY_TASK_CPU, .label = "think again", .run = think}};
     must(gantry_taskman_submit_chain(graph, chain, 3, tasks));
-    must(gantry_task_start_after_done(tasks[2], tasks[1])); /* what was waited for is in the recording */
 
     gantry_profile_options record = GANTRY_PROFILE_OPTIONS_INIT;
     record.path = argc > 1 ? argv[1] : "run.pftrace";

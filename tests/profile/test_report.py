@@ -83,7 +83,7 @@ class Report(unittest.TestCase):
                                           "sm_alignment_ns": 0, "tick_ns": 0, "largest_shift_ns": 0})
         self.assertGreaterEqual(report["ctas"]["alignment_ns"], 50)
         self.assertEqual(report["sms"]["count"], 5)
-        self.assertEqual(report["lost"], {"slices": 0, "ctas": 0})
+        self.assertEqual(report["lost"], {"slices": 0, "ctas": 0, "gpu_unfinished": 0})
         busy = [union(times("", f"SM {sm:03}")) for sm in range(5)]
         self.assertEqual(report["sms"]["busy_sum_ns"], sum(busy))
         self.assertEqual((report["sms"]["least_ns"], report["sms"]["most_ns"]), (min(busy), max(busy)))
