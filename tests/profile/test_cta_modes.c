@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "context/context.h"
 #include "driver/module.h"
+#include "profile/session.h"
 #include "tests/profile/cta_fixture.h"
 
 #include <stdlib.h>
@@ -322,6 +323,41 @@ static void submit_in(gantry_partition *partition, const char *label, struct wor
     gpu_fixture_after(last, end);
 }
 
+/* Work that has not begun when the stop no longer waits: its blocks are counted, and its buffer comes back.
+ */
+static void test_blocks_that_outlast_the_wait_are_counted(void **state)
+{
+    (void)state;
+    static struct work work;
+    struct gantry_emu_control emu;
+    if (!gpu_fixture_controls(&emu)) {
+        skip();
+    }
+    work = (struct work){.grid = {20, 1, 1}, .threads = 32, .spins = 3, .launches = 1};
+    for (int late = 1; late >= 0; late--) {
+        gantry_profile *profile = start(GANTRY_PROFILE_CTAS_EACH, 0, 0);
+        (void)gpu_fixture_gpu(&fixture, GANTRY_TASK_KERNEL, "work", launch_work, &work);
+        assert_ok(gpu_fixture_step(&fixture)); /* the recording has its buffers now */
+        assert_ok(gantry_context_synchronize(fixture.context));
+        (void)gpu_fixture_gpu(&fixture, GANTRY_TASK_KERNEL, "late", launch_work, &work);
+        if (late) {
+            emu.hold();
+            gy_profile_set_patience(50000000);
+        }
+        assert_ok(gantry_taskman_start(fixture.manager));
+        assert_ok(gantry_taskman_stop(fixture.manager));
+        stop_and_load(profile);
+        emu.release();
+        gy_profile_set_patience(60000000000u);
+        assert_ok(gantry_taskman_reset(fixture.manager));
+        assert_int_equal(stats.ctas, late ? 20 : 40);
+        assert_int_equal(stats.ctas_lost, late ? 20 : 0);
+        assert_int_equal(stats.lost, late ? 1 : 0);
+        assert_int_equal(stats.gpu_unfinished, late ? 1 : 0);
+        reader_free(&trace);
+    }
+}
+
 static int set_up_partitions(void **state)
 {
     static gantry_partition_request requests[2];
@@ -390,6 +426,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_kernels_that_know_one_clock_are_placed_beside_others, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(test_the_error_of_each_sm_is_stated, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_blocks_that_outlast_the_wait_are_counted, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_partitions_are_told_apart, set_up_partitions, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
