@@ -490,6 +490,39 @@ static void test_stop_in_a_callback_counts_what_it_leaves(void **state)
     assert_ok(gantry_heap_free(gantry_context_heap(fixture.context), ending.memory));
 }
 
+static gantry_status stop_in_task(gantry_task *task, void *arg)
+{
+    (void)task;
+    struct ending *ending = arg;
+    stats = (gantry_profile_stats){.struct_size = sizeof(stats)};
+    return gantry_profile_stop(ending->profile, &stats);
+}
+
+/* A CPU task may stop the recording, on a worker or on the thread that does the dispatcher's work as well. */
+static void test_stop_in_a_cpu_task(void **state)
+{
+    (void)state;
+    for (uint32_t workers = 0; workers < 2; workers++) {
+        gpu_fixture_close(&fixture);
+        gpu_fixture_open(&fixture, workers, 8);
+        struct ending ending = {.memory = memory_of(fixture.context)};
+        for (int i = 0; i < 6; i++) {
+            use(ways[i % 2]);
+            gantry_task *before =
+                gpu_fixture_gpu(&fixture, GANTRY_TASK_KERNEL, "before", fill, ending.memory);
+            gantry_task *here = gpu_fixture_cpu(&fixture, "here", stop_in_task, &ending);
+            gantry_task *after = gpu_fixture_gpu(&fixture, GANTRY_TASK_KERNEL, "after", fill, ending.memory);
+            gpu_fixture_after(here, before);
+            gpu_fixture_after(after, here);
+            start_into(&ending.profile);
+            assert_ok(gpu_fixture_step(&fixture));
+            assert_int_equal(stats.lost, 0);
+            assert_int_equal(tasks_recorded(), 1);
+        }
+        assert_ok(gantry_heap_free(gantry_context_heap(fixture.context), ending.memory));
+    }
+}
+
 /* ---- the end of the process ------------------------------------------------------------------------ */
 
 /* A program that ends without a word. */
@@ -546,6 +579,7 @@ int main(int argc, char **argv)
         TEST(test_lost_device_is_not_waited_for),
         TEST(test_stop_while_steps_run),
         TEST(test_stop_in_a_callback_counts_what_it_leaves),
+        TEST(test_stop_in_a_cpu_task),
         TEST(test_last_tasks_are_recorded_at_exit),
     };
 #undef TEST
