@@ -15,6 +15,13 @@ enum { MOST_AT_ONCE = 4, MOST_BEFORE_A_LAUNCH = 16 };
 
 enum { LOOK_NS = 20000 /* so long a task may stand there while a graph is made */ };
 
+enum {
+    /* Graphs of fewer nodes are made as quickly as a thread is woken, 5 to 8 us for each.  Beside other
+     * partitions, whose work would wait, the thread is woken for less. */
+    FEWEST_MADE_BESIDE = 8,
+    FEWEST_MADE = 32
+};
+
 static bool is_short(const struct gy_gpu_list *list)
 {
     uint32_t count = 0;
@@ -119,12 +126,14 @@ static void let_others_go(struct gantry_dispatcher *d, struct gy_round *round,
 
 void gy_ahead_await(struct gantry_dispatcher *d, struct gy_round *round)
 {
-    const bool is_concerned = round->key.is_set && d->config.partitions->is_planned &&
-                              gy_batch_is_open(&d->streams.batch) && d->graphs.batch.count != 0;
-    if (!is_concerned) {
+    const bool is_planned = d->config.partitions->is_planned;
+    if (!round->key.is_set || !gy_batch_is_open(&d->streams.batch) ||
+        d->graphs.batch.count < (is_planned ? FEWEST_MADE_BESIDE : FEWEST_MADE)) {
         return;
     }
-    let_others_go(d, round, is_queued);
+    if (is_planned) {
+        let_others_go(d, round, is_queued);
+    }
     if (gy_batch_is_open(&d->streams.batch)) { /* what was in flight may be idle now */
         gy_kept_prepare(&d->graphs.kept, &d->graphs.batch);
         let_others_go(d, round, is_made);

@@ -6,8 +6,10 @@
  * enqueue goes to their streams; the batch stays open.
  *
  *     intake ── of the round's partition, or no batch is open ──► bins
- *            ── of another one ──► ahead ── a few, and nothing of the batch is before them ──► called
+ *            ── of another one (*) ──► ahead ── a few, and nothing of the batch is before them ──► called
  *                                        ── else ──► later: a round of its own
+ *
+ * (*) While the batch's executable graph is made (ways/maker.h), also of another manager.
  *
  * Many are better off as a graph of their own, so they wait for a round.  If their partition has a greater
  * priority, the round that is under way ends for them at once. */
@@ -24,7 +26,9 @@ static inline bool gy_ahead_concerns(const struct gantry_dispatcher *d, const st
                                      const gantry_task *task, uint64_t wait_set)
 {
     return round->key.is_set && gy_batch_is_open(&d->streams.batch) &&
-           round->key.partition != gy_gd_partition_index(d, task) && !gy_batch_reaches(&d->streams, wait_set);
+           (round->key.partition != gy_gd_partition_index(d, task) ||
+            (round->key.manager != gy_task_manager(task) && gy_maker_is_busy(&d->graphs.kept.maker))) &&
+           !gy_batch_reaches(&d->streams, wait_set);
 }
 
 /* The batch is to be launched: wait until its executable graph is made, and until its partition has no large

@@ -204,6 +204,7 @@
       (CUgraphExec exec, CUgraphNode node, const CUDA_MEMSET_NODE_PARAMS *params, CUcontext context)) \
     F(true, cuGraphExecEventRecordNodeSetEvent, cuGraphExecEventRecordNodeSetEvent, \
       (CUgraphExec exec, CUgraphNode node, CUevent event)) \
+    F(false, cuGraphUpload, cuGraphUpload, (CUgraphExec exec, CUstream stream)) \
     F(true, cuGraphLaunch, cuGraphLaunch, (CUgraphExec exec, CUstream stream))
 
 /* Since CUDA 12.4; cuGreenCtxStreamCreate, cuCtxRecordEvent and cuCtxWaitEvent since 12.5. */

@@ -419,21 +419,21 @@ void gy_kept_forget_any(struct gy_kept_set *set)
     }
 }
 
-enum { FEWEST = 8 /* less nodes are made as quickly as a thread is woken */ };
-
 void gy_kept_prepare(struct gy_kept_set *set, struct gy_nodes *nodes)
 {
-    if (nodes->count < FEWEST || !may_keep(set, nodes) || gy_context_is_lost(set->context)) {
+    if (!may_keep(set, nodes) || gy_context_is_lost(set->context)) {
         return;
     }
     look(set, nodes);
-    if (set->asked != NULL || set->found.kept != NULL || set->found.is_enough ||
-        set->found_first != nodes->count) {
+    if (set->asked != NULL || set->found.kept != NULL || set->found.is_enough) {
         return;
     }
     CUgraph graph;
+    const uint32_t whole = nodes->count;
     const struct gy_relaxed relaxed = gy_relaxed_begin(set->context);
+    nodes->count = set->found_first;
     const gantry_status status = relaxed.status == GANTRY_OK ? gy_nodes_make(nodes, &graph) : relaxed.status;
+    nodes->count = whole;
     (void)gy_relaxed_end(set->context, &relaxed); /* a failure is in the context */
     if (status != GANTRY_OK) {
         return; /* it is tried again when the nodes are launched, which tells why */

@@ -30,6 +30,24 @@ gantry_status gy_maker_init(struct gy_maker *m, struct gy_context *context)
 
 /* ---- the thread -------------------------------------------------------------------------------- */
 
+/* Bring the executable graph to the device, which the first launch would do else; nothing else is on that
+ * stream, so the wait ends when that is done.  When it fails the launch does it, or tells why it cannot. */
+static void upload(struct gy_maker *m, CUgraphExec exec)
+{
+    const struct gy_driver *driver = m->context->driver;
+    if (driver->cuGraphUpload == NULL ||
+        (m->uploads == NULL && gy_context_create_stream(m->context, NULL, 0, &m->uploads) != GANTRY_OK)) {
+        return;
+    }
+    CUresult result = driver->cuGraphUpload(exec, m->uploads);
+    result = result == CUDA_SUCCESS ? driver->cuStreamSynchronize(m->uploads) : result;
+    if (result == CUDA_SUCCESS) {
+        atomic_fetch_add_explicit(&m->uploaded, 1, memory_order_relaxed);
+    } else {
+        gy_log(GANTRY_LOG_DEBUG, "an executable graph was not uploaded: %d", (int)result);
+    }
+}
+
 /* The application may capture on any thread: only relaxed mode permits to make an executable graph then. */
 static gantry_status make(struct gy_maker *m, CUgraphExec *out)
 {
@@ -40,6 +58,9 @@ static gantry_status make(struct gy_maker *m, CUgraphExec *out)
     const gantry_status status =
         GY_CALL(m->context,
                 cuGraphInstantiateWithFlags(out, m->graph, CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY));
+    if (status == GANTRY_OK) {
+        upload(m, *out);
+    }
     const gantry_status back = gy_relaxed_end(m->context, &relaxed);
     if (status == GANTRY_OK && back != GANTRY_OK) {
         (void)m->context->driver->cuGraphExecDestroy(*out);
@@ -135,6 +156,9 @@ void gy_maker_fini(struct gy_maker *m)
     }
     if (state_of(m) == GY_MAKER_DONE && m->exec != NULL) {
         (void)m->context->driver->cuGraphExecDestroy(m->exec);
+    }
+    if (m->uploads != NULL) {
+        (void)m->context->driver->cuStreamDestroy(m->uploads);
     }
     gy_guard_fini(&m->lock, &m->changed);
 }

@@ -1,5 +1,5 @@
-/* The maker: a thread that instantiates executable graphs, so that the dispatcher's thread can let other work
- * go meanwhile.
+/* The maker: a thread that instantiates executable graphs and brings them to the device, so that the
+ * dispatcher's thread can let other work go meanwhile, and their first launch is as short as any.
  *
  *            ask (GD)             the thread takes it           it has been made, or it failed
  *     IDLE ------------> ASKED -------------------> MAKING -----------------------------------> DONE
@@ -32,9 +32,11 @@ struct gy_maker {
     bool is_running;            /* GD only: the thread was started */
     gy_thread thread;           /* GD only */
     CUgraph graph;              /* ASKED: the thread's; else GD's */
+    CUstream uploads;           /* the thread's, and GD's behind its end; NULL: nothing was uploaded yet */
     CUgraphExec exec;           /* MAKING: the thread's; DONE: GD's, NULL: it failed, see `cause` */
     struct gy_error cause;      /* MAKING: the thread's; DONE: GD's */
     uint64_t made;              /* GD only: taken, in all */
+    _Atomic(uint64_t) uploaded; /* atomic; written by the thread: of these, those that it has uploaded */
 };
 
 GANTRY_MUST_CHECK gantry_status gy_maker_init(struct gy_maker *maker, struct gy_context *context);

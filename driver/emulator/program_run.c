@@ -88,6 +88,28 @@ CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream)
     return GY_EMU_CALL(cuGraphLaunch, launch(exec, stream));
 }
 
+/* There is nothing that a launch would have to bring to the device. */
+static CUresult upload(CUgraphExec exec_handle, CUstream stream_handle)
+{
+    const struct gy_emu_exec *exec = gy_emu_handle_find(GY_EMU_GRAPH_EXEC, exec_handle);
+    struct gy_emu_stream *stream;
+    if (exec == NULL) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    const CUresult result = gy_emu_stream_find_for_work(stream_handle, &stream);
+    if (result == CUDA_SUCCESS && exec->program->is_dead) {
+        return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    }
+    return result == CUDA_SUCCESS && stream->capture != NULL
+               ? gy_emu_capture_refuse(stream, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)
+               : result;
+}
+
+CUresult cuGraphUpload(CUgraphExec exec, CUstream stream)
+{
+    return GY_EMU_CALL(cuGraphUpload, upload(exec, stream));
+}
+
 /* ---- running --------------------------------------------------------------------------------- */
 
 static bool is_left_out(const struct gy_emu_program_node *node, const struct gy_emu_op *launch_op)

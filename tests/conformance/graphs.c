@@ -196,6 +196,35 @@ static void test_exec_is_launched_many_times_in_stream_order(void **state)
     cu_ok(cuGraphDestroy(graph));
 }
 
+/* On a stream of its own, before the first launch and while one runs. */
+static void test_exec_is_uploaded_on_another_stream(void **state)
+{
+    (void)state;
+    CUstream stream = cf_stream(), other = cf_stream();
+    CUdeviceptr data = cf_device(COUNT * 4);
+    if (cu->cuGraphUpload == NULL) {
+        print_message("the driver has no cuGraphUpload()\n");
+        return;
+    }
+    begin(stream);
+    cf_launch_add(stream, data, COUNT, 2);
+    CUgraph graph = end(stream);
+    CUgraphExec exec = instantiate(graph);
+    cu_ok(cuGraphUpload(exec, other));
+    cu_ok(cuStreamSynchronize(other));
+    cf_close_gate(stream);
+    cu_ok(cuMemsetD32Async(data, 1, COUNT, stream));
+    cu_ok(cuGraphLaunch(exec, stream));
+    cu_ok(cuGraphUpload(exec, other)); /* it comes behind that launch */
+    cu_ok(cuGraphLaunch(exec, stream));
+    cf_open_gate();
+    cf_expect_words(stream, data, COUNT, 1 + 2 * 2);
+    cu_ok(cuStreamSynchronize(other));
+    cu_is(CUDA_ERROR_INVALID_VALUE, cuGraphUpload(NULL, other));
+    cu_ok(cuGraphExecDestroy(exec));
+    cu_ok(cuGraphDestroy(graph));
+}
+
 static void test_update_takes_new_parameters_of_the_same_shape(void **state)
 {
     (void)state;
@@ -541,6 +570,7 @@ static const struct CMUnitTest graphs[] = {
     CF_TEST(test_events_carry_a_capture_to_other_streams),
     CF_TEST(test_independent_branches_have_no_edge),
     CF_TEST(test_exec_is_launched_many_times_in_stream_order),
+    CF_TEST(test_exec_is_uploaded_on_another_stream),
     CF_TEST(test_update_takes_new_parameters_of_the_same_shape),
     CF_TEST(test_update_refuses_another_shape),
     CF_TEST(test_allocation_ends_a_capture_of_its_thread),

@@ -33,11 +33,16 @@ static struct {
 
 /* ---- the scene ------------------------------------------------------------------------------ */
 
-static void open_scene(int priority)
+static void open_with(bool is_planned, int priority)
 {
     memset(&s, 0, sizeof(s));
-    two_managers_open(&s.m, true, priority, (1 + ROOM) * sizeof(uint32_t));
+    two_managers_open(&s.m, is_planned, priority, (1 + ROOM) * sizeof(uint32_t));
     gpu_fixture_use_threads_only(&s.m.gpu); /* a guest has to leave the loop when another step begins */
+}
+
+static void open_scene(int priority)
+{
+    open_with(true, priority);
 }
 
 static gantry_launch_result stamp(gantry_launch *launch)
@@ -249,9 +254,9 @@ static void hold_maker(enum gy_point point, const void *at)
     }
 }
 
-static void open_held_scene(void)
+static void open_held_scene(bool is_planned)
 {
-    open_scene(0);
+    open_with(is_planned, 0);
     (void)run(FEW, 1, launch_critical); /* functions become known */
     s.in_maker = true;
     gy_point_hook(hold_maker);
@@ -263,16 +268,69 @@ static void close_held_scene(void)
     two_managers_close(&s.m);
 }
 
+/* Of another partition, or where there is no plan, of another manager. */
 static void test_a_task_goes_ahead_while_a_graph_is_made(void **state)
 {
     (void)state;
-    open_held_scene();
-    for (uint32_t i = 0; i < 5; i++) { /* new shapes: one part, and more of them */
-        (void)run(i < 3 ? FEW + 1 + i : MANY + i, 1, launch_critical);
-        assert_int_equal(atomic_load(&s.held), 1 + i);
-        assert_int_equal(s.critical_calls, 1);
+    for (int is_planned = 1; is_planned >= 0; is_planned--) {
+        open_held_scene(is_planned != 0);
+        for (uint32_t i = 0; i < 5; i++) { /* new shapes: one part, and more of them */
+            (void)run(i < 3 ? FEW + 1 + i : MANY + i, 1, launch_critical);
+            assert_int_equal(atomic_load(&s.held), 1 + i);
+            assert_int_equal(s.critical_calls, 1);
+        }
+        close_held_scene();
     }
-    close_held_scene();
+}
+
+static const struct gy_maker *maker(void)
+{
+    return &gantry_context_dispatcher(s.m.gpu.context)->graphs.kept.maker;
+}
+
+static uint64_t uploaded(void)
+{
+    return atomic_load(&maker()->uploaded);
+}
+
+/* What the maker makes is on the device before it is launched; an upload that fails costs nothing. */
+static void test_what_is_made_is_uploaded(void **state)
+{
+    (void)state;
+    struct gantry_emu_control emu;
+    open_with(false, 0);
+    (void)run(FEW, 0, NULL);
+    assert_int_equal(maker()->made, 1);
+    const uint64_t each = maker()->context->driver->cuGraphUpload != NULL ? 1 : 0;
+    assert_int_equal(uploaded(), each);
+    (void)run(FEW, 0, NULL); /* it is there */
+    assert_int_equal(maker()->made, 1);
+    (void)run(FEW + 1, 0, NULL);
+    assert_int_equal(maker()->made, 2);
+    assert_int_equal(uploaded(), 2 * each);
+    if (gpu_fixture_controls(&emu)) {
+        static const char *const functions[] = {"cuGraphUpload", "cuStreamSynchronize"};
+        for (uint32_t f = 0; f < 2; f++) {
+            assert_int_equal((emu.fail)(functions[f], 1, CUDA_ERROR_OUT_OF_MEMORY, GANTRY_EMU_ONCE), 0);
+            (void)run(FEW + 2 + f, 0, NULL);
+            emu.clear_faults();
+        }
+        assert_int_equal(maker()->made, 4);
+        assert_int_equal(uploaded(), 2 * each);
+    }
+    two_managers_close(&s.m);
+}
+
+/* A few nodes are made as quickly as a thread is woken. */
+static void test_small_graphs_are_made_at_once(void **state)
+{
+    (void)state;
+    open_with(false, 0);
+    for (uint32_t i = 0; i < 4; i++) {
+        (void)run(4 + i, 0, NULL);
+    }
+    assert_int_equal(maker()->made, 0);
+    two_managers_close(&s.m);
 }
 
 /* What is being made is launched for these, or left. */
@@ -281,7 +339,7 @@ static void test_callbacks_of_every_kind_go_while_a_graph_is_made(void **state)
     (void)state;
     static const gantry_launch_fn functions[] = {launch_raw, launch_sync_point, launch_again,
                                                  launch_synchronously};
-    open_held_scene();
+    open_held_scene(true);
     s.waits_for_the_call = true;
     for (uint32_t f = 0; f < 4; f++) {
         (void)run(FEW + 10 + f, 1 + f % 2, functions[f]);
@@ -352,6 +410,8 @@ int main(void)
         cmocka_unit_test(test_many_of_a_greater_priority_end_the_batch),
         cmocka_unit_test(test_callbacks_of_every_kind_go_ahead),
         cmocka_unit_test(test_a_task_goes_ahead_while_a_graph_is_made),
+        cmocka_unit_test(test_what_is_made_is_uploaded),
+        cmocka_unit_test(test_small_graphs_are_made_at_once),
         cmocka_unit_test(test_callbacks_of_every_kind_go_while_a_graph_is_made),
         cmocka_unit_test(test_large_graphs_are_launched_behind_one_that_does_not_end),
         cmocka_unit_test(test_a_graph_that_cannot_be_made_loses_the_context),
