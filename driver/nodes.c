@@ -64,6 +64,7 @@ void gy_nodes_fini(struct gy_nodes *n)
     gy_free(n->list);
     gy_free(n->before);
     gy_free(n->bytes);
+    gy_free(n->extras);
     gy_free(n->made);
     gy_free(n->handles);
     gy_free(n->pointers);
@@ -86,7 +87,7 @@ void gy_nodes_clear(struct gy_nodes *n)
         ask_again(n);
     }
     gy_nodes_cut(n, 0);
-    n->before_count = n->events = 0;
+    n->before_count = n->events = n->extra_count = 0;
     n->bytes_used = 0;
 }
 
@@ -197,32 +198,15 @@ void gy_parameters_copy_from(unsigned char *to, const struct gy_kernel_layout *l
     }
 }
 
-/* Parameters take a multiple of 16 bytes, and so does what lies behind them. */
-#define EXTRA_BYTES ((sizeof(struct gy_launch_extra) + 15) & ~(size_t)15)
-
-/* The bytes that a kernel's parameters and its extra take. */
-static inline size_t bytes_of(const struct gy_kernel_layout *layout, const struct gy_launch_extra *extra)
-{
-    return layout->bytes + (extra != NULL ? EXTRA_BYTES : 0);
-}
-
 /* An edge between two kernels is all that can let one start early. */
-static GY_COLD void keep_extra(struct gy_nodes *n, const struct gy_node *node,
-                               const struct gy_launch_extra *extra)
+static GY_COLD void keep_extra(struct gy_nodes *n, struct gy_node *node, const struct gy_launch_extra *extra)
 {
     struct gy_launch_extra kept = *extra;
     const bool follows_kernel =
         node->before.count == 1 && n->list[n->before[node->before.first]].kind == GY_NODE_KERNEL;
     kept.starts_early = extra->starts_early != 0 && follows_kernel;
-    memcpy(n->bytes + n->bytes_used, &kept, sizeof(kept));
-    n->bytes_used += EXTRA_BYTES;
-}
-
-static inline struct gy_launch_extra extra_of(const struct gy_nodes *n, const struct gy_node *node)
-{
-    struct gy_launch_extra extra;
-    memcpy(&extra, n->bytes + node->kernel.at + node->kernel.layout->bytes, sizeof(extra));
-    return extra;
+    n->extras[n->extra_count++] = kept;
+    node->kernel.extra = n->extra_count;
 }
 
 /* Note a kernel; there is room for the node, its parameters, its extra, and the set of nodes that it comes
@@ -235,9 +219,7 @@ static GY_COLD gantry_status note_kernel(struct gy_lane *lane, const struct gant
     struct gy_node *node = &n->list[n->count];
     gy_lane_note_kernel(lane, kernel, size, args);
     if (extra != NULL) {
-        node->kernel.has_extra = 1;
         node->stream = lane->stream;
-        node->form = GY_FORM_FIXED;
         keep_extra(n, node, extra);
     }
     return GANTRY_OK;
@@ -249,7 +231,9 @@ static GY_COLD gantry_status grow_and_note_kernel(struct gy_lane *lane, const st
 {
     struct gy_nodes *n = lane->nodes;
     if (!has_room(n, 1) ||
-        !gy_grow_array(&n->bytes, &n->bytes_room, n->bytes_used + bytes_of(kernel->layout, extra), 1)) {
+        !gy_grow_array(&n->bytes, &n->bytes_room, n->bytes_used + kernel->layout->bytes, 1) ||
+        (extra != NULL &&
+         !gy_grow_array(&n->extras, &n->extras_room, n->extra_count + (size_t)1, sizeof(*n->extras)))) {
         return out_of_memory();
     }
     return note_kernel(lane, kernel, size, args, extra);
@@ -383,9 +367,8 @@ static inline uint64_t pack(const struct gy_node *node)
 /* Attributes cannot be changed in an executable graph. */
 static GY_COLD uint64_t mix_extra(uint64_t hash, const struct gy_nodes *n, const struct gy_node *node)
 {
-    const struct gy_launch_extra extra = extra_of(n, node);
-    uint32_t words[sizeof(extra) / sizeof(uint32_t)];
-    memcpy(words, &extra, sizeof(words));
+    uint32_t words[sizeof(*n->extras) / sizeof(uint32_t)];
+    memcpy(words, &n->extras[node->kernel.extra - 1], sizeof(words));
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
         hash = mix(hash, words[i]);
     }
@@ -398,7 +381,7 @@ uint64_t gy_nodes_hash(const struct gy_nodes *n, uint64_t seed)
     for (uint32_t i = 0; i < n->count; i++) {
         const struct gy_node *node = &n->list[i];
         hash = mix(hash, pack(node));
-        if (__builtin_expect(node->kind == GY_NODE_KERNEL && node->kernel.has_extra, 0)) {
+        if (__builtin_expect(node->kind == GY_NODE_KERNEL && node->kernel.extra != 0, 0)) {
             hash = mix_extra(hash, n, node);
         }
         for (uint32_t b = 0; b < node->before.count; b++) {
@@ -449,9 +432,9 @@ static GY_INLINE gantry_status add_kernel(struct gy_nodes *n, CUgraph graph, con
 static GY_COLD gantry_status launch_with_extra(struct gy_nodes *n, const struct gy_node *node, void **args)
 {
     const struct gy_node_kernel *k = &node->kernel;
-    const struct gy_launch_extra extra = extra_of(n, node);
+    const struct gy_launch_extra *extra = &n->extras[k->extra - 1];
     return gy_context_check(
-        n->context, gy_launch_with(n->context->driver, k->function, &k->size, &extra, node->stream, args),
+        n->context, gy_launch_with(n->context->driver, k->function, &k->size, extra, node->stream, args),
         "cuLaunchKernelEx()", __FILE__, __LINE__);
 }
 
@@ -461,7 +444,7 @@ static gantry_status launch_kernel(struct gy_nodes *n, const struct gy_node *nod
     if (!describe(n, &node->kernel, &p)) {
         return out_of_memory();
     }
-    if (node->kernel.has_extra) {
+    if (node->kernel.extra != 0) {
         return launch_with_extra(n, node, p.kernelParams);
     }
     return GY_CALL(n->context,
@@ -630,7 +613,8 @@ gantry_status gy_nodes_make(struct gy_nodes *n, CUgraph *out)
 bool gy_nodes_are_valid(const struct gy_nodes *n)
 {
     const struct gy_node *last = n->count != 0 ? &n->list[n->count - 1] : NULL;
-    if (n->count > n->room || n->before_count > n->before_room || n->bytes_used > n->bytes_room) {
+    if (n->count > n->room || n->before_count > n->before_room || n->bytes_used > n->bytes_room ||
+        n->extra_count > n->extras_room) {
         return false;
     }
     for (uint32_t i = 0; last != NULL && i < last->before.count && i < 32; i++) {

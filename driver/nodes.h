@@ -37,9 +37,8 @@ struct gy_node_kernel {
     CUfunction function;
     size_t at; /* the place where they begin in nodes->bytes */
     struct gy_launch_size size;
-    uint32_t room; /* the bytes that there are for them */
-    uint32_t
-        has_extra; /* 1: a struct gy_launch_extra lies in nodes->bytes right behind the parameters; or 0 */
+    uint32_t room;  /* the bytes that there are for them */
+    uint32_t extra; /* what it asks for is nodes->extras[extra - 1]; 0: nothing */
 };
 
 /* Every byte of a node is written: two batches that do the same have equal bytes. */
@@ -78,6 +77,9 @@ struct gy_nodes {
     uint64_t next_id;     /* of the next node */
     unsigned char *bytes; /* the parameters of the kernels; what lies between them is 0 */
     size_t bytes_used, bytes_room;
+    struct gy_launch_extra *extras; /* of kernels; no executable graph can be given others */
+    size_t extras_room;
+    uint32_t extra_count;
     CUgraphNode *made; /* per node: its node in the latest graph that was made */
     size_t made_room;
     CUgraphNode *handles; /* room for the nodes that one node comes after */

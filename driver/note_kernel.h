@@ -68,7 +68,7 @@ static GY_INLINE void gy_lane_note_kernel(struct gy_lane *lane, const struct gan
     node->kernel.at = at;
     node->kernel.size = *size;
     node->kernel.room = layout->bytes;
-    node->kernel.has_extra = 0;
+    node->kernel.extra = 0;
     n->bytes_used = at + layout->bytes;
     gy_lane_close_node(lane);
     gy_parameters_copy(n->bytes + at, layout, args);

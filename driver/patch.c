@@ -61,7 +61,8 @@ gantry_status gy_nodes_copy(struct gy_nodes *to, const struct gy_nodes *from)
     if (!gy_grow_array(&to->list, &to->room, from->count, sizeof(*to->list)) ||
         !gy_grow_array(&to->made, &to->made_room, from->count, sizeof(*to->made)) ||
         !gy_grow_array(&to->before, &to->before_room, before + (size_t)1, sizeof(*to->before)) ||
-        !gy_grow_array(&to->bytes, &to->bytes_room, bytes + 1, 1)) {
+        !gy_grow_array(&to->bytes, &to->bytes_room, bytes + 1, 1) ||
+        !gy_grow_array(&to->extras, &to->extras_room, from->extra_count, sizeof(*to->extras))) {
         gy_nodes_fini(to);
         return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "out of memory for a graph that is kept");
     }
@@ -76,14 +77,30 @@ gantry_status gy_nodes_copy(struct gy_nodes *to, const struct gy_nodes *from)
     if (bytes != 0) {
         memcpy(to->bytes, from->bytes, bytes);
     }
+    to->extra_count = from->extra_count;
+    if (from->extra_count != 0) {
+        memcpy(to->extras, from->extras, from->extra_count * sizeof(*to->extras));
+    }
     return GANTRY_OK;
 }
 
 /* ---- pairs ------------------------------------------------------------------------------------- */
 
-static inline bool is_of_kind(const struct gy_node *x, const struct gy_node *y)
+/* Do the launches of the kernels ask for the same? */
+static GY_RARE bool has_same_extra(const struct gy_nodes *kept, uint32_t x, const struct gy_nodes *n,
+                                   uint32_t y)
 {
-    return x->kind == y->kind && x->form == y->form && x->before.count == y->before.count;
+    return x != 0 && y != 0 && memcmp(&kept->extras[x - 1], &n->extras[y - 1], sizeof(*n->extras)) == 0;
+}
+
+static inline bool is_of_kind(const struct gy_nodes *kept, const struct gy_node *x, const struct gy_nodes *n,
+                              const struct gy_node *y)
+{
+    if (x->kind != y->kind || x->form != y->form || x->before.count != y->before.count) {
+        return false;
+    }
+    const bool has_extra = x->kind == GY_NODE_KERNEL && (x->kernel.extra | y->kernel.extra) != 0;
+    return __builtin_expect(!has_extra, 1) || has_same_extra(kept, x->kernel.extra, n, y->kernel.extra);
 }
 
 /* Do they come after the same numbers, of which there are as many? */
@@ -102,6 +119,9 @@ bool gy_nodes_are_equal(const struct gy_nodes *kept, const struct gy_nodes *n)
 {
     return kept->count == n->count && n->events == 0 && kept->before_count <= n->before_count &&
            memcmp(kept->list, n->list, n->count * sizeof(*n->list)) == 0 &&
+           kept->extra_count == n->extra_count &&
+           (n->extra_count == 0 ||
+            memcmp(kept->extras, n->extras, n->extra_count * sizeof(*n->extras)) == 0) &&
            memcmp(kept->before, n->before, kept->before_count * sizeof(*n->before)) == 0;
 }
 
@@ -110,7 +130,7 @@ bool gy_nodes_are_alike(const struct gy_nodes *kept, const struct gy_nodes *n)
     bool are = kept->count == n->count;
     for (uint32_t i = 0; i < n->count && are; i++) {
         const struct gy_node *x = &kept->list[i], *y = &n->list[i];
-        are = is_of_kind(x, y) && is_after_same(kept, x, n, y);
+        are = is_of_kind(kept, x, n, y) && is_after_same(kept, x, n, y);
     }
     return are;
 }
@@ -185,7 +205,7 @@ bool gy_nodes_pair(struct gy_pairing *p, const struct gy_nodes *kept, const stru
     for (uint32_t i = 0; i < n->count; i++) {
         const struct gy_node *y = &n->list[i];
         const uint32_t number = take(p, kept, y->id);
-        if (number == UINT32_MAX || !is_of_kind(&kept->list[number], y) ||
+        if (number == UINT32_MAX || !is_of_kind(kept, &kept->list[number], n, y) ||
             !comes_after_partners(p, kept, &kept->list[number], n, y)) {
             return false;
         }
@@ -221,9 +241,11 @@ static bool take_kernel(struct gy_nodes *kept, struct gy_node *x, const struct g
         }
         kept->bytes_used += room;
     }
+    const uint32_t extra = k->extra; /* an equal one, elsewhere */
     *k = y->kernel;
     k->at = at;
     k->room = room;
+    k->extra = extra;
     memcpy(kept->bytes + at, n->bytes + y->kernel.at, bytes);
     return true;
 }

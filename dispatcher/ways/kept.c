@@ -344,7 +344,8 @@ static bool patch(struct gy_kept_set *set, const struct gy_kept_found *found, st
     const uint32_t *of = found->is_paired ? set->pairing.of : NULL;
     CUresult result = found->is_equal ? gy_nodes_patch_equal(&kept->nodes, kept->exec, nodes, &changed)
                                       : gy_nodes_patch(&kept->nodes, kept->exec, nodes, of, &changed);
-    if (result != CUDA_SUCCESS && nodes->list[0].form >= GY_FORM_LANE(0)) { /* as drivers may in partitions */
+    /* Drivers may refuse it in partitions, and of launches with options. */
+    if (result != CUDA_SUCCESS && (nodes->list[0].form >= GY_FORM_LANE(0) || nodes->extra_count != 0)) {
         result = update(set, kept, nodes, &changed);
     }
     if (result != CUDA_SUCCESS) {

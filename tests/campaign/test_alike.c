@@ -443,7 +443,7 @@ static bool is_patchable(void)
 {
     bool is = (s.rows & ~no_shape) == 0 && s.step > 2 && !s.is_recorded;
     for (uint32_t i = 0; i < s.count && is; i++) {
-        is = s.nodes[i].call == CALL_OURS && s.nodes[i].options == 0;
+        is = s.nodes[i].call == CALL_OURS;
     }
     return is;
 }

@@ -406,6 +406,94 @@ static void test_a_replayed_chain_starts_early(void **state)
     close_all();
 }
 
+/* ---- graphs that are kept ------------------------------------------------------------------------ */
+
+/* Run the job, and expect that so many nodes of its graph were set, and none made; or, UINT32_MAX, that a
+ * graph was made for it. */
+enum { MADE = UINT32_MAX };
+static void expect_set(struct job *job, uint32_t set)
+{
+    const gantry_dispatcher_stats before = gpu_fixture_stats(&gpu);
+    assert_ok(run(job));
+    const gantry_dispatcher_stats after = gpu_fixture_stats(&gpu);
+    assert_int_equal(after.graph_launches - before.graph_launches, 1);
+    assert_int_equal(after.graph_instantiations - before.graph_instantiations, set == MADE);
+    assert_int_equal(after.graph_nodes_kept - before.graph_nodes_kept,
+                     set == MADE ? 0 : after.graph_nodes - before.graph_nodes);
+    assert_int_equal(after.graph_nodes_set - before.graph_nodes_set, set == MADE ? 0 : set);
+}
+
+static void expect_clusters(struct job *job, uint32_t at, uint32_t size)
+{
+    for (uint32_t block = 0; block < job->grid; block++) {
+        const uint32_t first = block / size * size;
+        assert_int_equal(host[at + block], first + (block + 1 - first) % size + 1);
+    }
+}
+
+/* Equal options are one shape: grids and arguments are set.  Others are other shapes, each of which is kept.
+ */
+static void test_launches_with_equal_options_are_patched(void **state)
+{
+    (void)state;
+    open_with(GANTRY_SUBMISSION_GRAPHS, NULL);
+    struct job job = job_of("next_in_cluster", 48);
+    job.shared_bytes = 64;
+    for (uint32_t round = 0; round < 2 && has_clusters(); round++) {
+        for (uint32_t size = 2; size <= 8; size *= 2) {
+            job.options.cluster = (gantry_dim3){size, 1, 1};
+            job.grid = 48;
+            job.values[0] = device;
+            job.args[0] = &job.values[0];
+            expect_set(&job, round == 0 ? MADE : 1);
+            expect_clusters(&job, 0, size);
+            expect_set(&job, 0);
+            job.grid = 16;
+            job.values[0] = device + 100;
+            expect_set(&job, 1);
+            expect_clusters(&job, 100, size);
+        }
+        job.options.memory_domain = GANTRY_MEMORY_DOMAIN_REMOTE; /* one more */
+        expect_set(&job, round == 0 ? MADE : 0);
+        expect_clusters(&job, 100, 8);
+        job.options.memory_domain = GANTRY_MEMORY_DOMAIN_DEFAULT;
+    }
+    close_all();
+}
+
+static void test_cooperative_grids_and_early_starts_are_patched(void **state)
+{
+    (void)state;
+    uint64_t steps = 100;
+    struct gantry_emu_control emu;
+    open_with(GANTRY_SUBMISSION_GRAPHS, NULL);
+    struct job meeting = job_of("meet_in_grid", 4), chain = chain_of(20, GANTRY_KERNEL_START_EARLY, &steps);
+    meeting.options.cooperative = 1;
+    for (int i = 0; i < 3; i++) {
+        meeting.values[i] = device + i;
+        meeting.args[i] = &meeting.values[i];
+    }
+    chain.args[0] = &chain.values[0];
+    for (uint32_t round = 0; round < 4; round++) {
+        meeting.grid = 4 + round;
+        expect_set(&meeting, round == 0 ? MADE : 1);
+        for (uint32_t block = 0; block < meeting.grid; block++) {
+            assert_int_equal(host[2 + block], meeting.grid);
+        }
+        steps += round;
+        expect_set(&chain, round == 0 ? MADE : 20);
+        assert_int_equal(host[0], expected_after(20));
+    }
+    if (gpu_fixture_controls(&emu)) { /* what is refused is updated as a whole */
+        assert_int_equal(
+            (emu.fail)("cuGraphExecKernelNodeSetParams", 1, CUDA_ERROR_INVALID_VALUE, GANTRY_EMU_ONCE), 0);
+        steps++;
+        expect_set(&chain, 22);
+        assert_int_equal(host[0], expected_after(20));
+    }
+    close_all();
+}
+
 /* ---- graphs of the application --------------------------------------------------------------------- */
 
 struct foreign {
@@ -516,6 +604,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_only_kernels_that_promise_to_wait_start_early),
     cmocka_unit_test(test_the_emulator_tells_what_breaks_the_rules),
     cmocka_unit_test(test_a_replayed_chain_starts_early),
+    cmocka_unit_test(test_launches_with_equal_options_are_patched),
+    cmocka_unit_test(test_cooperative_grids_and_early_starts_are_patched),
 };
 
 int main(void)
