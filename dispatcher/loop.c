@@ -138,6 +138,18 @@ static uint64_t shape_of(const struct gy_round *round)
     return shape;
 }
 
+/* What the graphs of a round have come to, as counted from `before` on. */
+static struct gy_choice_outcome outcome_since(const struct gantry_dispatcher *d,
+                                              const struct gy_choice_outcome *before)
+{
+    const struct gy_graphs *g = &d->graphs;
+    return (struct gy_choice_outcome){
+        .calls = before->calls,
+        .ns = before->ns,
+        .nodes = atomic_load_explicit(&g->launched_nodes, memory_order_relaxed) - before->nodes,
+        .strange = g->strange + g->kept.strange - before->strange};
+}
+
 /* One walk through the phases. */
 static void run_round(struct gantry_dispatcher *d, struct gy_round *round)
 {
@@ -146,7 +158,8 @@ static void run_round(struct gantry_dispatcher *d, struct gy_round *round)
     bool may_capture = !d->config.synchronous;
     bool automatic = mode == GANTRY_SUBMISSION_AUTO && may_capture;
     uint64_t shape = automatic ? shape_of(round) : 0;
-    bool chosen = automatic && gy_graphs_choose(&d->graphs, shape);
+    bool chosen = automatic && gy_choice_take(&d->graphs.choice, shape);
+    struct gy_choice_outcome outcome = outcome_since(d, &(struct gy_choice_outcome){.calls = 0});
     round->as_graph = chosen || (mode == GANTRY_SUBMISSION_GRAPHS && may_capture);
     d->graphs.part = 0;
     round->in_batch = false;
@@ -174,8 +187,11 @@ static void run_round(struct gantry_dispatcher *d, struct gy_round *round)
     }
     if (round->in_batch) {
         gy_gd_end_batch(d, &before, &now);
+        outcome.ns = now.ns;
+        outcome.calls = now.launch_calls;
+        outcome = outcome_since(d, &outcome);
         if (automatic) {
-            gy_graphs_learn(&d->graphs, shape, chosen, now.ns, now.launch_calls);
+            gy_choice_learn(&d->graphs.choice, shape, chosen, &outcome);
         }
     }
     assert(gy_round_is_valid(round) && !gy_batch_is_open(&d->streams.batch));

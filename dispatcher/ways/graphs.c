@@ -298,6 +298,7 @@ static gantry_status refresh(struct gy_graphs *g, CUgraph graph, CUgraphExec *ex
         discard(g, *exec);
     }
     *exec = fresh;
+    g->strange += g->batch.count;
     atomic_fetch_add_explicit(&g->instantiations, 1, memory_order_relaxed);
     return GANTRY_OK;
 }
@@ -543,58 +544,6 @@ void gy_graphs_tell_child(struct gy_graphs *g, gantry_launch_fn function, const 
                "task '%s' enqueues on its stream itself: graphs with work of its function are not patched",
                label);
     }
-}
-
-/* ---- auto ---------------------------------------------------------------------------------- */
-
-enum {
-    TRIES = 4,  /* the number of batches of a shape that are measured each way */
-    MEMORY = 8, /* the number of batches, about, that a mean remembers */
-    EXCESS = 4, /* one batch as a graph counts at most as much as this many as streams: it may have been
-                   disturbed */
-    AGAIN =
-        512, /* the number of batches after which it is measured anew, since the machine may have changed */
-};
-
-static struct gy_graph_shape *shape_of(struct gy_graphs *g, uint64_t key)
-{
-    struct gy_graph_shape *s = &g->shapes[key % GY_GRAPHS_SHAPES];
-    if (s->key != key) {
-        *s = (struct gy_graph_shape){.key = key};
-    }
-    return s;
-}
-
-bool gy_graphs_choose(struct gy_graphs *g, uint64_t key)
-{
-    struct gy_graph_shape *s = shape_of(g, key);
-    if (s->seen++ % AGAIN == 0) {
-        s->samples[0] = s->samples[1] = 0;
-    }
-    if (s->samples[0] < TRIES) {
-        return false;
-    }
-    const bool tries = s->samples[1] <= TRIES;
-    return s->samples[1] < 2 || s->cost[1] < (tries ? 2 * s->cost[0] : s->cost[0]);
-}
-
-/* Costs are means, not minima: batches that begin alike may differ further on, and then each needs an
- * executable graph of its own, which costs several times what a launch costs.  The first batch as a graph
- * always needs one, and does not count. */
-void gy_graphs_learn(struct gy_graphs *g, uint64_t key, bool as_graph, uint64_t ns, uint64_t calls)
-{
-    struct gy_graph_shape *s = shape_of(g, key);
-    if (calls == 0) {
-        return;
-    }
-    double cost = (double)ns / (double)calls;
-    uint32_t counted = s->samples[as_graph]++;
-    if (as_graph) {
-        const double most = (double)EXCESS * s->cost[0];
-        cost = cost < most ? cost : most;
-        counted -= counted != 0;
-    }
-    s->cost[as_graph] += (cost - s->cost[as_graph]) / (counted < MEMORY ? counted + 1 : MEMORY);
 }
 
 /* ---- checks -------------------------------------------------------------------------------- */

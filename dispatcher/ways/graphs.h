@@ -33,6 +33,7 @@
 
 #include "copykernel/copier.h"
 #include "dispatcher/order/streams.h"
+#include "dispatcher/ways/choice.h"
 #include "dispatcher/ways/kept.h"
 
 #define GY_GRAPHS_CACHED 32
@@ -40,7 +41,6 @@
 #define GY_GRAPHS_REFUSED 16
 #define GY_GRAPHS_FIRST_CALLS 256
 #define GY_GRAPHS_FUNCTIONS 256
-#define GY_GRAPHS_SHAPES 64
 
 #define GY_GRAPHS_SEVERAL ((const struct gantry_taskman *)(uintptr_t)1) /* work of more than one manager */
 
@@ -59,14 +59,6 @@ struct gy_graph_function {
     gantry_launch_fn function; /* GD only; NULL: the entry is free */
     enum gy_trust trust;       /* GD only */
     bool is_told;              /* GD only; the log has said that its batches are not patched */
-};
-
-/* The auto mode's figures for a batch's shape: the launch functions that are ready at its beginning. */
-struct gy_graph_shape {
-    uint64_t key;
-    uint32_t seen;  /* batches */
-    double cost[2]; /* ns per launch call, as streams and as a graph; a mean over the latest batches */
-    uint32_t samples[2];
 };
 
 struct gy_graphs {
@@ -100,11 +92,13 @@ struct gy_graphs {
     struct gy_graph_cached cache[GY_GRAPHS_CACHED];          /* GD only */
     struct gy_graph_function functions[GY_GRAPHS_FUNCTIONS]; /* GD only; open addressing */
     uint32_t function_count;                                 /* GD only */
-    struct gy_graph_function latest;                /* GD only; the function that was asked for last */
-    gantry_launch_fn latest_ours;                   /* GD only; the same if it is OURS; else NULL */
-    struct gy_graph_shape shapes[GY_GRAPHS_SHAPES]; /* GD only */
-    gy_mutex lock;                                  /* rank LEAF */
-    gy_cond launched;                               /* a thread waits for `open` to become false */
+    struct gy_graph_function latest; /* GD only; the function that was asked for last */
+    gantry_launch_fn latest_ours;    /* GD only; the same if it is OURS; else NULL */
+    struct gy_choice choice;         /* GD only; of the auto mode */
+    uint64_t strange; /* GD only; nodes of executable graphs that were made since nothing was like them,
+                         beside those of `kept` */
+    gy_mutex lock;    /* rank LEAF */
+    gy_cond launched; /* a thread waits for `open` to become false */
     _Atomic(uint32_t)
         waiting;              /* atomic: the number of threads in wait_launched; the capture shall end soon */
     uint32_t pauses;          /* guarded by lock: the number of threads that forbid captures for a moment */
@@ -175,10 +169,6 @@ static inline enum gy_trust gy_graphs_trust(struct gy_graphs *graphs, gantry_lau
 void gy_graphs_set_trust(struct gy_graphs *graphs, gantry_launch_fn function, enum gy_trust trust);
 /* The function's work is a child graph: say once that it keeps batches from being patched. */
 void gy_graphs_tell_child(struct gy_graphs *graphs, gantry_launch_fn function, const char *label);
-
-/* The auto mode: shall a batch of this shape be a graph, and how much has a batch cost? */
-bool gy_graphs_choose(struct gy_graphs *graphs, uint64_t shape);
-void gy_graphs_learn(struct gy_graphs *graphs, uint64_t shape, bool as_graph, uint64_t ns, uint64_t calls);
 
 /* GD: the fields on captures agree with each other, and so do the counts of graphs and functions. */
 bool gy_graphs_are_valid(const struct gy_graphs *graphs);

@@ -193,6 +193,7 @@ static struct gy_kept_found find(struct gy_kept_set *set, const struct gy_nodes 
         set->patches_due = (uint64_t)GY_KEPT_PATCHES * nodes->count;
     }
     found.is_known = copies != 0 || comes_again;
+    found.is_strange = copies == 0 && alike == 0;
     return found;
 }
 
@@ -376,7 +377,11 @@ static gantry_status take(struct gy_kept_set *set, const struct gy_kept_found *f
         *out = found->kept;
         return GANTRY_OK;
     }
-    return found->kept == NULL && found->is_enough ? GANTRY_OK : make(set, nodes, out);
+    if (found->kept == NULL && found->is_enough) {
+        return GANTRY_OK;
+    }
+    set->strange += found->is_strange ? nodes->count : 0;
+    return make(set, nodes, out);
 }
 
 static bool may_keep(const struct gy_kept_set *set, const struct gy_nodes *nodes)

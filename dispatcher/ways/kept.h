@@ -55,6 +55,7 @@ struct gy_kept_found {
     bool is_equal;        /* its nodes are equal: see gy_nodes_are_equal() */
     bool is_paired;       /* by names */
     bool is_known;        /* there are some of the same calls */
+    bool is_strange;      /* there are none that are alike, in flight or not */
     bool is_enough;       /* there are as many of its like as there may be */
 };
 
@@ -85,6 +86,7 @@ struct gy_kept_set {
     uint64_t strangers;                /* batches that nothing was like */
     uint64_t patches_due; /* nodes to be patched before another batch that comes again gets one of its own */
     uint64_t refusals;    /* patches that the driver has refused */
+    uint64_t strange;     /* nodes of executable graphs that were made since nothing was like them */
     CUgraphExec refused[GY_KEPT_MOST]; /* the driver would not destroy them: it is asked again at the end */
     uint32_t refused_count;
     _Atomic(uint64_t) made;       /* atomic: executable graphs, in all */

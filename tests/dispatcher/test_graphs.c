@@ -260,86 +260,6 @@ static void test_pageable_sources_are_never_read_late(void **state)
     modes_close(&s);
 }
 
-/* The batches of a shape cost so much per call as streams, and so much as graphs: which way does the last of
- * many go? */
-static bool settles_on_graphs(struct gy_graphs *graphs, uint64_t shape, uint64_t streams_ns,
-                              uint64_t graph_ns)
-{
-    bool as_graph = false;
-    for (int batch = 0; batch < 20; batch++) {
-        as_graph = gy_graphs_choose(graphs, shape);
-        uint64_t ns = as_graph ? graph_ns : streams_ns;
-        /* some measurements are disturbed */
-        gy_graphs_learn(graphs, shape, as_graph, batch % 3 == 0 ? 10 * ns : ns, 10);
-    }
-    return as_graph;
-}
-
-static void test_auto_keeps_what_costs_less_for_each_shape(void **state)
-{
-    (void)state;
-    static struct gy_graphs graphs;
-    memset(&graphs, 0, sizeof(graphs));
-    assert_true(settles_on_graphs(&graphs, 1, 4000, 600));
-    assert_false(settles_on_graphs(&graphs, 2, 4000, 9000));
-    assert_true(gy_graphs_choose(&graphs, 1));
-    assert_false(gy_graphs_choose(&graphs, 2));
-    assert_false(
-        gy_graphs_choose(&graphs, 1 + GY_GRAPHS_SHAPES)); /* another one takes the place of the first */
-    assert_true(settles_on_graphs(&graphs, 1, 4000, 600));
-    /* After some hundred batches it tries the other way again: the machine has changed. */
-    for (int batch = 0; batch < 600; batch++) {
-        bool as_graph = gy_graphs_choose(&graphs, 1);
-        gy_graphs_learn(&graphs, 1, as_graph, as_graph ? 9000 : 4000, 10);
-    }
-    assert_false(gy_graphs_choose(&graphs, 1));
-}
-
-/* Of ten batches that begin alike, so many continue in a new way and need an executable graph. */
-static bool settles_on_graphs_with(uint32_t new_ones)
-{
-    static struct gy_graphs graphs;
-    memset(&graphs, 0, sizeof(graphs));
-    uint32_t as_graph_lately = 0;
-    for (uint32_t batch = 0; batch < 200; batch++) {
-        bool as_graph = gy_graphs_choose(&graphs, 7);
-        bool is_new = batch % 10 < new_ones;
-        gy_graphs_learn(&graphs, 7, as_graph, !as_graph ? 4000 : is_new ? 20000 : 700, 10);
-        as_graph_lately += batch >= 100 && as_graph;
-    }
-    assert_true(as_graph_lately == 0 || as_graph_lately == 100);
-    return as_graph_lately != 0;
-}
-
-static void test_auto_leaves_shapes_that_seldom_repeat_to_streams(void **state)
-{
-    (void)state;
-    assert_true(settles_on_graphs_with(0));
-    assert_true(settles_on_graphs_with(1));
-    assert_false(settles_on_graphs_with(5));
-    assert_false(settles_on_graphs_with(10));
-}
-
-static void test_auto_tries_both_and_settles(void **state)
-{
-    (void)state;
-    gantry_context_options options = modes_options();
-    options.submission = GANTRY_SUBMISSION_AUTO;
-    struct modes_scene s;
-    struct modes_job jobs[10] = {{0}};
-    modes_open(&s, &options);
-    for (int step = 0; step < 30; step++) {
-        assert_ok(modes_run_chain(&s, modes_launch, jobs, 10));
-    }
-    gantry_dispatcher_stats stats = gpu_fixture_stats(&s.gpu);
-    assert_true(stats.graph_launches >=
-                2); /* it tries no further where graphs cost twice as much: the time decides */
-    assert_true(stats.graph_launches <= stats.batches - 4);
-    assert_int_equal(gantry_dispatcher_set_submission(gantry_context_dispatcher(s.gpu.context), 9),
-                     GANTRY_ERR_INVALID_ARGUMENT);
-    modes_close(&s);
-}
-
 /* Work that a sync point within a capture comes after is behind the graph like all other work.  A task that
  * waits for its stream waits for the graph, since the stream itself comes after nothing until it gets more
  * work. */
@@ -511,9 +431,6 @@ int main(void)
         cmocka_unit_test(test_a_callback_may_leave_the_graph),
         cmocka_unit_test(test_a_capture_broken_behind_our_back_costs_one_task),
         cmocka_unit_test(test_pageable_sources_are_never_read_late),
-        cmocka_unit_test(test_auto_keeps_what_costs_less_for_each_shape),
-        cmocka_unit_test(test_auto_leaves_shapes_that_seldom_repeat_to_streams),
-        cmocka_unit_test(test_auto_tries_both_and_settles),
         cmocka_unit_test(test_work_before_a_sync_point_ends_with_its_graph),
         cmocka_unit_test(test_no_capture_begins_in_a_pause),
         cmocka_unit_test(test_a_capture_is_cut_for_a_waiting_thread),
