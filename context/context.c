@@ -21,6 +21,7 @@
 #include "taskman/gpu_ops.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* Memory is about to be unmapped, which does not wait for the device.  A fault there would cost everybody who
  * shares the CUDA context that context.  Even a synchronous copy from pageable memory may still be under way
@@ -86,6 +87,24 @@ destroy_heap:
     return status;
 }
 
+/* Contexts that do not say how they submit are told by $GANTRY_SUBMISSION. */
+static gantry_status read_submission(gantry_submission *submission)
+{
+    static const char *const names[] = {[GANTRY_SUBMISSION_STREAMS] = "streams",
+                                        [GANTRY_SUBMISSION_GRAPHS] = "graphs",
+                                        [GANTRY_SUBMISSION_AUTO] = "auto"};
+    const char *text = gy_environment("GANTRY_SUBMISSION");
+    for (int i = GANTRY_SUBMISSION_STREAMS; i <= GANTRY_SUBMISSION_AUTO && text != NULL; i++) {
+        if (strcmp(text, names[i]) == 0) {
+            *submission = (gantry_submission)i;
+            return GANTRY_OK;
+        }
+    }
+    return text == NULL ? GANTRY_OK
+                        : GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT,
+                                  "GANTRY_SUBMISSION=\"%.40s\": it is streams, graphs or auto", text);
+}
+
 static gantry_status import_options(const gantry_context_options *options, gantry_context_options *ours)
 {
     *ours = (gantry_context_options){.struct_size = sizeof(*ours)};
@@ -110,7 +129,7 @@ static gantry_status import_options(const gantry_context_options *options, gantr
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_context_options: unknown submission %d or wfi %d",
                        (int)ours->submission, (int)ours->wfi);
     }
-    return GANTRY_OK;
+    return ours->submission == GANTRY_SUBMISSION_DEFAULT ? read_submission(&ours->submission) : GANTRY_OK;
 }
 
 gantry_status gantry_context_create(const gantry_context_options *options, gantry_context **out)

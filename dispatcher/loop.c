@@ -125,10 +125,11 @@ static uint32_t count_queues(const struct gy_round *round)
     return all;
 }
 
-/* The shape by which AUTO knows a batch again: the launch functions that are ready at its beginning. */
+/* The shape by which AUTO knows a batch again: the launch functions that are ready at its beginning, and how
+ * many GPU tasks their step has. */
 static uint64_t shape_of(const struct gy_round *round)
 {
-    uint64_t shape = 1;
+    uint64_t shape = 1 + gy_taskman_gpu_tasks(gy_task_manager(gy_bins_first(&round->bins)));
     for (int phase = 0; phase < GD_PHASES; phase++) {
         for (gantry_task *task = round->bins.of[phase].first; task != NULL; task = task->next) {
             shape = (shape ^ (uint64_t)(uintptr_t)gy_task_launch_fn(task)) * UINT64_C(0x9e3779b97f4a7c15);

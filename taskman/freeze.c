@@ -174,7 +174,7 @@ static gantry_status freeze_locked(gantry_taskman *manager) GY_REQUIRES(manager-
     gy_graph_each(&view, list_root, &freezing);
     manager->frozen_graph.end = gy_graph_mark(&manager->graph);
     manager->frozen_graph.tasks = manager->submitted;
-    manager->frozen_graph.tasks_gpu = manager->submitted_gpu;
+    manager->frozen_graph.tasks_gpu = gy_taskman_gpu_tasks(manager);
     manager->frozen_graph.tasks_sync = manager->submitted_sync;
     manager->frozen_graph.outside = manager->outside;
     manager->graph.bytes += frozen_bytes(&manager->frozen_graph);
@@ -229,7 +229,7 @@ void gy_taskman_clear_run_locked(gantry_taskman *manager)
     gy_graph_return(&manager->graph, &manager->frozen_graph.end);
     gy_taskman_clear_places(manager);
     manager->submitted = manager->counted = manager->frozen_graph.tasks;
-    manager->submitted_gpu = manager->frozen_graph.tasks_gpu;
+    atomic_store_explicit(&manager->submitted_gpu, manager->frozen_graph.tasks_gpu, memory_order_relaxed);
     manager->submitted_sync = manager->frozen_graph.tasks_sync;
     manager->failure = (struct gy_error){.status = GANTRY_OK};
     manager->frozen_graph.has_run = true;

@@ -14,7 +14,7 @@ bool gy_frozen_is_valid(const struct gy_frozen *frozen)
 bool gy_taskman_is_valid(const gantry_taskman *manager)
 {
     enum gy_phase phase = gy_taskman_phase(manager);
-    bool counts = manager->submitted_gpu + manager->submitted_sync <= manager->submitted &&
+    bool counts = gy_taskman_gpu_tasks(manager) + manager->submitted_sync <= manager->submitted &&
                   manager->late_names <= manager->unfilled && manager->lights <= manager->special &&
                   manager->memory_count <= manager->memory_room;
     bool is_frozen = manager->frozen == (manager->frozen_graph.roots != NULL) &&

@@ -57,13 +57,13 @@ struct gantry_taskman {
     bool frozen;                   /* guarded by lock, immutable while running */
     _Atomic(bool) has_independent; /* atomic; written under lock; some GPU task is GY_TRAIT_INDEPENDENT */
 
-    _Alignas(64) gy_fast_lock lock; /* names, storage, edges, phase */
-    _Atomic(uint8_t) phase;         /* atomic; enum gy_phase; written under lock by enter_phase() alone */
-    struct gy_graph graph;          /* guarded by lock */
-    struct gy_names names;          /* guarded by lock */
-    struct gy_error failure;        /* guarded by lock; the step's first; status GANTRY_OK: none */
-    uint64_t submitted;             /* guarded by lock; tasks of the step, light ones included */
-    uint64_t submitted_gpu;         /* guarded by lock */
+    _Alignas(64) gy_fast_lock lock;  /* names, storage, edges, phase */
+    _Atomic(uint8_t) phase;          /* atomic; enum gy_phase; written under lock by enter_phase() alone */
+    struct gy_graph graph;           /* guarded by lock */
+    struct gy_names names;           /* guarded by lock */
+    struct gy_error failure;         /* guarded by lock; the step's first; status GANTRY_OK: none */
+    uint64_t submitted;              /* guarded by lock; tasks of the step, light ones included */
+    _Atomic(uint64_t) submitted_gpu; /* atomic; written under lock */
     _Atomic(uint64_t)
         spin_budget_ns;      /* atomic; of a thread that waits for the end of a step with GPU tasks */
     uint64_t submitted_sync; /* guarded by lock */
@@ -104,6 +104,12 @@ static inline gantry_taskman *gy_task_manager(const gantry_task *task)
     return (gantry_taskman *)(void *)task->owner; /* its first member */
 }
 _Static_assert(offsetof(struct gantry_taskman, as_owner) == 0, "gy_task_manager() casts");
+
+/* The GPU tasks of the step so far.  Any thread. */
+static inline uint64_t gy_taskman_gpu_tasks(const gantry_taskman *manager)
+{
+    return atomic_load_explicit(&manager->submitted_gpu, memory_order_relaxed);
+}
 
 static inline enum gy_phase gy_taskman_phase(const gantry_taskman *manager)
 {

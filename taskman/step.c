@@ -568,7 +568,8 @@ gantry_status gantry_taskman_reset(gantry_taskman *manager)
     gy_graph_reset(&manager->graph);
     gy_names_reset(&manager->names);
     manager->failure = (struct gy_error){.status = GANTRY_OK};
-    manager->submitted = manager->submitted_gpu = manager->submitted_sync = 0;
+    manager->submitted = manager->submitted_sync = 0;
+    atomic_store_explicit(&manager->submitted_gpu, 0, memory_order_relaxed);
     manager->unfilled = manager->late_names = manager->counted = 0;
     manager->conditions = manager->stables = manager->lights = manager->special = manager->outside = 0;
     manager->may_have_cycle = manager->has_broken_cycle = false;

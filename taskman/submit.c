@@ -321,7 +321,9 @@ static gantry_status check_memory_locked(gantry_taskman *manager, const gantry_t
 static void count_gpu_locked(gantry_taskman *manager, const gantry_task *task) GY_REQUIRES(manager->lock)
 {
     const uint32_t both = GY_TRAIT_STABLE | GY_TRAIT_MEMORY;
-    if (manager->submitted_gpu++ == 0 && manager->gpu_ops->wake_hints.step_announced != NULL &&
+    const uint64_t before = gy_taskman_gpu_tasks(manager);
+    atomic_store_explicit(&manager->submitted_gpu, before + 1, memory_order_relaxed);
+    if (before == 0 && manager->gpu_ops->wake_hints.step_announced != NULL &&
         !atomic_load_explicit(&manager->was_helped, memory_order_relaxed) &&
         gy_taskman_phase(manager) == GY_BUILDING) {
         manager->gpu_ops->wake_hints.step_announced(manager->gpu);

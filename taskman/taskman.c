@@ -228,8 +228,8 @@ gantry_status gantry_taskman_get_stats(const gantry_taskman *manager, gantry_tas
     uint64_t names = atomic_load(&manager->resolved_names);
     gantry_taskman_stats ours = {
         .tasks = manager->submitted + spawned,
-        .tasks_cpu = manager->submitted + spawned - manager->submitted_gpu - manager->submitted_sync,
-        .tasks_gpu = manager->submitted_gpu,
+        .tasks_cpu = manager->submitted + spawned - gy_taskman_gpu_tasks(manager) - manager->submitted_sync,
+        .tasks_gpu = gy_taskman_gpu_tasks(manager),
         .edges = manager->graph.edges,
         .released = released > names ? released - names : 0,
         .failed = atomic_load(&manager->failed),

@@ -17,10 +17,11 @@ static void enter(struct gy_choice_shape *s, enum gy_choice_state state)
     assert(state != GY_CHOICE_NEW && (state != GY_CHOICE_SEEN || s->state == GY_CHOICE_NEW));
     s->state = state;
     if (state == GY_CHOICE_GRAPHS) {
-        s->pause = 0;
+        s->pause = s->nones = 0;
     } else if (state == GY_CHOICE_STREAMS) {
         s->left = s->pause != 0 ? s->pause : GY_CHOICE_PAUSE;
         s->pause = s->left < GY_CHOICE_PAUSE_MOST ? 2 * s->left : s->left;
+        s->nones = 0;
     }
 }
 
@@ -66,7 +67,7 @@ void gy_choice_learn(struct gy_choice *choice, uint64_t shape, bool as_graph,
     if (!none) {
         enter(s, GY_CHOICE_GRAPHS);
     } else {
-        const bool again = s->state == GY_CHOICE_TRIED;
-        enter(s, is_few || again ? GY_CHOICE_STREAMS : GY_CHOICE_TRIED);
+        const bool is_enough = ++s->nones == GY_CHOICE_NONES || is_few;
+        enter(s, is_enough ? GY_CHOICE_STREAMS : GY_CHOICE_TRIED);
     }
 }

@@ -1,18 +1,20 @@
 /* The auto mode's choice: shall a batch be a graph, or go to streams?
  *
- * A batch is known by its shape: the launch functions that are ready at its beginning.  A graph that is like
- * an earlier one costs a tenth of the launches on streams; one that has to be made costs as much as these, or
- * more; one of a few nodes costs more.  So batches are tried as graphs, and what came of it decides about the
- * next ones of the shape:
+ * A batch is known by its shape: the launch functions that are ready at its beginning, and the number of GPU
+ * tasks of its step.  A graph that is like an earlier one costs a tenth of the launches on streams; one that
+ * has to be made costs about as much as these; one of a few nodes costs more.  So batches are tried as
+ * graphs, and what came of it decides about the next ones of the shape:
  *
  *     GAIN  it was like an earlier one
- *     NONE  an executable graph was made that nothing was like, or most calls were no nodes, or the calls
- * were so slow that launches do not matter, while the device waits for the last of them FEW   it had a few
- * nodes only
+ *
+ *     NONE  half of it or more was made since nothing was like it; or most of its calls were no nodes; or
+ *           they are so slow that launches do not matter, and the device waits for the last one
+ *
+ *     FEW   it had one or two nodes
  *
  *            no credit                next batch
  *     NEW ------------> SEEN ------------------------+
- *      |                                             v       NONE again, or FEW
+ *      |                                             v       NONE twice more, or FEW
  *      +--- credit: as a graph --- NONE -------> TRIED ----------------------------> STREAMS
  *      |                              ^            |                                  |  ^
  *      +--- GAIN ---> GRAPHS ---------+            | GAIN                             |  | twice as many
@@ -34,7 +36,8 @@
 #include <stdint.h>
 
 #define GY_CHOICE_SHAPES 64u
-#define GY_CHOICE_CREDIT 2u
+#define GY_CHOICE_CREDIT 8u
+#define GY_CHOICE_NONES 3u       /* so many in a row */
 #define GY_CHOICE_FEW 3u         /* a graph of fewer nodes costs more than their launches */
 #define GY_CHOICE_SLOW_NS 40000u /* ten launches on a stream: of so long a call little can be saved */
 #define GY_CHOICE_PAUSE 32u      /* batches on streams before the next try; twice as many each time … */
@@ -47,6 +50,7 @@ struct gy_choice_shape {
     enum gy_choice_state state; /* enter() of choice.c is the only writer */
     uint32_t left;              /* STREAMS: batches before the next try */
     uint32_t pause;             /* of the next time; 0: GY_CHOICE_PAUSE */
+    uint32_t nones;             /* in a row */
 };
 
 struct gy_choice {

@@ -88,7 +88,7 @@ static gantry_status submit(struct stencil_step *step, const char *label, gantry
     desc.launch = launch;
     desc.arg = step;
     desc.context = step->part->context;
-    desc.is_stable = step->part->stencil->settings.submission == GANTRY_SUBMISSION_GRAPHS; /* in every run */
+    desc.is_stable = step->part->stencil->settings.submission != GANTRY_SUBMISSION_STREAMS; /* in every run */
     return gantry_taskman_submit(step->part->stencil->graph, &desc, out);
 }
 

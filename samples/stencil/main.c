@@ -108,7 +108,9 @@ static void print_head(const struct stencil *s, uint32_t runs)
            s->count == 1        ? "none, on one device"
            : settings->is_fused ? "stored by the kernel of the edges"
                                 : "copied by tasks of their own",
-           settings->submission == GANTRY_SUBMISSION_GRAPHS ? "as graphs" : "to streams");
+           settings->submission == GANTRY_SUBMISSION_STREAMS  ? "to streams"
+           : settings->submission == GANTRY_SUBMISSION_GRAPHS ? "as graphs"
+                                                              : "as auto chooses");
 }
 
 static void print_times(const char *name, double *us, const struct options *options)
@@ -229,13 +231,14 @@ static const char usage[] =
     "  --runs N            runs of the graph, one after the other (3)\n"
     "  --halo WAY          copy: by tasks of their own (the default); fused: the kernel of the edges\n"
     "                      stores them\n"
-    "  --submission MODE   graphs (the default) or streams\n"
+    "  --submission MODE   graphs (the default), streams or auto\n"
     "  --by-hand           the same by hand, too: a thread for each device, streams and events\n"
     "  -h, --help          print this\n";
 
 static int stencil_main(int argc, char **argv)
 {
-    static const char *const halos[] = {"copy", "fused", NULL}, *const modes[] = {"streams", "graphs", NULL};
+    static const char *const halos[] = {"copy", "fused", NULL}, *const modes[] = {"streams", "graphs", "auto",
+                                                                                  NULL};
     struct options options = {.runs = 3};
     struct stencil_settings *settings = &options.settings;
     int driver = GANTRY_DRIVER_AUTO, halo = 0, mode = 1;
@@ -260,7 +263,7 @@ static int stencil_main(int argc, char **argv)
     }
     settings->driver = (gantry_driver_choice)driver;
     settings->is_fused = halo == 1;
-    settings->submission = mode == 1 ? GANTRY_SUBMISSION_GRAPHS : GANTRY_SUBMISSION_STREAMS;
+    settings->submission = (gantry_submission)(GANTRY_SUBMISSION_STREAMS + mode);
     (void)setenv("GANTRY_EMU_DEVICES", "2", 0);
     return run_stencil(&options);
 }

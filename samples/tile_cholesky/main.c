@@ -246,13 +246,13 @@ static const char usage[] =
     "  --cache N           tiles of others that a device has room for (two columns of tiles)\n"
     "  --runs N            runs of each graph, after one that does not count (3)\n"
     "  --kernels WHICH     own, cublas or all (the default: those that there are)\n"
-    "  --submission MODE   streams (the default) or graphs\n"
+    "  --submission MODE   streams (the default), graphs or auto\n"
     "  -h, --help          print this\n";
 
 static int cholesky_main(int argc, char **argv)
 {
     static const char *const which[] = {"own", "cublas", "all", NULL}, *const modes[] = {"streams", "graphs",
-                                                                                         NULL};
+                                                                                         "auto", NULL};
     struct options options = {.runs = 3, .kernels = ALL};
     struct cholesky_settings *settings = &options.settings;
     int driver = GANTRY_DRIVER_AUTO, mode = 0;
@@ -272,7 +272,7 @@ static int cholesky_main(int argc, char **argv)
         return status;
     }
     settings->driver = (gantry_driver_choice)driver;
-    settings->submission = mode == 1 ? GANTRY_SUBMISSION_GRAPHS : GANTRY_SUBMISSION_STREAMS;
+    settings->submission = (gantry_submission)(GANTRY_SUBMISSION_STREAMS + mode);
     (void)setenv("GANTRY_EMU_DEVICES", "2", 0);
     return run_cholesky(&options);
 }

@@ -5,6 +5,8 @@
 #include "tests/support/cmocka_c11.h"
 #include "tests/support/gpu_fixture.h"
 
+#include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { CALLS = 100, LATE = 1000 };
@@ -48,8 +50,8 @@ static void test_a_shape_that_repeats_is_a_graph_at_once(void **state)
     fresh();
     assert_true(run(7, &strange)); /* the first one has to be made */
     assert_int_equal(run_many(7, &like, 200), 200);
-    for (uint32_t i = 0; i < 50; i++) { /* one of four is new, never two in a row */
-        assert_true(run(7, i % 4 == 0 ? &strange : &like));
+    for (uint32_t i = 0; i < 50; i++) { /* half of them are new, never three in a row */
+        assert_true(run(7, i % 4 < 2 ? &strange : &like));
     }
 }
 
@@ -57,9 +59,9 @@ static void test_what_is_never_like_anything_goes_to_streams(void **state)
 {
     (void)state;
     fresh();
-    assert_int_equal(run_many(7, &strange, 20), 2);
-    assert_int_equal(run_many(7, &strange, LATE),
-                     10); /* 32, 64, 128, 256 and 512 batches later, two each time */
+    assert_int_equal(run_many(7, &strange, 20), GY_CHOICE_NONES);
+    /* They are tried 32, 64, 128, 256 and 512 batches later. */
+    assert_int_equal(run_many(7, &strange, LATE + 10), 5 * GY_CHOICE_NONES);
     fresh();
     for (uint64_t shape = 1; shape < 1000; shape++) { /* each has a beginning of its own */
         assert_int_equal(run(shape, &strange), shape <= GY_CHOICE_CREDIT);
@@ -70,13 +72,16 @@ static void test_without_credit_a_shape_is_tried_when_it_comes_again(void **stat
 {
     (void)state;
     fresh();
-    assert_true(run(1, &strange) && run(2, &strange));
-    assert_false(run(3, &strange));
-    assert_true(run(3, &strange)); /* it was seen: now one is made */
-    assert_int_equal(run_many(3, &like, 20), 20);
-    assert_true(run(4, &strange)); /* which has given credit back */
-    assert_true(run(5, &strange));
-    assert_false(run(6, &strange));
+    uint64_t shape = 1;
+    while (shape <= GY_CHOICE_CREDIT) {
+        assert_true(run(shape++, &strange));
+    }
+    assert_false(run(shape, &strange));
+    assert_true(run(shape, &strange));              /* it was seen: now one is made */
+    assert_int_equal(run_many(shape, &like, 2), 2); /* which gives credit back */
+    assert_true(run(shape + 1, &strange));
+    assert_true(run(shape + 2, &strange));
+    assert_false(run(shape + 3, &strange));
 }
 
 static void test_graphs_that_gain_nothing_go_to_streams(void **state)
@@ -86,12 +91,12 @@ static void test_graphs_that_gain_nothing_go_to_streams(void **state)
     for (uint32_t i = 0; i < 2; i++) {
         fresh();
         assert_true(run(7, &strange));
-        assert_int_equal(run_many(7, in_vain[i], 20), 1);
+        assert_int_equal(run_many(7, in_vain[i], 20), GY_CHOICE_NONES - 1);
         fresh();
         assert_int_equal(run_many(7, &like, 5), 5);
         assert_true(run(7, in_vain[i])); /* once may be chance */
         assert_int_equal(run_many(7, &like, 5), 5);
-        assert_int_equal(run_many(7, in_vain[i], 20), 2);
+        assert_int_equal(run_many(7, in_vain[i], 20), GY_CHOICE_NONES);
     }
     fresh();
     assert_int_equal(run_many(7, &few, 20), 1);
@@ -102,10 +107,11 @@ static void test_a_shape_that_begins_to_repeat_becomes_a_graph_again(void **stat
 {
     (void)state;
     fresh();
-    (void)run_many(7, &strange, 3 + GY_CHOICE_PAUSE - 2);
+    (void)run_many(7, &strange, GY_CHOICE_NONES + GY_CHOICE_PAUSE - 1);
     assert_int_equal(run_many(7, &like, GY_CHOICE_PAUSE), GY_CHOICE_PAUSE);
-    assert_int_equal(run_many(7, &strange, GY_CHOICE_PAUSE), 2); /* the next pause is as short as the first */
-    assert_int_equal(run_many(7, &like, 3), 2);
+    /* The next pause is as short as the first. */
+    assert_int_equal(run_many(7, &strange, GY_CHOICE_NONES + GY_CHOICE_PAUSE - 1), GY_CHOICE_NONES);
+    assert_true(run(7, &like));
 }
 
 static void test_shapes_that_share_a_place_are_told_apart(void **state)
@@ -147,8 +153,39 @@ static void test_steps_are_graphs_when_they_repeat(void **state)
 {
     (void)state;
     assert_int_equal(graphs_of(10, 1), STEPS);
-    assert_int_equal(graphs_of(1, 1), 1);      /* of one kernel */
-    assert_int_equal(graphs_of(10, STEPS), 2); /* none is like another one */
+    assert_int_equal(graphs_of(1, 1), 1);                     /* of one kernel */
+    assert_int_equal(graphs_of(10, STEPS), GY_CHOICE_CREDIT); /* none is like another one */
+    assert_int_equal(graphs_of(10, 5), STEPS);                /* five shapes in turn */
+}
+
+/* ---- contexts that do not say how they submit ----------------------------------------------------- */
+
+static void expect_submission(const char *text, gantry_submission asked, gantry_submission expected)
+{
+    gantry_context_options options = modes_options();
+    gantry_context *context;
+    options.submission = asked;
+    assert_int_equal(text != NULL ? setenv("GANTRY_SUBMISSION", text, 1) : unsetenv("GANTRY_SUBMISSION"), 0);
+    assert_ok(gantry_context_create(&options, &context));
+    const gantry_submission is = atomic_load(&gantry_context_dispatcher(context)->submission);
+    assert_int_equal(is, expected);
+    gantry_context_destroy(context);
+}
+
+static void test_the_environment_says_it_where_the_context_does_not(void **state)
+{
+    (void)state;
+    expect_submission("streams", GANTRY_SUBMISSION_DEFAULT, GANTRY_SUBMISSION_STREAMS);
+    expect_submission("graphs", GANTRY_SUBMISSION_DEFAULT, GANTRY_SUBMISSION_GRAPHS);
+    expect_submission("auto", GANTRY_SUBMISSION_DEFAULT, GANTRY_SUBMISSION_AUTO);
+    expect_submission("graphs", GANTRY_SUBMISSION_AUTO, GANTRY_SUBMISSION_AUTO);
+    gantry_context_options options = modes_options();
+    gantry_context *context;
+    assert_int_equal(setenv("GANTRY_SUBMISSION", "fast", 1), 0);
+    assert_int_equal(gantry_context_create(&options, &context), GANTRY_ERR_INVALID_ARGUMENT);
+    assert_non_null(strstr(gantry_last_error(), "\"fast\""));
+    expect_submission("", GANTRY_SUBMISSION_GRAPHS, GANTRY_SUBMISSION_GRAPHS);
+    expect_submission(NULL, GANTRY_SUBMISSION_GRAPHS, GANTRY_SUBMISSION_GRAPHS);
 }
 
 int main(void)
@@ -161,6 +198,7 @@ int main(void)
         cmocka_unit_test(test_a_shape_that_begins_to_repeat_becomes_a_graph_again),
         cmocka_unit_test(test_shapes_that_share_a_place_are_told_apart),
         cmocka_unit_test(test_steps_are_graphs_when_they_repeat),
+        cmocka_unit_test(test_the_environment_says_it_where_the_context_does_not),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -68,7 +68,7 @@ class Stencil(unittest.TestCase):
 
     def test_arguments_are_refused(self):
         for wrong in (["much"], ["--steps", "3"], ["--steps", "0"], ["--steps", "x"], ["--rows", "2"], ["--columns", "0"],
-                      ["--halo", "by-hand"], ["--submission", "auto"], ["--runs", "0"], ["--driver", "opencl"], ["--what"]):
+                      ["--halo", "by-hand"], ["--submission", "default"], ["--runs", "0"], ["--driver", "opencl"], ["--what"]):
             result = run_sample("stencil", *wrong)
             self.assertEqual(result.returncode, 2, wrong)
             self.assertIn(wrong[0], result.stderr)

@@ -34,7 +34,8 @@ class TileCholesky(unittest.TestCase):
 
     @EMULATED
     def test_as_graphs(self):
-        self.assertEqual(self.rows("--submission", "graphs", "--size", "192"), [(1, "1 x 1", 10, 0), (2, "1 x 2", 13, 3)])
+        for mode in ("graphs", "auto"):
+            self.assertEqual(self.rows("--submission", mode, "--size", "192"), [(1, "1 x 1", 10, 0), (2, "1 x 2", 13, 3)])
 
     @EMULATED
     def test_room_for_two_tiles(self):
@@ -72,7 +73,7 @@ class TileCholesky(unittest.TestCase):
 
     def test_arguments_are_refused(self):
         for wrong in (["much"], ["--tile", "100"], ["--size", "100", "--tile", "64"], ["--size", "10"], ["--cache", "1"],
-                      ["--kernels", "mkl"], ["--submission", "auto"], ["--runs", "0"], ["--driver", "opencl"], ["--what"]):
+                      ["--kernels", "mkl"], ["--submission", "default"], ["--runs", "0"], ["--driver", "opencl"], ["--what"]):
             result = run_sample("tile_cholesky", *wrong)
             self.assertEqual(result.returncode, 2, wrong)
             self.assertIn(wrong[0], result.stderr)
