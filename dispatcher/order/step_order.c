@@ -109,7 +109,7 @@ const struct gy_clock *gy_step_order_left(struct gy_gpu_order *order, uint64_t r
 
 /* Called for the first work of the step that has to wait.  The fence is recorded before that work is
  * enqueued, so a stream that waits for the fence does not wait for the work. */
-static gantry_status collect(struct gy_gpu_order *order, uint32_t stream)
+static gantry_status collect(struct gy_gpu_order *order, uint32_t stream, bool is_all)
 {
     struct gy_streams *streams = order->streams;
     drop_passed(order);
@@ -117,7 +117,7 @@ static gantry_status collect(struct gy_gpu_order *order, uint32_t stream)
         return GANTRY_OK;
     }
     gantry_status status = gy_streams_wait_clock(streams, stream, &order->before);
-    if (status == GANTRY_OK && !streams->device_wide) {
+    if (status == GANTRY_OK && !streams->device_wide && !is_all) {
         status = gy_streams_record_into(streams, stream, &order->fence);
         order->is_fenced = status == GANTRY_OK;
     }
@@ -131,7 +131,7 @@ bool gy_step_order_reaches(const struct gy_gpu_order *order, uint64_t run)
            (order->run != run && gy_batch_holds_any(order->streams, &order->during));
 }
 
-gantry_status gy_step_order_enter(struct gy_gpu_order *order, uint64_t run, uint32_t stream)
+gantry_status gy_step_order_enter(struct gy_gpu_order *order, uint64_t run, uint32_t stream, bool is_all)
 {
     assert(gy_step_order_is_valid(order) && gy_stream_is_valid(order->streams, stream));
     if (order->run != run) {
@@ -144,7 +144,7 @@ gantry_status gy_step_order_enter(struct gy_gpu_order *order, uint64_t run, uint
         return gy_streams_wait_clock(order->streams, stream, &order->before);
     }
     if (!order->is_fenced) {
-        return collect(order, stream);
+        return collect(order, stream, is_all);
     }
     return gy_streams_is_ordered(order->streams, stream, &order->before)
                ? GANTRY_OK

@@ -3,6 +3,7 @@
  * random series of steps there are. */
 #include "tests/dispatcher/step_stamps.h"
 #include "tests/support/cmocka_c11.h"
+#include "tests/support/deadline.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -387,6 +388,76 @@ static void test_a_step_costs_a_wait_per_stream(void **state)
     close_scene(&s);
 }
 
+/* Steps of one kernel, and of one replayed graph, record no event: their stream is in order anyhow. */
+static void test_a_step_of_one_launch_records_nothing(void **state)
+{
+    enum { FIRST = 3, ROUNDS = STEPS - FIRST };
+    struct gantry_emu_control emu;
+    (void)state;
+    for (int is_replayed = 0; is_replayed < 2; is_replayed++) {
+        struct scene s;
+        gantry_context_options options = GANTRY_CONTEXT_OPTIONS_INIT;
+        options.submission = is_replayed ? GANTRY_SUBMISSION_GRAPHS : GANTRY_SUBMISSION_STREAMS;
+        open_scene(&s, &options);
+        gantry_taskman *manager = s.on.gpu.manager;
+        const bool holds = gpu_fixture_controls(&emu);
+        s.count = is_replayed ? 3 : 1;
+        for (uint32_t i = 0; i < s.count; i++) {
+            s.nodes[i] = (struct node){.scene = &s, .index = i, .kind = GANTRY_TASK_KERNEL, .after = i != 0};
+        }
+        submit_graph(&s, manager, is_replayed);
+        assert_ok(gantry_taskman_freeze(manager));
+        assert_ok(gantry_taskman_run(manager, FIRST)); /* it is recorded by then */
+        if (holds) {
+            emu.hold();
+        }
+        const uint64_t before = holds ? emu.calls("cuEventRecord") : 0;
+        assert_ok(gantry_taskman_run(manager, ROUNDS));
+        if (holds) {
+            assert_int_equal(emu.calls("cuEventRecord"), before);
+            emu.release();
+        }
+        flush(&s, manager);
+        for (uint32_t step = 1; step < STEPS; step++) {
+            assert_true(s.on.stamps.cells[step_stamps_at(step, 0)] >
+                        s.on.stamps.cells[step_stamps_at(step - 1, s.count - 1) + 1]);
+        }
+        close_scene(&s);
+    }
+}
+
+/* The first task of the second step was all of it when it was called.  What is submitted then comes after the
+ * first step, too, on whatever stream. */
+static void test_what_is_submitted_late_comes_after_the_step_before(void **state)
+{
+    struct scene s;
+    gantry_context_options options = GANTRY_CONTEXT_OPTIONS_INIT;
+    (void)state;
+    open_scene(&s, &options);
+    gantry_taskman *manager = s.on.gpu.manager;
+    s.count = 2;
+    for (uint32_t step = 0; step < 2; step++) {
+        for (uint32_t i = 0; i < 2; i++) {
+            s.nodes[i] = (struct node){.scene = &s,
+                                       .index = i,
+                                       .kind = GANTRY_TASK_KERNEL,
+                                       .least_ns = step == 0 && i == 1 ? VERY_LONG_NS : 0};
+        }
+        submit_node(&s, manager, &s.nodes[0], false);
+        assert_ok(gantry_taskman_start(manager));
+        deadline_await(gantry_task_get_state(s.nodes[0].task) == GANTRY_TASK_STATE_DONE, "the first task");
+        submit_node(&s, manager, &s.nodes[1], false);
+        assert_ok(gantry_task_remove_reference(s.nodes[1].task));
+        assert_ok(gantry_taskman_stop(manager));
+        assert_ok(gantry_taskman_reset(manager));
+    }
+    flush(&s, manager);
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_true(s.on.stamps.cells[step_stamps_at(1, i)] > s.on.stamps.cells[step_stamps_at(0, 1) + 1]);
+    }
+    close_scene(&s);
+}
+
 static void test_what_has_finished_is_not_waited_for(void **state)
 {
     struct scene s;
@@ -425,6 +496,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_a_step_waits_for_all_streams_of_the_step_before),
         cmocka_unit_test(test_independent_steps_and_tasks_overlap),
         cmocka_unit_test(test_a_step_costs_a_wait_per_stream),
+        cmocka_unit_test(test_a_step_of_one_launch_records_nothing),
+        cmocka_unit_test(test_what_is_submitted_late_comes_after_the_step_before),
         cmocka_unit_test(test_what_has_finished_is_not_waited_for),
         cmocka_unit_test(test_only_gpu_tasks_are_independent),
     };
