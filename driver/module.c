@@ -195,14 +195,28 @@ static gantry_status look_up_kernels(struct gantry_module *module)
                                 missing.text, cut_mark(&missing), text_of(&found), cut_mark(&found));
 }
 
-/* Load the module; the context is current. */
+static gantry_status load_relaxed(struct gantry_module *module)
+{
+    struct gy_context *context = module->context;
+    const struct gy_relaxed relaxed = gy_relaxed_begin(context);
+    if (relaxed.status != GANTRY_OK) {
+        return relaxed.status;
+    }
+    const gantry_status status = load_best_form(context, module->image, &module->jit, &module->native);
+    const gantry_status back = gy_relaxed_end(context, &relaxed);
+    return status == GANTRY_OK ? back : status;
+}
+
+/* Load the module; the context is current.  The thread may have a capture open: a batch's guard, when a
+ * launch callback loads it, or the application's.  A module that is loaded tells nothing of the work before
+ * it. */
 static gantry_status load_current(struct gantry_module *module)
 {
     struct gy_context *context = module->context;
     if (is_left_out(module)) {
         return GANTRY_OK;
     }
-    gantry_status status = load_best_form(context, module->image, &module->jit, &module->native);
+    gantry_status status = load_relaxed(module);
     if (status != GANTRY_OK) {
         return status;
     }

@@ -1,6 +1,7 @@
 /* The auto mode's rule: which batches are graphs, and what the graphs before have to do with it. */
 #include "context/context.h"
 #include "dispatcher/internal.h"
+#include "order_kernels.kernels.h"
 #include "tests/dispatcher/modes_scene.h"
 #include "tests/support/cmocka_c11.h"
 #include "tests/support/gpu_fixture.h"
@@ -158,6 +159,36 @@ static void test_steps_are_graphs_when_they_repeat(void **state)
     assert_int_equal(graphs_of(10, 5), STEPS);                /* five shapes in turn */
 }
 
+/* ---- what is right on streams --------------------------------------------------------------------- */
+
+static gantry_launch_result launch_of_new_module(gantry_launch *launch, void *arg)
+{
+    gantry_module **module = arg;
+    gantry_kernel *kernel;
+    const bool good =
+        gantry_module_load(gantry_launch_context(launch), &gantry_image_order_kernels, module) == GANTRY_OK &&
+        gantry_module_get_kernel(*module, "count_up", &kernel) == GANTRY_OK;
+    return good ? GANTRY_LAUNCH_DONE : GANTRY_LAUNCH_FAILED;
+}
+
+/* A callback that loads a module is called once, and stays in the graph. */
+static void test_callbacks_load_modules(void **state)
+{
+    (void)state;
+    for (int mode = GANTRY_SUBMISSION_STREAMS; mode <= GANTRY_SUBMISSION_AUTO; mode++) {
+        gantry_context_options options = modes_options();
+        struct modes_scene s;
+        gantry_module *module = NULL;
+        options.submission = (gantry_submission)mode;
+        modes_open(&s, &options);
+        (void)gpu_fixture_gpu(&s.gpu, GANTRY_TASK_KERNEL, "loads", launch_of_new_module, &module);
+        assert_ok(gpu_fixture_step(&s.gpu));
+        assert_int_equal(gpu_fixture_stats(&s.gpu).launch_calls, 1);
+        gantry_module_unload(module);
+        modes_close(&s);
+    }
+}
+
 /* ---- contexts that do not say how they submit ----------------------------------------------------- */
 
 static void expect_submission(const char *text, gantry_submission asked, gantry_submission expected)
@@ -198,6 +229,7 @@ int main(void)
         cmocka_unit_test(test_a_shape_that_begins_to_repeat_becomes_a_graph_again),
         cmocka_unit_test(test_shapes_that_share_a_place_are_told_apart),
         cmocka_unit_test(test_steps_are_graphs_when_they_repeat),
+        cmocka_unit_test(test_callbacks_load_modules),
         cmocka_unit_test(test_the_environment_says_it_where_the_context_does_not),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
