@@ -43,9 +43,10 @@ bool gy_choice_take(struct gy_choice *choice, uint64_t shape)
 }
 
 /* Was it a graph in vain? */
-static bool is_none(const struct gy_choice_outcome *o)
+static bool is_none(const struct gy_choice *choice, const struct gy_choice_outcome *o)
 {
-    return 2 * o->strange >= o->nodes || 2 * o->nodes < o->calls || o->ns > o->calls * GY_CHOICE_SLOW_NS;
+    const uint64_t slow_ns = choice->slow_ns != 0 ? choice->slow_ns : GY_CHOICE_SLOW_NS;
+    return 2 * o->strange >= o->nodes || 2 * o->nodes < o->calls || o->ns / o->calls > slow_ns;
 }
 
 void gy_choice_learn(struct gy_choice *choice, uint64_t shape, bool as_graph,
@@ -61,7 +62,7 @@ void gy_choice_learn(struct gy_choice *choice, uint64_t shape, bool as_graph,
         }
         return;
     }
-    const bool is_few = outcome->nodes < GY_CHOICE_FEW, none = is_few || is_none(outcome);
+    const bool is_few = outcome->nodes < GY_CHOICE_FEW, none = is_few || is_none(choice, outcome);
     choice->debt -= !none && choice->debt != 0;
     choice->debt += outcome->strange != 0 && choice->debt < GY_CHOICE_CREDIT;
     if (!none) {

@@ -55,7 +55,8 @@ struct gy_choice_shape {
 
 struct gy_choice {
     struct gy_choice_shape shapes[GY_CHOICE_SHAPES];
-    uint32_t debt; /* the credit is GY_CHOICE_CREDIT less this */
+    uint32_t debt;    /* the credit is GY_CHOICE_CREDIT less this */
+    uint64_t slow_ns; /* immutable; so long a call is slow; 0: GY_CHOICE_SLOW_NS */
 };
 
 /* What came of a batch. */
