@@ -157,11 +157,18 @@ static gantry_status resolve(struct resolver *r, const void *address, uint64_t b
     return GANTRY_OK;
 }
 
+/* By the type of the descriptor. */
+static const enum needed dest_needs[] = {NEED_DEVICE, NEED_HOST, NEED_DEVICE, NEED_EITHER};
+
+static enum needed source_needs(const struct resolver *r, const gantry_copy_desc *desc)
+{
+    return r->any_kind ? NEED_EITHER : desc->type == GANTRY_COPY_HTOD ? NEED_HOST : NEED_DEVICE;
+}
+
 /* Resolve one descriptor of at least a byte. */
 static gantry_status resolve_item(struct resolver *r, const gantry_copy_desc *desc, size_t index,
                                   struct gy_copy_item *item)
 {
-    static const enum needed dest_needs[] = {NEED_DEVICE, NEED_HOST, NEED_DEVICE, NEED_EITHER};
     uint64_t dest_memory = r->dest.begin, source_memory = r->source.begin;
     *item = (struct gy_copy_item){
         .bytes = desc->bytes, .index = (uint32_t)index, .is_fill = desc->type == GANTRY_COPY_FILL};
@@ -179,10 +186,8 @@ static gantry_status resolve_item(struct resolver *r, const gantry_copy_desc *de
         gy_copy_pattern(desc, item->dest, &item->source, &item->high);
         return GANTRY_OK;
     }
-    const enum needed needs = r->any_kind                      ? NEED_EITHER
-                              : desc->type == GANTRY_COPY_HTOD ? NEED_HOST
-                                                               : NEED_DEVICE;
-    status = resolve(r, desc->source, desc->bytes, needs, index, "source", &r->source, &item->source);
+    status = resolve(r, desc->source, desc->bytes, source_needs(r, desc), index, "source", &r->source,
+                     &item->source);
     item->joins = item->joins && r->source.begin == source_memory;
     item->group = r->source.is_host ? GY_COPY_FROM_HOST : item->group;
     if (!item->is_peer && r->source.is_peer) {
@@ -211,6 +216,25 @@ gantry_status gy_copy_resolve(struct gy_context *context, gantry_heap *heap, con
     return GANTRY_OK;
 }
 
+gantry_status gy_copy_resolve_one(struct gy_context *context, gantry_heap *heap, const gantry_copy_desc *desc,
+                                  size_t index, bool any_kind, struct gy_copy_memory known[2])
+{
+    struct resolver r = {.context = context, .heap = heap, .any_kind = any_kind};
+    uint64_t ignored;
+    gantry_status status = GANTRY_OK;
+    if (desc->bytes != 0) {
+        status = resolve(&r, desc->dest, desc->bytes, any_kind ? NEED_EITHER : dest_needs[desc->type], index,
+                         "dest", &r.dest, &ignored);
+    }
+    if (desc->bytes != 0 && desc->type != GANTRY_COPY_FILL && status == GANTRY_OK) {
+        status = resolve(&r, desc->source, desc->bytes, source_needs(&r, desc), index, "source", &r.source,
+                         &ignored);
+    }
+    known[0] = r.dest;
+    known[1] = r.source;
+    return status;
+}
+
 bool gy_copy_find_memory(struct gy_context *context, gantry_heap *heap, const void *address, uint64_t bytes,
                          struct gy_copy_memory *out)
 {
@@ -229,7 +253,8 @@ bool gy_copy_find_memory(struct gy_context *context, gantry_heap *heap, const vo
 /* ---- lists that the device reads -------------------------------------------------------------- */
 
 gantry_status gy_copy_find_list(struct gy_context *context, gantry_heap *heap, const char *name,
-                                const void *address, uint64_t bytes, uint64_t *out)
+                                const void *address, uint64_t bytes, struct gy_copy_memory *memory,
+                                uint64_t *out)
 {
     struct resolver r = {.context = context, .heap = heap};
     struct gy_copy_memory found = {0};
@@ -248,6 +273,9 @@ gantry_status gy_copy_find_list(struct gy_context *context, gantry_heap *heap, c
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT,
                        "copy list: %s %p with %llu bytes leaves its memory, which ends at 0x%llx", name,
                        address, (unsigned long long)bytes, (unsigned long long)found.end);
+    }
+    if (memory != NULL) {
+        *memory = found;
     }
     *out = at + found.shift;
     return GANTRY_OK;

@@ -50,12 +50,18 @@ GANTRY_MUST_CHECK gantry_status gy_copy_resolve(struct gy_context *context, gant
                                                 const gantry_copy_desc *descs, size_t count, bool any_kind,
                                                 struct gy_copy_item *items, size_t *out_count);
 
+/* The same for one descriptor, which messages call `index`; known[0] and known[1] are the memory of its dest
+ * and of its source, or empty. */
+GANTRY_MUST_CHECK gantry_status gy_copy_resolve_one(struct gy_context *context, gantry_heap *heap,
+                                                    const gantry_copy_desc *desc, size_t index, bool any_kind,
+                                                    struct gy_copy_memory known[2]);
+
 /* Find the device's address of memory of which it can read `bytes`; the memory is device memory or
- * page-locked. `name` is for messages.
+ * page-locked. `name` is for messages.  *memory, unless that is NULL: all of it.
  * @retval GANTRY_ERR_INVALID_ARGUMENT  pageable or unknown memory, or a range that leaves its memory
  * @retval GANTRY_ERR_DRIVER, GANTRY_ERR_DEVICE_LOST */
 GANTRY_MUST_CHECK gantry_status gy_copy_find_list(struct gy_context *context, gantry_heap *heap,
                                                   const char *name, const void *address, uint64_t bytes,
-                                                  uint64_t *out);
+                                                  struct gy_copy_memory *memory, uint64_t *out);
 
 #endif

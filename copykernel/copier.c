@@ -499,8 +499,8 @@ static gantry_status launch_checked(struct gy_copier *copier, const gantry_copy_
     return status;
 }
 
-gantry_status gy_copier_resolve(struct gy_copier *copier, const gantry_copy_desc *descs, size_t count,
-                                bool any_kind, size_t *used)
+static gantry_status resolve(struct gy_copier *copier, const gantry_copy_desc *descs, size_t count,
+                             bool any_kind, size_t *used)
 {
     gantry_status status = gy_copy_check(descs, count);
     if (status == GANTRY_OK) {
@@ -536,7 +536,7 @@ gantry_status gy_copier_launch_way(struct gy_copier *copier, const gantry_copy_d
         return launch_scan(copier, descs, count, &scan, way);
     }
     size_t used = 0;
-    gantry_status status = gy_copier_resolve(copier, descs, count, false, &used);
+    gantry_status status = resolve(copier, descs, count, false, &used);
     if (status != GANTRY_OK || used == 0) {
         return status;
     }
@@ -613,7 +613,7 @@ gantry_status gy_copier_flush(struct gy_copier *copier, const struct gy_copy_tar
     struct gy_copy_way way;
     gantry_status status = gy_copier_make_way(copier, target, options, &way);
     if (status == GANTRY_OK && count > 0) {
-        status = gy_copier_resolve(copier, descs, count, false, &left);
+        status = resolve(copier, descs, count, false, &left);
     }
     if (status == GANTRY_OK) {
         status = check_selves(copier, left);

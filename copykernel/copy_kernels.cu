@@ -9,6 +9,7 @@
  * unit per warp and the hardware hands them out; from compute capability 10.0 on a block takes over blocks
  * that have not started (steal.h).  If their number is limited too, they also draw from a counter. */
 #include "copykernel/format.h"
+#include "copykernel/list_check_kernels.h"
 #include "copykernel/list_moves.h"
 #include "copykernel/moves.h"
 
@@ -321,6 +322,24 @@ TABLE_KERNELS(gantry_copy_table, GY_COPY_BIG_BLOCK)
     }
 LIST_KERNELS(gantry_copy_arrays, LIST_OF_ARRAYS)
 LIST_KERNELS(gantry_copy_descs, LIST_OF_DESCS)
+
+/* Such lists before they are done, with GANTRY_CHECK (list_check_kernels.h). */
+GANTRY_KERNEL_BOUNDS(gantry_copy_check_arrays, GY_COPY_BLOCK, (gy_copy_list_view list, gy_copy_checking checking))
+{
+    check_entries<LIST_OF_ARRAYS>(list, checking);
+}
+GANTRY_KERNEL_BOUNDS(gantry_copy_check_descs, GY_COPY_BLOCK, (gy_copy_list_view list, gy_copy_checking checking))
+{
+    check_entries<LIST_OF_DESCS>(list, checking);
+}
+GANTRY_KERNEL_BOUNDS(gantry_copy_sort_dests, GY_COPY_BLOCK, (gy_copy_checking checking, uint32_t run, uint32_t step))
+{
+    sort_step(checking, run, step);
+}
+GANTRY_KERNEL_BOUNDS(gantry_copy_find_overlaps, GY_COPY_BLOCK, (gy_copy_checking checking, uint32_t copies))
+{
+    find_overlaps(checking, copies);
+}
 
 /* One large copy: a tile for each block, whose warps work side by side.  Grids of small blocks that the hardware
  * hands out are faster here than blocks that stay. */

@@ -106,6 +106,47 @@ struct gy_copy_large_entry {
     uint32_t unused;
 };
 
+/* ---- checks of such lists (GANTRY_CHECK=bounds) ---- */
+
+/* Memory that the host has found for an address of the list. */
+struct gy_copy_known {
+    uint64_t begin, end;
+    uint32_t is_host, unused;
+};
+
+/* A copy that does not lie in memory of the right kind that the host has found so far. */
+struct gy_copy_suspect {
+    struct gy_copy_listed copy;
+    uint32_t index, unused;
+};
+#define GY_COPY_SUSPECTS 256u
+
+/* One end of a copy, for the search for overlaps; `begin` is UINT64_MAX where there is none. */
+struct gy_copy_span {
+    uint64_t begin, end;
+    uint32_t index, unused;
+};
+#define GY_COPY_NO_SPAN 0xffffffffffffffffull
+
+/* What the kernels find. */
+struct gy_copy_verdict {
+    uint32_t suspects;          /* in all; those that there is room for are noted */
+    uint32_t unordered;         /* not 0: dests are not in order of their addresses */
+    unsigned long long dests;   /* of two whose dests overlap, the lesser index << 32 | the other one */
+    unsigned long long sources; /* of a source that overlaps a dest, its index << 32 | the dest's */
+    struct gy_copy_suspect noted[GY_COPY_SUSPECTS];
+};
+#define GY_COPY_NO_OVERLAP 0xffffffffffffffffull
+
+/* Where the kernels find what they need, in device memory. */
+struct gy_copy_checking {
+    uint64_t verdict, known, dests, sources; /* struct gy_copy_verdict, _known by address, _span, _span */
+    uint32_t known_count;
+    uint32_t room; /* spans of dests: a power of two, not less than the number of copies */
+    uint32_t upto; /* copies from here on are not suspected any more */
+    uint32_t unused;
+};
+
 /* Counters of one launch in device memory, zero before and after it. */
 struct gy_copy_counters {
     uint32_t next[GY_COPY_GROUPS]; /* the next unit of each group to draw */

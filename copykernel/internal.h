@@ -111,8 +111,8 @@ GANTRY_MUST_CHECK gantry_status gy_copier_launch_kernel(struct gy_copier *copier
  * all of these at once; beyond that, 32 copies share a warp. */
 uint32_t gy_copier_list_blocks(const struct gy_copier *copier, const struct gy_copy_way *way, uint32_t most);
 
-/* Turn descriptors into copier->items.  Statuses as gantry_copy_launch(). */
-GANTRY_MUST_CHECK gantry_status gy_copier_resolve(struct gy_copier *copier, const gantry_copy_desc *descs,
-                                                  size_t count, bool any_kind, size_t *used);
+/* Find the addresses at which the device sees a list.  Statuses as gantry_copy_launch_list(). */
+GANTRY_MUST_CHECK gantry_status gy_copier_find_arrays(struct gy_copier *copier, const gantry_copy_list *list,
+                                                      struct gy_copy_list_view *view);
 
 #endif

@@ -2,12 +2,9 @@
  * notes that the kernels leave for each other are in the copier's device memory (ring.h). */
 #include "copykernel/list.h"
 
-#include "base/alloc.h"
 #include "base/options.h"
 #include "copykernel/address.h"
 #include "copykernel/internal.h"
-
-#include <stdio.h>
 
 enum {
     WARPS = GY_COPY_BLOCK / 32,
@@ -60,9 +57,8 @@ gantry_status gy_copy_list_import(const gantry_copy_list *theirs, gantry_copy_li
     return status == GANTRY_OK && out->count != NULL ? check_place("count", out->count, 4) : status;
 }
 
-/* Find the addresses at which the device sees the list. */
-static gantry_status find_arrays(struct gy_copier *copier, const gantry_copy_list *list,
-                                 struct gy_copy_list_view *view)
+gantry_status gy_copier_find_arrays(struct gy_copier *copier, const gantry_copy_list *list,
+                                    struct gy_copy_list_view *view)
 {
     const struct {
         const char *name;
@@ -81,7 +77,7 @@ static gantry_status find_arrays(struct gy_copier *copier, const gantry_copy_lis
     for (size_t i = 0; i < sizeof(arrays) / sizeof(arrays[0]) && status == GANTRY_OK; i++) {
         if (arrays[i].address != NULL) {
             status = gy_copy_find_list(copier->context, copier->heap, arrays[i].name, arrays[i].address,
-                                       arrays[i].bytes, arrays[i].out);
+                                       arrays[i].bytes, NULL, arrays[i].out);
         }
     }
     return status;
@@ -140,7 +136,7 @@ gantry_status gy_copier_launch_list(struct gy_copier *copier, const struct gy_co
     if (status != GANTRY_OK || list->most == 0) {
         return status;
     }
-    status = find_arrays(copier, list, &view);
+    status = gy_copier_find_arrays(copier, list, &view);
     if (status != GANTRY_OK) {
         return status;
     }
@@ -164,95 +160,4 @@ gantry_status gy_copier_launch_list(struct gy_copier *copier, const struct gy_co
     }
     gantry_status used = gy_copier_chunk_launched(copier, &copier->scratch, chunk, way.stream);
     return status != GANTRY_OK ? status : used;
-}
-
-/* ---- checks -------------------------------------------------------------------------------------- */
-
-static gantry_status read_array(struct gy_copier *copier, const void *from, size_t bytes, void *to)
-{
-    uint64_t device;
-    gantry_status status = gy_copy_find_list(copier->context, copier->heap, "array", from, bytes, &device);
-    return status == GANTRY_OK ? GY_CALL(copier->context, cuMemcpyDtoH(to, device, bytes)) : status;
-}
-
-/* Read the list as descriptors; those of three arrays become copies within the device, wherever they are. */
-static gantry_status read_list(struct gy_copier *copier, const gantry_copy_list *list, uint32_t count,
-                               gantry_copy_desc *descs, uint64_t *words)
-{
-    if (list->descs != NULL) {
-        return read_array(copier, list->descs, count * sizeof(*descs), descs);
-    }
-    gantry_status status = read_array(copier, list->dests, count * sizeof(*words), words);
-    for (uint32_t i = 0; status == GANTRY_OK && i < count; i++) {
-        descs[i] = (gantry_copy_desc){.dest = (void *)(uintptr_t)words[i], .type = GANTRY_COPY_DTOD};
-    }
-    status = status == GANTRY_OK ? read_array(copier, list->sources, count * sizeof(*words), words) : status;
-    for (uint32_t i = 0; status == GANTRY_OK && i < count; i++) {
-        descs[i].source = (void *)(uintptr_t)words[i];
-    }
-    status = status == GANTRY_OK ? read_array(copier, list->bytes, count * sizeof(*words), words) : status;
-    for (uint32_t i = 0; status == GANTRY_OK && i < count; i++) {
-        descs[i].bytes = words[i];
-    }
-    return status;
-}
-
-/* The pattern of a fill must be where the device can read it; then the host's rules need not read it. */
-static gantry_status check_patterns(struct gy_copier *copier, gantry_copy_desc *descs, uint32_t count)
-{
-    static const uint64_t some[2];
-    for (uint32_t i = 0; i < count; i++) {
-        gantry_copy_desc *desc = &descs[i];
-        const bool is_long = desc->type == GANTRY_COPY_FILL && desc->bytes != 0 &&
-                             (desc->pattern_bytes == 8 || desc->pattern_bytes == 16);
-        uint64_t ignored;
-        if (is_long && desc->source != NULL) {
-            char name[48];
-            (void)snprintf(name, sizeof(name), "the pattern of copy descriptor %u,", i);
-            gantry_status status = gy_copy_find_list(copier->context, copier->heap, name, desc->source,
-                                                     desc->pattern_bytes, &ignored);
-            if (status != GANTRY_OK) {
-                return status;
-            }
-            desc->source = some;
-        }
-    }
-    return GANTRY_OK;
-}
-
-static gantry_status check_read(struct gy_copier *copier, const gantry_copy_list *list, uint32_t count,
-                                gantry_copy_desc *descs, uint64_t *words)
-{
-    size_t used = 0;
-    gantry_status status = read_list(copier, list, count, descs, words);
-    status = status == GANTRY_OK ? check_patterns(copier, descs, count) : status;
-    status =
-        status == GANTRY_OK ? gy_copier_resolve(copier, descs, count, list->descs == NULL, &used) : status;
-    return status == GANTRY_OK ? gy_copy_check_overlap(copier->items, used, copier->ranges) : status;
-}
-
-gantry_status gy_copier_check_list(struct gy_copier *copier, CUstream stream, const gantry_copy_list *list)
-{
-    uint32_t count = list->most;
-    gantry_status status = GY_CALL(copier->context, cuStreamSynchronize(stream));
-    if (status == GANTRY_OK && list->count != NULL && list->most != 0) {
-        status = read_array(copier, list->count, sizeof(count), &count);
-    }
-    if (status != GANTRY_OK || count == 0) {
-        return status;
-    }
-    if (count > list->most) {
-        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "copy list: the count is %u, more than the maximum %u",
-                       count, list->most);
-    }
-    gantry_copy_desc *descs = gy_zalloc_array(count, sizeof(*descs));
-    uint64_t *words = gy_zalloc_array(count, sizeof(*words));
-    if (descs == NULL || words == NULL) {
-        status = GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "out of memory to check a list of %u copies", count);
-    } else {
-        status = check_read(copier, list, count, descs, words);
-    }
-    gy_free(words);
-    gy_free(descs);
-    return status;
 }

@@ -15,10 +15,11 @@ GANTRY_MUST_CHECK gantry_status gy_copier_launch_list(struct gy_copier *copier,
                                                       const gantry_copy_list *list,
                                                       const gantry_copy_options *options, uint32_t *kernels);
 
-/* Dispatcher thread, context current, outside of a capture.  Wait for the stream, read the list, and check it
- * as gantry_copy_launch() checks its descriptors.
+/* Dispatcher thread, context current, outside of a capture.  Let the device check the list on the
+ * stream, as gantry_copy_launch() checks its descriptors, and wait for that (list_check.c).
  * @retval GANTRY_ERR_INVALID_ARGUMENT  the message names index and number
- * @retval GANTRY_ERR_OUT_OF_HOST_MEMORY, GANTRY_ERR_DRIVER, GANTRY_ERR_DEVICE_LOST */
+ * @retval GANTRY_ERR_OUT_OF_DEVICE_MEMORY, GANTRY_ERR_OUT_OF_HOST_MEMORY, GANTRY_ERR_DRIVER,
+ *         GANTRY_ERR_DEVICE_LOST */
 GANTRY_MUST_CHECK gantry_status gy_copier_check_list(struct gy_copier *copier, CUstream stream,
                                                      const gantry_copy_list *list);
 

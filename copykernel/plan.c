@@ -43,7 +43,7 @@ static gantry_status check_fill(size_t index, const gantry_copy_desc *desc)
     return GANTRY_OK;
 }
 
-static gantry_status check_one(size_t index, const gantry_copy_desc *desc)
+gantry_status gy_copy_check_one(size_t index, const gantry_copy_desc *desc)
 {
     if ((uint32_t)desc->type > (uint32_t)GANTRY_COPY_FILL) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "copy descriptor %zu: type %u is unknown", index,
@@ -71,7 +71,7 @@ gantry_status gy_copy_check(const gantry_copy_desc *descs, size_t count)
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "%zu copy descriptors are too many", count);
     }
     for (size_t i = 0; i < count; i++) {
-        gantry_status status = check_one(i, &descs[i]);
+        gantry_status status = gy_copy_check_one(i, &descs[i]);
         if (status != GANTRY_OK) {
             return status;
         }
@@ -177,20 +177,23 @@ static bool find_overlap(const struct gy_copy_item *items, size_t count, struct 
     return false;
 }
 
+gantry_status gy_copy_refuse_overlap(uint32_t index, bool is_source, uint32_t dest_of)
+{
+    if (is_source) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT,
+                       "copy descriptor %u: source overlaps dest of descriptor %u", index, dest_of);
+    }
+    return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "copy descriptors %u and %u: their dest ranges overlap",
+                   index, dest_of);
+}
+
 gantry_status gy_copy_check_overlap(const struct gy_copy_item *items, size_t count,
                                     struct gy_copy_range *scratch)
 {
     struct overlap found;
-    if (!find_overlap(items, count, scratch, &found)) {
-        return GANTRY_OK;
-    }
-    if (found.is_source) {
-        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT,
-                       "copy descriptor %u: source overlaps dest of descriptor %u", found.index,
-                       found.dest_of);
-    }
-    return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "copy descriptors %u and %u: their dest ranges overlap",
-                   found.index, found.dest_of);
+    return find_overlap(items, count, scratch, &found)
+               ? gy_copy_refuse_overlap(found.index, found.is_source, found.dest_of)
+               : GANTRY_OK;
 }
 
 /* The usual list has no overlap at all.  Otherwise the prefix is found by doubling and halving.  This costs

@@ -43,6 +43,9 @@ struct gy_copy_dealing {
                        units are alike */
 };
 
+/* What both descriptors are told when they overlap.  Returns GANTRY_ERR_INVALID_ARGUMENT. */
+gantry_status gy_copy_refuse_overlap(uint32_t index, bool is_source, uint32_t dest_of);
+
 /* The size that a batch will have. */
 struct gy_copy_plan {
     struct gy_copy_dealing dealing[GY_COPY_GROUPS];
@@ -56,6 +59,8 @@ struct gy_copy_plan {
 /* Check everything about the descriptors that does not depend on the memory of their addresses.
  * @retval GANTRY_ERR_INVALID_ARGUMENT  the message names index and field */
 GANTRY_MUST_CHECK gantry_status gy_copy_check(const gantry_copy_desc *descs, size_t count);
+/* The same for one, which messages call `index`. */
+GANTRY_MUST_CHECK gantry_status gy_copy_check_one(size_t index, const gantry_copy_desc *desc);
 
 /* The 16 aligned bytes of the destination after a fill that begins at device address `dest`. */
 void gy_copy_pattern(const gantry_copy_desc *desc, uint64_t dest, uint64_t *low, uint64_t *high);

@@ -107,7 +107,7 @@ typedef struct gantry_copy_list {
  *
  *  What is in them cannot be checked by the call: a count above `most` counts as `most`, a descriptor of an
  *  unknown type or pattern size does nothing, and a bad address is an error of the device.  With
- *  GANTRY_CHECK=1 (or `bounds`) the call waits for the stream, reads the list and checks it as
+ *  GANTRY_CHECK=1 (or `bounds`) the device checks it before, which the call waits for, as
  *  gantry_copy_launch() does; such a callback is never captured into a graph.
  *
  *  `options` may be NULL; of the numbers of blocks only `device_blocks` counts.
