@@ -366,6 +366,7 @@ static bool free_waiting(gantry_heap *heap, const struct gy_heap_request *reques
 {
     struct gy_heap_streams *streams = &heap->kinds[request->kind].streams;
     uint64_t begin_ns = gy_clock_ns();
+    (void)gy_park_flush(&heap->kinds[request->kind].park); /* what is in laps waits, too */
     gy_heap_streams_want(streams, request->stream);
     bool any = gy_heap_streams_poll(streams, true);
     if (any) {

@@ -347,9 +347,9 @@ static struct gy_sums sum_up(struct gy_kind *kind)
 
 uint64_t gy_kind_occupied(struct gy_kind *kind)
 {
+    (void)gy_park_flush(&kind->park);
     (void)gy_heap_streams_poll(&kind->streams, false);
     gy_heap_streams_want(&kind->streams, NULL); /* waiting blocks shall not count for ever */
-    (void)gy_park_flush(&kind->park);
     size_t movable = gy_pages_movable(&kind->pages);
     size_t total = gy_kind_total(kind);
     return total > movable ? total - movable : 0; /* slabs may come and go meanwhile */
@@ -475,6 +475,8 @@ gantry_status gy_kind_init(struct gy_kind *kind, const struct gy_kind_setup *set
         status = GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "heap: no memory for its bookkeeping");
         goto fini_pages;
     }
+    kind->park.home = gy_heap_streams_home;
+    kind->park.home_user = &kind->streams;
     status = open_small(kind);
     if (status != GANTRY_OK) {
         goto fini_park;

@@ -45,6 +45,11 @@ static struct gy_park_shard *shard_of(struct gy_tally *tally)
     return (struct gy_park_shard *)(void *)((char *)tally - offsetof(struct gy_park_shard, tally));
 }
 
+static struct gy_range **lap_bucket_of(struct gy_lap *lap, size_t pages)
+{
+    return &lap->buckets[((uint64_t)pages * 0x9e3779b97f4a7c15u) >> 58];
+}
+
 static struct gy_range **bucket_of(struct gy_park_shard *shard, size_t pages)
 {
     return &shard->buckets[((uint64_t)pages * 0x9e3779b97f4a7c15u) >> 59];
@@ -82,6 +87,24 @@ static struct gy_range *empty_shard(struct gy_park_shard *shard)
     return all;
 }
 
+/* Take everything out of the shard's lap, as empty_shard(). */
+static struct gy_range *empty_lap(struct gy_lap *lap)
+{
+    struct gy_range *all = NULL;
+    for (unsigned i = 0; i < GY_LAP_BUCKETS && lap->pages != 0; i++) {
+        while (lap->buckets[i] != NULL) {
+            struct gy_range *range = lap->buckets[i];
+            assert(gy_range_state(range) == GY_RANGE_OWNED && range->waiter == NULL);
+            lap->buckets[i] = range->next;
+            range->next = all;
+            all = range;
+        }
+    }
+    lap->pages = 0;
+    lap->refused = 0;
+    return all;
+}
+
 bool gy_park_init(struct gy_park *park, struct gy_pages *pages, struct gy_granules *map,
                   struct gy_usage *usage, uint64_t memory_bytes)
 {
@@ -97,7 +120,7 @@ bool gy_park_init(struct gy_park *park, struct gy_pages *pages, struct gy_granul
     uint64_t most = memory_bytes / (4 * GY_PARK_SHARDS);
     most = most > GY_PARK_BYTES ? most : GY_PARK_BYTES;
     most = most < GY_PARK_MOST_BYTES ? most : GY_PARK_MOST_BYTES;
-    *park = (struct gy_park){pages, map, usage, shards, (size_t)most >> GY_PAGE_SHIFT};
+    *park = (struct gy_park){pages, map, usage, shards, (size_t)most >> GY_PAGE_SHIFT, NULL, NULL};
     return true;
 }
 
@@ -126,15 +149,14 @@ static inline void note_in(struct gy_park *park, struct gy_park_shard *shard, ui
 
 /* ---- blocks ---- */
 
-static struct gy_range *take_from(struct gy_park_shard *shard, size_t pages, size_t alignment)
+static struct gy_range *take_from(struct gy_range **link, size_t *held_pages, size_t pages, size_t alignment)
 {
-    struct gy_range **link = bucket_of(shard, pages);
     for (unsigned looked = 0; *link != NULL && looked < SCAN_LIMIT; looked++) {
         struct gy_range *range = *link;
         if (range->pages == pages && (range->base & (alignment - 1)) == 0) {
-            assert(gy_range_state(range) == GY_RANGE_OWNED && shard->pages >= pages);
+            assert(gy_range_state(range) == GY_RANGE_OWNED && *held_pages >= pages);
             *link = range->next;
-            shard->pages -= pages;
+            *held_pages -= pages;
             return range;
         }
         link = &range->next;
@@ -148,7 +170,8 @@ bool gy_park_take(struct gy_park *park, size_t bytes, size_t alignment, uint32_t
     if (bytes > GY_PARK_MOST_BYTES || !try_hold(shard)) {
         return false;
     }
-    struct gy_range *range = take_from(shard, (bytes + GY_PAGE_BYTES - 1) >> GY_PAGE_SHIFT, alignment);
+    const size_t pages = (bytes + GY_PAGE_BYTES - 1) >> GY_PAGE_SHIFT;
+    struct gy_range *range = take_from(bucket_of(shard, pages), &shard->pages, pages, alignment);
     if (range != NULL) {
         assert(bytes <= range->pages << GY_PAGE_SHIFT && range->base % alignment == 0);
         *out = range->base;
@@ -252,6 +275,103 @@ void gy_park_note(struct gy_park *park, uint32_t site, int64_t bytes, int count)
     }
 }
 
+/* ---- laps ---- */
+
+#define STRANGERS 8u /* frees on another stream, one after the other, after which the lap changes hands */
+#define LAP_BLOCK_PAGES \
+    ((size_t)2048)  /* of the largest block in a lap: larger ones leave gaps that nobody else fills */
+#define REFUSED 64u /* frees without room after which the lap is emptied: its sizes are not those of now */
+
+bool gy_park_lap_take(struct gy_park *park, uint64_t id, size_t bytes, size_t alignment, uint32_t site,
+                      uintptr_t *out)
+{
+    struct gy_park_shard *shard = my_shard(park);
+    if (bytes > GY_PARK_MOST_BYTES || !try_hold(shard)) {
+        return false;
+    }
+    struct gy_lap *lap = &shard->lap;
+    struct gy_range *range = NULL;
+    if (lap->id == id && lap->pages != 0) {
+        const size_t pages = gy_lap_pages((bytes + GY_PAGE_BYTES - 1) >> GY_PAGE_SHIFT);
+        range = take_from(lap_bucket_of(lap, pages), &lap->pages, pages, alignment);
+    }
+    if (range != NULL) {
+        *out = range->base;
+        gy_pages_publish(range, bytes, site);
+        note_in(park, shard, site, (int64_t)bytes, 1);
+    }
+    let_go(shard);
+    return range != NULL;
+}
+
+/* The pages of the block that starts there, if it may wait in a lap; 0: there is none, it is large, or it is
+ * a graph's or used on other streams. */
+static size_t pages_for_lap(struct gy_park *park, struct gy_heap_region *region, uintptr_t address)
+{
+    if (address % GY_PAGE_BYTES != 0 || gy_granules_find(park->map, address) != region) {
+        return 0;
+    }
+    const struct gy_range *range =
+        atomic_load_explicit(gy_live_at(region->slab, address), memory_order_acquire);
+    const bool may = range != NULL && gy_range_state(range) == GY_RANGE_BLOCK && range->waiter == NULL &&
+                     range->pages <= LAP_BLOCK_PAGES &&
+                     !atomic_load_explicit(&range->shared, memory_order_relaxed);
+    return may ? range->pages : 0;
+}
+
+static enum gy_lap_result give_to_lap(struct gy_park *park, struct gy_park_shard *shard, uint64_t id,
+                                      struct gy_heap_region *region, uintptr_t address, size_t most_pages)
+{
+    struct gy_lap *lap = &shard->lap;
+    if (lap->stream == NULL || lap->id != id) {
+        return lap->stream == NULL || ++lap->strangers >= STRANGERS ? GY_LAP_STRANGE : GY_LAP_FULL;
+    }
+    lap->strangers = 0;
+    const size_t pages = pages_for_lap(park, region, address);
+    if (pages != 0 && lap->pages + pages > most_pages && ++lap->refused >= REFUSED) {
+        (void)park->home(park->home_user, lap->stream, empty_lap(lap), id);
+    }
+    if (pages == 0 || lap->pages + pages > most_pages) {
+        return GY_LAP_FULL;
+    }
+    struct gy_range *range = gy_pages_claim(region->slab, GY_RANGE_BLOCK, address);
+    if (range == NULL) {
+        return GY_LAP_FULL;
+    }
+    note_in(park, shard, gy_range_site(range), -(int64_t)gy_range_requested(range), -1);
+    struct gy_range **bucket = lap_bucket_of(lap, range->pages);
+    range->next = *bucket;
+    *bucket = range;
+    lap->pages += range->pages;
+    return GY_LAP_KEPT;
+}
+
+enum gy_lap_result gy_park_lap_give(struct gy_park *park, uint64_t id, struct gy_heap_region *region,
+                                    uintptr_t address, size_t most_pages)
+{
+    struct gy_park_shard *shard = my_shard(park);
+    if (!try_hold(shard)) {
+        return GY_LAP_FULL;
+    }
+    /* The region is still in the map while the shard is held, so gy_park_quiesce() will wait for us. */
+    enum gy_lap_result result = give_to_lap(park, shard, id, region, address, most_pages);
+    let_go(shard);
+    return result;
+}
+
+void gy_park_lap_attach(struct gy_park *park, uint64_t id)
+{
+    struct gy_park_shard *shard = my_shard(park);
+    hold(shard);
+    struct gy_lap *lap = &shard->lap;
+    if (lap->stream == NULL || lap->id != id) {
+        lap->stream = park->home(park->home_user, lap->stream, empty_lap(lap), id);
+        lap->id = id;
+        lap->strangers = 0;
+    }
+    let_go(shard);
+}
+
 bool gy_park_flush(struct gy_park *park)
 {
     bool any = false;
@@ -263,6 +383,11 @@ bool gy_park_flush(struct gy_park *park)
          * page layer. */
         gy_pages_release(park->pages, leaving);
         assert(park->shards[i].pages == 0);
+        struct gy_lap *lap = &park->shards[i].lap;
+        if (lap->pages != 0) {
+            any = true;
+            (void)park->home(park->home_user, lap->stream, empty_lap(lap), lap->id);
+        }
         let_go(&park->shards[i]);
     }
     return any;

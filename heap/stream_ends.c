@@ -196,6 +196,8 @@ gantry_status gy_heap_streams_settle(struct gy_heap_streams *streams, bool *out_
     if (!atomic_load_explicit(&streams->used, memory_order_relaxed)) {
         return GANTRY_OK;
     }
+    (void)gy_park_flush(
+        &streams->kind->park); /* laps: what was freed before this call gets an order before it */
     gy_mutex_lock(gy_heap_streams_guard(streams));
     bool may_wait = note_orders(streams);
     gy_mutex_unlock(gy_heap_streams_guard(streams));

@@ -14,7 +14,7 @@
 #define BYTES_PER_MARK ((size_t)8 << 20)
 /* The share of the kind's memory that may be more than that: events are dear where many threads record them.
  */
-#define SHARE_PER_MARK 128u
+#define SHARE_PER_MARK 64u
 /* The most bytes between two marks while all waiting memory is the stream's. */
 #define LONE_BYTES_PER_MARK ((size_t)256 << 20)
 /* The number of streams that are remembered although nothing waits for them. */
@@ -93,7 +93,8 @@ gantry_status gy_heap_stream_name(struct gy_context *context, void *stream, cons
 static bool is_idle(const struct gy_heap_stream *stream)
 {
     return stream->waiter.free.pages == 0 && stream->waiter.blocks == 0 && stream->mark_count == 0 &&
-           stream->lates == 0 && stream->kept == NULL && stream->marks_state == GY_MARKS_FREE;
+           stream->lates == 0 && stream->laps == 0 && stream->kept == NULL &&
+           stream->marks_state == GY_MARKS_FREE;
 }
 
 static void choose_lone(struct gy_heap_streams *streams)

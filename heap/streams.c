@@ -25,6 +25,44 @@ static bool adopt(struct gy_heap_streams *streams, const struct gy_heap_stream_n
     return bytes != 0;
 }
 
+/* The least bytes that a lap may keep, and its share of the kind's memory where that is more. */
+#define LAP_BYTES ((size_t)8 << 20)
+#define SHARE_PER_LAP 512u
+
+static size_t lap_pages(struct gy_heap_streams *streams)
+{
+    const size_t share = gy_kind_total(streams->kind) / SHARE_PER_LAP;
+    return (share > LAP_BYTES ? share : LAP_BYTES) >> GY_PAGE_SHIFT;
+}
+
+struct gy_heap_stream *gy_heap_streams_home(void *user, struct gy_heap_stream *old, struct gy_range *first,
+                                            uint64_t id) GY_NO_ANALYSIS
+{
+    struct gy_heap_streams *streams = user;
+    gy_mutex_lock(gy_heap_streams_guard(streams));
+    while (first != NULL) {
+        struct gy_range *next = first->next;
+        gy_heap_stream_keep(streams, old, first, old->order);
+        first = next;
+    }
+    struct gy_heap_stream *now = old;
+    if (old == NULL || old->id != id) {
+        now = streams->first;
+        while (now != NULL && (now->id != id || now->capture != 0)) {
+            now = now->next;
+        }
+        if (old != NULL) {
+            assert(old->laps != 0);
+            old->laps--;
+        }
+        if (now != NULL) {
+            now->laps++;
+        }
+    }
+    gy_mutex_unlock(gy_heap_streams_guard(streams));
+    return now;
+}
+
 /* Make room out of what there is.  OK: try again. */
 static gantry_status find_room(struct gy_heap_streams *streams, const struct gy_heap_stream_name *name,
                                uint64_t seen, size_t bytes)
@@ -44,6 +82,9 @@ gantry_status gy_heap_streams_alloc(struct gy_heap_streams *streams, const struc
     struct gy_kind *kind = streams->kind;
     if (__builtin_expect(!gy_usage_make_site(&kind->usage, site), 0)) {
         return GANTRY_ERR_OUT_OF_HOST_MEMORY;
+    }
+    if (name->capture == 0 && gy_park_lap_take(&kind->park, name->id, bytes, alignment, site, out)) {
+        return GANTRY_OK;
     }
     for (bool again = false;; again = true) {
         uint64_t seen = atomic_load_explicit(&kind->generation, memory_order_acquire);
@@ -222,13 +263,10 @@ static gantry_status free_aside(struct gy_heap_streams *streams, const struct gy
     return GANTRY_OK;
 }
 
-gantry_status gy_heap_streams_free(struct gy_heap_streams *streams, const struct gy_heap_stream_name *name,
-                                   struct gy_heap_region *region, uintptr_t address,
-                                   bool aside) GY_NO_ANALYSIS
+/* Free a block of the page layer. */
+static gantry_status free_block(struct gy_heap_streams *streams, const struct gy_heap_stream_name *name,
+                                struct gy_heap_region *region, uintptr_t address) GY_NO_ANALYSIS
 {
-    if (region->is_chunk || aside) {
-        return free_aside(streams, name, region, address);
-    }
     struct gy_heap_stream *stream = gy_heap_stream_lock(streams, name, false);
     if (stream == NULL) {
         return GANTRY_ERR_OUT_OF_HOST_MEMORY;
@@ -263,6 +301,27 @@ gantry_status gy_heap_streams_free(struct gy_heap_streams *streams, const struct
     }
     gy_heap_stream_finish_mark(streams, &marking, name->handle);
     return GANTRY_OK;
+}
+
+gantry_status gy_heap_streams_free(struct gy_heap_streams *streams, const struct gy_heap_stream_name *name,
+                                   struct gy_heap_region *region, uintptr_t address, bool aside)
+{
+    if (region->is_chunk || aside) {
+        return free_aside(streams, name, region, address);
+    }
+    struct gy_park *park = &streams->kind->park;
+    enum gy_lap_result lap = GY_LAP_FULL;
+    if (name->capture == 0 && name->may_mark) {
+        lap = gy_park_lap_give(park, name->id, region, address, lap_pages(streams));
+    }
+    if (lap == GY_LAP_KEPT) {
+        return GANTRY_OK;
+    }
+    gantry_status status = free_block(streams, name, region, address);
+    if (lap == GY_LAP_STRANGE && status == GANTRY_OK) {
+        gy_park_lap_attach(park, name->id);
+    }
+    return status;
 }
 
 gantry_status gy_heap_streams_record(struct gy_heap_streams *streams, const struct gy_heap_stream_name *name,

@@ -11,6 +11,9 @@
  * Memory that was freed or allocated on a stream under capture stays with the graph: every replay may write
  * to it.
  *
+ * What a thread frees on the stream that it uses most is kept in the thread's lap (park.h), and is taken from
+ * there without the lock, an event or a question to the driver.  It gets its order when it leaves the lap.
+ *
  * A freed block for which other streams were recorded waits for an event on each of them (`late`).  Then it
  * waits for its own stream like any other block.
  *
@@ -69,6 +72,7 @@ struct gy_heap_stream {
     unsigned unmarked;     /* blocks freed since the last mark */
     size_t unmarked_bytes; /* the bytes of these blocks */
     uint64_t round;        /* the number of the last poll that looked at the stream */
+    unsigned laps;         /* laps of shards that keep blocks for the stream (park.h) */
     unsigned lates;        /* blocks on the late list that will wait for this stream next */
     struct gy_late *kept;  /* of a graph: small blocks that were freed during its capture */
     enum gy_marks_state marks_state;
@@ -106,6 +110,9 @@ struct gy_heap_streams {
 };
 
 void gy_heap_streams_init(struct gy_heap_streams *streams, struct gy_kind *kind);
+/* What laps need of streams: gy_lap_home_fn. */
+struct gy_heap_stream *gy_heap_streams_home(void *streams, struct gy_heap_stream *old, struct gy_range *first,
+                                            uint64_t id);
 /* To be called when the GPU has done all work, and before the page layer ends. */
 void gy_heap_streams_fini(struct gy_heap_streams *streams);
 

@@ -1,6 +1,7 @@
 #include "heap/waiting.h"
 
 #include "heap/pages_inside.h"
+#include "heap/park.h"
 
 #include <assert.h>
 
@@ -35,9 +36,14 @@ struct gy_range *gy_waiting_alloc(struct gy_pages *pages, struct gy_page_waiter 
     }
     size_t count = (bytes + GY_PAGE_BYTES - 1) >> GY_PAGE_SHIFT;
     alignment = alignment > GY_PAGE_BYTES ? alignment : GY_PAGE_BYTES;
-    struct gy_range *range = carve_waiting(pages, waiter, count, alignment);
+    const size_t rounded = waiter->is_graph ? count : gy_lap_pages(count);
+    struct gy_range *range = carve_waiting(pages, waiter, rounded, alignment);
     if (range == NULL) {
-        range = gy_pages_carve(pages, count, alignment);
+        range = gy_pages_carve(pages, rounded, alignment);
+    }
+    if (range == NULL && rounded != count) { /* memory is short */
+        range = carve_waiting(pages, waiter, count, alignment);
+        range = range != NULL ? range : gy_pages_carve(pages, count, alignment);
     }
     if (range != NULL) {
         range->waiter = waiter->is_graph ? waiter : NULL;

@@ -61,7 +61,7 @@ static void test_a_large_heap_records_fewer_events(void **state)
 {
     (void)state;
     assert_int_equal(events_with(256 * MIB), FREES);      /* 8 MiB are enough */
-    assert_int_equal(events_with(4096 * MIB), FREES / 4); /* 32 MiB are */
+    assert_int_equal(events_with(4096 * MIB), FREES / 8); /* 64 MiB are */
     assert_int_equal(gy_alloc_live(), 0);
 }
 
