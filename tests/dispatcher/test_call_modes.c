@@ -2,7 +2,7 @@
  * nothing of them is enqueued twice, or on a stream that is no member of the graph. */
 #include "context/context.h"
 #include "dispatcher/internal.h"
-#include "profile/gpu_time.h"
+#include "profile/gpu_marks.h"
 #include "tests/dispatcher/modes_scene.h"
 #include "tests/support/cmocka_c11.h"
 
@@ -88,7 +88,7 @@ static void test_a_call_that_cannot_begin_keeps_no_mark(void **state)
     (void)state;
     enum { MARKS = 64, TIMES = 300 };
     static const char path[] = "call-modes-begin.pftrace";
-    gy_gpu_time_set_marks(MARKS);
+    gy_gpu_marks_set_first(MARKS);
     open_scene(false);
     struct modes_job job = {.scene = &scene};
     assert_ok(run_raw(&job)); /* it asks for its stream, which is known from now on */
