@@ -156,7 +156,7 @@ gantry_status gantry_stream_get_info(gantry_context *context, void *stream, gant
     if (status != GANTRY_OK) {
         return status;
     }
-    status = gy_stream_read_info(context->partitions, stream, "gantry_stream_get_info", &info);
+    status = gy_stream_read_info(context->partitions, stream, &info);
     (void)gy_context_pop(context->cuda);
     return status == GANTRY_OK ? gy_stats_export(out, &info, sizeof(info), "gantry_stream_get_info") : status;
 }

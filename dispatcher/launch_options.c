@@ -251,7 +251,7 @@ gantry_status gy_stream_occupancy(struct gy_partitions *partitions, CUstream str
     if (status != GANTRY_OK) {
         return status;
     }
-    status = gy_stream_read_info(partitions, stream, q.what, &info);
+    status = gy_stream_read_info(partitions, stream, &info);
     if (status == GANTRY_OK) {
         q.sms = info.sm_count;
         status = ask(&q, stream, &found);

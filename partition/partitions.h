@@ -61,7 +61,7 @@ GANTRY_MUST_CHECK gantry_status gy_partition_of(struct gy_partitions *partitions
 /* Fill in what is known of any stream; `what` is the function that asks.  The context is current.
  * GANTRY_ERR_STATE: the stream is being captured. */
 GANTRY_MUST_CHECK gantry_status gy_stream_read_info(struct gy_partitions *partitions, CUstream stream,
-                                                    const char *what, gantry_stream_info *out);
+                                                    gantry_stream_info *out);
 
 /* The partition has no green context and is alone: it is the whole context. */
 bool gy_partition_is_whole(const struct gantry_partition *partition);

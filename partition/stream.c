@@ -45,18 +45,15 @@ gantry_status gy_partition_of(struct gy_partitions *all, CUstream stream, struct
     return GANTRY_OK;
 }
 
-/* Read the SMs of a stream by the first way that the driver has; drivers before CUDA 12.4 have none, and no
- * contexts with a part of the SMs. */
-static gantry_status read_sms(struct gy_context *context, CUstream stream, CUcontext of, CUgreenCtx green,
-                              uint32_t *out)
+/* Read the SMs of a stream's context.  Drivers before CUDA 12.4 cannot tell, and have no contexts with a part
+ * of the SMs. */
+static gantry_status read_sms(struct gy_context *context, CUcontext of, CUgreenCtx green, uint32_t *out)
 {
     const struct gy_driver *driver = context->driver;
     CUdevResource sms;
     memset(&sms, 0, sizeof(sms));
     gantry_status status = GANTRY_OK;
-    if (driver->cuStreamGetDevResource != NULL) {
-        status = GY_CALL(context, cuStreamGetDevResource(stream, &sms, CU_DEV_RESOURCE_TYPE_SM));
-    } else if (green != NULL && driver->cuGreenCtxGetDevResource != NULL) {
+    if (green != NULL && driver->cuGreenCtxGetDevResource != NULL) {
         status = GY_CALL(context, cuGreenCtxGetDevResource(green, &sms, CU_DEV_RESOURCE_TYPE_SM));
     } else if (driver->cuCtxGetDevResource != NULL) {
         status = GY_CALL(context, cuCtxGetDevResource(of, &sms, CU_DEV_RESOURCE_TYPE_SM));
@@ -67,28 +64,14 @@ static gantry_status read_sms(struct gy_context *context, CUstream stream, CUcon
     return status;
 }
 
-/* To ask a stream for its context, or for its number, breaks a capture (seen on driver 580). */
-static gantry_status check_is_free(struct gy_context *context, CUstream stream, const char *what)
-{
-    CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
-    const gantry_status status = GY_CALL(context, cuStreamIsCapturing(stream, &capture));
-    return status == GANTRY_OK && capture != CU_STREAM_CAPTURE_STATUS_NONE
-               ? GY_FAIL(GANTRY_ERR_STATE,
-                         "%s: the stream is being captured, and the question would break the capture", what)
-               : status;
-}
-
-gantry_status gy_stream_read_info(struct gy_partitions *all, CUstream stream, const char *what,
-                                  gantry_stream_info *out)
+/* A stream that is being captured may be asked, too: none of these calls breaks the capture. */
+gantry_status gy_stream_read_info(struct gy_partitions *all, CUstream stream, gantry_stream_info *out)
 {
     struct gy_context *context = all->context;
     CUcontext of = NULL;
     CUgreenCtx green = NULL;
     gantry_stream_info info = {.struct_size = sizeof(info), .total_sms = context->info.multiprocessors};
-    gantry_status status = check_is_free(context, stream, what);
-    if (status == GANTRY_OK) {
-        status = find_green(context, stream, &green);
-    }
+    gantry_status status = find_green(context, stream, &green);
     if (status == GANTRY_OK) {
         status = GY_CALL(context, cuStreamGetCtx(stream, &of));
     }
@@ -96,7 +79,7 @@ gantry_status gy_stream_read_info(struct gy_partitions *all, CUstream stream, co
         status = GY_CALL(context, cuStreamGetPriority(stream, &info.priority));
     }
     if (status == GANTRY_OK) {
-        status = read_sms(context, stream, of, green, &info.sm_count);
+        status = read_sms(context, of, green, &info.sm_count);
     }
     if (status != GANTRY_OK) {
         return status;

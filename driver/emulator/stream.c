@@ -189,11 +189,10 @@ static CUresult find_to_ask(CUstream handle, struct gy_emu_stream **out)
     return result == CUDA_SUCCESS ? gy_emu_capture_forbids_asking(*out) : result;
 }
 
-/* Breaks the capture of a stream, too. */
 static CUresult get_context(CUstream handle, CUcontext *out)
 {
     struct gy_emu_stream *stream;
-    CUresult result = find_to_ask(handle, &stream);
+    CUresult result = gy_emu_stream_find(handle, &stream);
     if (result == CUDA_SUCCESS && out == NULL) {
         result = CUDA_ERROR_INVALID_VALUE;
     }

@@ -115,7 +115,6 @@ GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_partition_get_occupancy(
  * SMs are those that gantry_stream_get_info() tells.
  *  @retval GANTRY_OK
  *  @retval GANTRY_ERR_INVALID_ARGUMENT  as above
- *  @retval GANTRY_ERR_STATE             the stream is being captured
  *  @retval GANTRY_ERR_UNSUPPORTED       as above
  *  @retval GANTRY_ERR_DRIVER, GANTRY_ERR_DEVICE_LOST */
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_stream_get_occupancy(gantry_context *context, void *stream,

@@ -305,11 +305,11 @@ typedef struct gantry_stream_info {
 } gantry_stream_info;
 
 /** How many SMs any CUstream has, and whose: also one that the application or another library has made, with
- *  or without a green context; NULL is the context's default stream.  Nothing is enqueued.  Any thread.
+ *  or without a green context; NULL is the context's default stream.  Nothing is enqueued, and the stream may
+ *  be under capture.  Any thread.
  *  Drivers do not notice a stream that was destroyed before.
  *  @retval GANTRY_OK
  *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL, or a struct_size too small
- *  @retval GANTRY_ERR_STATE             the stream is being captured: the question would break the capture
  *  @retval GANTRY_ERR_DRIVER, GANTRY_ERR_DEVICE_LOST */
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_stream_get_info(gantry_context *context, void *stream,
                                                                   gantry_stream_info *out);

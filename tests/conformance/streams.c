@@ -290,12 +290,22 @@ static void test_streams_know_their_context(void **state)
     cu_ok(cuCtxGetCurrent(&current));
     cu_ok(cuStreamGetCtx(NULL, &of)); /* the default stream of the context that is current */
     assert_ptr_equal(of, current);
-    /* The question breaks the capture of a stream. */
+    /* These questions do not break the capture of a stream. */
     CUgraph graph = NULL;
+    CUgreenCtx green = NULL;
+    int priority = 1;
+    of = NULL;
     cu_ok(cuStreamBeginCapture(plain, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
-    assert_int_not_equal(cu->cuStreamGetCtx(plain, &of), CUDA_SUCCESS);
-    assert_int_not_equal(cu->cuStreamEndCapture(plain, &graph), CUDA_SUCCESS);
-    assert_null(graph);
+    cu_ok(cuStreamGetCtx(plain, &of));
+    assert_ptr_equal(of, cf_context->native);
+    cu_ok(cuStreamGetPriority(plain, &priority));
+    if (cu->cuStreamGetGreenCtx != NULL) {
+        CUresult result = cu->cuStreamGetGreenCtx(plain, &green); /* see green.c */
+        assert_true(result == CUDA_ERROR_INVALID_HANDLE || (result == CUDA_SUCCESS && green == NULL));
+    }
+    cu_ok(cuStreamEndCapture(plain, &graph));
+    assert_non_null(graph);
+    cu_ok(cuGraphDestroy(graph));
     cu_ok(cuStreamDestroy(plain));
 }
 
