@@ -1,5 +1,6 @@
 #include "tests/profile/cta_fixture.h"
 
+#include "profile/session.h"
 #include "tests/support/cmocka_c11.h"
 
 #include "cta_common_clock.kernels.h"
@@ -58,6 +59,7 @@ int set_up(void **state)
 int set_up_with(const gantry_context_options *options)
 {
     snprintf(path, sizeof(path), "/tmp/gantry-cta-%d.pftrace", (int)getpid());
+    gy_profile_set_patience(PATIENCE_NS);
     gpu_fixture_open_with(&fixture, 1, options);
     gantry_module *module;
     assert_ok(gantry_module_load(fixture.context, &gantry_image_cta_kernels, &module));

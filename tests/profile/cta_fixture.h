@@ -33,6 +33,8 @@ int tear_down(void **state);
 /* Each batch takes a buffer until the writer has its records, and on a busy machine the writer comes late:
  * there are so many that each batch of a test has its own. */
 enum { CTAS_PER_BUFFER = 4096, BUFFERS = 64 };
+/* The end of a recording waits for work of the GPU for so long: longer than a test may take. */
+#define PATIENCE_NS UINT64_C(60000000000)
 /* Sizes of 0 mean these. */
 gantry_profile *start(gantry_profile_ctas ctas, uint32_t per_buffer, uint32_t buffers);
 void stop_and_load(gantry_profile *profile);
