@@ -687,7 +687,9 @@ void gy_cta_destroy(struct gy_cta *cta)
     if (cta == NULL) {
         return;
     }
+    (void)enter_collect(cta, true); /* another thread may be in drain() */
     collect(cta, UINT64_MAX);
+    leave_collect(cta);
     gy_profile_remove_recorder(&cta->recorder);
     wait_while(cta, BUFFER_WRITING, 0, UINT64_MAX); /* the writer may still use some of them */
     free_buffers(cta);

@@ -7,8 +7,10 @@
 #include "profile/session.h"
 #include "tests/profile/cta_fixture.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct own_stream {
     CUstream stream;
@@ -348,13 +350,57 @@ static void test_blocks_that_outlast_the_wait_are_counted(void **state)
         assert_ok(gantry_taskman_stop(fixture.manager));
         stop_and_load(profile);
         emu.release();
-        gy_profile_set_patience(60000000000u);
+        gy_profile_set_patience(PATIENCE_NS);
         assert_ok(gantry_taskman_reset(fixture.manager));
         assert_int_equal(stats.ctas, late ? 20 : 40);
         assert_int_equal(stats.ctas_lost, late ? 20 : 0);
         assert_int_equal(stats.lost, late ? 1 : 0);
         assert_int_equal(stats.gpu_unfinished, late ? 1 : 0);
         reader_free(&trace);
+    }
+}
+
+static void *stop_now(void *arg)
+{
+    stats = (gantry_profile_stats){.struct_size = sizeof(stats)};
+    assert_ok(gantry_profile_stop(arg, &stats));
+    return NULL;
+}
+
+/* One thread stops the recording while another one ends the context: each block is in the recording once. */
+static void test_context_may_end_while_the_recording_stops(void **state)
+{
+    (void)state;
+    struct gantry_emu_control emu;
+    static struct work work;
+    enum { ROUNDS = 20, BATCHES = 20, BLOCKS = 20 };
+    work = (struct work){.grid = {BLOCKS, 1, 1}, .threads = 32, .spins = 3, .launches = 1};
+    if (!gpu_fixture_controls(&emu)) {
+        skip();
+    }
+    for (int round = 0; round < ROUNDS; round++) {
+        gantry_profile *profile = start(GANTRY_PROFILE_CTAS_EACH, 0, 0);
+        (void)gpu_fixture_gpu(&fixture, GANTRY_TASK_KERNEL, "first", launch_work, &work);
+        assert_ok(gpu_fixture_step(&fixture)); /* the recording has its buffers now */
+        assert_ok(gantry_context_synchronize(fixture.context));
+        emu.hold();
+        for (int i = 1; i < BATCHES; i++) {
+            (void)gpu_fixture_gpu(&fixture, GANTRY_TASK_KERNEL, "work", launch_work, &work);
+            assert_ok(gpu_fixture_step(&fixture));
+        }
+        gantry_taskman_destroy(fixture.manager);
+        gantry_cpu_dispatcher_destroy(fixture.cpus);
+        (void)gantry_heap_free(gantry_context_heap(fixture.context), cells);
+        pthread_t stopper;
+        assert_int_equal(pthread_create(&stopper, NULL, stop_now, profile), 0);
+        usleep(2000);
+        emu.release();
+        gantry_context_destroy(fixture.context);
+        pthread_join(stopper, NULL);
+        assert_int_equal(stats.ctas, BATCHES * BLOCKS);
+        assert_int_equal(stats.ctas_lost, 0);
+        assert_int_equal(stats.lost, 0);
+        (void)set_up(NULL);
     }
 }
 
@@ -427,6 +473,7 @@ int main(void)
                                         tear_down),
         cmocka_unit_test_setup_teardown(test_the_error_of_each_sm_is_stated, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_blocks_that_outlast_the_wait_are_counted, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_context_may_end_while_the_recording_stops, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_partitions_are_told_apart, set_up_partitions, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
