@@ -45,13 +45,13 @@
 enum buffer_state { BUFFER_IDLE, BUFFER_OPEN, BUFFER_RETURNING, BUFFER_WRITING };
 
 struct buffer {
-    struct gy_cta_batch batch; /* first: done() gets it */
-    struct gy_cta *owner;      /* immutable */
-    enum buffer_state state;   /* guarded by owner->lock; set_state() is the only writer */
-    uint64_t generation;       /* the recording it belongs to; the thread that moves the buffer writes it */
-    uint64_t order;            /* the number of its end_batch(); the thread that moves the buffer writes it */
-    uint32_t next_open;        /* index + 1 of the one that the batch opened next; the dispatcher thread's */
-    uint32_t places;           /* immutable while not idle, like all fields below: room for records */
+    struct gy_cta_batch batch;       /* first: done() gets it */
+    struct gy_cta *owner;            /* immutable */
+    enum buffer_state state;         /* guarded by owner->lock; set_state() is the only writer */
+    atomic_uint_fast64_t generation; /* atomic: the recording it belongs to; 0: nobody wants it any more */
+    uint64_t order;     /* the number of its end_batch(); the thread that moves the buffer writes it */
+    uint32_t next_open; /* index + 1 of the one that the batch opened next; the dispatcher thread's */
+    uint32_t places;    /* immutable while not idle, like all fields below: room for records */
     uint32_t launch_room;
     CUdeviceptr device;
     void *host;
@@ -388,7 +388,9 @@ void *gy_cta_reserve(struct gy_cta *cta, const struct gy_cta_request *request)
                                                                   .copies = request->copies};
     CUdeviceptr address = b->device + b->batch.used * sizeof(gantry_cta_record);
     b->batch.used += (uint32_t)records;
-    b->batch.blocks += (uint32_t)request->ctas;
+    gy_mutex_lock(&cta->lock);
+    b->batch.blocks += (uint32_t)request->ctas; /* give_up() may read them */
+    gy_mutex_unlock(&cta->lock);
     cta->streams |= UINT64_C(1) << request->stream;
     cta->natives[request->stream] = request->native;
     /* see profile_kernel.h and kernel/ranges.h */
@@ -529,7 +531,7 @@ static void hand_over(struct gy_cta *cta, struct buffer *b)
     for (uint32_t set = 0; set < 2 && b->batch.anchor_count != 0; set++) {
         b->batch.anchors[set] = (const void *)((const char *)b->host + anchors_at(cta, b->places, set));
     }
-    if (gy_profile_session() == b->generation) {
+    if (b->generation != 0 && b->generation == gy_profile_session()) {
         gy_device_clock_compare(&cta->clock, b->generation, HOST_PATIENCE_NS);
     }
     b->batch.clock = gy_device_clock_latest(&cta->clock, b->generation);
@@ -608,22 +610,20 @@ static void wait_while(struct gy_cta *cta, enum buffer_state state, uint64_t gen
     gy_mutex_unlock(&cta->lock);
 }
 
-/* Count the blocks as lost whose records did not come back in time. */
+/* Count the blocks as lost whose records did not come back in time, or belong to a batch that goes on. */
 static void give_up(struct gy_cta *cta, uint64_t generation)
 {
     uint64_t blocks = 0;
     gy_mutex_lock(&cta->lock);
-    for (uint32_t i = 0; i < cta->buffer_count && cta->returning != 0; i++) {
+    for (uint32_t i = 0; i < cta->buffer_count; i++) {
         struct buffer *b = &cta->buffers[i];
-        if (b->state == BUFFER_RETURNING && b->generation == generation) {
+        if ((b->state == BUFFER_OPEN || b->state == BUFFER_RETURNING) && b->generation == generation) {
             blocks += b->batch.blocks;
-            b->generation = 0; /* nobody wants them any more */
+            b->generation = 0;
         }
     }
     gy_mutex_unlock(&cta->lock);
-    if (blocks != 0) {
-        gy_profile_count_lost_ctas(generation, blocks);
-    }
+    gy_profile_count_lost_ctas(generation, blocks);
 }
 
 static uint64_t drain(struct gy_profile_recorder *self, uint64_t generation, uint64_t until_ns)
@@ -631,8 +631,7 @@ static uint64_t drain(struct gy_profile_recorder *self, uint64_t generation, uin
     struct gy_cta *cta = (struct gy_cta *)self; /* its first member */
     (void)enter_collect(cta, true);
     if (!gy_thread_is_serving()) {
-        /* Its launches may belong to a batch that has not ended, since tasks are released when launched.
-         * Threads that the batch needs for its end must not wait for it. */
+        /* Tasks are released when launched, so a batch may go on.  Threads that it needs must not wait. */
         wait_while(cta, BUFFER_OPEN, generation, until_ns);
     }
     if (oldest_returning(cta) != NULL && gy_context_push(cta->context) == GANTRY_OK) {

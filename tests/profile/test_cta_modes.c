@@ -404,6 +404,35 @@ static void test_context_may_end_while_the_recording_stops(void **state)
     }
 }
 
+static gantry_launch_result stop_in_callback(gantry_launch *launch, void *arg)
+{
+    (void)launch;
+    (void)stop_now(arg);
+    return GANTRY_LAUNCH_DONE;
+}
+
+/* A callback stops the recording in the middle of its batch, whose records are still to come. */
+static void test_blocks_of_a_batch_that_goes_on_are_counted(void **state)
+{
+    (void)state;
+    static const gantry_submission ways[] = {GANTRY_SUBMISSION_STREAMS, GANTRY_SUBMISSION_GRAPHS};
+    static struct work work;
+    work = (struct work){.grid = {20, 1, 1}, .threads = 32, .spins = 3, .launches = 1};
+    for (int way = 0; way < 2; way++) {
+        assert_ok(gantry_dispatcher_set_submission(gantry_context_dispatcher(fixture.context), ways[way]));
+        gantry_profile *profile = start(GANTRY_PROFILE_CTAS_EACH, 0, 0);
+        (void)gpu_fixture_gpu(&fixture, GANTRY_TASK_KERNEL, "work", launch_work, &work);
+        assert_ok(gpu_fixture_step(&fixture)); /* the recording has its buffers now */
+        assert_ok(gantry_context_synchronize(fixture.context));
+        gantry_task *before = gpu_fixture_gpu(&fixture, GANTRY_TASK_KERNEL, "work", launch_work, &work);
+        gantry_task *here = gpu_fixture_gpu(&fixture, GANTRY_TASK_KERNEL, "here", stop_in_callback, profile);
+        gpu_fixture_after(here, before);
+        assert_ok(gpu_fixture_step(&fixture));
+        assert_int_equal(stats.ctas, 20);
+        assert_int_equal(stats.ctas_lost, 20);
+    }
+}
+
 static int set_up_partitions(void **state)
 {
     static gantry_partition_request requests[2];
@@ -474,6 +503,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_the_error_of_each_sm_is_stated, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_blocks_that_outlast_the_wait_are_counted, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_context_may_end_while_the_recording_stops, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_blocks_of_a_batch_that_goes_on_are_counted, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_partitions_are_told_apart, set_up_partitions, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
