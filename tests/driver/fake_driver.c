@@ -27,6 +27,7 @@
 #define cuModuleLoadDataEx generic_cuModuleLoadDataEx
 #define cuModuleUnload generic_cuModuleUnload
 #define cuModuleGetFunction generic_cuModuleGetFunction
+#define cuThreadExchangeStreamCaptureMode generic_cuThreadExchangeStreamCaptureMode
 #ifdef FAKE_LACKS_FUNCTION
 #define cuMemAlloc_v2 generic_cuMemAlloc
 #endif
@@ -70,6 +71,7 @@ GY_DRIVER_FUNCS(F)
 #undef cuModuleLoadDataEx
 #undef cuModuleUnload
 #undef cuModuleGetFunction
+#undef cuThreadExchangeStreamCaptureMode
 
 #define F(need, member, symbol, prototype) CUresult symbol prototype;
 GY_DRIVER_FUNCS_DEVICE(F)
@@ -217,6 +219,16 @@ CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int co
 CUresult cuModuleUnload(CUmodule module)
 {
     return module == (CUmodule)(void *)&object ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
+CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode);
+CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
+{
+    static _Thread_local CUstreamCaptureMode current = CU_STREAM_CAPTURE_MODE_GLOBAL;
+    const CUstreamCaptureMode before = current;
+    current = *mode;
+    *mode = before;
+    return CUDA_SUCCESS;
 }
 
 CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name)
