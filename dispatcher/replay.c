@@ -79,7 +79,7 @@ static gantry_status enter_step(const struct gantry_dispatcher *d, const struct 
         all_independent = gy_task_is_independent(unit->plan->members[unit->first + i]);
     }
     const gantry_task *first = gy_unit_first_task(unit);
-    const bool is_all = gy_taskman_gpu_tasks(gy_task_manager(first)) == unit->members;
+    const bool is_all = gy_taskman_has_no_more(gy_task_manager(first), unit->members);
     return all_independent ? GANTRY_OK
                            : gy_step_order_enter(gy_gd_order(d, first), gy_task_run(first), stream, is_all);
 }

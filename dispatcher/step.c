@@ -42,7 +42,7 @@ static GY_RARE gantry_status prepare_any(struct gantry_dispatcher *d, gantry_tas
     gy_wait_set_drop(&d->wait_sets, wait_set);
     atomic_store_explicit(&task->mark, NULL, memory_order_relaxed);
     if (status == GANTRY_OK && begins) {
-        const bool is_all = gy_taskman_gpu_tasks(gy_task_manager(task)) == 1;
+        const bool is_all = gy_taskman_has_no_more(gy_task_manager(task), 1);
         status = gy_step_order_enter(gy_gd_order(d, task), gy_task_run(task), stream, is_all);
     }
     if (status == GANTRY_OK && gy_span_on()) {

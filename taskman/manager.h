@@ -111,6 +111,13 @@ static inline uint64_t gy_taskman_gpu_tasks(const gantry_taskman *manager)
     return atomic_load_explicit(&manager->submitted_gpu, memory_order_relaxed);
 }
 
+/* Are these all the GPU tasks that the running step will have?  Only of a frozen graph that is known; to one
+ * that is built anew for each step more may be submitted while it runs.  Any thread. */
+static inline bool gy_taskman_has_no_more(const gantry_taskman *manager, uint64_t gpu_tasks)
+{
+    return manager->frozen && gy_taskman_gpu_tasks(manager) == gpu_tasks;
+}
+
 static inline enum gy_phase gy_taskman_phase(const gantry_taskman *manager)
 {
     return (enum gy_phase)atomic_load_explicit(&manager->phase, memory_order_acquire);

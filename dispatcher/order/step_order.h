@@ -9,8 +9,8 @@
  * The first task of a step that has something to wait for collects all of it on its stream and records one
  * event there, the fence; the other tasks of the step wait for the fence alone.  So a step costs one event
  * per stream that the step before has used, and one wait per stream that it begins on.  Work that is all of
- * the step, as far as is known, records no fence: should more be submitted, that waits for what the first
- * waited for.
+ * a frozen graph records no fence: should more be submitted while it runs, that waits for what the first
+ * waited for, and for what has followed it on its stream.
  *
  * Everything belongs to the dispatcher thread, except what is marked. */
 #ifndef DISPATCHER_ORDER_STEP_ORDER_H
@@ -41,7 +41,7 @@ bool gy_step_order_isolate(struct gy_gpu_order *order);
 void gy_step_order_close(struct gy_gpu_order *order);
 
 /* Before work of step `run` is enqueued on `stream`, which has met its barrier: order it behind the steps
- * before.  `is_all`: it is all of the step's GPU work, as far as is known. */
+ * before.  `is_all`: it is all the GPU work that the step will have. */
 GANTRY_MUST_CHECK GY_RARE gantry_status gy_step_order_enter(struct gy_gpu_order *order, uint64_t run,
                                                             uint32_t stream, bool is_all);
 

@@ -426,35 +426,89 @@ static void test_a_step_of_one_launch_records_nothing(void **state)
     }
 }
 
-/* The first task of the second step was all of it when it was called.  What is submitted then comes after the
- * first step, too, on whatever stream. */
+/* What is submitted while a step runs comes after the step before, too, on whatever stream; be the graph
+ * frozen, so that its only task was all of the step when it was called, or built anew. */
+static void check_late_order(bool is_frozen)
+{
+    struct scene s;
+    gantry_context_options options = GANTRY_CONTEXT_OPTIONS_INIT;
+    open_scene(&s, &options);
+    gantry_taskman *manager = s.on.gpu.manager;
+    s.count = 2;
+    for (uint32_t step = 0; step < 2; step++) {
+        for (uint32_t i = 0; i < 2; i++) {
+            gantry_task *task = s.nodes[i].task;
+            s.nodes[i] = (struct node){.scene = &s,
+                                       .index = i,
+                                       .kind = GANTRY_TASK_KERNEL,
+                                       .least_ns = step == 0 && i == 1 ? VERY_LONG_NS : 0,
+                                       .task = task};
+        }
+        if (step == 0 || !is_frozen) {
+            submit_node(&s, manager, &s.nodes[0], false);
+        }
+        if (step == 0 && is_frozen) {
+            assert_ok(gantry_taskman_freeze(manager));
+        }
+        assert_ok(gantry_taskman_start(manager));
+        deadline_await(gantry_task_get_state(s.nodes[0].task) == GANTRY_TASK_STATE_DONE, "the first task");
+        submit_node(&s, manager, &s.nodes[1], false);
+        assert_ok(gantry_task_remove_reference(s.nodes[1].task));
+        assert_ok(gantry_taskman_stop(manager));
+        if (!is_frozen) {
+            assert_ok(gantry_taskman_reset(manager));
+        }
+    }
+    flush(&s, manager);
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_true(s.on.stamps.cells[step_stamps_at(1, i)] > s.on.stamps.cells[step_stamps_at(0, 1) + 1]);
+    }
+    close_scene(&s);
+}
+
 static void test_what_is_submitted_late_comes_after_the_step_before(void **state)
+{
+    (void)state;
+    check_late_order(false);
+    check_late_order(true);
+}
+
+/* The first task of a step comes after the step before, which lasts, and then waits for the flag.  What is
+ * submitted late does not wait for that task: it had no other beside it only when it was called. */
+static void test_what_is_submitted_late_runs_beside_the_first(void **state)
 {
     struct scene s;
     gantry_context_options options = GANTRY_CONTEXT_OPTIONS_INIT;
     (void)state;
     open_scene(&s, &options);
     gantry_taskman *manager = s.on.gpu.manager;
-    s.count = 2;
-    for (uint32_t step = 0; step < 2; step++) {
-        for (uint32_t i = 0; i < 2; i++) {
-            s.nodes[i] = (struct node){.scene = &s,
-                                       .index = i,
-                                       .kind = GANTRY_TASK_KERNEL,
-                                       .least_ns = step == 0 && i == 1 ? VERY_LONG_NS : 0};
-        }
-        submit_node(&s, manager, &s.nodes[0], false);
-        assert_ok(gantry_taskman_start(manager));
-        deadline_await(gantry_task_get_state(s.nodes[0].task) == GANTRY_TASK_STATE_DONE, "the first task");
-        submit_node(&s, manager, &s.nodes[1], false);
-        assert_ok(gantry_task_remove_reference(s.nodes[1].task));
-        assert_ok(gantry_taskman_stop(manager));
-        assert_ok(gantry_taskman_reset(manager));
-    }
-    flush(&s, manager);
+    s.on.stamps.cells[0] = 1;
     for (uint32_t i = 0; i < 2; i++) {
-        assert_true(s.on.stamps.cells[step_stamps_at(1, i)] > s.on.stamps.cells[step_stamps_at(0, 1) + 1]);
+        s.nodes[i] =
+            (struct node){.scene = &s, .index = i, .kind = GANTRY_TASK_KERNEL, .least_ns = VERY_LONG_NS};
     }
+    submit_node(&s, manager, &s.nodes[0], false);
+    assert_ok(gantry_taskman_start(manager));
+    assert_ok(gantry_taskman_stop(manager));
+    assert_ok(gantry_taskman_reset(manager));
+    s.nodes[1].least_ns = 0;
+    s.patience_ns = PATIENCE_NS;
+    gantry_task_desc desc = GANTRY_TASK_DESC_INIT;
+    gantry_task *first;
+    desc.kind = GANTRY_TASK_KERNEL;
+    desc.launch = launch_await;
+    desc.arg = &s;
+    assert_ok(gantry_taskman_submit(manager, &desc, &first));
+    assert_ok(gantry_taskman_start(manager));
+    deadline_await(gantry_task_get_state(first) == GANTRY_TASK_STATE_DONE, "the first task");
+    submit_node(&s, manager, &s.nodes[1], false);
+    assert_ok(gantry_task_remove_reference(s.nodes[1].task));
+    deadline_await(__atomic_load_n(&s.on.stamps.cells[step_stamps_at(0, 1) + 1], __ATOMIC_ACQUIRE) != 0,
+                   "what was submitted late");
+    __atomic_store_n(&s.on.stamps.cells[FLAG], 1, __ATOMIC_RELEASE);
+    assert_ok(gantry_taskman_stop(manager));
+    flush(&s, manager);
+    assert_int_equal(s.on.stamps.cells[SEEN], 2);
     close_scene(&s);
 }
 
@@ -498,6 +552,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_a_step_costs_a_wait_per_stream),
         cmocka_unit_test(test_a_step_of_one_launch_records_nothing),
         cmocka_unit_test(test_what_is_submitted_late_comes_after_the_step_before),
+        cmocka_unit_test(test_what_is_submitted_late_runs_beside_the_first),
         cmocka_unit_test(test_what_has_finished_is_not_waited_for),
         cmocka_unit_test(test_only_gpu_tasks_are_independent),
     };
