@@ -8,7 +8,7 @@ enum {
     LOOK_PART = 4,    /* for such a part of the usual time a thread may look without a break */
     NAP_PART = 64,
     NAP_LEAST_NS = 25000,
-    NAP_MOST_NS = 100000,
+    NAP_MOST_NS = 200000,       /* between looks that are further apart an interrupt comes sooner */
     FIRST_PART = 8,             /* after one time the spread is taken to be such a part of it */
     SECOND_PART = 64,           /* and after two at least such a part */
     ALIKE_PART = 32,            /* two times that differ by less than such a part are alike, */
@@ -161,14 +161,15 @@ static uint64_t alarm_for(const struct gy_oversleep *o, uint64_t now_ns, uint64_
 
 struct gy_lookout gy_foresight_lookout(const struct gy_foresight *f, uint64_t since_ns)
 {
-    if (f->state == GY_FORESIGHT_NOTHING) {
+    uint64_t nap_ns = f->usual_ns / NAP_PART > NAP_LEAST_NS ? f->usual_ns / NAP_PART : NAP_LEAST_NS;
+    bool is_rough = f->state != GY_FORESIGHT_CLOSE;
+    if (f->state == GY_FORESIGHT_NOTHING || (is_rough && nap_ns > NAP_MOST_NS)) {
         return (struct gy_lookout){0};
     }
-    bool is_rough = f->state != GY_FORESIGHT_CLOSE;
     return (struct gy_lookout){
         .from_ns = since_ns + f->usual_ns - before_ns(f),
         .until_ns = since_ns + f->usual_ns + behind_ns(f),
-        .nap_ns = is_rough ? clamp(f->usual_ns / NAP_PART, NAP_LEAST_NS, NAP_MOST_NS) : 0,
+        .nap_ns = is_rough ? nap_ns : 0,
     };
 }
 

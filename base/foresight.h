@@ -13,15 +13,15 @@
  *
  * - A foresight learns how long something takes, and by how much that differs.  What it learns from is an
  *   interval: the end was not there at one look, and was at the next.  A thread that slept in between was
- * late and does not know by how much; the foresight then takes what lies nearest to what it expected, so that
- *   being late once does not move the expectation, and with it the next look, to a later time.  If the end
- * had passed before the first look of a lookout, or did behind the last one, the next one is at least twice
- * as wide.
- *   Two times in a row that are alike, and far from the usual one, are the new usual one.
+ *   late and does not know by how much; the foresight then takes what lies nearest to what it expected, so
+ *   that being late once does not move the expectation, and with it the next look, to a later time.  If the
+ *   end had passed before the first look of a lookout, or did behind the last one, the next one is at least
+ *   twice as wide.  Two times in a row that are alike, and far from the usual one, are the new usual one.
  * - A lookout is the time in which a thread looks.  Where the spread is small (GY_FORESIGHT_CLOSE), it looks
  *   without a break; the time costs at most what the wait mode may waste, or a quarter of the time expected.
- *   Where it is large (GY_FORESIGHT_ROUGH), it naps between two looks, a 64th of the time expected, within
- *   bounds: a look and a nap's end cost about a quarter of the shortest nap.
+ *   Where it is large (GY_FORESIGHT_ROUGH), it naps between two looks, a 64th of the time expected and 25 us
+ *   at least: a look and a nap's end cost about a quarter of that.  So there are at most 128 naps.  Where
+ *   they would be longer than 200 us there is no lookout, since an interrupt comes sooner.
  * - An oversleep knows how much later than its alarm a thread wakes up, by how long it slept: about what one
  *   sleep of ten exceeds.  Long sleeps end later than short ones, so a thread that is early sleeps once more,
  *   for less, and needs less of a lead.

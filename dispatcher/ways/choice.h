@@ -6,11 +6,9 @@
  * graphs, and what came of it decides about the next ones of the shape:
  *
  *     GAIN  it was like an earlier one
- *
- *     NONE  half of it or more was made since nothing was like it; or most of its calls were no nodes; or
- *           they are so slow that launches do not matter, and the device waits for the last one
- *
- *     FEW   it had one or two nodes
+ *     NONE  an executable graph was made that nothing was like, or most calls were no nodes,
+ *           or the calls were so slow that launches do not matter
+ *     FEW   it had a few nodes only, so its launch costs more than theirs
  *
  *            no credit                next batch
  *     NEW ------------> SEEN ------------------------+

@@ -258,11 +258,11 @@ static void test_lateness_is_no_trap(void **state)
 static void test_what_varies_is_seen_within_naps(void **state)
 {
     (void)state;
-    const uint32_t times_us[] = {1000, 2000, 10000};
+    const uint32_t times_us[] = {1000, 2000, 10000, 12000};
     for (size_t i = 0; i < sizeof(times_us) / sizeof(times_us[0]); i++) {
         struct machine m = new_machine();
         uint64_t usual = times_us[i] * (uint64_t)US, nap = usual / 64, sum = 0;
-        nap = nap < 25 * US ? 25 * US : nap > 100 * US ? 100 * US : nap;
+        nap = nap < 25 * US ? 25 * US : nap;
         uint32_t late = 0;
         for (uint32_t step = 0; step < 4 * STEPS; step++) {
             uint64_t took = usual / 2 + roll(&m, (uint32_t)usual);
@@ -273,6 +273,21 @@ static void test_what_varies_is_seen_within_naps(void **state)
         assert_in_range(late, 0,
                         4 * STEPS / 5); /* a fifth: outside of the lookout, and told by the interrupt */
         assert_in_range(m.awake_ns, 1, sum / 4);
+    }
+}
+
+/* What varies by half and takes long is told by the interrupt: nobody looks for it. */
+static void test_what_varies_and_takes_long_is_not_looked_for(void **state)
+{
+    (void)state;
+    for (uint64_t usual = 30 * MS; usual < 10000 * (uint64_t)MS; usual *= 3) {
+        struct machine m = new_machine();
+        uint32_t naps = 0;
+        for (uint32_t step = 0; step < STEPS; step++) {
+            wait_for(&m, usual / 2 + roll(&m, (uint32_t)(usual / MS)) * (uint64_t)MS);
+            naps += m.naps + (m.looked_ns != 0);
+        }
+        assert_in_range(naps, 0, STEPS / 8); /* two or three in a row that are alike */
     }
 }
 
@@ -288,6 +303,7 @@ int main(void)
         cmocka_unit_test(test_a_change_is_followed),
         cmocka_unit_test(test_lateness_is_no_trap),
         cmocka_unit_test(test_what_varies_is_seen_within_naps),
+        cmocka_unit_test(test_what_varies_and_takes_long_is_not_looked_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
