@@ -204,6 +204,9 @@ static gantry_status load_relaxed(struct gantry_module *module)
     }
     const gantry_status status = load_best_form(context, module->image, &module->jit, &module->native);
     const gantry_status back = gy_relaxed_end(context, &relaxed);
+    if (status == GANTRY_OK && back != GANTRY_OK) {
+        (void)context->driver->cuModuleUnload(module->native);
+    }
     return status == GANTRY_OK ? back : status;
 }
 
