@@ -623,7 +623,9 @@ static void give_up(struct gy_cta *cta, uint64_t generation)
         }
     }
     gy_mutex_unlock(&cta->lock);
-    gy_profile_count_lost_ctas(generation, blocks);
+    if (blocks != 0) {
+        gy_profile_count_lost_ctas(generation, blocks);
+    }
 }
 
 static uint64_t drain(struct gy_profile_recorder *self, uint64_t generation, uint64_t until_ns)
