@@ -35,6 +35,7 @@ static void leave_at_exit(void)
     gy_mutex_lock(&lock);
     gantry_profile *ending = take_if_locked(getpid() == recorder);
     gy_mutex_unlock(&lock);
+    gy_profile_is_in_exit();
     (void)gantry_profile_stop(ending, NULL);
 }
 

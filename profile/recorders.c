@@ -7,17 +7,23 @@
 #include <stdatomic.h>
 
 #define PATIENCE_NS 10000000000u
+#define EXIT_PATIENCE_NS 2000000000u /* a program that exits, maybe since it was interrupted, ends soon */
+
+static atomic_uint_fast64_t patience = PATIENCE_NS; /* atomic: how long the end of a recording waits */
 
 #ifdef GANTRY_TESTING
-static atomic_uint_fast64_t patience = PATIENCE_NS;
-
 void gy_profile_set_patience(uint64_t ns)
 {
     atomic_store(&patience, ns);
 }
-#else
-static const uint64_t patience = PATIENCE_NS;
 #endif
+
+void gy_profile_is_in_exit(void)
+{
+    if (atomic_load(&patience) > EXIT_PATIENCE_NS) {
+        atomic_store(&patience, EXIT_PATIENCE_NS);
+    }
+}
 
 #define NAP_LEAST_NS 20000u
 #define NAP_MOST_NS 640000u
@@ -63,7 +69,7 @@ void gy_profile_remove_recorder(struct gy_profile_recorder *recorder)
 
 uint64_t gy_profile_drain_recorders(uint64_t generation)
 {
-    const uint64_t until_ns = gy_clock_ns() + patience;
+    const uint64_t until_ns = gy_clock_ns() + atomic_load(&patience);
     uint64_t unfinished = 0;
     gy_mutex_lock(&recorders_lock);
     for (struct gy_profile_recorder *r = recorders; r != NULL; r = r->next) {

@@ -82,8 +82,10 @@ struct gy_profile_recorder {
 };
 void gy_profile_add_recorder(struct gy_profile_recorder *recorder);
 /* Call drain() of each recorder.  The thread that ends the recording calls this, with no lock held.  All of
- * them together may wait for 10 s.  Returns how many GPU tasks had not ended by then. */
+ * them together may wait for 10 s, or 2 s in exit().  Returns how many GPU tasks had not ended by then. */
 uint64_t gy_profile_drain_recorders(uint64_t generation);
+/* The process is in exit(): from now on the end of a recording waits for 2 s at most, in place of 10. */
+void gy_profile_is_in_exit(void);
 /* For drain(), between two looks: wait for a while, longer each time, or until `changed` is signalled, which
  * goes with `lock`.  *pause_ns is 0 at first.  False: the host time `until_ns` has come. */
 bool gy_profile_nap(gy_cond *changed, gy_mutex *lock, uint64_t *pause_ns, uint64_t until_ns);

@@ -167,9 +167,9 @@ typedef struct gantry_profile_stats {
 
 /** End recording, write the rest of the file, free.  `stats` may be NULL.  NULL profile is ignored.
  *  Waits for the GPU tasks that were launched before, and for the GPU to copy the records of blocks back, on
- *  all devices together for 10 s at most.  What has not ended by then, or is on a device that was lost, is
- *  counted in `lost` or `ctas_lost`.  Any thread.  A callback of a GPU task may stop a recording, but it
- * waits for nothing: GPU tasks that have not been recorded by then are counted as lost.
+ *  all devices together for 10 s at most (in exit() 2 s).  What has not ended by then, or is on a device that
+ * was lost, is counted in `lost` or `ctas_lost`.  Any thread.  A callback of a GPU task may stop a recording,
+ * but it waits for nothing: GPU tasks that have not been recorded by then are counted as lost.
  *  @retval GANTRY_OK
  *  @retval GANTRY_ERR_IO                the file is incomplete; the profile is freed all the same, `stats` is
  *                                       not written
