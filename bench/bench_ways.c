@@ -5,8 +5,10 @@
  * a sequence of steps in a context of its own, which has no graphs yet.  A step is timed from its start until
  * the device is done; building its tasks is not timed, and its result is checked.
  *
- * Each row is three lines: the mean of all steps, the mean of the first 20, and the longest but 1 % of the
- * others. The yardstick is streams or graphs, whichever has the least mean in that line. */
+ * The ways take turns: a round is one sequence of each.  Each row is three lines: the mean of all steps, the
+ * mean of the first 20, and the longest but 1 % of the others.  The yardstick is streams or graphs, whichever
+ * has the least median of rounds in that line; the ratio is the median of the rounds' ratios.  A row also
+ * says which way AUTO's steps took in its last round, by the dispatcher's statistics. */
 #include "bench/submit_work.h"
 #include "cli/messages.h"
 
@@ -14,8 +16,10 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-enum { FIRST = 20, STEPS = 200, FEW_STEPS = 40, MOST_ROUNDS = 10, RUNS_EACH = 5 };
+enum { FIRST = 20, STEPS = 200, FEW_STEPS = 40, LEAST_ROUNDS = 3, MOST_ROUNDS = 100, SECONDS = 2 };
+enum { TAKEN_BYTES = 160, MOST_TAKEN = 10 };
 enum way { STREAMS, GRAPHS, AUTO, WAYS };
 enum value { MEAN, FIRST_STEPS, P99, VALUES };
 
@@ -29,27 +33,31 @@ static const char *const value_names[VALUES] = {"", "-first", "-p99"};
 static const struct row {
     const char *name;
     uint32_t kernels, shapes, more, changed;
-    bool is_frozen, is_stable;
+    bool is_frozen, is_stable, is_scrambled;
 } rows[] = {
-    {"ways/equal-1", 1, 1, 0, 0, false, false},
-    {"ways/equal-2", 2, 1, 0, 0, false, false},
-    {"ways/equal-4", 4, 1, 0, 0, false, false},
-    {"ways/equal-10", 10, 1, 0, 0, false, false},
-    {"ways/equal-100", 100, 1, 0, 0, false, false},
-    {"ways/equal-1000", 1000, 1, 0, 0, false, false},
-    {"ways/changed-1000", 1000, 1, 0, 100, false, false},
-    {"ways/frozen-100", 100, 1, 0, 0, true, false},
-    {"ways/stable-100", 100, 1, 0, 0, true, true},
-    {"ways/two-shapes", 200, 2, 50, 0, false, false},
-    {"ways/eight-shapes", 200, 8, 20, 0, false, false},
-    {"ways/never-again-small", 8, 0, 1, 0, false, false},
-    {"ways/never-again", 200, 0, 3, 0, false, false},
+    {"ways/equal-1", 1, 1, 0, 0, false, false, false},
+    {"ways/equal-2", 2, 1, 0, 0, false, false, false},
+    {"ways/equal-4", 4, 1, 0, 0, false, false, false},
+    {"ways/equal-10", 10, 1, 0, 0, false, false, false},
+    {"ways/equal-100", 100, 1, 0, 0, false, false, false},
+    {"ways/equal-1000", 1000, 1, 0, 0, false, false, false},
+    {"ways/changed-1000", 1000, 1, 0, 100, false, false, false},
+    {"ways/frozen-100", 100, 1, 0, 0, true, false, false},
+    {"ways/stable-100", 100, 1, 0, 0, true, true, false},
+    {"ways/two-shapes", 200, 2, 50, 0, false, false, false},
+    {"ways/eight-shapes", 200, 8, 20, 0, false, false, false},
+    {"ways/never-again-small", 8, 0, 1, 0, false, false, false},
+    {"ways/never-again", 200, 0, 3, 0, false, false, false},
+    {"ways/never-alike-small", 8, 0, 1, 0, false, false, true},
+    {"ways/never-alike", 200, 0, 3, 0, false, false, true},
 };
 
 struct ways_bench {
     struct submit_work work;
     uint32_t steps; /* of a row */
     uint64_t ns[STEPS];
+    char took[STEPS]; /* see way_of() */
+    gantry_dispatcher_stats stats;
     double values[WAYS][VALUES][MOST_ROUNDS];
 };
 
@@ -76,6 +84,56 @@ static bool run_step(struct ways_bench *bench, const struct row *row, uint32_t s
     return good && bench_submit_check(work);
 }
 
+/* Which way has the step taken since the statistics were read last?  's' streams, 'k' graphs that were kept,
+ * 'm' with one that was made, 'u' with one that was updated as a whole, 'b' both streams and graphs. */
+static char way_of(struct ways_bench *bench)
+{
+    const gantry_dispatcher_stats was = bench->stats;
+    gantry_dispatcher_stats *now = &bench->stats;
+    now->struct_size = sizeof(*now);
+    if (!bench_submit_ok(gantry_dispatcher_get_stats(gantry_context_dispatcher(bench->work.context), now))) {
+        return '?';
+    }
+    const uint64_t graphs = now->graph_launches - was.graph_launches;
+    const uint64_t replays = now->graph_replays - was.graph_replays;
+    if (graphs + replays == 0) {
+        return 's';
+    }
+    if (replays == 0 && now->graph_nodes - was.graph_nodes < bench->work.kernels) {
+        return 'b';
+    }
+    if (now->graph_instantiations != was.graph_instantiations) {
+        return 'm';
+    }
+    return now->graph_patches - was.graph_patches == graphs ? 'k' : 'u';
+}
+
+/* The ways of the steps, in their order: "1s 1m 38k". */
+static void describe(const struct ways_bench *bench, char text[static TAKEN_BYTES])
+{
+    size_t used = 0;
+    uint32_t from = 0;
+    for (uint32_t taken = 0; from < bench->steps && taken < MOST_TAKEN; taken++) {
+        uint32_t to = from;
+        while (to < bench->steps && bench->took[to] == bench->took[from]) {
+            to++;
+        }
+        used += (size_t)snprintf(text + used, TAKEN_BYTES - used, "%s%u%c", taken != 0 ? " " : "", to - from,
+                                 bench->took[from]);
+        from = to;
+    }
+    uint32_t rest[128] = {0};
+    for (uint32_t i = from; i < bench->steps; i++) {
+        rest[(unsigned char)bench->took[i] % 128]++;
+    }
+    for (const char *way = "skmub"; *way != '\0'; way++) {
+        if (rest[(unsigned char)*way] != 0) {
+            used += (size_t)snprintf(text + used, TAKEN_BYTES - used, "%s%u%c", *way == 's' ? " ... " : " + ",
+                                     rest[(unsigned char)*way], *way);
+        }
+    }
+}
+
 static double mean_of(const uint64_t *ns, uint32_t count)
 {
     double sum = 0;
@@ -86,17 +144,20 @@ static double mean_of(const uint64_t *ns, uint32_t count)
 }
 
 /* One sequence of steps in a new context. */
-static bool run_round(struct ways_bench *bench, const struct bench_options *options, const struct row *row,
-                      enum way way, uint32_t round)
+static bool run_sequence(struct ways_bench *bench, const struct bench_options *options, const struct row *row,
+                         enum way way, uint32_t round)
 {
     gantry_context_options context = GANTRY_CONTEXT_OPTIONS_INIT;
     context.driver = options->driver;
     context.submission = submissions[way];
     bool good = bench_submit_open(&bench->work, &context);
     bench->work.changed = row->changed;
-    bench->work.stable = row->is_stable;
+    bench->work.stable = row->is_stable && way != STREAMS; /* there it means nothing, and is told so */
+    bench->work.scrambled = row->is_scrambled;
+    memset(&bench->stats, 0, sizeof(bench->stats));
     for (uint32_t step = 0; step < bench->steps && good; step++) {
         good = run_step(bench, row, step);
+        bench->took[step] = good ? way_of(bench) : '?';
     }
     good = bench_submit_ok(gantry_taskman_reset(bench->work.manager)) && good;
     bench_submit_close(&bench->work);
@@ -107,42 +168,90 @@ static bool run_round(struct ways_bench *bench, const struct bench_options *opti
     return good;
 }
 
-static void report(struct ways_bench *bench, const struct bench_options *options, const struct row *row,
-                   uint32_t rounds, bool verified)
+struct line {
+    enum way best;
+    struct bench_median of[WAYS], ratio;
+};
+
+static struct line line_of(const struct ways_bench *bench, enum value value, uint32_t rounds)
+{
+    struct line line;
+    double sorted[MOST_ROUNDS];
+    for (enum way way = STREAMS; way < WAYS; way++) {
+        memcpy(sorted, bench->values[way][value], rounds * sizeof(sorted[0]));
+        bench_sort(sorted, rounds);
+        line.of[way] = bench_median_of(sorted, rounds);
+    }
+    line.best = line.of[STREAMS].is < line.of[GRAPHS].is ? STREAMS : GRAPHS;
+    for (uint32_t i = 0; i < rounds; i++) {
+        sorted[i] = bench->values[AUTO][value][i] / bench->values[line.best][value][i];
+    }
+    bench_sort(sorted, rounds);
+    line.ratio = bench_median_of(sorted, rounds);
+    return line;
+}
+
+static void report(const struct ways_bench *bench, const struct bench_options *options, const struct row *row,
+                   uint32_t rounds, const char *taken)
 {
     for (enum value value = MEAN; value < VALUES; value++) {
+        const struct line line = line_of(bench, value, rounds);
         char name[64];
-        for (enum way way = STREAMS; way < WAYS; way++) {
-            bench_sort(bench->values[way][value], rounds);
-        }
-        const double *streams = bench->values[STREAMS][value], *graphs = bench->values[GRAPHS][value];
-        const enum way best = streams[rounds / 2] < graphs[rounds / 2] ? STREAMS : GRAPHS;
-        const double *ours = bench->values[AUTO][value], *theirs = bench->values[best][value];
         snprintf(name, sizeof(name), "%s%s", row->name, value_names[value]);
-        const struct bench_case one = {.name = name, .item = "step", .yardstick = {.name = way_names[best]}};
-        const struct bench_result result = {.min_ns = ours[rounds / 2],
-                                            .median_ns = ours[rounds / 2],
-                                            .yardstick_min_ns = theirs[rounds / 2],
-                                            .yardstick_median_ns = theirs[rounds / 2],
-                                            .ratio = ours[rounds / 2] / theirs[rounds / 2],
-                                            .verified = verified};
-        bench_report(options, &one, &result);
+        if (options->json) {
+            fprintf(options->out,
+                    "{\"name\":\"%s\",\"value\":%.6g,\"unit\":\"ns/step\",\"yardstick\":\"%s\","
+                    "\"yardstick_value\":%.6g,\"ratio\":%.4g,\"ratio_low\":%.4g,\"ratio_high\":%.4g,"
+                    "\"streams\":%.6g,\"graphs\":%.6g,\"rounds\":%u,\"taken\":\"%s\",",
+                    name, line.of[AUTO].is, way_names[line.best], line.of[line.best].is, line.ratio.is,
+                    line.ratio.low, line.ratio.high, line.of[STREAMS].is, line.of[GRAPHS].is, rounds, taken);
+            bench_json_end(options, true);
+        } else if (options->emulated) {
+            fprintf(options->out, "%-36s right   %s\n", name, value == MEAN ? taken : "");
+        } else {
+            fprintf(options->out,
+                    "%-28s %12.0f ns/step   streams %10.0f graphs %10.0f   ratio to %s %.3f (%.3f to %.3f)   "
+                    "%s\n",
+                    name, line.of[AUTO].is, line.of[STREAMS].is, line.of[GRAPHS].is, way_names[line.best],
+                    line.ratio.is, line.ratio.low, line.ratio.high, value == MEAN ? taken : "");
+        }
     }
+    fflush(options->out);
 }
 
 static bool run_row(struct ways_bench *bench, const struct bench_options *options, const struct row *row)
 {
-    const uint32_t wanted = options->runs / RUNS_EACH, rounds = wanted == 0            ? 1
-                                                                : wanted < MOST_ROUNDS ? wanted
-                                                                                       : MOST_ROUNDS;
-    bool good = true;
-    for (uint32_t round = 0; round < rounds; round++) {
-        for (uint32_t k = 0; k < WAYS && good; k++) { /* each way is the first one in turn */
-            good = run_round(bench, options, row, (enum way)((k + round) % WAYS), round);
+    const uint32_t most = options->runs < MOST_ROUNDS ? options->runs : MOST_ROUNDS;
+    const uint64_t begin = gy_clock_ns();
+    const uint64_t ns = (options->seconds != 0 ? options->seconds : SECONDS) * UINT64_C(1000000000);
+    char taken[TAKEN_BYTES];
+    uint32_t round = 0;
+    while (round < most && (round < LEAST_ROUNDS || gy_clock_ns() - begin < ns)) {
+        cli_progress("%s: round %u of at most %u", row->name, round + 1, most);
+        for (uint32_t k = 0; k < WAYS; k++) { /* each way is the first one in turn */
+            const enum way way = (enum way)((k + round) % WAYS);
+            if (!run_sequence(bench, options, row, way, round)) {
+                bench_report(options, &(struct bench_case){.name = row->name, .item = "step"},
+                             &(struct bench_result){.verified = false});
+                return false;
+            }
+            if (way == AUTO) {
+                describe(bench, taken);
+            }
         }
+        round++;
     }
-    report(bench, options, row, rounds, good);
-    return good;
+    cli_progress_end();
+    report(bench, options, row, round, taken);
+    return true;
+}
+
+/* While this context is open the device's primary context stays, and opening others is quick. */
+static bool open_keeper(const struct bench_options *options, gantry_context **keeper)
+{
+    gantry_context_options context = GANTRY_CONTEXT_OPTIONS_INIT;
+    context.driver = options->driver;
+    return bench_ok("ways", gantry_context_create(&context, keeper));
 }
 
 static bool bench_ways(const struct bench_options *options)
@@ -152,11 +261,14 @@ static bool bench_ways(const struct bench_options *options)
         cli_error("bench: out of memory");
         return false;
     }
-    bool good = true;
-    bench->steps = options->runs < RUNS_EACH ? FEW_STEPS : STEPS;
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    gantry_context *keeper = NULL;
+    const bool is_open = open_keeper(options, &keeper);
+    bool good = is_open;
+    bench->steps = options->runs < LEAST_ROUNDS ? FEW_STEPS : STEPS;
+    for (size_t i = 0; is_open && i < sizeof(rows) / sizeof(rows[0]); i++) {
         good = run_row(bench, options, &rows[i]) && good;
     }
+    gantry_context_destroy(keeper);
     free(bench);
     return good;
 }
@@ -169,11 +281,19 @@ const struct gantry_bench gantry_bench_ways = {
         "  changed-1000     the same, and each kernel has another argument than in the step before\n"
         "  frozen-100       steps of tasks that are built once; stable-100: and declared stable\n"
         "  two-shapes, eight-shapes   steps of different numbers of kernels in turn\n"
-        "  never-again      steps of which no two are alike, 200 and more kernels; -small: 8 and more\n"
+        "  never-again      steps of which no two are alike, 200 and more kernels; -small: 8 and more; each\n"
+        "                   begins as the one before\n"
+        "  never-alike      the same with edges by chance, so that no two begin alike\n"
         "\n"
-        "Each row is 200 steps in a new context, three times with --runs 15: once for each 5 runs, and with\n"
-        "less than 5 it is 40 steps.  Its lines, medians of these: the mean time of a step until the device\n"
-        "is done; -first: of the first 20 steps; -p99: the time that 99 of 100 of the others do not exceed.\n"
-        "The yardstick is streams or graphs, whichever takes less time in that line.\n",
+        "A row is 200 steps in a new context each way, up to --runs times in turn, but at least 3 times and\n"
+        "then no longer than --seconds (2); with --runs 1 or 2 it is 40 steps.  Its lines: the mean time of "
+        "a\n"
+        "step until the device is done; -first: of the first 20 steps; -p99: the time that 99 of 100 of the\n"
+        "others do not exceed.  Times are medians.  The ratio is that of AUTO to streams or graphs, "
+        "whichever\n"
+        "takes less time in that line: the median, and where it lies in 95 of 100 cases.  At the end stands\n"
+        "which way AUTO's steps took, one after the other: s on streams, k as a graph that was kept, m as "
+        "one\n"
+        "that was made, u as one that was updated as a whole, b partly on streams; 1s 1m 198k.\n",
     .main = bench_ways,
 };

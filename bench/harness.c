@@ -73,8 +73,18 @@ static bool measure(const struct bench_case *bench, uint32_t runs, uint64_t *our
     return true;
 }
 
-/* The median of the pairs' ratios, and where it lies in 95 of 100 cases (by ranks: no distribution is
- * assumed).  False when out of memory. */
+struct bench_median bench_median_of(const double *sorted, uint32_t count)
+{
+    uint32_t below = 0; /* the rank: count / 2 - 1.96 * sqrt(count) / 2, rounded down */
+    while (2 * (below + 1) < count &&
+           (double)(count - 2 * (below + 1)) * (count - 2 * (below + 1)) >= 3.8416 * count) {
+        below++;
+    }
+    return (struct bench_median){(sorted[(count - 1) / 2] + sorted[count / 2]) / 2, sorted[below],
+                                 sorted[count - 1 - below]};
+}
+
+/* The median of the pairs' ratios.  False when out of memory. */
 static bool compare_pairs(const uint64_t *ours, const uint64_t *theirs, uint32_t pairs, double items,
                           struct bench_result *result)
 {
@@ -86,13 +96,9 @@ static bool compare_pairs(const uint64_t *ours, const uint64_t *theirs, uint32_t
         ratios[i] = (double)ours[i] / (double)theirs[i] * items;
     }
     bench_sort(ratios, pairs);
-    uint32_t below = 0; /* the rank: pairs / 2 - 1.96 * sqrt(pairs) / 2, rounded down */
-    while ((double)(pairs - 2 * (below + 1)) * (pairs - 2 * (below + 1)) >= 3.8416 * pairs &&
-           2 * (below + 1) < pairs) {
-        below++;
-    }
-    result->ratio = (ratios[(pairs - 1) / 2] + ratios[pairs / 2]) / 2;
-    result->ratio_error = (ratios[pairs - 1 - below] - ratios[below]) / 2;
+    const struct bench_median median = bench_median_of(ratios, pairs);
+    result->ratio = median.is;
+    result->ratio_error = (median.high - median.low) / 2;
     free(ratios);
     return true;
 }

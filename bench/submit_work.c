@@ -40,6 +40,15 @@ static gantry_launch_result launch_increment(gantry_launch *launch, void *arg)
                                                                                        : GANTRY_LAUNCH_FAILED;
 }
 
+/* Half of the tasks: wait for a task of the step before, of any pipeline. */
+static bool scramble(struct submit_work *work, uint32_t index, uint32_t before)
+{
+    uint64_t chance = ((uint64_t)work->turn << 32 | index) * UINT64_C(0x9e3779b97f4a7c15);
+    chance = (chance ^ chance >> 32) * UINT64_C(0x9e3779b97f4a7c15) >> 60;
+    return chance % 2 != 0 || bench_submit_ok(gantry_task_start_after(
+                                  work->tasks[index], work->tasks[before + chance / 2 % PIPELINES]));
+}
+
 static bool submit_one(struct submit_work *work, uint32_t index)
 {
     uint32_t step = index / PIPELINES;
@@ -59,6 +68,9 @@ static bool submit_one(struct submit_work *work, uint32_t index)
     }
     uint32_t before = (step - 1) * PIPELINES;
     uint32_t neighbour = before + (pipeline + 1) % PIPELINES;
+    if (work->scrambled && !scramble(work, index, before)) {
+        return false;
+    }
     return bench_submit_ok(gantry_task_start_after(work->tasks[index], work->tasks[before + pipeline])) &&
            (!has_cross_edge(step) ||
             bench_submit_ok(gantry_task_start_after(work->tasks[index], work->tasks[neighbour])));

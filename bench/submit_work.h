@@ -38,6 +38,7 @@ struct submit_work {
     bool executes;         /* false: the driver accepts launches and does not execute them */
     bool stable;           /* tasks are declared stable */
     bool apart;            /* by hand, no launch waits for a neighbouring pipeline */
+    bool scrambled;        /* half of the tasks also wait for one before them that is chosen anew each turn */
     gantry_task **tasks;   /* MOST_KERNELS of them */
     int cpu;               /* while pinned: the dispatcher's */
     cpu_set_t cpus_before; /* the CPUs that the thread may use when it is not pinned */

@@ -195,9 +195,30 @@ static void test_an_emulated_device_has_no_times_for_people(void **state)
     assert_non_null(strstr(line, "\"verified\":true,\"emulated\":true}\n"));
 }
 
+static void expect_median(uint32_t count, double is, double low, double high)
+{
+    double sorted[100];
+    for (uint32_t i = 0; i < count; i++) {
+        sorted[i] = i + 1;
+    }
+    const struct bench_median median = bench_median_of(sorted, count);
+    assert_true(median.is == is && median.low == low && median.high == high);
+}
+
+static void test_a_median_has_an_interval_by_ranks(void **state)
+{
+    (void)state;
+    expect_median(1, 1, 1, 1);
+    expect_median(2, 1.5, 1, 2);
+    expect_median(5, 3, 1, 5);
+    expect_median(9, 5, 2, 8);
+    expect_median(100, 50.5, 41, 60);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_median_has_an_interval_by_ranks),
         cmocka_unit_test(test_sides_alternate_after_one_warm_up_round),
         cmocka_unit_test(test_json_line_has_every_key_in_order),
         cmocka_unit_test(test_without_a_yardstick_its_keys_are_null),
