@@ -125,30 +125,50 @@ static uint32_t count_queues(const struct gy_round *round)
     return all;
 }
 
-/* The shape by which AUTO knows a batch again: the launch functions that are ready at its beginning, and how
- * many GPU tasks their step has. */
-static uint64_t shape_of(const struct gy_round *round)
+static uint64_t mixed(uint64_t value)
 {
-    uint64_t shape = 1 + gy_taskman_gpu_tasks(gy_task_manager(gy_bins_first(&round->bins)));
-    for (int phase = 0; phase < GD_PHASES; phase++) {
-        for (gantry_task *task = round->bins.of[phase].first; task != NULL; task = task->next) {
-            shape = (shape ^ (uint64_t)(uintptr_t)gy_task_launch_fn(task)) * UINT64_C(0x9e3779b97f4a7c15);
-            shape ^= shape >> 29;
-        }
-    }
-    return shape;
+    value *= UINT64_C(0x9e3779b97f4a7c15);
+    return value ^ value >> 29;
 }
 
-/* What the graphs of a round have come to, as counted from `before` on. */
+/* The shape by which AUTO knows a batch again: the set of launch functions that are ready at its beginning,
+ * as bits of their hashes, and how many GPU tasks their step has.  How many of the functions' tasks are ready
+ * already, and in which order, is chance. */
+static uint64_t shape_of(const struct gy_round *round, uint64_t tasks)
+{
+    uint64_t functions = 0;
+    for (int phase = 0; phase < GD_PHASES; phase++) {
+        gantry_launch_fn latest = NULL;
+        for (gantry_task *task = round->bins.of[phase].first; task != NULL; task = task->next) {
+            const gantry_launch_fn function = gy_task_launch_fn(task);
+            functions |= function != latest ? UINT64_C(1) << (mixed((uint64_t)(uintptr_t)function) >> 58) : 0;
+            latest = function;
+        }
+    }
+    return mixed(mixed(functions) + tasks);
+}
+
+/* What the round has come to, as counted from `before` on. */
 static struct gy_choice_outcome outcome_since(const struct gantry_dispatcher *d,
                                               const struct gy_choice_outcome *before)
 {
     const struct gy_graphs *g = &d->graphs;
     return (struct gy_choice_outcome){
-        .calls = before->calls,
-        .ns = before->ns,
+        .works = atomic_load_explicit(&d->counters.kernels, memory_order_relaxed) +
+                 atomic_load_explicit(&d->counters.copies, memory_order_relaxed) - before->works,
         .nodes = atomic_load_explicit(&g->launched_nodes, memory_order_relaxed) - before->nodes,
         .strange = g->strange + g->kept.strange - before->strange};
+}
+
+/* The auto mode learns what came of the round, which was of this shape. */
+static void learn(struct gantry_dispatcher *d, uint64_t shape, bool as_graph,
+                  const struct gy_choice_outcome *before, const gantry_batch_stats *batch)
+{
+    struct gy_choice_outcome outcome = outcome_since(d, before);
+    outcome.works = outcome.works > batch->tasks ? outcome.works : batch->tasks;
+    outcome.calls = batch->launch_calls;
+    outcome.ns = batch->ns;
+    gy_choice_learn(&d->graphs.choice, shape, as_graph, &outcome);
 }
 
 /* One walk through the phases. */
@@ -158,9 +178,10 @@ static void run_round(struct gantry_dispatcher *d, struct gy_round *round)
     gantry_submission mode = atomic_load_explicit(&d->submission, memory_order_relaxed);
     bool may_capture = !d->config.synchronous;
     bool automatic = mode == GANTRY_SUBMISSION_AUTO && may_capture;
-    uint64_t shape = automatic ? shape_of(round) : 0;
-    bool chosen = automatic && gy_choice_take(&d->graphs.choice, shape);
-    struct gy_choice_outcome outcome = outcome_since(d, &(struct gy_choice_outcome){.calls = 0});
+    uint64_t tasks = automatic ? gy_taskman_gpu_tasks(gy_task_manager(gy_bins_first(&round->bins))) : 0;
+    uint64_t shape = automatic ? shape_of(round, tasks) : 0;
+    bool chosen = automatic && gy_choice_take(&d->graphs.choice, shape, tasks);
+    const struct gy_choice_outcome counted = outcome_since(d, &(struct gy_choice_outcome){.calls = 0});
     round->as_graph = chosen || (mode == GANTRY_SUBMISSION_GRAPHS && may_capture);
     d->graphs.part = 0;
     round->in_batch = false;
@@ -188,11 +209,8 @@ static void run_round(struct gantry_dispatcher *d, struct gy_round *round)
     }
     if (round->in_batch) {
         gy_gd_end_batch(d, &before, &now);
-        outcome.ns = now.ns;
-        outcome.calls = now.launch_calls;
-        outcome = outcome_since(d, &outcome);
         if (automatic) {
-            gy_choice_learn(&d->graphs.choice, shape, chosen, &outcome);
+            learn(d, shape, chosen, &counted, &now);
         }
     }
     assert(gy_round_is_valid(round) && !gy_batch_is_open(&d->streams.batch));

@@ -211,7 +211,7 @@ typedef enum gantry_submission {
                                     * the context or frees memory, is called again with the same index on a
                                     * plain stream, see gantry_launch_stream(); nobody else's work is lost by
                                     * that.  Nodes keep their partitions' priorities */
-    GANTRY_SUBMISSION_AUTO = 3,    /* graphs for batches that repeat, streams for others */
+    GANTRY_SUBMISSION_AUTO = 3,    /* graphs, but streams for batches that gain nothing by it */
 } gantry_submission;
 
 /** Takes effect with the next batch.  Recordings of a profile, and synchronous mode, use streams anyhow.

@@ -596,7 +596,9 @@ static void run_seed(void)
     options.gpu_dispatcher = gantry_context_dispatcher(s.context);
     must(gantry_taskman_create(&options, &s.manager), "manager");
     gantry_profile *profile = s.is_recorded ? start_recording() : NULL;
-    s.count = NODES - draw(&s.rng, NODES / 4);
+    /* AUTO goes to streams with small steps that are new. */
+    const bool is_small = s.submission == GANTRY_SUBMISSION_AUTO && draw(&s.rng, 2) == 0;
+    s.count = is_small ? NODES / 8 + draw(&s.rng, 3 * NODES / 8) : NODES - draw(&s.rng, NODES / 4);
     for (uint32_t i = 0; i < s.count; i++) {
         draw_node(i);
     }

@@ -10,12 +10,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CALLS = 100, LATE = 1000 };
+enum { CALLS = 100, MANY = 1000, FEW = 8 };
 
-static const struct gy_choice_outcome like = {CALLS, CALLS, 0, 1000 * CALLS},
-                                      strange = {CALLS, CALLS, CALLS, 1000 * CALLS}, few = {2, 2, 0, 2000},
-                                      no_nodes = {CALLS, 3, 0, 1000 * CALLS},
-                                      slow = {CALLS, CALLS, 0, (uint64_t)50000 * CALLS};
+/* calls, works, nodes, strange, ns */
+static const struct gy_choice_outcome like = {CALLS, CALLS, CALLS, 0, 1000 * CALLS},
+                                      strange = {CALLS, CALLS, CALLS, CALLS, 1000 * CALLS},
+                                      small = {FEW, FEW, FEW, 0, 1000 * FEW},
+                                      strange_small = {FEW, FEW, FEW, FEW, 1000 * FEW},
+                                      one = {1, 1, 1, 0, 1000}, no_nodes = {CALLS, CALLS, 3, 0, 1000 * CALLS},
+                                      slow = {CALLS, CALLS, CALLS, 0, (uint64_t)50000 * CALLS};
 
 static struct gy_choice c;
 
@@ -24,116 +27,118 @@ static void fresh(void)
     memset(&c, 0, sizeof(c));
 }
 
-/* A batch of the shape; true: it was a graph, of which came what `as_graph` says. */
-static bool run(uint64_t shape, const struct gy_choice_outcome *as_graph)
+/* A batch of the shape, in a step of so many tasks; true: it was a graph, of which came what `as_graph`
+ * says. */
+static bool run(uint64_t shape, uint64_t tasks, const struct gy_choice_outcome *as_graph)
 {
-    const bool is = gy_choice_take(&c, shape);
-    const struct gy_choice_outcome on_streams = {as_graph->calls, 0, 0, as_graph->ns};
+    const bool is = gy_choice_take(&c, shape, tasks);
+    const struct gy_choice_outcome on_streams = {as_graph->calls, as_graph->works, 0, 0, as_graph->ns};
     gy_choice_learn(&c, shape, is, is ? as_graph : &on_streams);
     return is;
 }
 
 /* How many of so many batches were graphs? */
-static uint32_t run_many(uint64_t shape, const struct gy_choice_outcome *as_graph, uint32_t count)
+static uint32_t run_many(uint64_t shape, uint64_t tasks, const struct gy_choice_outcome *as_graph,
+                         uint32_t count)
 {
     uint32_t graphs = 0;
     while (count-- > 0) {
-        graphs += run(shape, as_graph);
+        graphs += run(shape, tasks, as_graph);
     }
     return graphs;
 }
 
 /* ---- the rule ---------------------------------------------------------------------------------- */
 
-static void test_a_shape_that_repeats_is_a_graph_at_once(void **state)
+static void test_large_steps_are_graphs_though_nothing_is_like_them(void **state)
 {
     (void)state;
     fresh();
-    assert_true(run(7, &strange)); /* the first one has to be made */
-    assert_int_equal(run_many(7, &like, 200), 200);
+    assert_int_equal(run_many(7, CALLS, &like, 200), 200);
+    assert_int_equal(run_many(8, CALLS, &strange, 200), 200);
+    for (uint64_t shape = 100; shape < 1100; shape++) { /* each has a beginning of its own */
+        assert_true(run(shape, CALLS, &strange));
+    }
+}
+
+static void test_small_steps_are_graphs_when_they_come_again(void **state)
+{
+    (void)state;
+    fresh();
+    assert_false(run(7, FEW, &strange_small));
+    assert_true(run(7, FEW, &strange_small)); /* one has to be made */
+    assert_int_equal(run_many(7, FEW, &small, 200), 200);
     for (uint32_t i = 0; i < 50; i++) { /* half of them are new, never three in a row */
-        assert_true(run(7, i % 4 < 2 ? &strange : &like));
+        assert_true(run(7, FEW, i % 4 < 2 ? &strange_small : &small));
     }
+    for (uint64_t shape = 100; shape < 1100; shape++) {
+        assert_false(run(shape, FEW, &strange_small));
+    }
+    assert_true(run(100, GY_CHOICE_SMALL, &strange)); /* the place is new */
+    assert_false(run(101, GY_CHOICE_SMALL - 1, &strange));
 }
 
-static void test_what_is_never_like_anything_goes_to_streams(void **state)
+static void test_one_task_is_no_graph_unless_it_enqueues_more(void **state)
 {
     (void)state;
     fresh();
-    assert_int_equal(run_many(7, &strange, 20), GY_CHOICE_NONES);
-    /* They are tried 32, 64, 128, 256 and 512 batches later. */
-    assert_int_equal(run_many(7, &strange, LATE + 10), 5 * GY_CHOICE_NONES);
-    fresh();
-    for (uint64_t shape = 1; shape < 1000; shape++) { /* each has a beginning of its own */
-        assert_int_equal(run(shape, &strange), shape <= GY_CHOICE_CREDIT);
-    }
+    assert_int_equal(run_many(7, 1, &one, MANY), 0);
+    static const struct gy_choice_outcome two = {1, 2, 2, 0, 1000};
+    assert_false(run(7, 1, &two));
+    assert_int_equal(run_many(7, 1, &two, 20), 20);
 }
 
-static void test_without_credit_a_shape_is_tried_when_it_comes_again(void **state)
+/* Three at first, and three after 32, 64, 128, 256 and 512 batches on streams. */
+static void test_graphs_in_vain_go_to_streams(void **state)
 {
     (void)state;
-    fresh();
-    uint64_t shape = 1;
-    while (shape <= GY_CHOICE_CREDIT) {
-        assert_true(run(shape++, &strange));
-    }
-    assert_false(run(shape, &strange));
-    assert_true(run(shape, &strange));              /* it was seen: now one is made */
-    assert_int_equal(run_many(shape, &like, 2), 2); /* which gives credit back */
-    assert_true(run(shape + 1, &strange));
-    assert_true(run(shape + 2, &strange));
-    assert_false(run(shape + 3, &strange));
-}
-
-static void test_graphs_that_gain_nothing_go_to_streams(void **state)
-{
-    (void)state;
-    static const struct gy_choice_outcome *const in_vain[] = {&no_nodes, &slow};
-    for (uint32_t i = 0; i < 2; i++) {
+    static const struct gy_choice_outcome *const in_vain[] = {&no_nodes, &slow, &one, &strange_small};
+    for (uint32_t i = 0; i < sizeof(in_vain) / sizeof(in_vain[0]); i++) {
         fresh();
-        assert_true(run(7, &strange));
-        assert_int_equal(run_many(7, in_vain[i], 20), GY_CHOICE_NONES - 1);
+        assert_int_equal(run_many(7, CALLS, in_vain[i], GY_CHOICE_PAUSE), GY_CHOICE_VAINS);
+        assert_int_equal(run_many(7, CALLS, in_vain[i], MANY), 5 * GY_CHOICE_VAINS);
         fresh();
-        assert_int_equal(run_many(7, &like, 5), 5);
-        assert_true(run(7, in_vain[i])); /* once may be chance */
-        assert_int_equal(run_many(7, &like, 5), 5);
-        assert_int_equal(run_many(7, in_vain[i], 20), GY_CHOICE_NONES);
+        assert_int_equal(run_many(7, CALLS, &like, 5), 5);
+        for (uint32_t k = 0; k < 20; k++) { /* twice may be chance */
+            assert_int_equal(run_many(7, CALLS, in_vain[i], GY_CHOICE_VAINS - 1), GY_CHOICE_VAINS - 1);
+            assert_true(run(7, CALLS, &like));
+        }
     }
-    fresh();
-    assert_int_equal(run_many(7, &few, 20), 1);
-    assert_int_equal(run_many(7, &few, LATE), 5);
 }
 
-static void test_a_shape_that_begins_to_repeat_becomes_a_graph_again(void **state)
+static void test_a_shape_that_gains_again_becomes_a_graph_again(void **state)
 {
     (void)state;
     fresh();
-    (void)run_many(7, &strange, GY_CHOICE_NONES + GY_CHOICE_PAUSE - 1);
-    assert_int_equal(run_many(7, &like, GY_CHOICE_PAUSE), GY_CHOICE_PAUSE);
+    (void)run_many(7, CALLS, &no_nodes, GY_CHOICE_VAINS + GY_CHOICE_PAUSE - 1);
+    assert_int_equal(run_many(7, CALLS, &like, GY_CHOICE_PAUSE), GY_CHOICE_PAUSE);
     /* The next pause is as short as the first. */
-    assert_int_equal(run_many(7, &strange, GY_CHOICE_NONES + GY_CHOICE_PAUSE - 1), GY_CHOICE_NONES);
-    assert_true(run(7, &like));
+    assert_int_equal(run_many(7, CALLS, &no_nodes, GY_CHOICE_VAINS + GY_CHOICE_PAUSE - 1), GY_CHOICE_VAINS);
+    assert_true(run(7, CALLS, &like));
 }
 
 static void test_shapes_that_share_a_place_are_told_apart(void **state)
 {
     (void)state;
     fresh();
-    assert_int_equal(run_many(1, &like, 5), 5);
-    assert_int_equal(run_many(2, &few, 5), 1);
-    assert_true(gy_choice_take(&c, 1));
-    assert_false(gy_choice_take(&c, 2));
-    assert_true(run(2 + GY_CHOICE_SHAPES, &like)); /* it takes the place of the other one */
-    assert_true(run(2, &few));
+    assert_int_equal(run_many(1, CALLS, &like, 5), 5);
+    assert_int_equal(run_many(2, CALLS, &no_nodes, 5), GY_CHOICE_VAINS);
+    assert_true(gy_choice_take(&c, 1, CALLS));
+    assert_false(gy_choice_take(&c, 2, CALLS));
+    assert_true(run(2 + GY_CHOICE_SHAPES, CALLS, &like)); /* it takes the place of the other one */
+    assert_true(run(2, CALLS, &like));
 }
 
 /* ---- steps ------------------------------------------------------------------------------------- */
 
 enum { STEPS = 30 };
+_Static_assert(2 + STEPS - 1 < GY_CHOICE_SMALL, "steps of 2 and more kernels are small");
 
-/* How many graphs do STEPS steps take, which are chains of so many kernels: from..from + more - 1 in turn? */
-static uint64_t graphs_of(uint32_t from, uint32_t more)
+/* How many of STEPS steps take graphs, which are chains of so many kernels: from..from + more - 1 in turn? */
+static uint32_t graphs_of(uint32_t from, uint32_t more)
 {
+    uint64_t launches = 0;
+    uint32_t graphs = 0;
     gantry_context_options options = modes_options();
     struct modes_scene s;
     struct modes_job jobs[64] = {{0}};
@@ -143,8 +148,10 @@ static uint64_t graphs_of(uint32_t from, uint32_t more)
     for (uint32_t step = 0; step < STEPS; step++) {
         assert_ok(modes_run_chain(&s, modes_launch, jobs, from + step % more));
         assert_ok(gantry_context_synchronize(s.gpu.context));
+        const uint64_t now = gpu_fixture_stats(&s.gpu).graph_launches;
+        graphs += now != launches;
+        launches = now;
     }
-    const uint64_t graphs = gpu_fixture_stats(&s.gpu).graph_launches;
     assert_int_equal(gantry_dispatcher_set_submission(gantry_context_dispatcher(s.gpu.context), 9),
                      GANTRY_ERR_INVALID_ARGUMENT);
     modes_close(&s);
@@ -154,10 +161,12 @@ static uint64_t graphs_of(uint32_t from, uint32_t more)
 static void test_steps_are_graphs_when_they_repeat(void **state)
 {
     (void)state;
-    assert_int_equal(graphs_of(10, 1), STEPS);
-    assert_int_equal(graphs_of(1, 1), 1);                     /* of one kernel */
-    assert_int_equal(graphs_of(10, STEPS), GY_CHOICE_CREDIT); /* none is like another one */
-    assert_int_equal(graphs_of(10, 5), STEPS);                /* five shapes in turn */
+    assert_int_equal(graphs_of(10, 1), STEPS - 1);
+    assert_int_equal(graphs_of(2, 1), STEPS - 1);
+    assert_int_equal(graphs_of(1, 1), 0);
+    assert_int_equal(graphs_of(2, STEPS), 0);      /* small ones of which none comes again */
+    assert_int_equal(graphs_of(10, 5), STEPS - 5); /* five shapes in turn */
+    assert_int_equal(graphs_of(GY_CHOICE_SMALL, STEPS), STEPS);
 }
 
 /* ---- what is right on streams --------------------------------------------------------------------- */
@@ -223,11 +232,11 @@ static void test_the_environment_says_it_where_the_context_does_not(void **state
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_shape_that_repeats_is_a_graph_at_once),
-        cmocka_unit_test(test_what_is_never_like_anything_goes_to_streams),
-        cmocka_unit_test(test_without_credit_a_shape_is_tried_when_it_comes_again),
-        cmocka_unit_test(test_graphs_that_gain_nothing_go_to_streams),
-        cmocka_unit_test(test_a_shape_that_begins_to_repeat_becomes_a_graph_again),
+        cmocka_unit_test(test_large_steps_are_graphs_though_nothing_is_like_them),
+        cmocka_unit_test(test_small_steps_are_graphs_when_they_come_again),
+        cmocka_unit_test(test_one_task_is_no_graph_unless_it_enqueues_more),
+        cmocka_unit_test(test_graphs_in_vain_go_to_streams),
+        cmocka_unit_test(test_a_shape_that_gains_again_becomes_a_graph_again),
         cmocka_unit_test(test_shapes_that_share_a_place_are_told_apart),
         cmocka_unit_test(test_steps_are_graphs_when_they_repeat),
         cmocka_unit_test(test_callbacks_load_modules),
