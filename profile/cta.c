@@ -632,8 +632,7 @@ static uint64_t drain(struct gy_profile_recorder *self, uint64_t generation, uin
 {
     struct gy_cta *cta = (struct gy_cta *)self; /* its first member */
     (void)enter_collect(cta, true);
-    if (!gy_thread_is_serving()) {
-        /* Tasks are released when launched, so a batch may go on.  Threads that it needs must not wait. */
+    if (!gy_thread_is_serving()) { /* a batch that goes on may need this thread */
         wait_while(cta, BUFFER_OPEN, generation, until_ns);
     }
     if (oldest_returning(cta) != NULL && gy_context_push(cta->context) == GANTRY_OK) {
