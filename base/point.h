@@ -6,6 +6,8 @@
 #define BASE_POINT_H
 
 enum gy_point {
+    GY_POINT_COND_SLEEP,    /* a thread that waits for a condition falls asleep; at: the condition */
+    GY_POINT_COND_WAKE,     /* a thread wakes those that wait for a condition; at: the condition */
     GY_POINT_EVENT_PREPARE, /* a thread counts itself as a sleeper of an event; at: the event */
     GY_POINT_EVENT_KEY,     /* it reads the event's epoch; at: the event */
     GY_POINT_EVENT_NOTIFY,  /* a thread looks whether an event has sleepers; at: the event */

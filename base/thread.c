@@ -1,18 +1,21 @@
 #include "base/thread.h"
 
 #include "base/alloc.h"
+#include "base/point.h"
 #include "base/status.h"
 
 #include <assert.h>
 #include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdatomic.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #ifndef NDEBUG
 /* Bit r is set while the thread holds a mutex of rank r. */
@@ -60,10 +63,9 @@ void gy_mutex_fini(gy_mutex *mutex)
     pthread_mutex_destroy(&mutex->native);
 }
 
-void gy_mutex_lock(gy_mutex *mutex) GY_NO_ANALYSIS
+static void take(gy_mutex *mutex) GY_NO_ANALYSIS
 {
     enum { LOOKS = 32 }; /* the holder is most likely done in less time than it takes to sleep */
-    assert(HELD_ABOVE(mutex->rank) == 0 && "locks are taken in increasing rank");
     for (int i = 0; pthread_mutex_trylock(&mutex->native) != 0; i++) {
         if (i == LOOKS) {
             pthread_mutex_lock(&mutex->native);
@@ -71,6 +73,12 @@ void gy_mutex_lock(gy_mutex *mutex) GY_NO_ANALYSIS
         }
         gy_cpu_relax();
     }
+}
+
+void gy_mutex_lock(gy_mutex *mutex) GY_NO_ANALYSIS
+{
+    assert(HELD_ABOVE(mutex->rank) == 0 && "locks are taken in increasing rank");
+    take(mutex);
     HELD_SET(mutex->rank);
 }
 
@@ -90,24 +98,52 @@ void gy_mutex_unlock(gy_mutex *mutex) GY_NO_ANALYSIS
     pthread_mutex_unlock(&mutex->native);
 }
 
+/* ---- conditions --------------------------------------------------------------------------------
+ *
+ * Those of glibc 2.27 to 2.40 lose a wake-up when a later waiter steals a signal, so these are our own.
+ *
+ * A waiter holds the mutex while it looks for what it waits for, counts itself in, and reads the sequence;
+ * then it gives the mutex back, and the kernel lets it sleep only if the sequence is still what it has read.
+ * A signal that finds somebody counted moves the sequence on and wakes one sleeper; a broadcast wakes all.
+ *
+ * Why no wake-up is lost: the signaler makes its change, has the mutex then or after that, and signals.  A
+ * waiter that had the mutex later than the signaler has seen the change.  One that had it earlier has counted
+ * itself in and read the sequence before it gave the mutex back, which happens before the signal.  Hence the
+ * signal sees the count, and moves the sequence on from what that waiter has read or from a later value.  The
+ * kernel compares and falls asleep in one step with respect to wake-ups: the waiter finds another sequence
+ * and does not sleep, or it is asleep when the wake-up comes.  A thread that comes later can be woken in the
+ * place of one that slept only if the signal was given without the mutex, and it sleeps only if what was
+ * signalled is used up by then.  For each further change there is a further wake-up, and a sleeper that is
+ * woken leaves the kernel's queue at once, so two wake-ups never go to one sleeper.  A wait that ends by time
+ * or by a signal handler while it is woken counts as woken; else the wake-up goes to another sleeper
+ * (futex_unqueue() in the kernel). tests/models/condition.pml has this for all interleavings.
+ *
+ * Memory orders: relaxed.  What orders the accesses is the mutex, as above, also where the signal comes after
+ * the mutex was given back: a load cannot be done before a lock that precedes it.  What a woken thread
+ * reads it reads under the mutex.
+ *
+ * A waiter would sleep on if 2^32 signals came between its reading and the kernel's: each of them is a system
+ * call, so that takes ten minutes in which the waiter does not run, and an exact hit.
+ *
+ * Destruction: the last access of a waiter is the count out, under the mutex; that of a signal is the system
+ * call, to which an address without memory does no harm. */
+
 gantry_status gy_cond_init(gy_cond *cond)
 {
-    pthread_condattr_t attributes;
-    if (gy_fault_should_fail() || pthread_condattr_init(&attributes) != 0) {
+    if (gy_fault_should_fail()) {
         return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "cannot create a condition variable");
     }
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    int error = pthread_cond_init(&cond->native, &attributes);
-    pthread_condattr_destroy(&attributes);
-    if (error != 0) {
-        return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "cannot create a condition variable");
-    }
+    atomic_init(&cond->sequence, 0);
+    atomic_init(&cond->waiters, 0);
     return GANTRY_OK;
 }
 
+/* In the child of a fork those that waited are not there. */
 void gy_cond_fini(gy_cond *cond)
 {
-    pthread_cond_destroy(&cond->native);
+    (void)cond;
+    assert((atomic_load_explicit(&cond->waiters, memory_order_relaxed) == 0 || gy_thread_forks() != 0) &&
+           "nobody waits for a condition that ends");
 }
 
 gantry_status gy_guard_init(gy_mutex *mutex, enum gy_rank rank, gy_cond *cond)
@@ -125,35 +161,50 @@ void gy_guard_fini(gy_mutex *mutex, gy_cond *cond)
     gy_mutex_fini(mutex);
 }
 
-/* This is no cancellation point: a thread that was cancelled here would keep the lock. */
-void gy_cond_wait(gy_cond *cond, gy_mutex *mutex)
+/* `until`: of CLOCK_MONOTONIC; NULL: for ever. */
+static void wait(gy_cond *cond, gy_mutex *mutex, const struct timespec *until) GY_NO_ANALYSIS
 {
     assert(HELD_ABOVE(mutex->rank) == 1 && "waiting while holding a higher lock");
-    int before;
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
-    pthread_cond_wait(&cond->native, &mutex->native);
-    pthread_setcancelstate(before, &before);
+    atomic_fetch_add_explicit(&cond->waiters, 1, memory_order_relaxed);
+    const uint32_t seen = atomic_load_explicit(&cond->sequence, memory_order_relaxed);
+    pthread_mutex_unlock(&mutex->native);
+    gy_point(GY_POINT_COND_SLEEP, cond);
+    const int error = errno;
+    syscall(SYS_futex, &cond->sequence, FUTEX_WAIT_BITSET_PRIVATE, seen, until, NULL, FUTEX_BITSET_MATCH_ANY);
+    errno = error;
+    take(mutex);
+    atomic_fetch_sub_explicit(&cond->waiters, 1, memory_order_relaxed);
+}
+
+void gy_cond_wait(gy_cond *cond, gy_mutex *mutex)
+{
+    wait(cond, mutex, NULL);
 }
 
 void gy_cond_wait_until(gy_cond *cond, gy_mutex *mutex, uint64_t until_ns)
 {
-    struct timespec until = {.tv_sec = (time_t)(until_ns / 1000000000u),
-                             .tv_nsec = (long)(until_ns % 1000000000u)};
-    assert(HELD_ABOVE(mutex->rank) == 1 && "waiting while holding a higher lock");
-    int before;
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
-    (void)pthread_cond_timedwait(&cond->native, &mutex->native, &until); /* the caller looks for itself */
-    pthread_setcancelstate(before, &before);
+    const struct timespec until = {.tv_sec = (time_t)(until_ns / 1000000000u),
+                                   .tv_nsec = (long)(until_ns % 1000000000u)};
+    wait(cond, mutex, &until);
+}
+
+static void wake(gy_cond *cond, int most)
+{
+    if (atomic_load_explicit(&cond->waiters, memory_order_relaxed) != 0) {
+        atomic_fetch_add_explicit(&cond->sequence, 1, memory_order_relaxed);
+        gy_point(GY_POINT_COND_WAKE, cond);
+        syscall(SYS_futex, &cond->sequence, FUTEX_WAKE_PRIVATE, most, NULL, NULL, 0);
+    }
 }
 
 void gy_cond_signal(gy_cond *cond)
 {
-    pthread_cond_signal(&cond->native);
+    wake(cond, 1);
 }
 
 void gy_cond_broadcast(gy_cond *cond)
 {
-    pthread_cond_broadcast(&cond->native);
+    wake(cond, INT_MAX);
 }
 
 /* The thread that starts a step, two threads of a dispatcher and a worker may spin at the same time.

@@ -8,7 +8,9 @@
 #include <gantry/base.h>
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 #if defined(__clang__)
 #define GY_CAPABILITY(name) __attribute__((capability(name)))
@@ -50,9 +52,16 @@ typedef struct GY_CAPABILITY("mutex") gy_mutex {
     enum gy_rank rank; /* immutable after init */
 } gy_mutex;
 
+/* A condition variable on a futex; thread.c says why it loses no wake-up. */
 typedef struct gy_cond {
-    pthread_cond_t native; /* waits on CLOCK_MONOTONIC */
+    _Atomic(uint32_t) sequence; /* atomic; counts signals and broadcasts that found a waiter; the futex */
+    _Atomic(uint32_t) waiters;  /* atomic; written under the waiters' mutex; threads in gy_cond_wait() */
 } gy_cond;
+
+#define GY_COND_INIT \
+    {                \
+        0, 0         \
+    }
 
 /* For locks that are no gy_mutex: the caller is about to take, has taken, or gives back one of that rank. */
 void gy_rank_note_check(enum gy_rank rank);
@@ -92,15 +101,21 @@ GANTRY_MUST_CHECK bool gy_mutex_try_lock(gy_mutex *mutex);
 
 /* @retval GANTRY_ERR_OUT_OF_HOST_MEMORY  no resources */
 GANTRY_MUST_CHECK gantry_status gy_cond_init(gy_cond *cond);
+/* No thread is in gy_cond_wait(), and one that was woken is in it until it has the mutex again: the caller
+ * has joined the threads that waited, or has learned under the mutex that they are back.  The same holds for
+ * threads in gy_cond_signal() that do not hold the mutex. */
 void gy_cond_fini(gy_cond *cond);
 /* Initialise a mutex and the condition that tells of changes under it.
  * @retval GANTRY_ERR_OUT_OF_HOST_MEMORY  no resources; neither is there */
 GANTRY_MUST_CHECK gantry_status gy_guard_init(gy_mutex *mutex, enum gy_rank rank, gy_cond *cond);
 void gy_guard_fini(gy_mutex *mutex, gy_cond *cond);
-/* The mutex must be the highest-ranked one the thread holds. */
+/* The mutex must be the highest-ranked one the thread holds.  A wait may end without a signal: the caller
+ * looks for itself.  This is no cancellation point: a thread that was cancelled here would keep the lock. */
 void gy_cond_wait(gy_cond *cond, gy_mutex *mutex) GY_REQUIRES(*mutex);
 /* gy_cond_wait(), which ends at `until_ns` of gy_clock_ns() at the latest. */
 void gy_cond_wait_until(gy_cond *cond, gy_mutex *mutex, uint64_t until_ns) GY_REQUIRES(*mutex);
+/* Wake one waiter, or all of them.  The caller holds the mutex, or has held it since it changed what they
+ * look for.  If they look for different things, they need a broadcast.  No system call when nobody waits. */
 void gy_cond_signal(gy_cond *cond);
 void gy_cond_broadcast(gy_cond *cond);
 

@@ -10,8 +10,8 @@ struct cli_ticker {
     pthread_t thread; /* begin and end only */
     bool runs;        /* begin and end only */
     pthread_mutex_t lock;
-    pthread_cond_t ended;
-    bool ends; /* guarded by lock */
+    pthread_cond_t ended; /* has one waiter, so glibc 2.27 to 2.40 lose no wake-up here */
+    bool ends;            /* guarded by lock */
 };
 
 /* Until the end, show "WHAT: 12 s, Ctrl-C ends this" with cli_progress(), after a second and then each

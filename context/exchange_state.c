@@ -54,10 +54,9 @@ gantry_status gy_exchange_refuse(const gantry_exchange *e, const char *call) GY_
 /* ---- the exchanges that exist ------------------------------------------------------------------ */
 
 static gy_mutex registry = {PTHREAD_MUTEX_INITIALIZER, GY_RANK_EXCHANGES};
-static gy_cond unpinned = {
-    PTHREAD_COND_INITIALIZER};     /* signalled when a task lets go of an exchange that is being destroyed */
-static gantry_exchange *exchanges; /* guarded by registry */
-static uint64_t last_id;           /* guarded by registry */
+static gy_cond unpinned = GY_COND_INIT; /* a task has let go of an exchange that is being destroyed */
+static gantry_exchange *exchanges;      /* guarded by registry */
+static uint64_t last_id;                /* guarded by registry */
 
 void gy_exchange_register(gantry_exchange *e)
 {

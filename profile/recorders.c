@@ -41,7 +41,7 @@ bool gy_profile_nap(gy_cond *changed, gy_mutex *lock, uint64_t *pause_ns, uint64
     return true;
 }
 
-static pthread_cond_t drained = PTHREAD_COND_INITIALIZER; /* recorders_lock: a recorder's users fell to 0 */
+static gy_cond drained = GY_COND_INIT; /* recorders_lock: a recorder's users fell to 0 */
 static gy_mutex recorders_lock = {PTHREAD_MUTEX_INITIALIZER, GY_RANK_LEAF};
 static struct gy_profile_recorder *recorders; /* guarded by recorders_lock */
 
@@ -57,7 +57,7 @@ void gy_profile_remove_recorder(struct gy_profile_recorder *recorder)
 {
     gy_mutex_lock(&recorders_lock);
     while (recorder->users != 0) {
-        pthread_cond_wait(&drained, &recorders_lock.native);
+        gy_cond_wait(&drained, &recorders_lock);
     }
     struct gy_profile_recorder **link = &recorders;
     while (*link != recorder) {
@@ -78,7 +78,7 @@ uint64_t gy_profile_drain_recorders(uint64_t generation)
         unfinished += r->drain(r, generation, until_ns);
         gy_mutex_lock(&recorders_lock);
         if (--r->users == 0) {
-            pthread_cond_broadcast(&drained);
+            gy_cond_broadcast(&drained);
         }
     }
     gy_mutex_unlock(&recorders_lock);

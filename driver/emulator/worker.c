@@ -18,15 +18,15 @@
 #include "driver/emulator/peer.h"
 #include "driver/emulator/semaphore.h"
 
+#include "base/clock.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #define MAX_GPU_WORKERS 64u
 #define VALUE_POLL_NS 50000
-#define NS_PER_S 1000000000
 #define STEALING_MAJOR 10 /* compute capability with Cluster Launch Control */
 
 enum crew_kind { CREW_GPU, CREW_COPY, CREW_HOST };
@@ -221,14 +221,7 @@ static void sleep_in(struct crew *crew) GY_NO_ANALYSIS
 static void sleep_shortly(struct crew *crew) GY_NO_ANALYSIS
 {
     plan_and_signal();
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_nsec += VALUE_POLL_NS;
-    if (until.tv_nsec >= NS_PER_S) {
-        until.tv_sec++;
-        until.tv_nsec -= NS_PER_S;
-    }
-    pthread_cond_timedwait(&crew->cond.native, &gy_emu_lock.native, &until);
+    gy_cond_wait_until(&crew->cond, &gy_emu_lock, gy_clock_ns() + VALUE_POLL_NS);
 }
 
 static void unlock(void) GY_NO_ANALYSIS

@@ -1,5 +1,6 @@
-/* A library for LD_PRELOAD that delays threads at random where they meet others: around locks, signals and
- * futexes, at yields, and when one starts another.  What depends on who comes first fails sooner.
+/* A library for LD_PRELOAD that delays threads at random where they meet others: around locks and
+ * futexes, also those of conditions, at yields, and when one starts another.  What depends on who comes first
+ * fails sooner.
  *
  * $GANTRY_TEST_DELAYS: one in so many of these calls is delayed; 0 or nothing: none.  A delay is up to 0.3 ms
  * long, every sixteenth up to 8 ms, which lets everybody else overtake. */
@@ -26,21 +27,12 @@ static struct {
     unsigned long period; /* from $GANTRY_TEST_DELAYS */
     int (*lock)(pthread_mutex_t *mutex);
     int (*unlock)(pthread_mutex_t *mutex);
-    int (*signal)(pthread_cond_t *cond);
-    int (*broadcast)(pthread_cond_t *cond);
     int (*create)(pthread_t *thread, const pthread_attr_t *attributes, void *(*body)(void *), void *arg);
     int (*yield)(void);
     long (*call)(long number, ...);
 } next;
 
 static _Thread_local uint64_t state; /* state of the random numbers, 0: they have not begun */
-
-/* On x86-64 condition variables have an older form, too, which dlsym() may find. */
-static void *look_up(const char *name)
-{
-    void *function = dlvsym(RTLD_NEXT, name, "GLIBC_2.3.2");
-    return function != NULL ? function : dlsym(RTLD_NEXT, name);
-}
 
 /* Other libraries may call us before our constructor has run. */
 __attribute__((constructor)) static void find(void)
@@ -52,8 +44,6 @@ __attribute__((constructor)) static void find(void)
     next.period = period != NULL ? strtoul(period, NULL, 10) : 0;
     *(void **)&next.lock = dlsym(RTLD_NEXT, "pthread_mutex_lock");
     *(void **)&next.unlock = dlsym(RTLD_NEXT, "pthread_mutex_unlock");
-    *(void **)&next.signal = look_up("pthread_cond_signal");
-    *(void **)&next.broadcast = look_up("pthread_cond_broadcast");
     *(void **)&next.create = dlsym(RTLD_NEXT, "pthread_create");
     *(void **)&next.yield = dlsym(RTLD_NEXT, "sched_yield");
     *(void **)&next.call = dlsym(RTLD_NEXT, "syscall");
@@ -100,18 +90,6 @@ EXPORT int pthread_mutex_unlock(pthread_mutex_t *mutex)
     int result = next.unlock(mutex);
     delay(1);
     return result;
-}
-
-EXPORT int pthread_cond_signal(pthread_cond_t *cond)
-{
-    delay(1);
-    return next.signal(cond);
-}
-
-EXPORT int pthread_cond_broadcast(pthread_cond_t *cond)
-{
-    delay(1);
-    return next.broadcast(cond);
 }
 
 EXPORT int sched_yield(void)
