@@ -108,7 +108,8 @@ static bool start_timeline(struct run *run)
         return true;
     }
     if (recorded != NULL && recorded[0] != '\0') {
-        cli_note("image_pipeline: no timeline.pftrace: $GANTRY_PROFILE has it recorded in %s", recorded);
+        cli_note("image_pipeline: no timeline.pftrace: $GANTRY_PROFILE asks for the recording in %s",
+                 recorded);
         return true;
     }
     if (asprintf(&run->timeline, "%s/timeline.pftrace", run->options->output) < 0) {

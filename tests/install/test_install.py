@@ -149,7 +149,7 @@ class Install(unittest.TestCase):
             if path.is_file():
                 relative = str(path.relative_to(self.prefix))
                 self.assertRegex(relative, r"^(bin/gantry$|include/gantry/|share/doc/gantry/|lib[^/]*/(.*/)?"
-                                 r"(libgantry|cmake/gantry/|pkgconfig/gantry\.pc$)|share/gantry/photos/|share/man/man1/gantry\.1$|share/bash-completion/completions/gantry$|"
+                                 r"(libgantry|cmake/gantry/|pkgconfig/gantry\.pc$)|share/gantry/photos/|share/man/man(1/gantry|3/gantry_\w+)\.[13]$|share/bash-completion/completions/gantry$|"
                                  r"share/zsh/vendor-completions/_gantry$|share/fish/vendor_completions\.d/gantry\.fish$)")
 
     def test_nothing_points_into_the_build(self):

@@ -149,7 +149,7 @@ class ImagePipeline(unittest.TestCase):
         path = os.path.join(self.folder, "all.pftrace")
         status, out, err = self.run_pipeline(environment={"GANTRY_PROFILE": path})
         self.assertEqual(status, 0, err)
-        self.assertIn(f"$GANTRY_PROFILE has it recorded in {path}", err)
+        self.assertIn(f"$GANTRY_PROFILE asks for the recording in {path}", err)
         self.assertGreater(os.path.getsize(path), 1000)
         self.assertEqual(sorted(os.listdir(self.output)), ["a_edges.png", "a_result.png"])
         self.assertNotIn("timeline", out)
