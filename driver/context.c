@@ -320,6 +320,15 @@ gantry_status gy_context_create_stream(struct gy_context *context, CUgreenCtx gr
     return GY_CALL(context, cuGreenCtxStreamCreate(out, green, CU_STREAM_NON_BLOCKING, priority));
 }
 
+void gy_context_drop_stream(struct gy_context *context, CUstream *stream)
+{
+    if (*stream != NULL) {
+        (void)GY_CALL(context, cuStreamSynchronize(*stream));
+        (void)GY_CALL(context, cuStreamDestroy(*stream));
+        *stream = NULL;
+    }
+}
+
 /* ---- loss ----------------------------------------------------------------------------------- */
 
 static void lose_one(struct gy_context *context, const struct gy_error *cause)

@@ -32,8 +32,10 @@ struct gy_context {
     gantry_context_mode mode;       /* immutable */
     gantry_device_info info;        /* immutable */
     uint32_t sms; /* immutable; the SMs that its work may run on: all, or those of an adopted green context */
-    CUgreenCtx home; /* immutable once rooms are created: the green context in which streams are made; NULL:
-                        all SMs */
+    CUgreenCtx home;  /* immutable but for gy_partitions_enter(), which is called while nobody makes streams:
+                         the  green context in which they are made; NULL: all SMs */
+    uint32_t plans;   /* immutable but for that: how often it has got partitions */
+    uint64_t plan_id; /* immutable but for that: of the latest; no others of the process have it */
     _Atomic(unsigned) stop;       /* atomic; written under cause_lock; of enum gy_context_stop */
     gy_mutex cause_lock;          /* rank LEAF */
     struct gy_error cause;        /* guarded by cause_lock; the first cause, valid once lost */
@@ -64,6 +66,10 @@ gantry_status gy_context_pop(struct gy_context *context);
  */
 GANTRY_MUST_CHECK gantry_status gy_context_create_stream(struct gy_context *context, CUgreenCtx green,
                                                          int priority, CUstream *out);
+
+/* Destroy a stream of the library's own when its work is done; it becomes NULL.  NULL is ignored.  The
+ * context is current. */
+void gy_context_drop_stream(struct gy_context *context, CUstream *stream);
 
 /* Has the driver calls on a whole context, which are cuCtxRecordEvent() and cuCtxWaitEvent()? */
 static inline bool gy_context_has_events(const struct gy_context *context)

@@ -55,12 +55,18 @@ static void ask_again(struct gy_nodes *n)
     }
 }
 
-void gy_nodes_fini(struct gy_nodes *n)
+void gy_nodes_drop_stream(struct gy_nodes *n)
 {
     gy_nodes_clear(n);
     if (n->trial != NULL) {
         (void)n->context->driver->cuStreamDestroy(n->trial);
+        n->trial = NULL;
     }
+}
+
+void gy_nodes_fini(struct gy_nodes *n)
+{
+    gy_nodes_drop_stream(n);
     gy_free(n->list);
     gy_free(n->before);
     gy_free(n->bytes);

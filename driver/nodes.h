@@ -114,6 +114,8 @@ bool gy_nodes_are_possible(const struct gy_driver *driver);
 
 void gy_nodes_init(struct gy_nodes *nodes, struct gy_context *context);
 /* End it.  The streams of all lanes are gone, and with them the captures on them. */
+/* The streams of the context's home are about to go. */
+void gy_nodes_drop_stream(struct gy_nodes *nodes);
 void gy_nodes_fini(struct gy_nodes *nodes);
 
 /* The first forgets all nodes; the second forgets those from the `count`-th on, and with them whatever lanes

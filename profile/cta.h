@@ -38,6 +38,10 @@ void gy_cta_end_batch(struct gy_cta *cta);
 uint64_t gy_cta_streams(const struct gy_cta *cta);
 void gy_cta_set_end(struct gy_cta *cta, uint32_t stream, CUstream native);
 
+/* Dispatcher thread, context current, between batches; the GPU is done, and no completion thread collects.
+ * The context is about to get another home: records are handed over, and streams destroyed. */
+void gy_cta_move(struct gy_cta *cta);
+
 /* Completion thread.  The GPU has passed the work that was on `stream` at the host time `recorded_ns`:
  * launches there before that time have ended by now. */
 void gy_cta_passed(struct gy_cta *cta, uint32_t stream, uint64_t recorded_ns);

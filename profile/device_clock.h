@@ -23,7 +23,8 @@ struct gy_device_clock {
     bool chosen;       /* the measuring thread alone: `line` is chosen */
     uint32_t line;     /* the measuring thread alone: the line of the mailbox that the GPU reads soonest */
 
-    /* The dispatcher's thread makes these before anything uses them; they are immutable then: */
+    /* The dispatcher's thread makes these before anything uses them; they are immutable then, but for the
+     * stream while nothing is recorded (gy_cta_move()): */
     CUstream stream;
     CUevent done;
     struct gy_clock_mailbox *mailbox; /* page-locked */

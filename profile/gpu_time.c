@@ -63,8 +63,7 @@ struct gy_gpu_time {
     uint32_t posted_gpu;                 /* guarded by lock */
 
     struct gy_gpu_batches batches; /* see there */
-
-    CUstream stream; /* for anchors; immutable once a mark is queued */
+    CUstream stream;               /* for anchors; immutable while a mark is queued */
 
     /* The dispatcher thread alone: */
     uint64_t prepared; /* the recording that prepare() was done for */
@@ -199,15 +198,12 @@ static bool create_anchor_objects(struct gy_gpu_time *time)
 /* Dispatcher thread: the first call of a recording. */
 static void prepare(struct gy_gpu_time *time, uint64_t generation)
 {
-    struct gy_context *context = time->context;
     time->prepared = generation;
     time->refused = true;
     if (!create_anchor_objects(time)) {
         return;
     }
-    char name[GY_RING_TRACK_BYTES];
-    snprintf(name, sizeof(name), "GPU %d: %.40s", context->info.ordinal, context->info.name);
-    uint32_t gpu = gy_profile_gpu_of(generation, context, name);
+    uint32_t gpu = gy_profile_gpu_of_context(generation, time->context);
     if (gpu == 0) {
         return;
     }
@@ -223,7 +219,7 @@ static void prepare(struct gy_gpu_time *time, uint64_t generation)
     gy_mutex_unlock(&time->lock);
     old.generation = 0;
     time->draft = old;
-    time->refused = gy_context_is_lost(context);
+    time->refused = gy_context_is_lost(time->context);
 }
 
 /* ---- dispatcher thread ----------------------------------------------------------------------- */
@@ -604,6 +600,22 @@ static void destroy_objects(struct gy_gpu_time *time)
     if (time->stream != NULL) {
         (void)GY_CALL(time->context, cuStreamDestroy(time->stream));
     }
+}
+
+/* A drain() in another thread comes before, or finds nothing of before to collect. */
+void gy_gpu_time_move(struct gy_gpu_time *time)
+{
+    uint64_t pause_ns = 0;
+    gy_gpu_batches_end(&time->batches); /* else a drain() may wait for its slice */
+    (void)enter_collect(time, true);
+    do {
+        collect(time);
+    } while (atomic_load_explicit(&time->marks.queued, memory_order_relaxed) != 0 &&
+             gy_profile_nap(&time->left, &time->lock, &pause_ns, UINT64_MAX));
+    gy_context_drop_stream(time->context, &time->stream);
+    time->prepared = 0;
+    leave_collect(time);
+    gy_cta_move(time->ctas);
 }
 
 void gy_gpu_time_destroy(struct gy_gpu_time *time)

@@ -15,6 +15,12 @@ GANTRY_MUST_CHECK gantry_status gy_gpu_time_create(struct gy_context *context, s
  * ignored. */
 void gy_gpu_time_destroy(struct gy_gpu_time *time);
 
+/* Dispatcher thread, context current, between batches; the GPU is done with what was measured, and no
+ * completion thread collects.  The context is about to get another home: everything measured goes to the
+ * recording, and the streams of before are destroyed.  Later work has the tracks that the context is recorded
+ * as by then. */
+void gy_gpu_time_move(struct gy_gpu_time *time);
+
 /* The records of blocks that belong to it; they live as long. */
 struct gy_cta *gy_gpu_time_ctas(struct gy_gpu_time *time);
 

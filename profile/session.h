@@ -34,6 +34,11 @@ uint32_t gy_profile_add_gpu(uint64_t generation, const char *name);
 /* As gy_profile_add_gpu(), but `owner` gets the same number, however often it asks. */
 uint32_t gy_profile_gpu_of(uint64_t generation, const void *owner, const char *name);
 
+/* gy_profile_gpu_of(), for the context as it is now: with another plan of partitions it counts as another
+ * GPU, since a stream's track has the name of the partition that it is of. */
+struct gy_context;
+uint32_t gy_profile_gpu_of_context(uint64_t generation, const struct gy_context *context);
+
 struct gy_gpu_slice {
     uint32_t gpu; /* as gy_profile_add_gpu() returned it */
     uint32_t stream;
