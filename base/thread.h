@@ -29,6 +29,7 @@
 enum gy_rank {
     GY_RANK_DRIVER_LOAD = 1,  /* driver/: loading of the driver library */
     GY_RANK_PROFILE_SESSION,  /* profile/: start and stop of a recording */
+    GY_RANK_USERS,            /* dispatcher/: the task managers of all dispatchers, while a plan is changed */
     GY_RANK_CONTEXT,          /* context/: module list */
     GY_RANK_EXCHANGES,        /* context/: which exchanges there are */
     GY_RANK_EXCHANGE,         /* context/: one per exchange */

@@ -12,7 +12,7 @@
 
 struct gantry_context {
     struct gy_context *cuda;          /* immutable */
-    struct gy_partitions *partitions; /* immutable */
+    struct gy_partitions *partitions; /* written under lock, and while no call looks at them: see replan.h */
     gantry_heap *heap;                /* immutable */
     struct gy_copier *copier;         /* immutable */
     struct gy_gpu_time *time;         /* immutable */

@@ -110,6 +110,9 @@ struct gy_exchange_tasks {
 GANTRY_MUST_CHECK gantry_status gy_exchange_submit(const gantry_exchange *e, gantry_taskman *manager,
                                                    struct gy_exchange_tasks *out);
 
+/* GANTRY_ERR_STATE when the context has an exchange, which is named. */
+GANTRY_MUST_CHECK gantry_status gy_exchanges_check_none(const gantry_context *context, const char *call);
+
 /* The context ends: its exchanges are lost, and those that wait for the renderer stop waiting now.  They stay
  * until the application destroys them. */
 void gy_exchanges_abandon(const gantry_context *context);

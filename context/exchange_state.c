@@ -104,6 +104,22 @@ void gy_exchange_unpin(gantry_exchange *e)
     gy_mutex_unlock(&registry);
 }
 
+gantry_status gy_exchanges_check_none(const gantry_context *context, const char *call)
+{
+    gantry_status status = GANTRY_OK;
+    gy_mutex_lock(&registry);
+    for (gantry_exchange *e = exchanges; e != NULL && status == GANTRY_OK; e = e->next) {
+        gy_mutex_lock(&e->lock);
+        if (e->context == context) {
+            status = GY_FAIL(GANTRY_ERR_STATE, "%s: the context has exchange '%s', which knows its streams",
+                             call, e->label);
+        }
+        gy_mutex_unlock(&e->lock);
+    }
+    gy_mutex_unlock(&registry);
+    return status;
+}
+
 void gy_exchanges_abandon(const gantry_context *context)
 {
     gy_mutex_lock(&registry);

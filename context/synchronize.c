@@ -118,17 +118,37 @@ static gantry_status call_whole(const struct whole *w, whole_fn call, CUevent ev
     return status;
 }
 
-static gantry_status enter(const struct whole *w, whole_fn call, CUevent event)
+/* The call begins: until leave() the context is current, and its partitions stay. */
+static gantry_status begin(const struct whole *w)
 {
     gantry_status status = check_outside(w);
     if (status == GANTRY_OK) {
-        status = gy_context_enter(w->context->cuda);
+        status = gy_replan_call_begin(w->context->dispatcher, w->call);
     }
     if (status != GANTRY_OK) {
         return status;
     }
-    status = call_whole(w, call, event);
+    status = gy_context_enter(w->context->cuda);
+    if (status != GANTRY_OK) {
+        gy_replan_call_end(w->context->dispatcher);
+    }
+    return status;
+}
+
+static void leave(const struct whole *w)
+{
     (void)gy_context_pop(w->context->cuda);
+    gy_replan_call_end(w->context->dispatcher);
+}
+
+static gantry_status enter(const struct whole *w, whole_fn call, CUevent event)
+{
+    gantry_status status = begin(w);
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    status = call_whole(w, call, event);
+    leave(w);
     return status;
 }
 
@@ -152,17 +172,14 @@ static gantry_status wait_for_event(const struct whole *w)
 
 static gantry_status synchronize(const struct whole *w)
 {
-    gantry_status status = check_outside(w);
-    if (status == GANTRY_OK) {
-        status = gy_context_enter(w->context->cuda);
-    }
+    gantry_status status = begin(w);
     if (status != GANTRY_OK) {
         return status;
     }
     bool is_whole = w->partition == NULL || gy_partition_is_whole(w->partition);
     status = is_whole && !gy_context_has_events(w->context->cuda) ? call_whole(w, synchronize_now, NULL)
                                                                   : wait_for_event(w);
-    (void)gy_context_pop(w->context->cuda);
+    leave(w);
     return status;
 }
 

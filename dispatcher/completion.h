@@ -93,6 +93,11 @@ struct gy_completion_list {
     _Atomic(uint64_t) from_ns, until_ns, nap_ns;
 };
 
+/* For the statistics. */
+struct gy_completion_counts {
+    uint64_t looks, naps, awaited, unseen_ns;
+};
+
 struct gy_completion_config {
     struct gy_context *context;
     struct gy_streams *streams;

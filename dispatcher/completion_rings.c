@@ -2,25 +2,26 @@
 
 #include "base/alloc.h"
 
-static uint32_t count_rings(const struct gy_completion_config *config)
+static uint32_t count_rings(const struct gy_completion_config *config, const struct gy_partitions *all)
 {
-    const struct gy_partitions *all = config->streams->partitions;
     bool polls = config->wait == GANTRY_WAIT_SPIN || config->wait == GANTRY_WAIT_YIELD;
     return polls || !all->is_planned ? 1 : all->count;
 }
 
-gantry_status gy_rings_init(struct gy_completion_rings *r, const struct gy_completion_config *config)
+gantry_status gy_rings_init(struct gy_completion_rings *r, const struct gy_completion_config *config,
+                            const struct gy_partitions *all)
 {
-    const struct gy_partitions *all = config->streams->partitions;
     struct gy_completion_config ours = *config;
-    uint32_t count = count_rings(config);
+    uint32_t count = count_rings(config, all);
     *r = (struct gy_completion_rings){.streams = config->streams};
     r->rings = gy_zalloc_array(count, sizeof(*r->rings));
-    if (r->rings == NULL) {
+    r->collecting = r->rings != NULL ? gy_zalloc(sizeof(*r->collecting)) : NULL;
+    if (r->collecting == NULL) {
+        gy_free(r->rings);
         return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "dispatcher: no memory for %u completion rings", count);
     }
-    gy_mutex_init(&r->collecting, GY_RANK_COLLECT);
-    ours.collecting = &r->collecting;
+    gy_mutex_init(r->collecting, GY_RANK_COLLECT);
+    ours.collecting = r->collecting;
     gantry_status status = GANTRY_OK;
     for (uint32_t i = 0; i < count && status == GANTRY_OK; i++) {
         ours.partition = count > 1 ? all->partitions[i].info.name : NULL;
@@ -33,13 +34,37 @@ gantry_status gy_rings_init(struct gy_completion_rings *r, const struct gy_compl
     return status;
 }
 
-void gy_rings_fini(struct gy_completion_rings *r)
+struct gy_completion_counts gy_rings_counts(const struct gy_completion_rings *r)
+{
+    struct gy_completion_counts sum = r->gone;
+    for (uint32_t i = 0; i < r->count; i++) {
+        const struct gy_completion *ring = &r->rings[i];
+        sum.looks += atomic_load_explicit(&ring->looks, memory_order_relaxed);
+        sum.naps += atomic_load_explicit(&ring->naps, memory_order_relaxed);
+        sum.awaited += atomic_load_explicit(&ring->awaited, memory_order_relaxed);
+        sum.unseen_ns += atomic_load_explicit(&ring->unseen_ns, memory_order_relaxed);
+    }
+    return sum;
+}
+
+void gy_rings_close(struct gy_completion_rings *r)
 {
     for (uint32_t i = 0; i < r->count; i++) {
         gy_completion_fini(&r->rings[i]);
     }
-    gy_mutex_fini(&r->collecting);
+    gy_mutex_fini(r->collecting);
+}
+
+void gy_rings_free(struct gy_completion_rings *r)
+{
+    gy_free(r->collecting);
     gy_free(r->rings);
+}
+
+void gy_rings_fini(struct gy_completion_rings *r)
+{
+    gy_rings_close(r);
+    gy_rings_free(r);
 }
 
 static struct gy_completion *ring_of(struct gy_completion_rings *r, uint32_t stream)

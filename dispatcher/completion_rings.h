@@ -11,16 +11,26 @@
 struct gy_completion_rings {
     uint32_t count;                   /* immutable: 1, or one for each partition */
     const struct gy_streams *streams; /* immutable */
-    gy_mutex collecting;              /* rank COLLECT: see struct gy_completion_config */
+    gy_mutex *collecting;             /* immutable; rank COLLECT: see struct gy_completion_config */
     struct gy_completion *rings;      /* immutable: `count` of them */
+    struct gy_completion_counts gone; /* immutable: of rings whose place these took */
 };
 
-/* `config->collecting` is ours. */
+/* For the streams of these partitions, which may be about to take the place of others.  `config->collecting`
+ * and `config->partition` are ours. */
 GANTRY_MUST_CHECK gantry_status gy_rings_init(struct gy_completion_rings *rings,
-                                              const struct gy_completion_config *config);
+                                              const struct gy_completion_config *config,
+                                              const struct gy_partitions *partitions);
+
+/* What they have counted, and those before them. */
+struct gy_completion_counts gy_rings_counts(const struct gy_completion_rings *rings);
+/* Tell all that is pending, and end the threads; what they have counted can be read until gy_rings_free(). */
+void gy_rings_close(struct gy_completion_rings *rings);
+void gy_rings_free(struct gy_completion_rings *rings);
+/* Both at once. */
+void gy_rings_fini(struct gy_completion_rings *rings);
 
 /* The functions of completion.h, for the ring that `stream` belongs to, or for all rings. */
-void gy_rings_fini(struct gy_completion_rings *rings);
 GANTRY_MUST_CHECK gantry_status gy_rings_add(struct gy_completion_rings *rings, uint32_t stream,
                                              gantry_task *task, uint64_t flow);
 GANTRY_MUST_CHECK gantry_status gy_rings_watch(struct gy_completion_rings *rings, uint32_t stream);

@@ -43,18 +43,29 @@ static bool free_pending(void *user, gantry_memory_kind kind)
 static gantry_status init_signals(gantry_dispatcher *d)
 {
     gantry_status status = gy_cond_init(&d->users.quiet);
-    if (status == GANTRY_OK) {
-        status = gy_inbox_init(&d->inbox);
-        if (status != GANTRY_OK) {
-            gy_cond_fini(&d->users.quiet);
-        }
+    if (status != GANTRY_OK) {
+        return status;
     }
+    status = gy_replan_init(&d->replan);
+    if (status != GANTRY_OK) {
+        goto fini_quiet;
+    }
+    status = gy_inbox_init(&d->inbox);
+    if (status != GANTRY_OK) {
+        goto fini_replan;
+    }
+    return GANTRY_OK;
+fini_replan:
+    gy_replan_fini(&d->replan);
+fini_quiet:
+    gy_cond_fini(&d->users.quiet);
     return status;
 }
 
 static void fini_signals(gantry_dispatcher *d)
 {
     gy_inbox_fini(&d->inbox);
+    gy_replan_fini(&d->replan);
     gy_cond_fini(&d->users.quiet);
 }
 
@@ -67,14 +78,8 @@ static gantry_status init_completion(gantry_dispatcher *d)
     if (status != GANTRY_OK) {
         return status;
     }
-    const struct gy_completion_config ours = {.context = config->context,
-                                              .streams = &d->streams,
-                                              .deferred = &d->deferred,
-                                              .admission = &d->admission,
-                                              .shares = &d->shares,
-                                              .time = config->time,
-                                              .wait = config->wait};
-    status = gy_rings_init(&d->completion, &ours);
+    const struct gy_completion_config ours = gy_gd_rings_config(d);
+    status = gy_rings_init(&d->completion, &ours, config->partitions);
     if (status != GANTRY_OK) {
         gy_shares_fini(&d->shares);
     }

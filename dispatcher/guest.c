@@ -14,6 +14,24 @@
 #include <assert.h>
 #include <pthread.h>
 
+/* ---- whose partitions stay -------------------------------------------------------------------- */
+
+/* Before the guest looks at the rings or the loop: other partitions are not put in place until it has left.
+ * False: that is under way. */
+static bool count_in(struct gantry_dispatcher *d, struct gy_gpu_guest *guest)
+{
+    guest->is_counted = guest->is_counted || gy_replan_try_begin(d);
+    return guest->is_counted;
+}
+
+static void count_out(struct gantry_dispatcher *d, struct gy_gpu_guest *guest)
+{
+    if (guest->is_counted) {
+        guest->is_counted = false;
+        gy_replan_call_end(d);
+    }
+}
+
 /* ---- the thread ------------------------------------------------------------------------------ */
 
 /* Is something being captured on a stream that the legacy stream waits for?  Most likely this thread does
@@ -203,9 +221,14 @@ static bool look_at_rings(struct gantry_dispatcher *d, struct gy_gpu_guest *gues
 
 void gy_guest_enter(gantry_dispatcher *d, struct gy_gpu_guest *guest)
 {
-    if (gy_guest_may_help(d) && enter_thread(d, guest)) {
+    if (!gy_guest_may_help(d) || !count_in(d, guest)) {
+        return;
+    }
+    if (enter_thread(d, guest)) {
         take_loop(d, guest);
         take_rings(d, guest);
+    } else {
+        count_out(d, guest);
     }
 }
 
@@ -221,12 +244,12 @@ static bool is_anything_free(struct gantry_dispatcher *d)
 
 bool gy_guest_look_at_gpu(gantry_dispatcher *d, struct gy_gpu_guest *guest)
 {
-    if (!gy_guest_may_help(d) || (!guest->is_in && !is_anything_free(d))) {
+    if (!gy_guest_may_help(d) || !count_in(d, guest)) {
         gy_guest_leave(d, guest);
         return false;
     }
-    if (!enter_thread(d, guest)) {
-        return false;
+    if ((!guest->is_in && !is_anything_free(d)) || !enter_thread(d, guest)) {
+        return false; /* it stays counted until it stops to look */
     }
     take_loop(d, guest);
     take_rings(d, guest);
@@ -239,5 +262,6 @@ void gy_guest_leave(gantry_dispatcher *d, struct gy_gpu_guest *guest)
     leave_loop(d, guest);
     leave_rings(d, guest);
     leave_thread(d, guest);
+    count_out(d, guest);
     assert(!guest->is_in && !guest->has_loop && guest->rings == 0);
 }

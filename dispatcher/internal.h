@@ -10,6 +10,7 @@
 #include "dispatcher/gates/shares.h"
 #include "dispatcher/inbox.h"
 #include "dispatcher/order/step_order.h"
+#include "dispatcher/replan.h"
 #include "dispatcher/ways/device_loop.h"
 #include "dispatcher/ways/graphs.h"
 #include "dispatcher/ways/replay_units.h"
@@ -54,12 +55,13 @@ struct gd_batch {
 
 /* The task managers that use the dispatcher, and its end. */
 struct gd_users {
-    gy_mutex lock;            /* rank LEAF */
-    gy_cond quiet;            /* `has_failed` has changed */
-    bool has_failed;          /* guarded by lock: GD launches nothing any more */
-    uint32_t count;           /* guarded by lock: task managers */
-    void (*last)(void *user); /* guarded by lock: see gy_dispatcher_abandon(); NULL: not yet */
-    void *last_user;          /* guarded by lock */
+    gy_mutex lock;                /* rank LEAF */
+    gy_cond quiet;                /* `has_failed` has changed */
+    bool has_failed;              /* guarded by lock: GD launches nothing any more */
+    uint32_t count;               /* guarded by lock: task managers */
+    struct gy_gpu_user *managers; /* see gy_users_add(): those that use no fleet */
+    void (*last)(void *user);     /* guarded by lock: see gy_dispatcher_abandon(); NULL: not yet */
+    void *last_user;              /* guarded by lock */
 };
 
 /* What makes the dispatcher a member of a fleet. */
@@ -74,7 +76,7 @@ struct gd_member {
  * guest.h.  It is handed on under the inbox's lock. */
 struct gantry_dispatcher {
     struct gy_gpu_dispatcher base;         /* immutable; first: how taskman/ sees us */
-    struct gy_dispatcher_config config;    /* immutable */
+    struct gy_dispatcher_config config;    /* immutable, but for the partitions: see replan.h */
     unsigned checks;                       /* immutable: parts of base/checking.h that watch callbacks */
     struct gy_inbox inbox;                 /* its own guards */
     struct gy_wait_set_pool wait_sets;     /* its own guards */
@@ -99,6 +101,7 @@ struct gantry_dispatcher {
     _Atomic(gantry_submission) submission; /* atomic */
     struct gd_batch batch;                 /* its own guards */
     struct gd_users users;                 /* its own guards */
+    struct gd_replan replan;               /* its own guards */
     uint64_t spin_budget_ns;               /* GD only: how long an adaptive wait spins before it sleeps */
     struct gy_wake_hint announced;         /* atomic; a step's first GPU task was submitted: GD stays awake */
     struct gy_gpu_debt debt;               /* GD only: settled before it waits */
@@ -163,6 +166,18 @@ static inline bool gy_mode_is_noted(const struct gantry_launch *launch)
 static inline void gy_mode_set(struct gantry_launch *launch, enum gy_call_mode mode)
 {
     launch->mode = mode;
+}
+
+/* What its completion rings have in common. */
+static inline struct gy_completion_config gy_gd_rings_config(struct gantry_dispatcher *d)
+{
+    return (struct gy_completion_config){.context = d->config.context,
+                                         .streams = &d->streams,
+                                         .deferred = &d->deferred,
+                                         .admission = &d->admission,
+                                         .shares = &d->shares,
+                                         .time = d->config.time,
+                                         .wait = d->config.wait};
 }
 
 /* The partition where the work of `task` goes: its index, and the partition. */

@@ -307,7 +307,7 @@ static void idle_chores(struct gantry_dispatcher *d, const struct gy_round *roun
     if (d->state == GD_STATE_IDLE && gy_context_is_lost(d->config.context) && !gy_gates_hold_calls(d)) {
         gd_enter(d, round, GD_STATE_FAILED);
         gy_device_loops_cancel(&d->loops);
-        for (uint32_t i = 0; i < d->streams.limit; i++) {
+        for (uint32_t i = 0; i < d->streams.room; i++) {
             (void)gy_deferred_collect(&d->deferred, i, true); /* no other thread may see their turn come */
         }
         gy_mutex_lock(&d->users.lock);
@@ -336,6 +336,9 @@ enum gd_turn gy_gd_turn(struct gantry_dispatcher *d, uint32_t *seen)
         return GD_TURN_AGAIN;
     }
     idle_chores(d, round);
+    if (gy_replan_is_asked(&d->replan)) {
+        gy_replan_put(d);
+    }
     if (gy_gd_may_read(d)) {
         gy_gd_poll(d, round);
     }

@@ -41,16 +41,13 @@ static uint64_t read_counter(const _Atomic(uint64_t) *counter)
     return atomic_load_explicit(counter, memory_order_relaxed);
 }
 
-/* Of all rings. */
-static void add_completions(const struct gy_completion_rings *rings, gantry_dispatcher_stats *out)
+static void read_completions(const gantry_dispatcher *d, gantry_dispatcher_stats *out)
 {
-    for (uint32_t i = 0; i < rings->count; i++) {
-        const struct gy_completion *ring = &rings->rings[i];
-        out->completion_looks += read_counter(&ring->looks);
-        out->completion_naps += read_counter(&ring->naps);
-        out->completion_awaited += read_counter(&ring->awaited);
-        out->completion_unseen_ns += read_counter(&ring->unseen_ns);
-    }
+    const struct gy_completion_counts counts = gy_replan_count_completions((gantry_dispatcher *)d);
+    out->completion_looks = counts.looks;
+    out->completion_naps = counts.naps;
+    out->completion_awaited = counts.awaited;
+    out->completion_unseen_ns = counts.unseen_ns;
 }
 
 gantry_status gantry_dispatcher_get_stats(const gantry_dispatcher *dispatcher, gantry_dispatcher_stats *stats)
@@ -110,7 +107,7 @@ gantry_status gantry_dispatcher_get_stats(const gantry_dispatcher *dispatcher, g
         now.memory_held_bytes[kind] = read_counter(&a->held_bytes[kind]);
     }
     now.graph_replays = read_counter(&c->replays);
-    add_completions(&dispatcher->completion, &now);
+    read_completions(dispatcher, &now);
     return gy_stats_export(stats, &now, sizeof(now), "gantry_dispatcher_get_stats");
 }
 

@@ -35,6 +35,12 @@ static gantry_status step_begin(gantry_dispatcher *d, bool is_helped)
         return status;
     }
     atomic_fetch_add(&d->open_steps, 1);
+    if (__builtin_expect(!gy_replan_is_still(d),
+                         0)) { /* who changes it sees the step, or we see the change */
+        atomic_fetch_sub(&d->open_steps, 1);
+        return GY_FAIL(GANTRY_ERR_STATE,
+                       "start: another thread gives the context another plan of partitions");
+    }
     if (d->config.wait != GANTRY_WAIT_BLOCK && !is_helped) {
         /* The dispatcher's thread wakes up while the caller still looks for the first tasks, or spins for
          * longer from now on. */
@@ -53,13 +59,23 @@ static void step_announced(gantry_dispatcher *d)
 
 static uint64_t step_begun(gantry_dispatcher *d)
 {
-    return gy_rings_expect(&d->completion);
+    uint64_t soon_ns = 0;
+    if (gy_replan_try_begin(d)) { /* the step may be over already */
+        soon_ns = gy_rings_expect(&d->completion);
+        gy_replan_call_end(d);
+    }
+    return soon_ns;
 }
 
 static bool next_end(gantry_dispatcher *d, const gantry_taskman *manager, bool may_help,
                      struct gy_lookout *out)
 {
-    return gy_rings_next_end(&d->completion, manager, may_help && gy_guest_may_help(d), out);
+    bool is_known = false;
+    if (gy_replan_try_begin(d)) { /* another thread may have ended the step */
+        is_known = gy_rings_next_end(&d->completion, manager, may_help && gy_guest_may_help(d), out);
+        gy_replan_call_end(d);
+    }
+    return is_known;
 }
 
 static void step_end(gantry_dispatcher *d)
@@ -156,8 +172,13 @@ static struct gy_gpu_order *order_open(gantry_dispatcher *d)
 /* What waits in front of a manager's work would be charged as its GPU time, so with shares there are none. */
 static bool order_isolate(gantry_dispatcher *d, struct gy_gpu_order *order)
 {
-    return d->member.fleet == NULL && !gy_shares_any(&d->shares) && d->shares.watcher == NULL &&
-           gy_step_order_isolate(order);
+    if (!gy_replan_try_begin(d)) {
+        return false;
+    }
+    const bool has_own = d->member.fleet == NULL && !gy_shares_any(&d->shares) && d->shares.watcher == NULL &&
+                         gy_step_order_isolate(order);
+    gy_replan_call_end(d);
+    return has_own;
 }
 
 static struct gy_gpu_memory *memory_open(gantry_dispatcher *d, gantry_taskman *manager, const uint64_t *bytes)
@@ -197,7 +218,12 @@ static void cancelled(gantry_dispatcher *d)
 static gantry_status share_open(gantry_dispatcher *d, const gantry_share *share, struct gy_gpu_share **out)
 {
     struct gy_quota *quota = NULL;
-    gantry_status status = gy_shares_open(&d->shares, share, &quota);
+    gantry_status status = gy_replan_call_begin(d, "gantry_taskman_create");
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    status = gy_shares_open(&d->shares, share, &quota);
+    gy_replan_call_end(d);
     *out = (struct gy_gpu_share *)quota;
     return status;
 }
@@ -217,23 +243,30 @@ static gantry_status make_plan(gantry_dispatcher *d, gantry_taskman *manager, st
     return gy_plan_make(&d->plans, manager, GY_PLAN_ALL_DEVICES, out);
 }
 
-static void attach(gantry_dispatcher *d)
+/* `user` NULL: a fleet has the manager in its list. */
+static void attach(gantry_dispatcher *d, struct gy_gpu_user *user)
 {
+    if (user != NULL) {
+        gy_users_add(&d->users.managers, user);
+    }
     gy_mutex_lock(&d->users.lock);
     d->users.count++;
     gy_mutex_unlock(&d->users.lock);
 }
 
-static void detach(gantry_dispatcher *d)
+static void detach(gantry_dispatcher *d, struct gy_gpu_user *user)
 {
+    if (user != NULL) {
+        gy_users_remove(user);
+    }
     gy_mutex_lock(&d->users.lock);
     assert(d->users.count > 0);
     bool is_last = --d->users.count == 0;
     void (*last)(void *user) = is_last ? d->users.last : NULL;
-    void *user = d->users.last_user;
+    void *last_user = d->users.last_user;
     gy_mutex_unlock(&d->users.lock);
     if (last != NULL) {
-        last(user);
+        last(last_user);
     }
 }
 

@@ -3,7 +3,6 @@
 
 #include "audit_kernels.kernels.h"
 #include "base/alloc.h"
-#include "base/handle.h"
 #include "driver/module.h"
 
 #define WORDS (2u * GANTRY_SM_SET_WORDS)
@@ -132,20 +131,9 @@ unload:
     return status;
 }
 
-gantry_status gantry_partition_audit(gantry_partition *partition, gantry_audit_way way, gantry_sm_set *out)
+gantry_status gy_partition_audit(struct gantry_partition *partition, gantry_audit_way way, gantry_sm_set *out)
 {
-    GY_ACCEPT(PARTITION, partition);
-    if (partition == NULL || out == NULL || (unsigned)way > GANTRY_AUDIT_GRAPH) {
-        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_partition_audit: %s",
-                       partition == NULL || out == NULL ? "an argument is NULL" : "unknown way");
-    }
     struct gy_context *context = partition->owner->context;
     struct audit a = {.context = context, .way = way, .blocks = WAVES * context->info.multiprocessors};
-    gantry_status status = gy_context_enter(context);
-    if (status != GANTRY_OK) {
-        return status;
-    }
-    status = audit(partition, &a, out);
-    (void)gy_context_pop(context);
-    return status;
+    return audit(partition, &a, out);
 }

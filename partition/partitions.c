@@ -1,9 +1,10 @@
 /* How a plan is carried out.
  *
- * The whole device is split once.  Then each partition gets one descriptor of its groups and one green
- * context. The SMs that were granted are read back from the green context, since drivers have given fewer
- * than asked for. All groups of a descriptor must come from one split, and this file makes sure of it: a
- * driver of CUDA 13.0 takes parts of two splits in one descriptor without an error.
+ * What the plan divides, the whole device or its parent's SMs, is split once.  Then each partition gets one
+ * descriptor of its groups and one green context. The SMs that were granted are read back from the green
+ * context, since drivers have given fewer than asked for. All groups of a descriptor must come from one
+ * split, and this file makes sure of it: a driver of CUDA 13.0 takes parts of two splits in one descriptor
+ * without an error.
  *
  * Green contexts belong to the device's primary context, and so do the memory and the modules they can use.
  * They are never made current on a thread (a handle may be used by one thread at a time): streams are created
@@ -24,8 +25,10 @@
 struct build {
     struct gy_partitions *partitions;
     const gantry_partition_options *options;
+    const struct gy_partitions
+        *before; /* the plan of the context that this one takes the place of; or NULL */
     struct gy_planner planner;
-    CUdevResource all, rest;
+    CUdevResource rest;
     CUdevResource parts[GY_GROUPS_MAX];
     CUdevResource
         chosen[GY_GROUPS_MAX + 2]; /* the resources of one descriptor: groups, the remainder, work queues */
@@ -45,7 +48,8 @@ static void init_info(struct gy_partitions *all, uint32_t index, const char *nam
                                       .id = next_id(),
                                       .device = all->context->info.ordinal,
                                       .index = index,
-                                      .total_sms = all->context->info.multiprocessors};
+                                      .total_sms = all->context->info.multiprocessors,
+                                      .parent_sms = all->context->info.multiprocessors};
     memcpy(p->info.name, name, strlen(name) + 1);
 }
 
@@ -210,11 +214,12 @@ static gantry_status split_equal(struct build *b)
     unsigned groups = plan->group_count;
     unsigned flags = plan->ignores_coscheduling != 0 ? CU_DEV_SM_RESOURCE_SPLIT_IGNORE_SM_COSCHEDULING : 0;
     if (groups == 0) { /* there are too few SMs for a unit: all of them are the remainder */
-        b->rest = b->all;
+        b->rest = b->partitions->parent.sms;
         return GANTRY_OK;
     }
-    gantry_status status = GY_CALL(
-        context, cuDevSmResourceSplitByCount(b->parts, &groups, &b->all, &b->rest, flags, plan->unit_sms));
+    gantry_status status =
+        GY_CALL(context, cuDevSmResourceSplitByCount(b->parts, &groups, &b->partitions->parent.sms, &b->rest,
+                                                     flags, plan->unit_sms));
     if (status == GANTRY_OK && (groups != plan->group_count || b->parts[0].sm.smCount != plan->unit_sms)) {
         status =
             GY_FAIL(GANTRY_ERR_UNSUPPORTED, "partition: the driver made %u groups of %u SMs, %u of %u before",
@@ -237,11 +242,12 @@ static gantry_status split_structured(struct build *b)
         params[g].flags = group->backfill != 0 ? CU_DEV_SM_RESOURCE_GROUP_BACKFILL : 0;
     }
     if (plan->group_count == 0) {
-        b->rest = b->all;
+        b->rest = b->partitions->parent.sms;
         return GANTRY_OK;
     }
     gantry_status status =
-        GY_CALL(context, cuDevSmResourceSplit(b->parts, plan->group_count, &b->all, &b->rest, 0, params));
+        GY_CALL(context, cuDevSmResourceSplit(b->parts, plan->group_count, &b->partitions->parent.sms,
+                                              &b->rest, 0, params));
     for (uint32_t g = 0; g < plan->group_count && status == GANTRY_OK; g++) {
         plan->groups[g].sm_count = b->parts[g].sm.smCount; /* the size that discovery has found */
     }
@@ -285,7 +291,10 @@ static gantry_status adopt_requests(struct build *b)
         struct gantry_partition *p = &all->partitions[i];
         init_info(all, i, slot->name);
         p->info.planned_sms = slot->sm_count;
-        p->info.total_sms = b->planner.topology->sm_count;
+        p->info.parent_sms = b->planner.topology->sm_count;
+        if (all->parent.green == NULL) {
+            p->info.total_sms = p->info.parent_sms; /* of a MIG instance, its own */
+        }
         p->info.is_default = i == all->default_index;
         if (slot->request < b->planner.count) {
             const gantry_partition_request *r = &b->planner.requests[slot->request];
@@ -301,11 +310,7 @@ static gantry_status adopt_requests(struct build *b)
 static gantry_status carry_out(struct build *b)
 {
     struct gy_partitions *all = b->partitions;
-    gantry_status status =
-        GY_CALL(all->context, cuDeviceGetDevResource(all->context->device, &b->all, CU_DEV_RESOURCE_TYPE_SM));
-    if (status == GANTRY_OK) {
-        status = all->layout.is_structured != 0 ? split_structured(b) : split_equal(b);
-    }
+    gantry_status status = all->layout.is_structured != 0 ? split_structured(b) : split_equal(b);
     if (status != GANTRY_OK) {
         return status;
     }
@@ -335,6 +340,7 @@ static gantry_status fall_back(struct build *b)
     whole.unit_count = whole.fine_unit_count = sms < GY_GROUPS_MAX ? sms : GY_GROUPS_MAX;
     all->topology = whole;
     b->planner.topology = &all->topology;
+    b->planner.whole = "the device";
     gantry_status status = gy_plan(&b->planner, b->options);
     if (status != GANTRY_OK) {
         return status;
@@ -384,6 +390,18 @@ static void warn_of_mps(const gantry_sm_topology *t)
     }
 }
 
+/* Find what the plan divides, and how it can be divided. */
+static gantry_status find_whole(struct build *b)
+{
+    struct gy_partitions *all = b->partitions;
+    gantry_status status = check_primary(all->context);
+    if (status == GANTRY_OK) {
+        status = gy_parent_find(all->context, b->options, &all->parent);
+    }
+    b->planner.whole = all->parent.green != NULL ? "its parent" : "the device";
+    return status == GANTRY_OK ? gy_topology_read(all->context, &all->parent, &all->topology) : status;
+}
+
 static gantry_status plan_and_carry_out(struct build *b)
 {
     struct gy_partitions *all = b->partitions;
@@ -394,11 +412,9 @@ static gantry_status plan_and_carry_out(struct build *b)
     }
     b->planner.out = &all->layout;
     all->layout.struct_size = sizeof(all->layout);
-    gantry_status status = check_primary(all->context);
-    if (status == GANTRY_OK) {
-        status = gy_topology_read(all->context, &all->topology);
-    }
-    if (status == GANTRY_ERR_UNSUPPORTED && b->options->fallback == GANTRY_PARTITION_PRIORITY_ONLY) {
+    gantry_status status = find_whole(b);
+    if (status == GANTRY_ERR_UNSUPPORTED && b->options->fallback == GANTRY_PARTITION_PRIORITY_ONLY &&
+        !gy_parent_is_named(b->options)) {
         return fall_back(b);
     }
     b->planner.topology = &all->topology;
@@ -406,11 +422,22 @@ static gantry_status plan_and_carry_out(struct build *b)
         warn_of_mps(&all->topology);
         status = gy_plan(&b->planner, b->options);
     }
-    return status == GANTRY_OK ? carry_out(b) : status;
+    if (status == GANTRY_OK) {
+        status = gy_parents_enter(all, b->before);
+    }
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    status = carry_out(b);
+    if (status != GANTRY_OK) {
+        gy_parents_leave(all);
+    }
+    return status;
 }
 
-gantry_status gy_partitions_create(struct gy_context *context, gantry_context *owner,
-                                   const gantry_partition_options *options, struct gy_partitions **out)
+gantry_status gy_partitions_make(struct gy_context *context, gantry_context *owner,
+                                 const gantry_partition_options *options, const struct gy_partitions *before,
+                                 struct gy_partitions **out)
 {
     struct gy_partitions *all = gy_zalloc(sizeof(*all));
     if (all == NULL) {
@@ -428,12 +455,13 @@ gantry_status gy_partitions_create(struct gy_context *context, gantry_context *o
         gantry_partition_options ours = {.struct_size = sizeof(ours)};
         struct build *b = gy_zalloc(sizeof(*b));
         status = b == NULL ? GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "no memory for a plan")
-                           : gy_options_import(&ours, offsetof(gantry_partition_options, reserved), options,
-                                               sizeof(size_t) * 3, "gantry_partition_options");
+                           : gy_options_import(&ours, sizeof(ours), options, sizeof(size_t) * 3,
+                                               "gantry_partition_options");
         if (status == GANTRY_OK) {
             ours.struct_size = sizeof(ours); /* of this copy, which the planner takes in */
             b->partitions = all;
             b->options = &ours;
+            b->before = before;
             all->is_planned = true;
             status = plan_and_carry_out(b);
         }
@@ -443,11 +471,34 @@ gantry_status gy_partitions_create(struct gy_context *context, gantry_context *o
         gy_free(all);
         return status;
     }
-    context->home = all->partitions[all->default_index].green;
-    gy_handle_born(GY_HANDLE_PARTITION, all->partitions, all->count * sizeof(all->partitions[0]),
-                   sizeof(all->partitions[0]));
     *out = all;
     return GANTRY_OK;
+}
+
+void gy_partitions_enter(struct gy_partitions *all)
+{
+    all->context->home = all->partitions[all->default_index].green;
+    all->context->plans++;
+    all->context->plan_id = all->partitions[0].info.id;
+    gy_handle_born(GY_HANDLE_PARTITION, all->partitions, all->count * sizeof(all->partitions[0]),
+                   sizeof(all->partitions[0]));
+}
+
+gantry_status gy_partitions_create(struct gy_context *context, gantry_context *owner,
+                                   const gantry_partition_options *options, struct gy_partitions **out)
+{
+    gantry_status status = gy_partitions_make(context, owner, options, NULL, out);
+    if (status == GANTRY_OK) {
+        gy_partitions_enter(*out);
+    }
+    return status;
+}
+
+void gy_partitions_drop(struct gy_partitions *all)
+{
+    gy_parents_leave(all);
+    destroy_greens(all);
+    gy_free(all);
 }
 
 void gy_partitions_destroy(struct gy_partitions *all)
@@ -455,9 +506,39 @@ void gy_partitions_destroy(struct gy_partitions *all)
     if (all == NULL) {
         return;
     }
-    all->context->home = NULL;
+    if (all->context->home == all->partitions[all->default_index].green) {
+        all->context->home = NULL; /* else other partitions have taken their place */
+    }
+    gy_parents_leave(all);
     destroy_greens(all);
     gy_handle_free(all->partitions, all);
+}
+
+/* Of one green context; `event` is the caller's. */
+static gantry_status await_green(struct gy_context *context, CUgreenCtx green, CUevent event)
+{
+    if (green == NULL) {
+        return GANTRY_OK;
+    }
+    gantry_status status = GY_CALL(context, cuGreenCtxRecordEvent(green, event));
+    return status == GANTRY_OK ? GY_CALL(context, cuEventSynchronize(event)) : status;
+}
+
+gantry_status gy_partitions_await(const struct gy_partitions *all)
+{
+    struct gy_context *context = all->context;
+    CUevent event;
+    gantry_status status =
+        GY_CALL(context, cuEventCreate(&event, CU_EVENT_DISABLE_TIMING | CU_EVENT_BLOCKING_SYNC));
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    for (uint32_t i = 0; i < all->count && status == GANTRY_OK; i++) {
+        status = await_green(context, all->partitions[i].green, event);
+        status = status == GANTRY_OK ? await_green(context, all->partitions[i].wide, event) : status;
+    }
+    gantry_status destroyed = GY_CALL(context, cuEventDestroy(event));
+    return status != GANTRY_OK ? status : destroyed;
 }
 
 /* ---- streams and events --------------------------------------------------------------------- */

@@ -51,13 +51,12 @@ static gantry_status check_numbers(const struct gy_planner *p, const gantry_part
 {
     uint32_t all = p->topology->sm_count;
     if (r->size != GANTRY_PARTITION_REST && r->sm_count > all) {
-        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "partition '%s' wants %u SMs: the device has %u", r->name,
-                       r->sm_count, all);
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "partition '%s' wants %u SMs: %s has %u", r->name,
+                       r->sm_count, p->whole, all);
     }
     if (r->overlap_sms > all) {
-        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT,
-                       "partition '%s' wants an overlap of %u SMs: the device has %u", r->name,
-                       r->overlap_sms, all);
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "partition '%s' wants an overlap of %u SMs: %s has %u",
+                       r->name, r->overlap_sms, p->whole, all);
     }
     return GANTRY_OK;
 }
@@ -279,8 +278,14 @@ gantry_status gy_plan(struct gy_planner *p, const gantry_partition_options *opti
 {
     gantry_partition_layout *plan = p->out;
     gantry_partition_options asked = {.struct_size = sizeof(asked)};
-    gantry_status status = gy_options_import(&asked, offsetof(gantry_partition_options, reserved), options,
-                                             sizeof(asked), "gantry_partition_options");
+    gantry_status status =
+        gy_options_import(&asked, sizeof(asked), options, offsetof(gantry_partition_options, parent_green),
+                          "gantry_partition_options");
+    if (status == GANTRY_OK && asked.reserved != 0) {
+        status = GY_FAIL(GANTRY_ERR_UNSUPPORTED,
+                         "gantry_partition_options: `reserved` is %u, which this version does not know",
+                         asked.reserved);
+    }
     if (status == GANTRY_OK) {
         status = check_topology(p->topology);
     }
@@ -307,7 +312,7 @@ gantry_status gantry_partition_plan(const gantry_sm_topology *topology,
     }
     gantry_sm_topology ours = {.struct_size = sizeof(ours)};
     gantry_partition_layout plan = {.struct_size = sizeof(plan)};
-    struct gy_planner p = {.topology = &ours, .out = &plan};
+    struct gy_planner p = {.topology = &ours, .out = &plan, .whole = "the device"};
     gantry_status status = gy_options_import(
         &ours, sizeof(ours), topology, offsetof(gantry_sm_topology, workqueue_scope), "gantry_sm_topology");
     if (status == GANTRY_OK) {

@@ -22,6 +22,7 @@ struct gy_split_result gy_split_by_count(const gantry_sm_topology *topology, uin
 /* A plan that is being made. */
 struct gy_planner {
     const gantry_sm_topology *topology;
+    const char *whole;                                        /* for messages: what is divided */
     gantry_partition_request requests[GANTRY_PARTITIONS_MAX]; /* copied from the caller's */
     uint32_t count;
     gantry_partition_layout *out;

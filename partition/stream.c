@@ -4,7 +4,7 @@
 #include <string.h>
 
 /* Some drivers call it an error when a stream is of no green context. */
-static gantry_status find_green(struct gy_context *context, CUstream stream, CUgreenCtx *out)
+gantry_status gy_stream_green(struct gy_context *context, CUstream stream, CUgreenCtx *out)
 {
     const struct gy_driver *driver = context->driver;
     *out = NULL;
@@ -33,7 +33,7 @@ gantry_status gy_partition_of(struct gy_partitions *all, CUstream stream, struct
 {
     CUgreenCtx green = NULL;
     gantry_status status =
-        all->partitions[0].green != NULL ? find_green(all->context, stream, &green) : GANTRY_OK;
+        all->partitions[0].green != NULL ? gy_stream_green(all->context, stream, &green) : GANTRY_OK;
     if (status != GANTRY_OK) {
         return status;
     }
@@ -71,7 +71,7 @@ gantry_status gy_stream_read_info(struct gy_partitions *all, CUstream stream, ga
     CUcontext of = NULL;
     CUgreenCtx green = NULL;
     gantry_stream_info info = {.struct_size = sizeof(info), .total_sms = context->info.multiprocessors};
-    gantry_status status = find_green(context, stream, &green);
+    gantry_status status = gy_stream_green(context, stream, &green);
     if (status == GANTRY_OK) {
         status = GY_CALL(context, cuStreamGetCtx(stream, &of));
     }

@@ -1,5 +1,5 @@
-/* The SMs that a device offers for division.  They are found by trying, since the rules differ by generation
- * and by part. */
+/* The SMs that a device, or a part of it, offers for division.  They are found by trying, since the rules
+ * differ by generation and by part. */
 #include "base/environment.h"
 #include "partition/partitions.h"
 
@@ -73,14 +73,6 @@ static uint32_t mps_percentage(const struct gy_context *context, bool *is_static
     return percent > 0 && percent < 100 ? (uint32_t)percent : 100;
 }
 
-static bool has_green_contexts(const struct gy_driver *driver)
-{
-    return driver->version >= 12040 && driver->cuDeviceGetDevResource != NULL &&
-           driver->cuDevSmResourceSplitByCount != NULL && driver->cuDevResourceGenerateDesc != NULL &&
-           driver->cuGreenCtxCreate != NULL && driver->cuGreenCtxDestroy != NULL &&
-           driver->cuCtxFromGreenCtx != NULL && driver->cuGreenCtxGetDevResource != NULL;
-}
-
 gantry_workqueue_scope gy_workqueue_scope(const CUdevResource *config)
 {
     return config->wqConfig.sharingScope == CU_WORKQUEUE_SCOPE_GREEN_CTX_BALANCED ? GANTRY_WORKQUEUE_BALANCED
@@ -108,38 +100,34 @@ static void read_workqueues(const struct gy_context *context, gantry_sm_topology
         driver->cuCtxGetDevResource(context->native, &queues, CU_DEV_RESOURCE_TYPE_WORKQUEUE) == CUDA_SUCCESS;
 }
 
-gantry_status gy_topology_read(struct gy_context *context, gantry_sm_topology *out)
+gantry_status gy_topology_read(struct gy_context *context, const struct gy_parent *parent,
+                               gantry_sm_topology *out)
 {
     const struct gy_driver *driver = context->driver;
+    const CUdevResource *all = &parent->sms;
     gantry_sm_topology t = {.struct_size = sizeof(t)};
-    CUdevResource all;
-    memset(&all, 0, sizeof(all));
-    if (!has_green_contexts(driver)) {
-        return GY_FAIL(
-            GANTRY_ERR_UNSUPPORTED,
-            "partitions need green contexts, which came with CUDA 12.4; this driver is of CUDA %d.%d",
-            driver->version / 1000, driver->version % 1000 / 10);
-    }
-    gantry_status status =
-        GY_CALL(context, cuDeviceGetDevResource(context->device, &all, CU_DEV_RESOURCE_TYPE_SM));
-    if (status == GANTRY_OK) {
-        status = try_units(context, &all, 0, &t.unit_sms, &t.unit_count);
+    gantry_status status = try_units(context, all, 0, &t.unit_sms, &t.unit_count);
+    if (status == GANTRY_ERR_DRIVER && parent->green != NULL &&
+        all->sm.smCount < all->sm.minSmPartitionSize) {
+        return GY_FAIL(GANTRY_ERR_UNSUPPORTED,
+                       "the parent has %u SMs, of which the driver makes no partition: the least are %u",
+                       all->sm.smCount, all->sm.minSmPartitionSize);
     }
     if (status == GANTRY_OK) {
-        status = try_units(context, &all, CU_DEV_SM_RESOURCE_SPLIT_IGNORE_SM_COSCHEDULING, &t.fine_unit_sms,
+        status = try_units(context, all, CU_DEV_SM_RESOURCE_SPLIT_IGNORE_SM_COSCHEDULING, &t.fine_unit_sms,
                            &t.fine_unit_count);
     }
     if (status != GANTRY_OK) {
         return status;
     }
-    t.sm_count = all.sm.smCount;
-    t.alignment = driver->version >= 13000 && all.sm.smCoscheduledAlignment != 0
-                      ? all.sm.smCoscheduledAlignment
+    t.sm_count = all->sm.smCount;
+    t.alignment = driver->version >= 13000 && all->sm.smCoscheduledAlignment != 0
+                      ? all->sm.smCoscheduledAlignment
                       : t.unit_sms;
     t.is_structured = driver->version >= 13010 && driver->cuDevSmResourceSplit != NULL;
     t.max_cluster = t.is_structured && context->info.compute_major >= 9 ? 32 : t.alignment;
     if (t.is_structured != 0) {
-        read_clusters(context, &all, &t);
+        read_clusters(context, all, &t);
     }
     t.is_mig = strstr(context->info.name, " MIG ") != NULL;
     bool is_static = false;

@@ -40,7 +40,7 @@ void gy_gpu_guest_begin_release(struct gy_gpu_guest *guest)
 void gy_gpu_guest_stop_helping(struct gy_gpu_guest *guest)
 {
     assert(guest->worker == NULL);
-    if (guest->is_in) {
+    if (guest->is_in || guest->is_counted) {
         guest->manager->gpu_ops->guests.leave(guest->manager->gpu, guest);
     }
 }

@@ -17,6 +17,11 @@ struct gy_gpu_share {
  * dispatcher/order/step_order.h. */
 struct gy_gpu_order;
 
+/* A manager in the list of those that use a dispatcher: the dispatcher's. */
+struct gy_gpu_user {
+    struct gy_gpu_user *next, **place;
+};
+
 /* The pool's: a worker, and how a thread waits. */
 struct gy_worker;
 struct gy_wait;
@@ -116,10 +121,11 @@ struct gy_gpu_guest {
     bool may_help;              /* immutable: it is allowed to, and has the stack for it */
     bool has_helped;            /* something was done by it */
     struct gy_worker *worker;   /* taskman's: borrowed while completions are told; NULL: none */
-    bool is_in;    /* the fields from here on are the dispatcher's: the thread has what its thread has */
-    bool has_loop; /* it has the loop of the dispatcher's thread */
-    bool is_due;   /* it has something to do in the loop */
-    uint32_t seen; /* signals of the inbox that it has seen */
+    bool is_counted;      /* the fields from here on are the dispatcher's: its partitions stay for as long */
+    bool is_in;           /* the thread has what the dispatcher's thread has */
+    bool has_loop;        /* it has the loop of the dispatcher's thread */
+    bool is_due;          /* it has something to do in the loop */
+    uint32_t seen;        /* signals of the inbox that it has seen */
     uint64_t deadline_ns; /* when a gate lets something go; 0: none */
     uint64_t rings;       /* bit i: it leads completion ring i */
     bool is_pushed;       /* the context was not current, and is for now */
@@ -141,9 +147,10 @@ struct gy_gpu_guest_ops {
 /* Every dispatcher has the functions of this table; the tables below belong to features that it may have
  * besides. */
 struct gy_gpu_ops {
-    /* A manager that uses the dispatcher is created / destroyed: in between the dispatcher does not go. */
-    void (*attach)(gantry_dispatcher *self);
-    void (*detach)(gantry_dispatcher *self);
+    /* A manager that uses the dispatcher is created / destroyed: in between the dispatcher does not go.  May
+     * have to wait until other partitions are in force. */
+    void (*attach)(gantry_dispatcher *self, struct gy_gpu_user *user);
+    void (*detach)(gantry_dispatcher *self, struct gy_gpu_user *user);
 
     /* A manager's step begins / ends; counted.  begin fails (GANTRY_ERR_DEVICE_LOST, cause adopted) when
      * the dispatcher can do no more work; end is not called then.  is_helped: the thread that begins it will
@@ -218,6 +225,25 @@ void gy_task_expect_end(const gantry_task *task, uint64_t ns);
 bool gy_gpu_guest_is_through(const struct gy_gpu_guest *guest);
 /* The guest is about to remove references that completions hold: what becomes ready stays with it. */
 void gy_gpu_guest_begin_release(struct gy_gpu_guest *guest);
+
+enum { GY_MOVE_LABEL_BYTES = 64 /* of a task's label in the texts below */ };
+
+/* The partitions of a device give way to others.  (moves.c) */
+struct gy_gpu_moves {
+    uint32_t device;                              /* as the manager numbers it */
+    uint8_t to[GANTRY_PARTITIONS_MAX + 1];        /* by partition_number(): the number of the partition that
+                                                   * has the same name; 0: there is none */
+    const char *names[GANTRY_PARTITIONS_MAX + 1]; /* by partition_number() */
+};
+/* GANTRY_ERR_STATE when the manager is running: its text names it, and `call`. */
+GANTRY_MUST_CHECK gantry_status gy_gpu_user_check_still(struct gy_gpu_user *user, const char *call);
+/* The manager is not running.  GANTRY_ERR_STATE when a task that may run some time is in a partition that
+ * goes without a successor; then: give its tasks the new numbers. */
+GANTRY_MUST_CHECK gantry_status gy_gpu_user_check_moves(struct gy_gpu_user *user,
+                                                        const struct gy_gpu_moves *moves);
+void gy_gpu_user_move(struct gy_gpu_user *user, const struct gy_gpu_moves *moves);
+/* The order of its steps; NULL: they are independent. */
+struct gy_gpu_order *gy_gpu_user_order(const struct gy_gpu_user *user);
 
 /* gy_task_memory() of a task that has declared some. */
 struct gy_gpu_memory *gy_task_find_memory(const gantry_task *task);

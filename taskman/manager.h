@@ -41,9 +41,10 @@ struct gantry_taskman {
 
     gantry_cpu_dispatcher *own_pool;  /* immutable; NULL: the owner's pool is borrowed */
     gantry_dispatcher *gpu;           /* immutable; borrowed; NULL: none */
+    struct gy_gpu_user gpu_user;      /* the GPU dispatcher's */
     unsigned forks;                   /* immutable; gy_thread_forks() of the threads for its tasks */
     uint32_t device;                  /* immutable; of GPU tasks that name none, in a fleet; else 0 */
-    uint32_t partition;               /* immutable; of GPU tasks that name none, see gy_task_partition() */
+    uint32_t partition;               /* as of a task; of GPU tasks that name none, see gy_task_partition() */
     const struct gy_gpu_ops *gpu_ops; /* immutable; NULL exactly if gpu is */
     bool lets_gpu_guests;     /* immutable; threads that wait for it may do the GPU dispatcher's work */
     _Atomic(bool) was_helped; /* atomic; they did so in the latest step: nobody need be awake for the next */

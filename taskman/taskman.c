@@ -94,7 +94,7 @@ static gantry_status import_options(gantry_taskman *manager, const gantry_taskma
                        : options.gpu_dispatcher;
     if (manager->gpu != NULL) {
         manager->gpu_ops = ((const struct gy_gpu_dispatcher *)(const void *)manager->gpu)->ops;
-        manager->gpu_ops->attach(manager->gpu);
+        manager->gpu_ops->attach(manager->gpu, &manager->gpu_user);
     }
     manager->forks = threads_forks(manager);
     if (options.partition != NULL) {
@@ -137,7 +137,7 @@ static void leave_dispatcher(gantry_taskman *manager)
         manager->gpu_ops->order.close(manager->gpu_order);
     }
     if (manager->gpu_ops != NULL) {
-        manager->gpu_ops->detach(manager->gpu);
+        manager->gpu_ops->detach(manager->gpu, &manager->gpu_user);
     }
 }
 
@@ -151,6 +151,7 @@ gantry_status gantry_taskman_create(const gantry_taskman_options *options, gantr
         return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "task manager: no memory");
     }
     memset(manager, 0, sizeof(*manager));
+    gy_fast_lock_init(&manager->lock, GY_RANK_TASKMAN); /* a thread that changes partitions finds it soon */
     gantry_status status = import_options(manager, options);
     if (status != GANTRY_OK) {
         gy_pool_destroy(manager->own_pool);
@@ -159,7 +160,6 @@ gantry_status gantry_taskman_create(const gantry_taskman_options *options, gantr
         gy_free(manager);
         return status;
     }
-    gy_fast_lock_init(&manager->lock, GY_RANK_TASKMAN);
     if (manager->gpu != NULL) {
         gy_pool_add_owner(manager->as_owner.pool, &manager->as_owner);
     }

@@ -16,6 +16,7 @@ struct gy_fleet {
     struct gy_crossing_pool crossings;               /* its own guards */
     gy_mutex lock;                                   /* rank LEAF */
     uint32_t users;                                  /* guarded by lock: task managers, and the owner */
+    struct gy_gpu_user *managers;                    /* see gy_users_add() */
 };
 
 /* Joins `count` dispatchers, two or more, that have no task yet and belong to no fleet.  From now on their

@@ -20,14 +20,15 @@ _Static_assert(GY_STALL_MEMBERS_MAX >= GY_FLEET_MAX, "a fleet's devices are one 
 
 /* ---- life ----------------------------------------------------------------------------------- */
 
-static void attach(gantry_dispatcher *self)
+static void attach(gantry_dispatcher *self, struct gy_gpu_user *user)
 {
     struct gy_fleet *fleet = fleet_of(self);
+    gy_users_add(&fleet->managers, user);
     gy_mutex_lock(&fleet->lock);
     fleet->users++;
     gy_mutex_unlock(&fleet->lock);
     for (uint32_t e = 0; e < fleet->count; e++) {
-        fleet->members[e]->base.ops->attach(fleet->members[e]);
+        fleet->members[e]->base.ops->attach(fleet->members[e], NULL);
     }
 }
 
@@ -56,12 +57,13 @@ static void await_sends(struct gy_fleet *fleet)
 }
 
 /* With the last manager of an abandoned member its context goes, which may need the fleet until then. */
-static void detach(gantry_dispatcher *self)
+static void detach(gantry_dispatcher *self, struct gy_gpu_user *user)
 {
     struct gy_fleet *fleet = fleet_of(self);
     await_sends(fleet);
+    gy_users_remove(user);
     for (uint32_t e = 0; e < fleet->count; e++) {
-        fleet->members[e]->base.ops->detach(fleet->members[e]);
+        fleet->members[e]->base.ops->detach(fleet->members[e], NULL);
     }
     gy_fleet_leave(fleet);
 }

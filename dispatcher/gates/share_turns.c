@@ -33,7 +33,7 @@ static void pay(struct gy_quota *quota, const struct gy_share_interval *interval
 }
 
 /* Charge the time that the completion thread has measured since. */
-static void settle(struct gy_meter *meter)
+void gy_meter_settle(struct gy_meter *meter)
 {
     uint64_t settled = atomic_load_explicit(&meter->settled, memory_order_relaxed);
     uint64_t collected = atomic_load_explicit(&meter->collected, memory_order_acquire);
@@ -81,7 +81,7 @@ static bool is_within(struct gy_meter *meter, bool waits, bool *tokens)
 {
     bool room = true;
     *tokens = true;
-    settle(meter);
+    gy_meter_settle(meter);
     for (int a = 0; a < 2 && meter->quotas[a] != NULL; a++) {
         struct gy_quota *quota = meter->quotas[a];
         room = room && (is_open(meter) || quota->working < quota->in_flight);
@@ -156,7 +156,7 @@ bool gy_meter_has_room(struct gy_shares *shares, struct gy_meter *meter)
 {
     assert(gy_meter_is_valid(meter));
     bool room = true;
-    settle(meter);
+    gy_meter_settle(meter);
     for (int a = 0; a < 2 && meter->quotas[a] != NULL; a++) {
         room = room && (is_open(meter) || meter->quotas[a]->working < meter->quotas[a]->in_flight);
     }
@@ -557,7 +557,7 @@ bool gy_shares_unhold(struct gy_shares *shares, struct gy_bins *bins, bool all)
     for (uint32_t i = 0; i < count; i++) { /* what waits for nobody is paid here, too */
         for (uint32_t p = 0; p < shares->partitions->count; p++) {
             if (shares->quotas[i]->meters[p] != NULL) {
-                settle(shares->quotas[i]->meters[p]);
+                gy_meter_settle(shares->quotas[i]->meters[p]);
             }
         }
     }

@@ -3,7 +3,6 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "partition/limit.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -35,7 +34,7 @@ static void destroy_event(const struct gy_driver *driver, CUevent event)
     }
 }
 
-static void free_meter(const struct gy_driver *driver, struct gy_meter *meter)
+void gy_meter_free(const struct gy_driver *driver, struct gy_meter *meter)
 {
     if (meter == NULL) {
         return;
@@ -51,23 +50,24 @@ static void free_meter(const struct gy_driver *driver, struct gy_meter *meter)
     gy_free(meter);
 }
 
-static gantry_status make_meter(struct gy_shares *shares, struct gy_quota *quota, uint32_t partition)
+gantry_status gy_meter_make(struct gy_context *context, const struct gantry_partition *partition,
+                            struct gy_quota *quota, struct gy_quota *above, struct gy_meter **out)
 {
-    const gantry_partition_info *info = &shares->partitions->partitions[partition].info;
+    const gantry_partition_info *info = &partition->info;
     struct gy_meter *meter = gy_zalloc(sizeof(*meter));
     if (meter == NULL) {
         return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "no memory for the share of %s", quota->name);
     }
-    gantry_status status = GY_CALL(shares->context, cuEventCreate(&meter->base, CU_EVENT_DEFAULT));
+    gantry_status status = GY_CALL(context, cuEventCreate(&meter->base, CU_EVENT_DEFAULT));
     if (status != GANTRY_OK) {
         gy_free(meter);
         return status;
     }
-    meter->partition = partition;
+    meter->partition = info->index;
     meter->weight = (double)info->granted_sms / (double)info->total_sms;
     meter->quotas[0] = quota;
-    meter->quotas[1] = shares->of[partition] != quota ? shares->of[partition] : NULL;
-    quota->meters[partition] = meter;
+    meter->quotas[1] = above != quota ? above : NULL;
+    *out = meter;
     return GANTRY_OK;
 }
 
@@ -81,10 +81,10 @@ void gy_quota_set_idle(struct gy_quota *quota, bool idle)
     quota->is_idle = idle;
 }
 
-static void free_quota(const struct gy_driver *driver, struct gy_quota *quota)
+void gy_quota_free(const struct gy_driver *driver, struct gy_quota *quota)
 {
     for (uint32_t i = 0; i < GANTRY_PARTITIONS_MAX; i++) {
-        free_meter(driver, quota->meters[i]);
+        gy_meter_free(driver, quota->meters[i]);
     }
     if (quota->budget != NULL) { /* work that was in flight when the context was lost is never measured */
         gy_budget_end(quota->budget, quota->promised, 0, gy_share_now());
@@ -137,25 +137,24 @@ static void add_quota(struct gy_shares *shares, struct gy_quota *quota)
 }
 
 /* `limit`: the process's, percent, under which the partition is too; 0: it has a share of its own. */
-static gantry_status open_partition(struct gy_shares *shares, uint32_t index, double rate, double limit)
+static gantry_status make_partition(const struct gy_shares *shares, const struct gantry_partition *p,
+                                    double rate, double limit, struct gy_quota **out)
 {
-    const struct gantry_partition *p = &shares->partitions->partitions[index];
     struct gy_quota *quota = new_quota();
     if (quota == NULL) {
         return GANTRY_ERR_OUT_OF_HOST_MEMORY;
     }
     snprintf(quota->name, sizeof(quota->name), "%s", p->info.name);
-    gantry_status status = make_meter(shares, quota, index);
+    gantry_status status = gy_meter_make(shares->context, p, quota, NULL, &quota->meters[p->info.index]);
     if (status == GANTRY_OK && limit > 0) {
         status = gy_budget_join(shares->context, limit / 100, BURST_NS, gy_share_now(), &quota->budget);
     }
     if (status != GANTRY_OK) {
-        free_quota(shares->context->driver, quota);
+        gy_quota_free(shares->context->driver, quota);
         return status;
     }
     begin_quota(quota, rate, &p->share);
-    shares->of[index] = quota;
-    add_quota(shares, quota);
+    *out = quota;
     return GANTRY_OK;
 }
 
@@ -167,11 +166,10 @@ static double percent_of(const struct gantry_partition *p, const struct gy_limit
     return p->share.percent > 0 ? p->share.percent : limit->percent * part;
 }
 
-static gantry_status open_watcher(struct gy_shares *shares, const struct gy_limit *limit)
+gantry_status gy_shares_check_controller(const struct gy_limit *limit, const struct gy_partitions *partitions)
 {
-    bool with_thread = true;
-    for (uint32_t i = 0; i < shares->partitions->count; i++) {
-        const struct gantry_partition *p = &shares->partitions->partitions[i];
+    for (uint32_t i = 0; i < partitions->count && limit->by_nvml; i++) {
+        const struct gantry_partition *p = &partitions->partitions[i];
         if (p->share.percent > 0 && p->share.percent < 100) {
             return GY_FAIL(
                 GANTRY_ERR_UNSUPPORTED,
@@ -179,8 +177,15 @@ static gantry_status open_watcher(struct gy_shares *shares, const struct gy_limi
                 p->info.name);
         }
     }
-    if (limit->percent <= 0) {
-        return GANTRY_OK;
+    return GANTRY_OK;
+}
+
+static gantry_status open_watcher(struct gy_shares *shares, const struct gy_limit *limit)
+{
+    bool with_thread = true;
+    gantry_status checked = gy_shares_check_controller(limit, shares->partitions);
+    if (checked != GANTRY_OK || limit->percent <= 0) {
+        return checked;
     }
 #ifdef GANTRY_TESTING
     with_thread = gy_share_test_clock == NULL;
@@ -204,6 +209,18 @@ static void warn_loose(const struct gantry_partition *p)
     }
 }
 
+gantry_status gy_quota_of_partition(struct gy_shares *shares, const struct gantry_partition *p,
+                                    struct gy_quota **out)
+{
+    const double percent = percent_of(p, &shares->limit);
+    *out = NULL;
+    if (shares->by_nvml || percent <= 0 || percent >= 100) {
+        return GANTRY_OK;
+    }
+    warn_loose(p);
+    return make_partition(shares, p, percent / 100, p->share.percent > 0 ? 0 : shares->limit.percent, out);
+}
+
 gantry_status gy_shares_init(struct gy_shares *shares, struct gy_context *context,
                              const struct gy_partitions *partitions, struct gy_streams *streams,
                              struct gy_inbox *inbox, const char *controller)
@@ -215,16 +232,15 @@ gantry_status gy_shares_init(struct gy_shares *shares, struct gy_context *contex
     shares->streams = streams;
     gy_mutex_init(&shares->lock, GY_RANK_LEAF);
     gantry_status status = gy_limit_read(controller, &limit);
+    shares->limit = limit;
     shares->by_nvml = limit.by_nvml;
     if (status == GANTRY_OK && limit.by_nvml) {
         status = open_watcher(shares, &limit);
     }
-    for (uint32_t i = 0; i < partitions->count && status == GANTRY_OK && !limit.by_nvml; i++) {
-        const struct gantry_partition *p = &partitions->partitions[i];
-        double percent = percent_of(p, &limit);
-        if (percent > 0 && percent < 100) {
-            warn_loose(p);
-            status = open_partition(shares, i, percent / 100, p->share.percent > 0 ? 0 : limit.percent);
+    for (uint32_t i = 0; i < partitions->count && status == GANTRY_OK; i++) {
+        status = gy_quota_of_partition(shares, &partitions->partitions[i], &shares->of[i]);
+        if (shares->of[i] != NULL) {
+            add_quota(shares, shares->of[i]);
         }
     }
     if (status != GANTRY_OK) {
@@ -236,7 +252,7 @@ gantry_status gy_shares_init(struct gy_shares *shares, struct gy_context *contex
 void gy_shares_fini(struct gy_shares *shares)
 {
     for (uint32_t i = 0; i < atomic_load(&shares->count); i++) {
-        free_quota(shares->context->driver, shares->quotas[i]);
+        gy_quota_free(shares->context->driver, shares->quotas[i]);
     }
     atomic_store(&shares->count, 0);
     gy_watcher_destroy(shares->watcher);
@@ -264,16 +280,17 @@ static gantry_status make_quota(struct gy_shares *shares, uint32_t number, struc
     gantry_status status = quota != NULL ? gy_context_push(shares->context) : GANTRY_ERR_OUT_OF_HOST_MEMORY;
     if (status != GANTRY_OK) {
         if (quota != NULL) {
-            free_quota(shares->context->driver, quota);
+            gy_quota_free(shares->context->driver, quota);
         }
         return status;
     }
     snprintf(quota->name, sizeof(quota->name), "task manager %u", number);
     for (uint32_t i = 0; i < shares->partitions->count && status == GANTRY_OK; i++) {
-        status = make_meter(shares, quota, i);
+        status = gy_meter_make(shares->context, &shares->partitions->partitions[i], quota, shares->of[i],
+                               &quota->meters[i]);
     }
     if (status != GANTRY_OK) {
-        free_quota(shares->context->driver, quota);
+        gy_quota_free(shares->context->driver, quota);
     } else {
         *out = quota;
     }
@@ -330,7 +347,7 @@ gantry_status gy_shares_open(struct gy_shares *shares, const gantry_share *share
     }
     gy_mutex_unlock(&shares->lock);
     if (!room) {
-        free_quota(shares->context->driver, quota);
+        gy_quota_free(shares->context->driver, quota);
         return GY_FAIL(GANTRY_ERR_UNSUPPORTED, "more than %u task managers with shares at a time",
                        GY_SHARE_MANAGERS);
     }

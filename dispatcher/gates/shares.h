@@ -34,6 +34,7 @@
 #include "partition/bucket.h"
 #include "partition/budget.h"
 #include "partition/busy.h"
+#include "partition/limit.h"
 #include "partition/usage.h"
 #include "taskman/gpu_ops.h"
 
@@ -114,15 +115,16 @@ struct gy_share_turn {
 struct gy_shares {
     struct gy_context *context;             /* immutable */
     struct gy_inbox *inbox;                 /* immutable; signalled when intervals are collected */
-    const struct gy_partitions *partitions; /* immutable */
+    const struct gy_partitions *partitions; /* immutable, but for gy_shares_adopt() */
     struct gy_streams *streams;             /* immutable */
     struct gy_watcher *watcher; /* immutable; keeps the process's limit instead of quotas; NULL: none */
     bool by_nvml;               /* immutable; the process's limit is kept so, if there is any */
     _Atomic(bool) any;          /* atomic; never goes back */
-    struct gy_quota *of[GANTRY_PARTITIONS_MAX];                         /* immutable; NULL: no bound */
-    gy_mutex lock;                                                      /* rank LEAF; opening a quota */
-    _Atomic(uint32_t) count;                                            /* atomic; written under lock */
-    struct gy_quota *quotas[GANTRY_PARTITIONS_MAX + GY_SHARE_MANAGERS]; /* immutable below count */
+    struct gy_limit limit;      /* immutable; the process's */
+    struct gy_quota *of[GANTRY_PARTITIONS_MAX]; /* immutable likewise; NULL: no bound */
+    gy_mutex lock;                              /* rank LEAF; opening a quota */
+    _Atomic(uint32_t) count;                    /* atomic; written under lock */
+    struct gy_quota *quotas[GANTRY_PARTITIONS_MAX + GY_SHARE_MANAGERS]; /* immutable likewise, below count */
     struct gy_share_turn turns[GANTRY_PARTITIONS_MAX];                  /* GD only */
     uint32_t unpublished; /* GD only; intervals closed and not published */
 };
@@ -136,6 +138,46 @@ GANTRY_MUST_CHECK gantry_status gy_shares_init(struct gy_shares *shares, struct 
                                                const char *controller);
 /* The GPU is done, both threads have ended. */
 void gy_shares_fini(struct gy_shares *shares);
+
+/* Other partitions, whose shares are made beside those in force (shares_change.c). */
+struct gy_shares_change {
+    const struct gy_partitions *partitions;
+    struct gy_quota *of[GANTRY_PARTITIONS_MAX]; /* of those partitions */
+    uint32_t count;                             /* of the next two: quotas of task managers */
+    struct gy_quota *quotas[GY_SHARE_MANAGERS];
+    struct gy_meter *meters[GY_SHARE_MANAGERS][GANTRY_PARTITIONS_MAX]; /* theirs */
+};
+
+/* Make what the change needs; the caller keeps managers from opening quotas until it is over.  The context is
+ * current.
+ * @retval GANTRY_ERR_UNSUPPORTED  NVML keeps the process's limit, and a partition has a share
+ * @retval GANTRY_ERR_OUT_OF_HOST_MEMORY, GANTRY_ERR_DRIVER */
+GANTRY_MUST_CHECK gantry_status gy_shares_prepare(struct gy_shares *shares,
+                                                  const struct gy_partitions *partitions,
+                                                  struct gy_shares_change *change);
+/* GD; no task is on its way, the GPU is done and no completion thread collects: what was used until now is
+ * charged, and the change is in force. */
+void gy_shares_adopt(struct gy_shares *shares, struct gy_shares_change *change);
+/* In place of that: free what was made. */
+void gy_shares_discard(struct gy_shares *shares, struct gy_shares_change *change);
+
+/* For shares_change.c. */
+void gy_meter_free(const struct gy_driver *driver, struct gy_meter *meter);
+/* A meter for work of `quota` in a partition, which is charged to `above`, too, if that is another one. */
+GANTRY_MUST_CHECK gantry_status gy_meter_make(struct gy_context *context,
+                                              const struct gantry_partition *partition,
+                                              struct gy_quota *quota, struct gy_quota *above,
+                                              struct gy_meter **out);
+void gy_quota_free(const struct gy_driver *driver, struct gy_quota *quota);
+/* The quota of a partition, its own or the limit's; NULL comes out when nothing bounds it. */
+GANTRY_MUST_CHECK gantry_status gy_quota_of_partition(struct gy_shares *shares,
+                                                      const struct gantry_partition *partition,
+                                                      struct gy_quota **out);
+/* GANTRY_ERR_UNSUPPORTED when NVML keeps the limit and a partition has a share. */
+GANTRY_MUST_CHECK gantry_status gy_shares_check_controller(const struct gy_limit *limit,
+                                                           const struct gy_partitions *partitions);
+/* GD: charge what was measured. */
+void gy_meter_settle(struct gy_meter *meter);
 
 /* Any thread: an account for a task manager; closed when none of its tasks is left.
  * @retval GANTRY_ERR_INVALID_ARGUMENT    a share that makes no sense

@@ -244,7 +244,7 @@ bool gy_deferred_collect(struct gy_deferred *d, uint32_t stream, bool lost)
 /* Does any block wait for a timeline point that the completion thread looks out for? */
 static bool is_watched(struct gy_deferred *d) GY_REQUIRES(d->lock)
 {
-    for (uint32_t i = 0; i < d->streams->limit; i++) {
+    for (uint32_t i = 0; i < d->streams->room; i++) {
         const struct gy_deferred_queue *queue = &d->queues[i];
         if (queue->head != queue->tail && queue->blocks[queue->head % queue->room].seq <= queue->watched) {
             return true;
@@ -267,7 +267,7 @@ bool gy_deferred_collect_or_wait(struct gy_deferred *d, enum gy_deferred_wait wa
     gy_mutex_lock(&d->lock);
     uint64_t before = d->frees;
     gy_mutex_unlock(&d->lock);
-    for (uint32_t i = 0; i < d->streams->limit; i++) {
+    for (uint32_t i = 0; i < d->streams->room; i++) {
         (void)gy_deferred_collect(d, i, false);
     }
     gy_mutex_lock(&d->lock);

@@ -22,6 +22,13 @@ bool gy_step_order_isolate(struct gy_gpu_order *order)
     return order->owner.private_set != 0;
 }
 
+void gy_step_order_forget(struct gy_gpu_order *order)
+{
+    order->before.streams = order->during.streams = 0;
+    order->is_fenced = false;
+    order->owner.private_set = 0;
+}
+
 void gy_step_order_close(struct gy_gpu_order *order)
 {
     if (order->owner.private_set != 0) {

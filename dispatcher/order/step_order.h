@@ -37,6 +37,9 @@ struct gy_gpu_order *gy_step_order_open(struct gy_streams *streams);
 /* Give the manager, of which no task is on its way, streams that no other manager gets, so that what holds
  * one of them up holds up no other manager.  False: there are none.  Any thread. */
 bool gy_step_order_isolate(struct gy_gpu_order *order);
+/* The streams have gone, and the GPU has passed all that was on them: nothing is left of earlier steps, and
+ * streams that no other manager gets have to be asked for anew.  No task of the manager is on its way. */
+void gy_step_order_forget(struct gy_gpu_order *order);
 /* No task of the manager is left.  Any thread. */
 void gy_step_order_close(struct gy_gpu_order *order);
 

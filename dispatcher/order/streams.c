@@ -6,6 +6,9 @@
 #include <assert.h>
 #include <string.h>
 
+/* Whatever plan there will be. */
+enum { KINDS_MOST = 2 * GANTRY_PARTITIONS_MAX };
+
 static uint32_t count_kinds(const struct gy_partitions *partitions)
 {
     uint32_t kinds = partitions->count;
@@ -15,23 +18,32 @@ static uint32_t count_kinds(const struct gy_partitions *partitions)
     return kinds;
 }
 
+static void adopt_partitions(struct gy_streams *streams, struct gy_partitions *partitions)
+{
+    const uint32_t kinds = count_kinds(partitions);
+    streams->partitions = partitions;
+    streams->limit = streams->asked_limit > kinds ? streams->asked_limit : kinds;
+    streams->kinds_made = 0;
+    streams->kinds_missing = kinds;
+    streams->may_borrow = kinds > partitions->count;
+}
+
 gantry_status gy_streams_init(struct gy_streams *streams, struct gy_context *context,
                               struct gy_partitions *partitions, uint32_t limit, bool device_wide)
 {
-    limit = limit > count_kinds(partitions) ? limit : count_kinds(partitions);
     assert(limit >= 1 && limit <= GY_STREAMS_MAX);
     memset(streams, 0, sizeof(*streams));
     streams->context = context;
-    streams->partitions = partitions;
-    streams->limit = limit;
+    streams->asked_limit = limit;
+    streams->room = limit > KINDS_MOST ? limit : KINDS_MOST;
     streams->device_wide = device_wide;
-    streams->kinds_missing = count_kinds(partitions);
-    streams->may_borrow = streams->kinds_missing > partitions->count;
-    streams->streams = gy_alloc_aligned(limit * sizeof(*streams->streams), _Alignof(struct gy_stream));
+    adopt_partitions(streams, partitions);
+    size_t bytes = streams->room * sizeof(*streams->streams);
+    streams->streams = gy_alloc_aligned(bytes, _Alignof(struct gy_stream));
     if (streams->streams == NULL) {
-        return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "dispatcher: no memory for %u streams", limit);
+        return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "dispatcher: no memory for %u streams", streams->room);
     }
-    memset(streams->streams, 0, limit * sizeof(*streams->streams));
+    memset(streams->streams, 0, bytes);
     return GANTRY_OK;
 }
 
@@ -45,7 +57,7 @@ static void destroy_events(const struct gy_driver *driver, const struct gy_strea
     }
 }
 
-void gy_streams_fini(struct gy_streams *streams)
+static void destroy_all(struct gy_streams *streams)
 {
     const struct gy_driver *driver = streams->context->driver;
     for (uint32_t i = 0; i < streams->count; i++) {
@@ -58,10 +70,43 @@ void gy_streams_fini(struct gy_streams *streams)
         if (streams->barriers[i] != NULL) {
             (void)driver->cuEventDestroy(streams->barriers[i]);
         }
+        streams->barriers[i] = NULL;
     }
+}
+
+void gy_streams_fini(struct gy_streams *streams)
+{
+    destroy_all(streams);
     gy_free(streams->streams);
 }
 
+/* Other threads read `completed` of any stream at any time. */
+void gy_streams_renew(struct gy_streams *streams, struct gy_partitions *partitions)
+{
+    assert(gy_streams_are_valid(streams));
+    assert(streams->busy == 0 && streams->batch.state == GY_BATCH_CLOSED);
+    destroy_all(streams);
+    for (uint32_t i = 0; i < streams->room; i++) {
+        const uint64_t tail = streams->streams[i].tail;
+        streams->first_seq = tail > streams->first_seq ? tail : streams->first_seq;
+    }
+    atomic_store_explicit(&streams->created, 0, memory_order_release);
+    streams->count = streams->in_use = streams->next_shared = 0;
+    for (uint32_t i = 0; i < streams->room; i++) {
+        struct gy_stream *s = &streams->streams[i];
+        memset(s, 0, offsetof(struct gy_stream, completed));
+        atomic_store_explicit(&s->completed, streams->first_seq, memory_order_release);
+    }
+    streams->generation = 0;
+    streams->batch.home = 0;
+    streams->batch.waited = NULL;
+    memset(streams->batch.known, 0, sizeof(streams->batch.known));
+    atomic_store(&streams->private_sets, 0);
+    streams->private_made = 0;
+    adopt_partitions(streams, partitions);
+}
+
+/* Its timeline points go on where those of streams that have gone have ended. */
 static gantry_status create_stream(struct gy_streams *streams, uint32_t kind, uint32_t *out)
 {
     struct gy_stream *s = &streams->streams[streams->count];
@@ -76,6 +121,7 @@ static gantry_status create_stream(struct gy_streams *streams, uint32_t kind, ui
     s->native = native;
     s->lane = gy_lane_of(native, is_special ? GY_FORM_LANE(kind) : 0);
     s->kind = kind;
+    s->tail = s->superseded = s->known[streams->count] = streams->first_seq;
     if (kind == shared) {
         streams->kinds_missing -= (streams->kinds_made >> kind & 1u) == 0;
         streams->kinds_made |= UINT64_C(1) << kind;

@@ -117,20 +117,23 @@ static inline bool gy_batch_is_open(const struct gy_batch_order *batch)
 
 struct gy_streams {
     struct gy_context *context;
-    struct gy_partitions *partitions; /* immutable */
+    struct gy_partitions *partitions; /* immutable, but for gy_streams_renew() */
     uint32_t device;  /* immutable once there are tasks; its number in its fleet, which its points bear; 0 */
     bool is_of_fleet; /* likewise: dependents may be on other devices, which do not say that they have come */
-    uint32_t limit;   /* immutable; most streams; at least one of each kind */
-    uint32_t count;   /* created so far */
-    uint32_t in_use;  /* with `used` set */
-    uint32_t busy;    /* with `running` not 0 */
-    uint64_t kinds_made;            /* bit k: there is a stream of kind k */
-    uint32_t kinds_missing;         /* kinds that have no stream yet */
-    uint32_t next_shared;           /* round robin when all are busy */
-    uint64_t finished;              /* tasks that finished launching */
-    bool device_wide;               /* immutable; one sync point instead of waits */
-    bool may_borrow;                /* immutable; some partition has SMs it may borrow */
-    _Atomic(bool) single;           /* atomic: everything on one stream of each partition */
+    uint32_t asked_limit;   /* immutable; the application's limit */
+    uint32_t room;          /* immutable; of `streams` */
+    uint32_t limit;         /* immutable likewise; most streams; at least one of each kind */
+    uint64_t first_seq;     /* immutable likewise; timeline points up to here are of streams that have gone */
+    uint32_t count;         /* created so far */
+    uint32_t in_use;        /* with `used` set */
+    uint32_t busy;          /* with `running` not 0 */
+    uint64_t kinds_made;    /* bit k: there is a stream of kind k */
+    uint32_t kinds_missing; /* kinds that have no stream yet */
+    uint32_t next_shared;   /* round robin when all are busy */
+    uint64_t finished;      /* tasks that finished launching */
+    bool device_wide;       /* immutable; one sync point instead of waits */
+    bool may_borrow;        /* immutable likewise; some partition has SMs it may borrow */
+    _Atomic(bool) single;   /* atomic: everything on one stream of each partition */
     struct gy_batch_order batch;    /* of that graph */
     uint64_t epoch;                 /* grows with each barrier, and when the batch opens or closes */
     uint64_t generation;            /* of the barrier; 0: there was none */
@@ -144,7 +147,7 @@ struct gy_streams {
     _Atomic(uint64_t) borrowed;     /* atomic: tasks on streams with borrowed SMs */
     _Atomic(uint64_t) private_sets; /* atomic; bit n: some owner has the set of streams n + 1 */
     uint64_t private_made;          /* bit n: there is a stream in it */
-    struct gy_stream *streams;      /* limit of them */
+    struct gy_stream *streams;      /* immutable; room of them */
 };
 
 /* Of a partition with SMs it may borrow there are two kinds of stream, without and with those.  And there are
@@ -161,6 +164,9 @@ GANTRY_MUST_CHECK gantry_status gy_streams_init(struct gy_streams *streams, stru
                                                 bool device_wide);
 /* The GPU must be done with the streams, or the context lost. */
 void gy_streams_fini(struct gy_streams *streams);
+/* No task is on its way, and the GPU is done: destroy all streams; those that will be made are of these
+ * partitions.  Timeline points of before count as passed for ever. */
+void gy_streams_renew(struct gy_streams *streams, struct gy_partitions *partitions);
 
 /* Where work on the stream is noted now; NULL: it is enqueued on it. */
 static inline struct gy_lane *gy_stream_lane(struct gy_stream *stream)

@@ -32,7 +32,7 @@ gantry_status gy_graphs_init(struct gy_graphs *g, struct gy_context *context, st
     return status;
 }
 
-void gy_graphs_fini(struct gy_graphs *g)
+static void destroy_made(struct gy_graphs *g)
 {
     const struct gy_driver *driver = g->context->driver;
     for (int i = 0; i < GY_GRAPHS_CACHED; i++) {
@@ -49,6 +49,25 @@ void gy_graphs_fini(struct gy_graphs *g)
     if (g->guard != NULL) {
         (void)driver->cuStreamDestroy(g->guard);
     }
+}
+
+void gy_graphs_forget(struct gy_graphs *g)
+{
+    assert(g->streams->batch.state == GY_BATCH_CLOSED && !g->guarded);
+    gy_nodes_drop_stream(&g->batch);
+    gy_nodes_drop_stream(&g->ahead);
+    destroy_made(g);
+    memset(g->cache, 0, sizeof(g->cache));
+    g->choice = (struct gy_choice){.slow_ns = g->choice.slow_ns};
+    g->spent_count = g->refused_count = 0;
+    g->guard = NULL;
+    gy_kept_drop_all(&g->kept);
+    assert(gy_graphs_are_valid(g));
+}
+
+void gy_graphs_fini(struct gy_graphs *g)
+{
+    destroy_made(g);
     gy_kept_fini(&g->kept);
     gy_nodes_fini(&g->batch);
     gy_nodes_fini(&g->ahead);

@@ -120,6 +120,10 @@ GANTRY_MUST_CHECK gantry_status gy_graphs_init(struct gy_graphs *graphs, struct 
 /* The GPU is done with the graphs, or the context is lost. */
 void gy_graphs_fini(struct gy_graphs *graphs);
 
+/* GD: no batch is being built, the GPU is done, and the streams of the pool have gone: drop all that was made
+ * on streams, and what was learnt about batches there. */
+void gy_graphs_forget(struct gy_graphs *graphs);
+
 /* Begin a batch.  On failure (not of the context) nothing is being captured, and streams mode goes on. */
 GANTRY_MUST_CHECK gantry_status gy_graphs_begin(struct gy_graphs *graphs);
 /* A call goes ahead of the batch: the work it notes will be enqueued on `stream`. */

@@ -70,20 +70,39 @@ void gy_kept_fini(struct gy_kept_set *set)
     gy_pairing_fini(&set->pairing);
 }
 
-/* A function may mean another kernel now, with another layout. */
-static void follow_generation(struct gy_kept_set *set)
+/* What was learnt about batches is of kernels, or of streams, that are no more. */
+static void start_anew(struct gy_kept_set *set)
 {
-    const uint64_t now = atomic_load_explicit(&set->context->generation, memory_order_acquire);
-    if (set->generation == now) {
-        return;
-    }
-    set->generation = now;
     set->strangers = 0;
     memset(set->latest, 0, sizeof(set->latest));
     memset(set->beginnings, 0, sizeof(set->beginnings));
     for (uint32_t i = 0; i < GY_KEPT_MOST; i++) {
         if (set->of[i].exec != NULL) {
             drop(set, &set->of[i]);
+        }
+    }
+}
+
+/* A function may mean another kernel now, with another layout. */
+static void follow_generation(struct gy_kept_set *set)
+{
+    const uint64_t now = atomic_load_explicit(&set->context->generation, memory_order_acquire);
+    if (set->generation != now) {
+        set->generation = now;
+        start_anew(set);
+    }
+}
+
+void gy_kept_drop_all(struct gy_kept_set *set)
+{
+    gy_kept_forget(set); /* this waits for the maker */
+    gy_maker_move(&set->maker);
+    start_anew(set);
+    memset(set->running, 0, sizeof(set->running));
+    for (uint32_t i = 0; i < GY_KEPT_MOST; i++) {
+        if (set->of[i].done != NULL) {
+            (void)set->context->driver->cuEventDestroy(set->of[i].done);
+            set->of[i].done = NULL;
         }
     }
 }

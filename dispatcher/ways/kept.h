@@ -101,6 +101,9 @@ GANTRY_MUST_CHECK gantry_status gy_kept_init(struct gy_kept_set *set, struct gy_
 /* The GPU is done with them, or the context is lost. */
 void gy_kept_fini(struct gy_kept_set *set);
 
+/* Nothing that is kept is launched again: the streams that it was made on go.  The GPU is done with it. */
+void gy_kept_drop_all(struct gy_kept_set *set);
+
 /* The nodes will be launched next: if an executable graph has to be made for them, begin to make it on the
  * maker's thread. */
 void gy_kept_prepare(struct gy_kept_set *set, struct gy_nodes *nodes);

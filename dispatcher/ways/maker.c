@@ -145,6 +145,12 @@ gantry_status gy_maker_take(struct gy_maker *m, CUgraphExec *out)
     return *out != NULL ? GANTRY_OK : gy_error_adopt(&m->cause);
 }
 
+void gy_maker_move(struct gy_maker *m)
+{
+    assert(gy_maker_state(m) == GY_MAKER_IDLE);
+    gy_context_drop_stream(m->context, &m->uploads);
+}
+
 void gy_maker_fini(struct gy_maker *m)
 {
     gy_mutex_lock(&m->lock);

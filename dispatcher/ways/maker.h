@@ -32,7 +32,7 @@ struct gy_maker {
     bool is_running;            /* GD only: the thread was started */
     gy_thread thread;           /* GD only */
     CUgraph graph;              /* ASKED: the thread's; else GD's */
-    CUstream uploads;           /* the thread's, and GD's behind its end; NULL: nothing was uploaded yet */
+    CUstream uploads;           /* IDLE: GD's, else the thread's; NULL: nothing was uploaded yet */
     CUgraphExec exec;           /* MAKING: the thread's; DONE: GD's, NULL: it failed, see `cause` */
     struct gy_error cause;      /* MAKING: the thread's; DONE: GD's */
     uint64_t made;              /* GD only: taken, in all */
@@ -57,6 +57,10 @@ static inline bool gy_maker_is_busy(const struct gy_maker *maker)
     const enum gy_maker_state state = gy_maker_state(maker);
     return state == GY_MAKER_ASKED || state == GY_MAKER_MAKING;
 }
+
+/* IDLE: the context is about to get another home: the stream of before is destroyed.  The context is current.
+ */
+void gy_maker_move(struct gy_maker *maker);
 
 /* Sleep until it is ready, but not beyond `until_ns` of gy_clock_ns(). */
 void gy_maker_wait_until(struct gy_maker *maker, uint64_t until_ns);

@@ -551,6 +551,32 @@ void gy_plan_list_fini(struct gy_plan_list *list)
     gy_mutex_fini(&list->lock);
 }
 
+static void forget(struct gy_plan_list *list, struct gy_plan *plan)
+{
+    destroy_graphs(list, plan);
+    for (uint32_t r = 0; r < plan->unit_count; r++) {
+        struct gy_unit *unit = &plan->units[r];
+        unit->partitions = 0;
+        for (uint32_t i = 0; i < unit->members; i++) {
+            gantry_task *task = plan->members[unit->first + i];
+            unit->partitions |= UINT64_C(1) << gy_task_partition(task);
+            if (plan->calls != NULL) {
+                gy_calls_forget(&plan->calls[gy_task_index(task)]);
+            }
+        }
+    }
+}
+
+void gy_plan_list_forget(struct gy_plan_list *list)
+{
+    gy_mutex_lock(&list->lock);
+    struct gy_plan *first = list->first;
+    gy_mutex_unlock(&list->lock);
+    for (struct gy_plan *plan = first; plan != NULL; plan = plan->next) {
+        forget(list, plan);
+    }
+}
+
 /* ---- running --------------------------------------------------------------------------------- */
 
 void gy_unit_renew(struct gy_unit *unit)

@@ -96,6 +96,10 @@ void gy_plan_list_init(struct gy_plan_list *list, struct gy_context *context, st
 /* The context is current, and the GPU is done or the context is lost; managers may live on. */
 void gy_plan_list_fini(struct gy_plan_list *list);
 
+/* GD: no manager with a plan is running, its tasks may be in other partitions than before, and the GPU is
+ * done: what was recorded is dropped, and recorded anew.  The context is current. */
+void gy_plan_list_forget(struct gy_plan_list *list);
+
 /* Make a plan, as `plan` of struct gy_gpu_ops says; for the stable tasks of one device of a fleet, to which
  * those of the others are outer tasks, or of all, where there is one device. */
 #define GY_PLAN_ALL_DEVICES UINT32_MAX

@@ -125,11 +125,17 @@ typedef struct gantry_partition_options {
     gantry_partition_fallback fallback;       /* without green contexts */
     gantry_partition_shortfall shortfall;     /* when the driver grants less */
     uint32_t reserved;                        /* 0 */
+    void *parent_green;  /* CUgreenCtx of the context's device, which the application keeps for as long as the
+                          * plan is in force: the plan divides the SMs of that green context alone, and so
+                          * `fallback` does not count.  Another plan of the process that divides it, too, is
+                          * refused.  NULL: not this.  gantry_partition_plan() does not look at it */
+    void *parent_stream; /* CUstream: the same with the green context of that stream, or with the device when
+                          * it has none.  It may be under capture.  NULL: not this; one of the two is NULL */
 } gantry_partition_options;
 #define GANTRY_PARTITION_OPTIONS_INIT                                         \
     {                                                                         \
         sizeof(gantry_partition_options), NULL, 0, GANTRY_PARTITION_REQUIRED, \
-            GANTRY_PARTITION_SHORT_IS_ERROR, 0                                \
+            GANTRY_PARTITION_SHORT_IS_ERROR, 0, NULL, NULL                    \
     }
 
 /* ---- the plan ------------------------------------------------------------------------------- */
@@ -190,10 +196,21 @@ GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_partition_plan(const gantry_sm
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_partition_read_topology(gantry_context *context,
                                                                           gantry_sm_topology *out);
 
+/** As gantry_partition_read_topology(), for what a plan with these options divides: the parent that they
+ * name, else the device.  Their requests are not looked at.
+ *  @retval GANTRY_OK
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL, a struct_size too small, or two parents
+ *  @retval GANTRY_ERR_UNSUPPORTED       the driver has no green contexts (CUDA 12.4)
+ *  @retval GANTRY_ERR_STATE             another thread gives the context another plan
+ *  @retval GANTRY_ERR_DRIVER            there is no such green context or stream
+ *  @retval GANTRY_ERR_OUT_OF_HOST_MEMORY, GANTRY_ERR_DEVICE_LOST */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_partition_read_parent_topology(
+    gantry_context *context, const gantry_partition_options *options, gantry_sm_topology *out);
+
 /* ---- partitions of a context ---------------------------------------------------------------- */
 
 /** A context has one partition at least: without a plan the one called "default", which is all of the device.
- *  Partitions live as long as their context. */
+ *  Partitions live until their context is destroyed or gets another plan. */
 GANTRY_API uint32_t gantry_partition_count(const gantry_context *context);
 /** In the order of the plan; NULL: no such index. */
 GANTRY_API gantry_partition *gantry_partition_at(gantry_context *context, uint32_t index);
@@ -232,6 +249,8 @@ typedef struct gantry_partition_info {
     bool is_exclusive;                      /* its SMs are its own: a green context, and no overlap */
     bool has_workqueues; /* the driver hands its queues on: see gantry_partition_request.workqueues_of */
     uint8_t reserved[5];
+    uint32_t parent_sms; /* that the plan divides: total_sms, or those of the parent that it names */
+    uint32_t reserved2;
 } gantry_partition_info;
 
 /** What a partition is.  Any thread.
@@ -336,6 +355,40 @@ GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_partition_wait_event(gantry_pa
 /** Block until everything is done that any stream of the partition has been given so far.  As above, but
  *  without a plan any driver will do: see gantry_context_synchronize(). */
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_partition_synchronize(gantry_partition *partition);
+
+/* ---- another plan --------------------------------------------------------------------------- */
+
+/** Give the context another plan, in place of the one that it has, or of none; `options` NULL: none, so that
+ * one partition is the whole device.  Between steps: no task manager that uses the context, or the fleet that
+ * it is of, may be running.  Waits until the GPU has done what earlier steps and the application's streams of
+ * the old partitions have enqueued, however long that takes.
+ *
+ *  On success the old partitions are gone: their handles are refused like any handle that was destroyed.  The
+ * application destroys its streams of them (gantry_partition_create_stream()) before, has no capture open on
+ * one, and launches no graph any more that was captured there.  Tasks of graphs that are being built or
+ * frozen, and task managers, that name a partition are in the new one of that name from now on.  Recorded and
+ * kept work is dropped: stable tasks are called again in the next run.  A partition's share begins anew; what
+ * a task manager with a share owes, and the process's limit, go on.  Heap, modules, copy tuning and the task
+ * managers stay.  In a recording the GPU's later work has tracks of its own, named "… plan 2" and so on.
+ *
+ *  On failure nothing has changed, and the old plan is in force.  Takes about as long as creating a context
+ * with the plan does, without its memory and modules.
+ *
+ *  Threading: any thread but one that runs a task or a callback of the library.  Meanwhile a step that
+ * another thread starts on the context is refused, as are calls about its partitions.  No other thread may
+ * submit tasks to its task managers, freeze or reset them, or create one that names a partition.
+ *  @retval GANTRY_OK
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL, or a bad plan (gantry_partition_plan())
+ *  @retval GANTRY_ERR_STATE  a task manager is running (named); a task is in a partition that the new plan
+ *                            does not have (both named); the context has an exchange, or a call about its
+ *                            partitions is under way; a plan of another context divides one of the old
+ *                            partitions, or the same parent; another thread changes the plan; a stream that
+ *                            the heap knows is captured; called from a task or a callback, or in a forked
+ * child
+ *  @retval GANTRY_ERR_UNSUPPORTED  as gantry_context_create()
+ *  @retval GANTRY_ERR_DRIVER, GANTRY_ERR_OUT_OF_HOST_MEMORY, GANTRY_ERR_DEVICE_LOST */
+GANTRY_API GANTRY_MUST_CHECK gantry_status
+gantry_context_set_partitions(gantry_context *context, const gantry_partition_options *options);
 
 /* ---- audit ---------------------------------------------------------------------------------- */
 

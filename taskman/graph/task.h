@@ -111,7 +111,8 @@ struct gantry_task {
             int32_t gpu_armed;         /* immutable while running; see gy_task_armed() */
             union {
                 uint8_t cpu_class; /* immutable once submitted; 0: not limited */
-                uint8_t partition; /* immutable once submitted; GPU tasks: see gy_task_partition() */
+                uint8_t partition; /* GPU tasks: see gy_task_partition(); immutable once submitted, but for
+                                    * gy_gpu_user_move() */
             };
             union {
                 uint8_t is_critical; /* immutable once submitted; raises the bandwidth gate while it runs */

@@ -259,7 +259,7 @@ static const char *structured_split(void)
     open_scene(GANTRY_SUBMISSION_STREAMS);
     MUST(gantry_context_acquire(scene.context));
     gantry_sm_topology topology = {.struct_size = sizeof(topology)};
-    bool read = gy_topology_read(scene.context->cuda, &topology) == GANTRY_OK;
+    bool read = gantry_partition_read_topology(scene.context, &topology) == GANTRY_OK;
     MUST(gantry_context_release(scene.context));
     bool structured = read && topology.is_structured != 0;
     close_scene();

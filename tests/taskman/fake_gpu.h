@@ -107,9 +107,10 @@ static inline gantry_status fake_adopt_failure(gantry_dispatcher *self, const ga
     return status == GANTRY_OK ? status : GY_FAIL(status, "the fake's first cause");
 }
 
-static void fake_ignore(gantry_dispatcher *self)
+static void fake_ignore(gantry_dispatcher *self, struct gy_gpu_user *user)
 {
     (void)self;
+    (void)user;
 }
 
 static const struct gy_gpu_ops fake_ops = {.attach = fake_ignore,
