@@ -536,6 +536,9 @@ static void lost_rows(void)
     gantry_sm_set set;
     uint64_t free_bytes;
     void *stream;
+    BAD("the context is lost", gantry_context_set_partitions(context, NULL));
+    gantry_partition_options plan = GANTRY_PARTITION_OPTIONS_INIT;
+    BAD("the context is lost", gantry_partition_read_parent_topology(context, &plan, &topology));
     BAD("the context is lost", gantry_context_memory(context, &free_bytes, NULL));
     BAD_OUT("the context is lost", module,
             gantry_module_load(context, &gantry_image_campaign_kernels, &module));

@@ -146,6 +146,9 @@ static void partition_rows(void)
     BAD(GONE, gantry_context_synchronize(context));
     BAD(GONE, gantry_partition_get_layout(context, &layout));
     BAD(GONE, gantry_partition_read_topology(context, &topology));
+    gantry_partition_options plan = GANTRY_PARTITION_OPTIONS_INIT;
+    BAD(GONE, gantry_partition_read_parent_topology(context, &plan, &topology));
+    BAD(GONE, gantry_context_set_partitions(context, NULL));
     BAD_OUT(GONE, found, gantry_partition_of_stream(context, NULL, &found));
     BAD(GONE, gantry_partition_get_info(partition, &info));
     gantry_stream_info told = {.struct_size = sizeof(told)};

@@ -331,6 +331,18 @@ static void partition_rows(gantry_context *context)
     BAD("`context` NULL", gantry_partition_read_topology(NULL, &topology));
     BAD("`out` NULL", gantry_partition_read_topology(context, NULL));
     BAD("struct_size too small", gantry_partition_read_topology(context, &topology));
+    gantry_partition_options plan = GANTRY_PARTITION_OPTIONS_INIT;
+    BAD("`context` NULL", gantry_partition_read_parent_topology(NULL, &plan, &topology));
+    BAD("`options` NULL", gantry_partition_read_parent_topology(context, NULL, &topology));
+    BAD("`out` NULL", gantry_partition_read_parent_topology(context, &plan, NULL));
+    plan.parent_green = plan.parent_stream = &plan;
+    BAD("two parents", gantry_partition_read_parent_topology(context, &plan, &topology));
+    BAD("two parents", gantry_context_set_partitions(context, &plan));
+    plan.parent_green = plan.parent_stream = NULL;
+    BAD("`context` NULL", gantry_context_set_partitions(NULL, &plan));
+    BAD("no requests", gantry_context_set_partitions(context, &plan));
+    plan.struct_size = 4;
+    BAD("struct_size too small", gantry_context_set_partitions(context, &plan));
     BAD_OUT("`context` NULL", none, gantry_partition_find(NULL, "a", &none));
     BAD_OUT("`name` NULL", none, gantry_partition_find(context, NULL, &none));
     BAD("`out` NULL", gantry_partition_find(context, "a", NULL));

@@ -553,11 +553,51 @@ static void test_streams_and_contexts_tell_what_they_have(void **state)
     destroy_green(a);
 }
 
+/* The multiprocessors that a green context has can be split like a device's.  Parts of them make green
+ * contexts that stay within its own, and outlive it. */
+static void test_a_part_can_be_divided(void **state)
+{
+    (void)state;
+    NEED_GREEN();
+    CUdevResource all = all_sms(), units[4], rest, whole, halves[2];
+    unsigned char outer[1024], used[2][1024];
+    CUgreenCtx of = NULL;
+    unsigned unit = smallest(&all), groups = 4;
+    if (all.sm.smCount < 5 * unit) {
+        cf_skip("too few multiprocessors for four parts");
+    }
+    cu_ok(cuDevSmResourceSplitByCount(units, &groups, &all, &rest, 0, unit));
+    assert_int_equal(groups, 4);
+    struct green parent = create_green(units, 4);
+    cu_ok(cuStreamGetGreenCtx(parent.stream, &of));
+    assert_ptr_equal(of, parent.context);
+    memset(&whole, 0, sizeof(whole));
+    cu_ok(cuGreenCtxGetDevResource(of, &whole, CU_DEV_RESOURCE_TYPE_SM));
+    assert_int_equal(whole.sm.smCount, parent.sms);
+    groups = 2;
+    cu_ok(cuDevSmResourceSplitByCount(halves, &groups, &whole, &rest, 0, 2 * unit));
+    assert_int_equal(groups, 2);
+    struct green a = create_green(&halves[0], 1), b = create_green(&halves[1], 1);
+    (void)place_blocks(parent.stream, outer);
+    unsigned on_a = place_blocks(a.stream, used[0]);
+    destroy_green(parent);
+    unsigned on_b = place_blocks(b.stream, used[1]), beyond = 0;
+    assert_true(on_a >= 1 && on_a <= a.sms && on_b >= 1 && on_b <= b.sms);
+    for (size_t i = 0; i < sizeof(outer); i++) {
+        assert_false(used[0][i] && used[1][i]);
+        beyond += !outer[i] && (used[0][i] || used[1][i]);
+    }
+    assert_int_equal(beyond, 0);
+    destroy_green(b);
+    destroy_green(a);
+}
+
 static const struct CMUnitTest green[] = {
     CF_TEST(test_device_offers_all_multiprocessors),
     CF_TEST(test_dry_run_tells_the_number_of_groups),
     CF_TEST(test_split_gives_no_more_groups_than_asked),
     CF_TEST(test_parts_run_on_their_own_multiprocessors),
+    CF_TEST(test_a_part_can_be_divided),
     CF_TEST(test_stream_of_a_part_does_ordinary_work),
     CF_TEST(test_event_covers_all_streams_of_a_part),
     CF_TEST(test_event_covers_a_whole_context),

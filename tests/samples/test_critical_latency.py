@@ -31,7 +31,7 @@ class CriticalLatency(unittest.TestCase):
         lines = {line["name"]: line for line in map(json.loads, result.stdout.splitlines())}
         self.assertTrue(all(line["verified"] and line["value"] >= 0 for line in lines.values()))
         for name in ("plain", "priority", "leak", "critical", "critical-p99", "long", "path-called", "path-known",
-                     "hybrid-p99", "one-graph-p99", "cost-create", "cost-stream", "cost-plan-of-3"):
+                     "hybrid-p99", "one-graph-p99", "cost-create", "cost-stream", "cost-plan-of-3", "cost-change-to-3"):
             self.assertIn("partition/" + name, lines)
         splits = [name for name in lines if re.fullmatch(r"partition/split-\d+-long", name)]
         self.assertGreater(len(splits), 10)
