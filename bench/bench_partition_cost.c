@@ -1,5 +1,6 @@
-/* What the driver takes for green contexts and their streams, one after another, and for launches on those;
- * and what a plan of three partitions adds to the creation of a context. */
+/* What the driver takes for green contexts and their streams, one after another, and for launches on those.
+ * Then: what a plan of three partitions adds to the creation of a context, and what a change of plans takes.
+ */
 #include "bench/bench_partition.h"
 #include "cli/messages.h"
 
@@ -138,19 +139,26 @@ static void report_calls(const struct bench_options *options, struct clockwork *
 
 /* ---- a whole plan --------------------------------------------------------------------------- */
 
+static const gantry_partition_request three[] = {
+    {.struct_size = sizeof(three[0]), .name = "a", .size = GANTRY_PARTITION_AT_LEAST, .sm_count = 16},
+    {.struct_size = sizeof(three[0]), .name = "b", .size = GANTRY_PARTITION_AT_LEAST, .sm_count = 32},
+    {.struct_size = sizeof(three[0]), .name = "c", .size = GANTRY_PARTITION_REST},
+};
+
+static gantry_partition_options plan_of_three(void)
+{
+    gantry_partition_options plan = GANTRY_PARTITION_OPTIONS_INIT;
+    plan.requests = three;
+    plan.count = 3;
+    return plan;
+}
+
 /* Create a context beside one that exists already, so that the device's part is done. */
 static bool time_context(const struct bench_options *options, bool with_plan, double *ns)
 {
-    gantry_partition_request requests[] = {
-        {.struct_size = sizeof(requests[0]), .name = "a", .size = GANTRY_PARTITION_AT_LEAST, .sm_count = 16},
-        {.struct_size = sizeof(requests[0]), .name = "b", .size = GANTRY_PARTITION_AT_LEAST, .sm_count = 32},
-        {.struct_size = sizeof(requests[0]), .name = "c", .size = GANTRY_PARTITION_REST},
-    };
-    gantry_partition_options plan = GANTRY_PARTITION_OPTIONS_INIT;
+    gantry_partition_options plan = plan_of_three();
     gantry_context_options context = GANTRY_CONTEXT_OPTIONS_INIT;
     gantry_context *made;
-    plan.requests = requests;
-    plan.count = 3;
     context.driver = options->driver;
     context.partitions = with_plan ? &plan : NULL;
     uint64_t since = gy_clock_ns();
@@ -161,6 +169,29 @@ static bool time_context(const struct bench_options *options, bool with_plan, do
     } else {
         cli_error("bench partition: %s", gantry_last_error());
     }
+    return status == GANTRY_OK;
+}
+
+/* A context without a plan gets one, and loses it again, into these two columns. */
+static bool time_changes(const struct bench_options *options, struct clockwork *w, uint32_t to, uint32_t from)
+{
+    gantry_context_options context = GANTRY_CONTEXT_OPTIONS_INIT;
+    gantry_partition_options plan = plan_of_three();
+    gantry_context *made = NULL;
+    context.driver = options->driver;
+    gantry_status status = gantry_context_create(&context, &made);
+    for (w->round = 0; w->round < w->rounds && status == GANTRY_OK; w->round++) {
+        begin(w);
+        status = gantry_context_set_partitions(made, &plan);
+        end(w, to, 1);
+        begin(w);
+        status = status == GANTRY_OK ? gantry_context_set_partitions(made, NULL) : status;
+        end(w, from, 1);
+    }
+    if (status != GANTRY_OK) {
+        cli_error("bench partition: %s", gantry_last_error());
+    }
+    gantry_context_destroy(made);
     return status == GANTRY_OK;
 }
 
@@ -175,6 +206,13 @@ static bool bench_plan(const struct bench_options *options, struct clockwork *w)
     if (good) {
         bench_partition_line(options, "partition/cost-plan-of-3", "context", column(w, 0), "no-plan",
                              column(w, 1));
+    }
+    good = good && time_changes(options, w, 1, 2);
+    if (good) { /* beside a context that is created with it */
+        bench_partition_line(options, "partition/cost-change-to-3", "change", column(w, 1), "new-context",
+                             column(w, 0));
+        bench_partition_line(options, "partition/cost-change-to-none", "change", column(w, 2), NULL,
+                             (struct bench_pair){0, 0});
     }
     return good;
 }
