@@ -3,6 +3,7 @@
 
 #include "driver/emulator/clock.h"
 #include "driver/emulator/context.h"
+#include "driver/emulator/event.h"
 #include "driver/emulator/fault.h"
 #include "driver/emulator/memory.h"
 #include "driver/emulator/watch.h"
@@ -147,6 +148,13 @@ uint64_t gantry_emu_operations(void)
 void gantry_emu_refuse_steals(uint64_t every)
 {
     gy_emu_steals_refuse(every);
+}
+
+void gantry_emu_late_events(int late)
+{
+    gy_emu_control_enter();
+    gy_emu_set_late_events(late != 0);
+    gy_emu_control_leave();
 }
 
 uint64_t gantry_emu_steals(void)
@@ -294,6 +302,7 @@ void gantry_emu_reset(void)
     gy_emu_fault_clear();
     gy_emu_fault_unhang();
     gy_emu_steals_refuse(0);
+    gy_emu_set_late_events(false);
     reset_counters();
     gy_emu_hold(0);
     gy_emu_spread_hold(false);

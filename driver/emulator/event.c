@@ -36,6 +36,26 @@ void gy_emu_event_attach(struct gy_emu_event *event, struct gy_emu_marker *marke
     forget_capture(event);
 }
 
+static bool late_events; /* guarded by the emulator's lock */
+
+void gy_emu_set_late_events(bool late)
+{
+    late_events = late;
+}
+
+bool gy_emu_has_late_events(void)
+{
+    return late_events;
+}
+
+void gy_emu_event_reach(CUevent handle, struct gy_emu_marker *marker)
+{
+    struct gy_emu_event *event = late_events ? gy_emu_handle_find(GY_EMU_EVENT, handle) : NULL;
+    if (event != NULL) {
+        gy_emu_event_attach(event, marker);
+    }
+}
+
 struct gy_emu_marker *gy_emu_event_marker(CUevent handle)
 {
     const struct gy_emu_event *event = gy_emu_handle_find(GY_EMU_EVENT, handle);

@@ -20,6 +20,11 @@ struct gy_emu_event {
 struct gy_emu_marker *gy_emu_event_marker(CUevent event);
 /* Make `marker` (a reference is added) the event's last record. */
 void gy_emu_event_attach(struct gy_emu_event *event, struct gy_emu_marker *marker);
+/* See gantry_emu_late_events(). */
+void gy_emu_set_late_events(bool late);
+bool gy_emu_has_late_events(void);
+/* The device has come to a graph's node that records the event. */
+void gy_emu_event_reach(CUevent event, struct gy_emu_marker *marker);
 bool gy_emu_event_keeps_time(const struct gy_emu_event *event);
 void gy_emu_event_close(struct gy_emu_event *event);
 

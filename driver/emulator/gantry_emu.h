@@ -82,6 +82,7 @@ struct gantry_emu_operation {
     X(uint64_t, calls, (const char *function))                                       \
     X(uint64_t, operations, (void))                                                  \
     X(void, refuse_steals, (uint64_t every))                                         \
+    X(void, late_events, (int late))                                                 \
     X(uint64_t, steals, (void))                                                      \
     X(void, reset_counters, (void))                                                  \
     X(void, hold, (void))                                                            \
@@ -154,6 +155,9 @@ void gantry_emu_reset_counters(void);
  *  launches from now on, although blocks are left, as a device does for a kernel of higher priority.  0: only
  *  when none is left, which is how it begins. */
 void gantry_emu_refuse_steals(uint64_t every);
+/** 1: an event that a graph records says what it said before until the device comes to its node.  0: from the
+ *  launch on it has not passed. */
+void gantry_emu_late_events(int late);
 /** Blocks that were taken over by another one since the last reset. */
 uint64_t gantry_emu_steals(void);
 
@@ -202,8 +206,8 @@ void gantry_emu_watch_begin(void);
  *          events, or streams that are ordered by values in memory.  What is captured does not count. */
 uint32_t gantry_emu_watch_end(void *stream, void **other);
 
-/** Everything above back to its beginning: no faults, counters 0, no refusals of steals, not on hold, not
- *  no-op, host clock, no log.  Objects stay. */
+/** Everything above back to its beginning: no faults, counters 0, no refusals of steals, no late events, not
+ * on hold, not no-op, host clock, no log.  Objects stay. */
 void gantry_emu_reset(void);
 
 #ifdef __cplusplus

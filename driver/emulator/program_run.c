@@ -77,7 +77,7 @@ static CUresult launch(CUgraphExec exec_handle, CUstream stream_handle)
     }
     struct gy_emu_marker *marks = work.graph.marks;
     result = gy_emu_stream_push(stream, &work);
-    if (result == CUDA_SUCCESS) {
+    if (result == CUDA_SUCCESS && !gy_emu_has_late_events()) {
         attach_marks(program, marks);
     }
     return result;

@@ -137,6 +137,7 @@ static void execute(struct gy_emu_op *op)
         await(op, op->work.marker);
         break;
     case GY_EMU_WORK_EVENT_RECORD:
+        gy_emu_event_reach(op->work.event, gy_emu_program_mark(op));
         gy_emu_marker_complete(gy_emu_program_mark(op));
         gy_emu_op_complete(op);
         break;

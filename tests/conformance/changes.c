@@ -1,6 +1,7 @@
 /* Nodes of executable graphs that get other work: kernels, copies, fills and events. */
 #include "tests/conformance/conformance.h"
 
+#include <sched.h>
 #include <string.h>
 
 #define COUNT 1024
@@ -233,7 +234,133 @@ static void test_event_of_an_exec_is_changed(void **state)
     cu_ok(cuGraphDestroy(graph));
 }
 
+/* A chain of kernels with an event behind the first and one behind the last of them. */
+struct chain {
+    CUgraph graph;
+    CUgraphExec exec;
+    CUgraphNode ends[2];
+};
+
+static struct chain make_chain(CUdeviceptr data, uint32_t length, const CUevent *events)
+{
+    struct chain c = {.graph = NULL};
+    uint32_t count = COUNT, value = 1;
+    void *params[] = {&data, &count, &value};
+    const CUDA_KERNEL_NODE_PARAMS_v2 add = {.func = cf_add,
+                                            .gridDimX = COUNT / 64,
+                                            .gridDimY = 1,
+                                            .gridDimZ = 1,
+                                            .blockDimX = 64,
+                                            .blockDimY = 1,
+                                            .blockDimZ = 1,
+                                            .kernelParams = params};
+    CUgraphNode last = NULL;
+    cu_ok(cuGraphCreate(&c.graph, 0));
+    for (uint32_t i = 0; i < length; i++) {
+        CUgraphNode node;
+        cu_ok(cuGraphAddKernelNode(&node, c.graph, &last, i != 0, &add));
+        last = node;
+        if (i == 0) {
+            cu_ok(cuGraphAddEventRecordNode(&c.ends[0], c.graph, &last, 1, events[0]));
+        }
+    }
+    cu_ok(cuGraphAddEventRecordNode(&c.ends[1], c.graph, &last, 1, events[1]));
+    cu_ok(cuGraphInstantiateWithFlags(&c.exec, c.graph, 0));
+    return c;
+}
+
+/* What the event says from the launch on, before the device comes to the graph, and what a stream does that
+ * is told then to wait for it. */
+static void expect_pending(const struct chain *c, CUstream stream, const CUevent *events)
+{
+    CUstream other = cf_stream();
+    cu_ok(cuEventQuery(events[0])); /* of an earlier record */
+    cu_ok(cuEventQuery(events[1]));
+    cf_close_gate(stream);
+    cu_ok(cuGraphLaunch(c->exec, stream));
+    const CUresult first = cu->cuEventQuery(events[0]), last = cu->cuEventQuery(events[1]);
+    CUresult waits = cu->cuStreamWaitEvent(other, events[0], CU_EVENT_WAIT_DEFAULT);
+    waits = waits == CUDA_SUCCESS ? cu->cuStreamQuery(other) : waits;
+    cf_open_gate();
+    assert_int_equal(first, CUDA_ERROR_NOT_READY);
+    assert_int_equal(last, CUDA_ERROR_NOT_READY);
+    assert_int_equal(waits, CUDA_ERROR_NOT_READY);
+    cu_ok(cuEventSynchronize(events[0]));
+    cu_ok(cuStreamSynchronize(stream));
+    cu_ok(cuStreamSynchronize(other));
+    cu_ok(cuEventQuery(events[0]));
+    cu_ok(cuEventQuery(events[1]));
+}
+
+/* An event that has passed says from the launch on that it has not, on which Gantry's completions rely. */
+static void test_a_launch_records_the_events_of_its_graph(void **state)
+{
+    (void)state;
+    static const uint32_t lengths[] = {1, 2, 100};
+    CUstream stream = cf_stream();
+    CUdeviceptr data = cf_device(COUNT * 4);
+    for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+        const CUevent made[2] = {cf_event(), cf_event()}, used[2] = {cf_event(), cf_event()};
+        struct chain c = make_chain(data, lengths[i], made);
+        for (int e = 0; e < 2; e++) {
+            cu_ok(cuEventRecord(used[e], stream));
+            cu_ok(cuEventSynchronize(used[e]));
+            cu_ok(cuGraphExecEventRecordNodeSetEvent(c.exec, c.ends[e], used[e]));
+        }
+        for (int launch = 0; launch < 3; launch++) {
+            expect_pending(&c, stream, used);
+        }
+        cu_ok(cuGraphExecDestroy(c.exec));
+        cu_ok(cuGraphDestroy(c.graph));
+    }
+}
+
+/* An event behind one kernel passes while another kernel of the graph runs.  Nothing fails before that may
+ * end. */
+static void test_an_event_passes_while_its_graph_goes_on(void **state)
+{
+    (void)state;
+    CUstream stream = cf_stream();
+    const CUevent events[2] = {cf_event(), cf_event()};
+    CUevent behind_held = cf_event();
+    uint32_t *words = cf_pinned(3);
+    CUdeviceptr begun = cf_address(words), open = begun + 4, ended = begun + 8;
+    void *params[] = {&begun, &open, &ended};
+    const CUDA_KERNEL_NODE_PARAMS_v2 hold = {.func = cf_hold,
+                                             .gridDimX = 1,
+                                             .gridDimY = 1,
+                                             .gridDimZ = 1,
+                                             .blockDimX = 1,
+                                             .blockDimY = 1,
+                                             .blockDimZ = 1,
+                                             .kernelParams = params};
+    struct chain c = make_chain(cf_device(COUNT * 4), 2, events);
+    CUgraphNode held, end;
+    CUgraphExec exec;
+    cu_ok(cuGraphAddKernelNode(&held, c.graph, NULL, 0, &hold));
+    cu_ok(cuGraphAddEventRecordNode(&end, c.graph, &held, 1, behind_held));
+    cu_ok(cuGraphInstantiateWithFlags(&exec, c.graph, 0));
+    cu_ok(cuGraphLaunch(exec, stream));
+    CUresult passed = CUDA_ERROR_NOT_READY;
+    for (uint32_t look = 0; look < 1000000 && passed == CUDA_ERROR_NOT_READY; look++) {
+        passed = cu->cuEventQuery(events[1]);
+        sched_yield();
+    }
+    const CUresult not_yet = cu->cuEventQuery(behind_held), busy = cu->cuStreamQuery(stream);
+    __atomic_store_n(&words[1], 1, __ATOMIC_RELEASE);
+    cu_ok(cuStreamSynchronize(stream));
+    assert_int_equal(passed, CUDA_SUCCESS);
+    assert_int_equal(not_yet, CUDA_ERROR_NOT_READY);
+    assert_int_equal(busy, CUDA_ERROR_NOT_READY);
+    cu_ok(cuEventQuery(behind_held));
+    cu_ok(cuGraphExecDestroy(exec));
+    cu_ok(cuGraphExecDestroy(c.exec));
+    cu_ok(cuGraphDestroy(c.graph));
+}
+
 static const struct CMUnitTest changes[] = {
+    CF_TEST(test_a_launch_records_the_events_of_its_graph),
+    CF_TEST(test_an_event_passes_while_its_graph_goes_on),
     CF_TEST(test_event_of_an_exec_is_changed),
     CF_TEST(test_fills_and_copies_of_an_exec_are_changed),
     CF_TEST(test_launches_under_way_keep_what_they_had),
