@@ -68,6 +68,7 @@ void gy_nodes_fini(struct gy_nodes *n)
 {
     gy_nodes_drop_stream(n);
     gy_free(n->list);
+    gy_free(n->events);
     gy_free(n->before);
     gy_free(n->bytes);
     gy_free(n->extras);
@@ -85,6 +86,9 @@ void gy_nodes_cut(struct gy_nodes *n, uint32_t count)
         }
     }
     n->count = count < n->count ? count : n->count;
+    while (n->event_count != 0 && n->events[n->event_count - 1].node >= n->count) {
+        n->event_count--;
+    }
 }
 
 void gy_nodes_clear(struct gy_nodes *n)
@@ -93,7 +97,7 @@ void gy_nodes_clear(struct gy_nodes *n)
         ask_again(n);
     }
     gy_nodes_cut(n, 0);
-    n->before_count = n->events = n->extra_count = 0;
+    n->before_count = n->extra_count = 0;
     n->bytes_used = 0;
 }
 
@@ -299,15 +303,34 @@ gantry_status gy_lane_fill(struct gy_lane *lane, CUdeviceptr at, uint32_t patter
     return close_node(lane);
 }
 
+/* As open_node(), for an event. */
+static struct gy_node *open_event(struct gy_lane *lane, CUevent event, bool is_end)
+{
+    struct gy_nodes *n = lane->nodes;
+    struct gy_node *node =
+        gy_grow_array(&n->events, &n->events_room, n->event_count + (size_t)1, sizeof(*n->events))
+            ? open_node(lane, GY_NODE_EVENT, NULL)
+            : NULL;
+    if (node != NULL) {
+        node->event = n->event_count;
+        n->events[n->event_count++] = (struct gy_node_event){n->count, is_end, event};
+    }
+    return node;
+}
+
 gantry_status gy_lane_event(struct gy_lane *lane, CUevent event)
 {
-    struct gy_node *node = open_node(lane, GY_NODE_EVENT, NULL);
-    if (node == NULL) {
+    return open_event(lane, event, false) != NULL ? close_node(lane) : out_of_memory();
+}
+
+gantry_status gy_lane_end(struct gy_lane *lane, CUevent event)
+{
+    if (open_event(lane, event, true) == NULL) {
         return out_of_memory();
     }
-    node->event = event;
-    lane->nodes->events++;
-    return close_node(lane);
+    lane->nodes->count++; /* the lane's last node is still the one before it */
+    assert(gy_nodes_are_valid(lane->nodes));
+    return GANTRY_OK;
 }
 
 gantry_status gy_lane_graph(struct gy_lane *lane, CUgraph graph)
@@ -321,6 +344,15 @@ gantry_status gy_lane_graph(struct gy_lane *lane, CUgraph graph)
     node->graph = graph;
     lane->nodes->graphs++;
     return close_node(lane);
+}
+
+uint32_t gy_nodes_count_work(const struct gy_nodes *n, uint32_t count)
+{
+    uint32_t ends = 0;
+    for (uint32_t i = 0; i < n->event_count && n->events[i].node < count; i++) {
+        ends += n->events[i].is_end;
+    }
+    return count - ends;
 }
 
 static bool contains(const uint32_t *numbers, uint32_t count, uint32_t number)
@@ -548,7 +580,8 @@ static GY_RARE gantry_status make_other(struct gy_nodes *n, CUgraph graph, const
     case GY_NODE_GRAPH:
         return GY_CALL(n->context, cuGraphAddChildGraphNode(out, graph, before, count, node->graph));
     case GY_NODE_EVENT:
-        return GY_CALL(n->context, cuGraphAddEventRecordNode(out, graph, before, count, node->event));
+        return GY_CALL(n->context,
+                       cuGraphAddEventRecordNode(out, graph, before, count, n->events[node->event].event));
     case GY_NODE_KERNEL:
     case GY_NODE_COPY:
     case GY_NODE_FILL:
@@ -620,7 +653,7 @@ bool gy_nodes_are_valid(const struct gy_nodes *n)
 {
     const struct gy_node *last = n->count != 0 ? &n->list[n->count - 1] : NULL;
     if (n->count > n->room || n->before_count > n->before_room || n->bytes_used > n->bytes_room ||
-        n->extra_count > n->extras_room) {
+        n->extra_count > n->extras_room || n->event_count > n->events_room) {
         return false;
     }
     for (uint32_t i = 0; last != NULL && i < last->before.count && i < 32; i++) {

@@ -59,11 +59,17 @@ struct gy_node {
             size_t count;
             uint32_t pattern, pattern_bytes;
         } fill;
-        CUevent event;
-        CUgraph graph; /* it belongs to us */
+        uint32_t event; /* nodes->events[event] is recorded: two batches that do the same have others */
+        CUgraph graph;  /* it belongs to us */
     };
 };
 _Static_assert(sizeof(struct gy_node) == 32 + sizeof(struct gy_node_kernel), "no byte is left out");
+
+struct gy_node_event {
+    uint32_t node;
+    bool is_end; /* nothing comes after it: see gy_lane_end() */
+    CUevent event;
+};
 
 struct gy_nodes {
     struct gy_context *context; /* immutable */
@@ -72,9 +78,11 @@ struct gy_nodes {
     uint32_t *before;
     size_t before_room;
     uint32_t count, before_count;
-    uint32_t graphs;      /* the number of nodes of kind GY_NODE_GRAPH */
-    uint32_t events;      /* the number of nodes of kind GY_NODE_EVENT that were noted, cut ones, too */
-    uint64_t next_id;     /* of the next node */
+    uint32_t graphs;              /* the number of nodes of kind GY_NODE_GRAPH */
+    uint64_t next_id;             /* of the next node */
+    struct gy_node_event *events; /* of the nodes of kind GY_NODE_EVENT, in their order */
+    size_t events_room;
+    uint32_t event_count;
     unsigned char *bytes; /* the parameters of the kernels; what lies between them is 0 */
     size_t bytes_used, bytes_room;
     struct gy_launch_extra *extras; /* of kernels; no executable graph can be given others */
@@ -142,10 +150,15 @@ GANTRY_MUST_CHECK gantry_status gy_lane_copy(struct gy_lane *lane, CUdeviceptr t
 /* Note a fill with `count` patterns of 1, 2 or 4 bytes. */
 GANTRY_MUST_CHECK gantry_status gy_lane_fill(struct gy_lane *lane, CUdeviceptr at, uint32_t pattern,
                                              uint32_t pattern_bytes, size_t count);
-/* Note an event that is recorded each time that the graph runs. */
+/* Note an event that is recorded each time that the graph runs.  What is noted next on the lane comes after
+ * the first one, and does not wait for the second one, which only tells that the work before it has ended. */
 GANTRY_MUST_CHECK gantry_status gy_lane_event(struct gy_lane *lane, CUevent event);
+GANTRY_MUST_CHECK gantry_status gy_lane_end(struct gy_lane *lane, CUevent event);
 /* Note `graph`, which it takes over even if it fails. */
 GANTRY_MUST_CHECK gantry_status gy_lane_graph(struct gy_lane *lane, CUgraph graph);
+
+/* The number of the first `count` nodes without those that only tell an end. */
+uint32_t gy_nodes_count_work(const struct gy_nodes *nodes, uint32_t count);
 
 /* The work that is noted next on the lane comes after `set`, too. */
 GANTRY_MUST_CHECK gantry_status gy_lane_wait(struct gy_lane *lane, struct gy_node_set set);

@@ -117,7 +117,7 @@ static GY_INLINE bool is_after_same(const struct gy_nodes *kept, const struct gy
 
 bool gy_nodes_are_equal(const struct gy_nodes *kept, const struct gy_nodes *n)
 {
-    return kept->count == n->count && n->events == 0 && kept->before_count <= n->before_count &&
+    return kept->count == n->count && kept->before_count <= n->before_count &&
            memcmp(kept->list, n->list, n->count * sizeof(*n->list)) == 0 &&
            kept->extra_count == n->extra_count &&
            (n->extra_count == 0 ||
@@ -352,10 +352,11 @@ static CUresult patch_fill(const struct gy_nodes *kept, CUgraphExec exec, struct
 
 /* Events are set always: one that was destroyed may have had the same address. */
 static CUresult patch_event(const struct gy_nodes *kept, CUgraphExec exec, struct gy_node *x,
-                            const struct gy_node *y)
+                            const struct gy_nodes *n, const struct gy_node *y)
 {
     x->event = y->event;
-    return kept->context->driver->cuGraphExecEventRecordNodeSetEvent(exec, made_of(kept, x), y->event);
+    return kept->context->driver->cuGraphExecEventRecordNodeSetEvent(exec, made_of(kept, x),
+                                                                     n->events[y->event].event);
 }
 
 static GY_RARE bool is_same_other(const struct gy_node *x, const struct gy_node *y)
@@ -381,18 +382,31 @@ static GY_RARE CUresult patch_node(struct gy_nodes *kept, CUgraphExec exec, stru
     case GY_NODE_FILL:
         return patch_fill(kept, exec, x, n, y);
     case GY_NODE_EVENT:
-        return patch_event(kept, exec, x, y);
+        return patch_event(kept, exec, x, n, y);
     case GY_NODE_GRAPH:
         break;
     }
     return CUDA_ERROR_INVALID_VALUE;
 }
 
+static CUresult patch_events(struct gy_nodes *kept, CUgraphExec exec, const struct gy_nodes *n, uint64_t *set)
+{
+    CUresult result = CUDA_SUCCESS;
+    for (uint32_t i = 0; i < n->event_count && n->events[i].node < n->count && result == CUDA_SUCCESS; i++) {
+        const uint32_t node = n->events[i].node;
+        result = patch_event(kept, exec, &kept->list[node], n, &n->list[node]);
+        *set += !n->events[i].is_end;
+    }
+    return result;
+}
+
 CUresult gy_nodes_patch_equal(struct gy_nodes *kept, CUgraphExec exec, struct gy_nodes *n, uint64_t *set)
 {
     assert(kept->count == n->count && kept->bytes_used <= n->bytes_used);
-    if (kept->bytes_used == 0 || memcmp(kept->bytes, n->bytes, kept->bytes_used) == 0) {
-        return CUDA_SUCCESS;
+    const CUresult events = patch_events(kept, exec, n, set);
+    if (events != CUDA_SUCCESS || kept->bytes_used == 0 ||
+        memcmp(kept->bytes, n->bytes, kept->bytes_used) == 0) {
+        return events;
     }
     for (uint32_t i = 0; i < n->count; i++) {
         const struct gy_node *y = &n->list[i];
@@ -425,7 +439,7 @@ CUresult gy_nodes_patch(struct gy_nodes *kept, CUgraphExec exec, struct gy_nodes
         if (result != CUDA_SUCCESS) {
             return result;
         }
-        ++*set;
+        *set += y->kind != GY_NODE_EVENT || !n->events[y->event].is_end;
     }
     return CUDA_SUCCESS;
 }
@@ -467,6 +481,22 @@ bool gy_nodes_may_drop(struct gy_pairing *p, const struct gy_nodes *n)
     return gy_grow_array(&p->of, &p->room, count_before(n) + 1, sizeof(*p->of));
 }
 
+/* The events of the first `count` nodes go, and those of the others are numbered as in a batch of their own.
+ */
+static void drop_events(struct gy_nodes *n, uint32_t count)
+{
+    uint32_t first = 0;
+    while (first < n->event_count && n->events[first].node < count) {
+        first++;
+    }
+    n->event_count -= first;
+    for (uint32_t i = 0; i < n->event_count; i++) {
+        n->events[i] = n->events[first + i];
+        n->list[n->events[i].node].event = i;
+        n->events[i].node -= count;
+    }
+}
+
 /* Parameters of the first `count` nodes go, and those of the others begin at 0, as in a batch of their own.
  */
 static void drop_parameters(struct gy_nodes *n, uint32_t count)
@@ -493,6 +523,7 @@ void gy_nodes_drop_first(struct gy_pairing *p, struct gy_nodes *n, uint32_t coun
     assert(count <= n->count && n->graphs == 0);
     uint32_t used = 0;
     drop_parameters(n, count);
+    drop_events(n, count);
     for (uint32_t i = count; i < n->count; i++) {
         struct gy_node *node = &n->list[i - count];
         *node = n->list[i];

@@ -382,7 +382,7 @@ static bool patch(struct gy_kept_set *set, const struct gy_kept_found *found, st
     set->refusals -= set->refusals != 0;
     kept->names = found->names != 0 ? found->names : kept->names;
     count(&set->hits, 1);
-    count(&set->nodes_hit, nodes->count);
+    count(&set->nodes_hit, gy_nodes_count_work(nodes, nodes->count));
     set->patches_due -= nodes->count < set->patches_due ? nodes->count : set->patches_due;
     count(&set->nodes_set, changed);
     return true;
