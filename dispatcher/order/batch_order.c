@@ -306,16 +306,30 @@ gantry_status gy_batch_launched(struct gy_streams *streams)
     return status;
 }
 
+/* Tasks that enqueued nothing have ended in the graph: who comes after them waits for what is on the streams
+ * by now, and not for what follows. */
+static gantry_status record_ended(struct gy_streams *streams, uint64_t members)
+{
+    gantry_status status = GANTRY_OK;
+    for (uint64_t left = members; left != 0 && status == GANTRY_OK; left &= left - 1) {
+        const uint32_t i = (uint32_t)__builtin_ctzll(left);
+        struct gy_stream_event *event;
+        const struct gy_stream *s = &streams->streams[i];
+        status = s->tail > s->entered ? gy_stream_record(streams, i, &event) : GANTRY_OK;
+    }
+    return status;
+}
+
 gantry_status gy_batch_dropped(struct gy_streams *streams)
 {
     struct gy_batch_order *batch = &streams->batch;
     const bool is_synced = batch->state == GY_BATCH_SYNCED;
     const uint64_t members = leave(streams);
-    gantry_status status = GANTRY_OK;
     for (uint64_t left = members; left != 0; left &= left - 1) {
         struct gy_stream *s = &streams->streams[__builtin_ctzll(left)];
         s->dirty = s->is_unrecorded = true;
     }
+    gantry_status status = GANTRY_OK;
     /* all but the first member have not waited for the work that comes before it */
     if ((members & (members - 1)) != 0) {
         struct gy_stream_event *event;
@@ -326,6 +340,7 @@ gantry_status gy_batch_dropped(struct gy_streams *streams)
             status = gy_streams_wait_event(streams, i, event);
         }
     }
+    status = status == GANTRY_OK ? record_ended(streams, members) : status;
     if (status == GANTRY_OK && is_synced && members != 0) {
         status = gy_stream_sync(streams, batch->home);
     }

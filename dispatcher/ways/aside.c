@@ -46,8 +46,9 @@ static const char *find_fault_of_copy(const struct gy_driver *driver, CUgraphNod
     return pageable ? "it copies from or to pageable memory" : NULL;
 }
 
-/* Find out why a node cannot be in a batch; NULL: it can. */
-static const char *find_fault_of_node(const struct gy_driver *driver, CUgraphNode node)
+/* Find out why a node cannot be in a graph; NULL: it can.  What waits for the host or for others, or may do
+ * so, would hold up in a batch whatever comes after the graph as a whole; in a unit it does so anyhow. */
+static const char *find_fault_of_node(const struct gy_driver *driver, CUgraphNode node, bool in_batch)
 {
     CUgraphNodeType type;
     if (driver->cuGraphNodeGetType(node, &type) != CUDA_SUCCESS) {
@@ -58,12 +59,13 @@ static const char *find_fault_of_node(const struct gy_driver *driver, CUgraphNod
         return find_fault_of_copy(driver, node);
     case CU_GRAPH_NODE_TYPE_KERNEL:
     case CU_GRAPH_NODE_TYPE_MEMSET:
-    case CU_GRAPH_NODE_TYPE_HOST:
     case CU_GRAPH_NODE_TYPE_EMPTY:
-    case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
     case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
-    case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
         return NULL;
+    case CU_GRAPH_NODE_TYPE_HOST:
+    case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
+    case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
+        return in_batch ? "it may wait for the host, and so would all that comes after the graph" : NULL;
     case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
     case CU_GRAPH_NODE_TYPE_MEM_FREE:
         return "it allocates or frees memory in stream order";
@@ -72,7 +74,7 @@ static const char *find_fault_of_node(const struct gy_driver *driver, CUgraphNod
     }
 }
 
-static const char *find_fault(struct gy_graphs *g, CUgraph graph, size_t *count)
+static const char *find_fault(struct gy_graphs *g, CUgraph graph, bool in_batch, size_t *count)
 {
     const struct gy_driver *driver = g->context->driver;
     *count = 0;
@@ -83,7 +85,7 @@ static const char *find_fault(struct gy_graphs *g, CUgraph graph, size_t *count)
     }
     const char *fault = NULL;
     for (size_t i = 0; i < *count && fault == NULL; i++) {
-        fault = find_fault_of_node(driver, g->nodes[i]);
+        fault = find_fault_of_node(driver, g->nodes[i], in_batch);
     }
     return fault;
 }
@@ -111,7 +113,7 @@ bool gy_aside_close(struct gantry_launch *launch, bool keep)
         gy_unjoined_tell_capture(launch);
     }
     if (fault == NULL && keep) {
-        fault = find_fault(&d->graphs, child, &nodes);
+        fault = find_fault(&d->graphs, child, launch->mode == GY_MODE_BATCH, &nodes);
     }
     if (fault == NULL && keep && nodes != 0) {
         fault = gy_lane_graph(launch->lane, child) != GANTRY_OK ? "there is no memory for it" : NULL;
