@@ -25,22 +25,33 @@ static void look(struct gy_completion *c, uint32_t which)
 
 /* ---- the dispatcher's side --------------------------------------------------------------------- */
 
-/* Record an idle event, or a new one, on `on`. */
-static gantry_status record_event(struct gy_completion *c, bool may_block, CUstream on, CUevent *out)
+/* Take an idle event, or a new one. */
+static gantry_status take_event(struct gy_completion *c, bool may_block, CUevent *out)
 {
     struct gy_idle_events *idle = may_block ? &c->blocked : &c->polled;
-    gantry_status status = GANTRY_OK;
     if (atomic_load_explicit(&idle->put, memory_order_acquire) != idle->taken) {
         *out = idle->events[idle->taken++ % GY_COMPLETION_EVENTS];
-    } else {
-        unsigned flags = CU_EVENT_DISABLE_TIMING | (may_block ? CU_EVENT_BLOCKING_SYNC : 0u);
-        status = GY_CALL(c->context, cuEventCreate(out, flags));
+        return GANTRY_OK;
     }
+    const unsigned flags = CU_EVENT_DISABLE_TIMING | (may_block ? CU_EVENT_BLOCKING_SYNC : 0u);
+    return GY_CALL(c->context, cuEventCreate(out, flags));
+}
+
+static gantry_status record_event(struct gy_completion *c, bool may_block, CUstream on, CUevent *out)
+{
+    gantry_status status = take_event(c, may_block, out);
     if (status == GANTRY_OK) {
         atomic_fetch_add_explicit(&c->streams->recorded, 1, memory_order_relaxed);
         status = GY_CALL(c->context, cuEventRecord(*out, on));
     }
     return status;
+}
+
+/* Do the list's completions take so long that a thread probably blocks on their events? */
+static bool is_long(const struct gy_completion *c, uint32_t list)
+{
+    return c->wait != GANTRY_WAIT_BLOCK &&
+           atomic_load_explicit(&c->lists[list].is_long, memory_order_relaxed);
 }
 
 /* An event that may be blocked on raises an interrupt, and a thread that polls it sees it later.  So the
@@ -49,16 +60,49 @@ static gantry_status record_event(struct gy_completion *c, bool may_block, CUstr
 static gantry_status record_slot(struct gy_completion *c, struct gy_completion_slot *slot, CUstream on)
 {
     bool blocks = c->wait == GANTRY_WAIT_BLOCK;
-    const struct gy_completion_list *list = &c->lists[gy_completion_list_of(slot)];
-    bool is_long = !blocks && atomic_load_explicit(&list->is_long, memory_order_relaxed);
+    const bool takes_long = is_long(c, gy_completion_list_of(slot));
     gantry_status status = record_event(c, blocks, on, &slot->event);
-    slot->begun_ns = is_long ? gy_clock_ns() : 0;
+    slot->begun_ns = takes_long ? gy_clock_ns() : 0;
     if (status == GANTRY_OK && blocks) {
         slot->block = slot->event;
-    } else if (status == GANTRY_OK && is_long && gy_completion_spins_first(c)) {
+    } else if (status == GANTRY_OK && takes_long && gy_completion_spins_first(c)) {
         status = record_event(c, true, on, &slot->block);
     }
     return status;
+}
+
+/* One event, whatever it will be used for, so that equal steps are equal graphs. */
+void gy_completion_note(struct gy_completion *c, uint32_t stream)
+{
+    struct gy_stream *s = &c->streams->streams[stream];
+    assert(s->is_member && s->running == 0 && gy_completion_is_unnoted(c, stream));
+    const bool may_block =
+        c->wait == GANTRY_WAIT_BLOCK || (is_long(c, stream) && gy_completion_spins_first(c));
+    CUevent event;
+    if (take_event(c, may_block, &event) != GANTRY_OK) {
+        return;
+    }
+    if (gy_lane_end(&s->lane, event) != GANTRY_OK) {
+        (void)c->context->driver->cuEventDestroy(event);
+        return;
+    }
+    atomic_fetch_add_explicit(&c->streams->recorded, 1, memory_order_relaxed);
+    const uint64_t now = gy_span_begin();
+    bool is_first = true;
+    for (uint64_t p = c->unnoted_from; p != c->written; p++) {
+        struct gy_completion_slot *slot = gy_completion_slot_at(c, p);
+        if (slot->stream == stream && slot->kind == GY_SLOT_POINT && !slot->is_noted) {
+            slot->is_noted = true;
+            slot->seq = s->tail;
+            slot->recorded_ns = now;
+            slot->event = is_first ? event : NULL;
+            slot->block = is_first && may_block ? event : NULL;
+            is_first = false;
+        }
+    }
+    c->unnoted &= ~(UINT64_C(1) << stream);
+    c->unnoted_from = c->unnoted == 0 ? c->written : c->unnoted_from;
+    assert(!is_first && gy_completion_is_valid(c));
 }
 
 bool gy_completion_is_valid(struct gy_completion *c)
@@ -66,6 +110,7 @@ bool gy_completion_is_valid(struct gy_completion *c)
     uint64_t head = atomic_load(&c->head),
              published = atomic_load_explicit(&c->published, memory_order_relaxed);
     return head <= published && published <= c->written && c->written <= head + GY_COMPLETION_SLOTS &&
+           c->unnoted_from <= c->written && published <= c->unnoted_from &&
            (c->written == published ||
             (gy_completion_slot_is_valid(gy_completion_slot_at(c, published), GY_SLOT_WRITTEN) &&
              gy_completion_slot_is_valid(gy_completion_slot_at(c, c->written - 1), GY_SLOT_WRITTEN)));
@@ -86,6 +131,10 @@ static gantry_status record_events(struct gy_completion *c, uint32_t *which)
         struct gy_stream *stream = &c->streams->streams[slot->stream];
         uint64_t bit = UINT64_C(1) << slot->stream;
         *which = *which == gy_completion_list_of(slot) ? *which : GY_COMPLETION_ALL_LISTS;
+        if (slot->is_noted) { /* its graph was launched just now */
+            slot->begun_ns = slot->event != NULL && is_long(c, slot->stream) ? gy_clock_ns() : 0;
+            continue;
+        }
         bool is_point = slot->kind == GY_SLOT_POINT;
         /* A full ring is flushed in the middle of a launch call: its timeline point is not closed yet. */
         bool is_open = stream->running != 0;
@@ -122,6 +171,8 @@ gantry_status gy_completion_flush(struct gy_completion *c)
         gy_completion_slot_enter(gy_completion_slot_at(c, p), GY_SLOT_PUBLISHED);
     }
     atomic_store_explicit(&c->published, c->written, memory_order_release);
+    c->unnoted = 0;
+    c->unnoted_from = c->written;
     look(c, which);
     return status;
 }
@@ -162,6 +213,7 @@ static gantry_status add(struct gy_completion *c, const struct gy_completion_slo
     *gy_completion_slot_at(c, c->written) = *slot;
     gy_completion_slot_enter(gy_completion_slot_at(c, c->written), GY_SLOT_WRITTEN);
     c->written++;
+    c->unnoted |= slot->kind == GY_SLOT_POINT ? UINT64_C(1) << slot->stream : 0;
     assert(gy_completion_is_valid(c));
     return GANTRY_OK;
 }

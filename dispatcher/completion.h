@@ -47,7 +47,8 @@
  *  FREE --------> WRITTEN -----------> PUBLISHED ------------------> LISTED --------------------------> FREE
  *
  * The completion thread does the last two steps.
- * A slot has an event from the flush on, unless another one's covers it or the flush has failed. */
+ * A slot has an event from the flush on, unless another one's covers it or the flush has failed.  One whose
+ * task's work is noted for a graph has it before: see gy_completion_note(). */
 enum gy_slot_state { GY_SLOT_FREE, GY_SLOT_WRITTEN, GY_SLOT_PUBLISHED, GY_SLOT_LISTED };
 
 /* What a slot is for: a timeline point of its stream, or whatever is on the stream at the flush, see
@@ -57,6 +58,7 @@ enum gy_slot_kind { GY_SLOT_POINT, GY_SLOT_WATCH };
 struct gy_completion_slot {
     enum gy_slot_state state;
     enum gy_slot_kind kind;
+    bool is_noted;        /* from before the flush on: its event, or that of one before it, is in a graph */
     gantry_task *task;    /* NULL: only the event matters (GPU times to collect, blocks to free) */
     uint64_t flow;        /* of the GPU task, in a recording; 0: none */
     uint64_t recorded_ns; /* in a recording: when the event was about to be recorded; else 0 */
@@ -199,12 +201,14 @@ struct gy_completion {
     _Atomic(uint64_t) looks, naps, awaited, unseen_ns;
     uint64_t taken;                                  /* leader only */
     struct gy_completion_list lists[GY_STREAMS_MAX]; /* leader only; by stream */
-    _Atomic(uint64_t) news;             /* atomic: how often the completion thread was told to look */
-    _Atomic(uint64_t) head;             /* atomic; written by the leader */
-    _Atomic(uint64_t) published;        /* atomic; written by GD */
-    uint64_t written;                   /* GD only */
-    uint64_t flushes;                   /* GD only, read relaxed through the statistics */
-    uint16_t ring[GY_COMPLETION_SLOTS]; /* owner: see above */
+    _Atomic(uint64_t) news;      /* atomic: how often the completion thread was told to look */
+    _Atomic(uint64_t) head;      /* atomic; written by the leader */
+    _Atomic(uint64_t) published; /* atomic; written by GD */
+    uint64_t written;            /* GD only */
+    uint64_t unnoted;      /* GD only; bit s: stream s has slots for points, WRITTEN, that no event covers */
+    uint64_t unnoted_from; /* GD only; a position; none before it is such a slot */
+    uint64_t flushes;      /* GD only, read relaxed through the statistics */
+    uint16_t ring[GY_COMPLETION_SLOTS];                   /* owner: see above */
     struct gy_completion_slot slots[GY_COMPLETION_SLOTS]; /* guarded by where its number is, see above */
 };
 
@@ -280,6 +284,15 @@ bool gy_completion_is_full(struct gy_completion *completion);
 static inline bool gy_completion_is_pending(const struct gy_completion *completion)
 {
     return completion->written != atomic_load_explicit(&completion->published, memory_order_relaxed);
+}
+
+/* GD: the tasks on the stream, which is a member of a batch, have ended their calls: the completions that
+ * they have asked for get an event in the graph, right behind the work that is noted on the stream.  The
+ * graph is launched before the next flush.  Without memory they get one at the flush, behind the graph. */
+void gy_completion_note(struct gy_completion *completion, uint32_t stream);
+static inline bool gy_completion_is_unnoted(const struct gy_completion *completion, uint32_t stream)
+{
+    return (completion->unnoted >> stream & 1u) != 0;
 }
 
 /* GD: record the events and hand everything written to the completion thread.  On failure the context is lost

@@ -82,6 +82,14 @@ gantry_status gy_rings_watch(struct gy_completion_rings *r, uint32_t stream)
     return gy_completion_watch(ring_of(r, stream), stream);
 }
 
+void gy_rings_note(struct gy_completion_rings *r, uint32_t stream)
+{
+    struct gy_completion *ring = ring_of(r, stream);
+    if (gy_completion_is_unnoted(ring, stream)) {
+        gy_completion_note(ring, stream);
+    }
+}
+
 uint64_t gy_rings_expect(struct gy_completion_rings *r)
 {
     uint64_t first = 0;

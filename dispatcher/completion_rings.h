@@ -37,6 +37,8 @@ GANTRY_MUST_CHECK gantry_status gy_rings_watch(struct gy_completion_rings *rings
 uint64_t gy_rings_expect(struct gy_completion_rings *rings);
 bool gy_rings_next_end(struct gy_completion_rings *rings, const gantry_taskman *manager, bool will_look,
                        struct gy_lookout *out);
+/* As gy_completion_note(), unless there is no completion to be noted. */
+void gy_rings_note(struct gy_completion_rings *rings, uint32_t stream);
 bool gy_rings_is_full(struct gy_completion_rings *rings, uint32_t stream);
 bool gy_rings_is_pending(const struct gy_completion_rings *rings);
 gantry_status gy_rings_flush(struct gy_completion_rings *rings);

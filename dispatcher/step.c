@@ -70,6 +70,16 @@ static inline struct gy_gpu_mark *take_mark(gantry_task *task)
     return mark;
 }
 
+/* The completions of a noted task come right behind its nodes.  Not so while another task has calls left on
+ * the stream, and in a unit that is recorded, whose graph is launched again with other completions: those
+ * come behind the graph. */
+static GY_RARE void note_ends(struct gantry_dispatcher *d, const struct gy_round *round, uint32_t stream)
+{
+    if (d->streams.streams[stream].running == 0 && round->recording == NULL && d->graphs.tells_ends) {
+        gy_rings_note(&d->completion, stream);
+    }
+}
+
 /* The task has launched all its work: close its timeline point, and inform its dependents. */
 static GY_INLINE void finish(struct gantry_dispatcher *d, struct gy_round *round, gantry_task *task,
                              uint32_t stream, gantry_status result)
@@ -88,6 +98,9 @@ static GY_INLINE void finish(struct gantry_dispatcher *d, struct gy_round *round
         result = status;
     }
     d->streams.streams[stream].owner = gy_gd_owner(d, task);
+    if (__builtin_expect(d->streams.streams[stream].is_member, 0)) {
+        note_ends(d, round, stream);
+    }
     if (gy_gd_order(d, task) != NULL) {
         gy_step_order_note(gy_gd_order(d, task), gy_task_run(task), stream);
     }

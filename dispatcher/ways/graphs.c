@@ -3,8 +3,10 @@
 #include "base/alloc.h"
 #include "base/waiter.h"
 #include "dispatcher/capture_mode.h"
+#include "dispatcher/current.h"
 #include "dispatcher/order/batch_order.h"
 #include "dispatcher/ways/device_loop.h"
+#include "dispatcher/ways/ends.h"
 
 #include <assert.h>
 #include <string.h>
@@ -19,6 +21,7 @@ gantry_status gy_graphs_init(struct gy_graphs *g, struct gy_context *context, st
     g->first_calls = GY_GRAPHS_FIRST_CALLS;
     g->may_lend = context->driver->log != NULL;
     g->notes = gy_nodes_are_possible(context->driver);
+    g->tells_ends = g->notes && gy_ends_are_told(context);
     gy_nodes_init(&g->batch, context);
     gy_nodes_init(&g->ahead, context);
     gantry_status status = gy_kept_init(&g->kept, context);
@@ -344,9 +347,11 @@ static gantry_status refresh_cached(struct gy_graphs *g, CUgraph graph, CUgraphE
     return status;
 }
 
+/* The first `nodes` of the batch were launched. */
 static gantry_status count_launch(struct gy_graphs *g, uint32_t nodes, gantry_status status)
 {
     if (status == GANTRY_OK) {
+        nodes = gy_nodes_count_work(&g->batch, nodes);
         atomic_fetch_add_explicit(&g->launches, 1, memory_order_relaxed);
         atomic_fetch_add_explicit(&g->launched_nodes, nodes, memory_order_relaxed);
     }
@@ -465,6 +470,15 @@ static gantry_status launch(struct gy_graphs *g, struct gy_graph_place *into)
     return status;
 }
 
+/* A guest's thread may have captures of the application's open, beside which no graph can be made. */
+static gantry_status launch_as_guest(struct gy_graphs *g, struct gy_graph_place *into)
+{
+    const struct gy_relaxed relaxed = gy_relaxed_begin(g->context);
+    const gantry_status status = relaxed.status == GANTRY_OK ? launch(g, into) : relaxed.status;
+    const gantry_status back = gy_relaxed_end(g->context, &relaxed);
+    return status == GANTRY_OK ? back : status;
+}
+
 static gantry_status end_into(struct gy_graphs *g, struct gy_graph_place *into)
 {
     struct gy_streams *streams = g->streams;
@@ -474,7 +488,7 @@ static gantry_status end_into(struct gy_graphs *g, struct gy_graph_place *into)
         return drop(g);
     }
     end_guard(g);
-    const gantry_status status = launch(g, into);
+    const gantry_status status = gy_guest_current != NULL ? launch_as_guest(g, into) : launch(g, into);
     if (status != GANTRY_OK) {
         /* The tasks were released.  Their work is gone, and their callbacks must not be called again. */
         gy_context_lose(g->context, gy_error_last());

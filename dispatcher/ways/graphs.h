@@ -65,11 +65,12 @@ struct gy_graphs {
     struct gy_context *context; /* immutable */
     struct gy_streams *streams; /* immutable */
     struct gy_copier *copier;   /* immutable */
-    bool may_lend;  /* immutable; callbacks may have their stream captured: the code can tell when that goes
-                       wrong */
-    bool guarded;   /* GD only; `guard` is being captured */
-    CUstream guard; /* GD only; nothing is enqueued on it: its capture breaks when a callback makes a call
-                       that captures of its thread forbid; NULL: it was not needed yet */
+    bool may_lend;   /* immutable; callbacks may have their stream captured: the code can tell when that goes
+                        wrong */
+    bool tells_ends; /* immutable; an event in a graph tells the end of the work before it: see ends.h */
+    bool guarded;    /* GD only; `guard` is being captured */
+    CUstream guard;  /* GD only; nothing is enqueued on it: its capture breaks when a callback makes a call
+                        that captures of its thread forbid; NULL: it was not needed yet */
     struct gy_nodes batch;     /* GD only */
     struct gy_nodes ahead;     /* GD only; of a call that goes ahead of the batch: see dispatcher/ahead.h */
     struct gy_lane ahead_lane; /* GD only; where it notes them */

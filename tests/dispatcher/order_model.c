@@ -38,10 +38,11 @@ static struct {
     struct slot slots[SLOTS];
     uint64_t deferred[MAX_DEFERRED]; /* of the graph that is being noted, used by its thread only */
     uint32_t deferred_count;
-    uint64_t noted[MAX_NOTED]; /* the set of nodes that each of its nodes comes after, and is itself */
-    uint64_t captured;         /* nodes that ended in the graph */
-    _Atomic(uint64_t) passed;  /* nodes that the host knows to be done */
-    bool exact;                /* waits are judged */
+    uint64_t noted[MAX_NOTED];    /* the set of nodes that each of its nodes comes after, and is itself */
+    uint64_t captured;            /* nodes that ended in the graph */
+    const struct gy_nodes *nodes; /* of the graph; NULL: it was launched */
+    _Atomic(uint64_t) passed;     /* nodes that the host knows to be done */
+    bool exact;                   /* waits are judged */
     _Atomic(uint64_t) unordered, redundant, misplaced, waits; /* the counts of struct order_faults */
 } model;
 
@@ -61,6 +62,27 @@ static struct slot *slot_of(void *handle)
     }
 }
 
+/* The set of nodes that some nodes of the graph being noted come after in it, and are themselves. */
+static uint64_t noted_of(const struct gy_nodes *nodes, struct gy_node_set set)
+{
+    uint64_t noted = 0;
+    for (uint32_t i = 0; i < set.count; i++) {
+        noted |= model.noted[nodes->before[set.first + i]];
+    }
+    return noted;
+}
+
+/* The launch records the events of the graph, which has all nodes still. */
+static void record_inside(uint64_t before)
+{
+    const struct gy_nodes *nodes = model.nodes;
+    for (uint32_t i = 0; nodes != NULL && i < nodes->event_count; i++) {
+        const struct gy_node_event *e = &nodes->events[i];
+        atomic_store(&slot_of(e->event)->nodes, before | noted_of(nodes, nodes->list[e->node].before));
+    }
+    model.nodes = NULL;
+}
+
 /* All nodes that the graph needs are before it, and all its nodes are before the work behind it. */
 static CUresult launch_graph(CUgraphExec exec, CUstream stream)
 {
@@ -70,6 +92,7 @@ static CUresult launch_graph(CUgraphExec exec, CUstream stream)
             (model.deferred[i] & ~(atomic_load(&home->nodes) | atomic_load(&model.passed))) != 0;
         atomic_fetch_add(&model.unordered, is_missing);
     }
+    record_inside(atomic_load(&home->nodes));
     atomic_fetch_or(&home->nodes, model.captured);
     model.deferred_count = 0;
     model.captured = 0;
@@ -164,16 +187,6 @@ void order_model_reset(void)
     atomic_store(&model.passed, 0);
 }
 
-/* The set of nodes that some nodes of the graph being noted come after in it, and are themselves. */
-static uint64_t noted_of(const struct gy_nodes *nodes, struct gy_node_set set)
-{
-    uint64_t noted = 0;
-    for (uint32_t i = 0; i < set.count; i++) {
-        noted |= model.noted[nodes->before[set.first + i]];
-    }
-    return noted;
-}
-
 void order_model_begin(gantry_launch *launch, uint64_t before)
 {
     struct slot *own = slot_of(launch->stream);
@@ -205,6 +218,7 @@ void order_model_called(gantry_launch *launch, uint64_t ends)
         return;
     }
     const struct gy_nodes *nodes = launch->lane->nodes;
+    model.nodes = nodes;
     model.captured |= ends;
     for (uint32_t i = launch->nodes; i < nodes->count; i++) {
         assert_true(i < MAX_NOTED);

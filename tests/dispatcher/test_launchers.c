@@ -40,6 +40,7 @@ static void open_group(struct group *g, uint32_t launch_threads, gantry_wait_mod
     memset(g, 0, sizeof(*g));
     gantry_context_options options = modes_options();
     options.launch_threads = launch_threads;
+    options.submission = GANTRY_SUBMISSION_STREAMS; /* launchers are for streams */
     options.completion_wait = wait;
     modes_open(&g->scene, &options);
     for (uint32_t i = 0; i < TASKS; i++) {

@@ -360,6 +360,7 @@ static void test_statistics_tell_tasks_phases_and_batches(void **state)
 {
     (void)state;
     gantry_context_options options = modes_options();
+    options.submission = GANTRY_SUBMISSION_STREAMS; /* the streams and batches of the tasks are counted */
     struct modes_scene s;
     struct modes_job job = {.spins = 1};
     modes_open(&s, &options);

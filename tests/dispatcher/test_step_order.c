@@ -517,6 +517,7 @@ static void test_what_has_finished_is_not_waited_for(void **state)
     struct scene s;
     (void)state;
     gantry_context_options options = GANTRY_CONTEXT_OPTIONS_INIT;
+    options.submission = GANTRY_SUBMISSION_STREAMS; /* a graph is waited for as a whole, and counts */
     open_scene(&s, &options);
     for (int i = 0; i < 10; i++) {
         flush(&s, s.on.gpu.manager); /* the host hears of its end */

@@ -1,0 +1,95 @@
+#include "dispatcher/ways/ends.h"
+
+#include <stdatomic.h>
+#include <stddef.h>
+
+/* A graph of two event nodes, the second of which is given an event that has passed; and a gate before it. */
+struct ends_question {
+    const struct gy_driver *driver;
+    CUstream stream;
+    CUevent first, second, asked;
+    CUgraph graph;
+    CUgraphExec exec;
+    _Atomic(uint32_t) *gate; /* in page-locked memory; 1: it is open */
+};
+
+static bool is_good(CUresult result)
+{
+    return result == CUDA_SUCCESS;
+}
+
+/* Make everything, with the event in the graph that is asked, which has passed. */
+static bool make(struct ends_question *q)
+{
+    const struct gy_driver *driver = q->driver;
+    CUgraphNode first, second;
+    void *gate;
+    if (!is_good(driver->cuMemHostAlloc(&gate, sizeof(*q->gate), 0))) {
+        return false;
+    }
+    q->gate = gate;
+    atomic_store(q->gate, 0);
+    return is_good(driver->cuStreamCreateWithPriority(&q->stream, CU_STREAM_NON_BLOCKING, 0)) &&
+           is_good(driver->cuEventCreate(&q->first, CU_EVENT_DISABLE_TIMING)) &&
+           is_good(driver->cuEventCreate(&q->second, CU_EVENT_DISABLE_TIMING)) &&
+           is_good(driver->cuEventCreate(&q->asked, CU_EVENT_DISABLE_TIMING)) &&
+           is_good(driver->cuGraphCreate(&q->graph, 0)) &&
+           is_good(driver->cuGraphAddEventRecordNode(&first, q->graph, NULL, 0, q->first)) &&
+           is_good(driver->cuGraphAddEventRecordNode(&second, q->graph, &first, 1, q->second)) &&
+           is_good(driver->cuGraphInstantiateWithFlags(&q->exec, q->graph, 0)) &&
+           is_good(driver->cuGraphExecEventRecordNodeSetEvent(q->exec, second, q->asked)) &&
+           is_good(driver->cuEventRecord(q->asked, q->stream)) &&
+           is_good(driver->cuStreamSynchronize(q->stream)) && is_good(driver->cuEventQuery(q->asked));
+}
+
+/* Launch it behind the gate, where the device cannot come to the event before the gate is opened. */
+static bool ask(const struct ends_question *q)
+{
+    const struct gy_driver *driver = q->driver;
+    CUdeviceptr gate;
+    if (!is_good(driver->cuMemHostGetDevicePointer(&gate, q->gate, 0)) ||
+        !is_good(driver->cuStreamWaitValue32(q->stream, gate, 1, CU_STREAM_WAIT_VALUE_GEQ))) {
+        return false;
+    }
+    const CUresult launched = driver->cuGraphLaunch(q->exec, q->stream);
+    const CUresult before = driver->cuEventQuery(q->asked);
+    atomic_store(q->gate, 1);
+    const CUresult waited = driver->cuStreamSynchronize(q->stream);
+    return is_good(launched) && before == CUDA_ERROR_NOT_READY && is_good(waited) &&
+           is_good(driver->cuEventQuery(q->asked));
+}
+
+static void destroy(const struct ends_question *q)
+{
+    const struct gy_driver *driver = q->driver;
+    const CUevent events[] = {q->first, q->second, q->asked};
+    if (q->exec != NULL) {
+        (void)driver->cuGraphExecDestroy(q->exec);
+    }
+    if (q->graph != NULL) {
+        (void)driver->cuGraphDestroy(q->graph);
+    }
+    for (size_t i = 0; i < sizeof(events) / sizeof(events[0]); i++) {
+        if (events[i] != NULL) {
+            (void)driver->cuEventDestroy(events[i]);
+        }
+    }
+    if (q->stream != NULL) {
+        (void)driver->cuStreamDestroy(q->stream);
+    }
+    if (q->gate != NULL) {
+        (void)driver->cuMemFreeHost(q->gate);
+    }
+}
+
+bool gy_ends_are_told(struct gy_context *context)
+{
+    struct ends_question q = {.driver = context->driver};
+    const bool are_told = make(&q) && ask(&q);
+    destroy(&q);
+    if (!are_told) {
+        gy_log(GANTRY_LOG_INFO, "the driver's graphs do not tell the end of a part of them: completions of "
+                                "a graph are told when all of it has ended");
+    }
+    return are_told;
+}
