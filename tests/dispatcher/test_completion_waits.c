@@ -92,6 +92,8 @@ static struct gy_completion *open_ring(gantry_wait_mode mode)
     gantry_context_options options = GANTRY_CONTEXT_OPTIONS_INIT;
     options.driver = GANTRY_DRIVER_EMULATED; /* the driver counts calls, and there are gates */
     options.completion_wait = mode;
+    options.submission =
+        GANTRY_SUBMISSION_STREAMS; /* a call that is made again asks for its completion again */
     gpu_fixture_open_with(&fixture, 1, &options);
     assert_true(emu_controls_open(&emu));
     void *pinned;
