@@ -278,15 +278,16 @@ void gy_park_note(struct gy_park *park, uint32_t site, int64_t bytes, int count)
 /* ---- laps ---- */
 
 #define STRANGERS 8u /* frees on another stream, one after the other, after which the lap changes hands */
-#define LAP_BLOCK_PAGES \
-    ((size_t)2048)  /* of the largest block in a lap: larger ones leave gaps that nobody else fills */
+/* Of the largest block in a lap: larger ones would be used again for what lives long, and keep free memory
+ * from being joined. */
+#define LAP_BLOCK_PAGES ((size_t)128)
 #define REFUSED 64u /* frees without room after which the lap is emptied: its sizes are not those of now */
 
 bool gy_park_lap_take(struct gy_park *park, uint64_t id, size_t bytes, size_t alignment, uint32_t site,
                       uintptr_t *out)
 {
     struct gy_park_shard *shard = my_shard(park);
-    if (bytes > GY_PARK_MOST_BYTES || !try_hold(shard)) {
+    if (bytes > LAP_BLOCK_PAGES << GY_PAGE_SHIFT || !try_hold(shard)) {
         return false;
     }
     struct gy_lap *lap = &shard->lap;

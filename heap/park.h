@@ -90,11 +90,11 @@ void gy_park_give_claimed(struct gy_park *park, struct gy_range *range);
 /* Call this instead of the second half: the claimed block becomes a live one of as many pages. */
 void gy_park_revive(struct gy_park *park, struct gy_range *range, size_t bytes, uint32_t site);
 
-/* The pages of a block that is allocated on a stream: blocks of up to 512 KiB have few sizes, at most an
- * eighth more than was asked for, so that one can be used for another one. */
+/* The pages of a block that is allocated on a stream: blocks of up to 2 MiB have few sizes, at most an eighth
+ * more than was asked for, so that one can be used for another one, and fewer small gaps are left. */
 static inline size_t gy_lap_pages(size_t pages)
 {
-    if (pages <= 8 || pages > 128) {
+    if (pages <= 8 || pages > 512) {
         return pages;
     }
     const size_t step = (size_t)1 << (60 - __builtin_clzll(pages));

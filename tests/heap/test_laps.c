@@ -11,6 +11,7 @@
 #include <string.h>
 
 #define MIB ((size_t)1 << 20)
+#define LAP_BLOCK (MIB / 2) /* the largest block that a lap keeps */
 #define CU(call) assert_int_equal(f->context->driver->call, CUDA_SUCCESS)
 
 enum { THREADS = 4 };
@@ -129,15 +130,16 @@ static void test_a_lap_is_its_streams_alone(void **state)
     struct fixture *f = *state;
     attach(f, f->streams[1]); /* a stream alone would have all free memory wait for it */
     attach(f, f->streams[0]);
-    void *block = take(f, MIB, f->streams[0]);
+    void *block = take(f, LAP_BLOCK, f->streams[0]);
     f->emu.hold();
-    CU(cuMemsetD8Async((CUdeviceptr)(uintptr_t)block, 1, MIB, f->streams[0]));
+    CU(cuMemsetD8Async((CUdeviceptr)(uintptr_t)block, 1, LAP_BLOCK, f->streams[0]));
     give(f, block, f->streams[0]);
-    void *other = take(f, MIB, f->streams[1]), *plain;
-    assert_ok(gantry_heap_alloc(f->heap, GANTRY_MEMORY_DEVICE, MIB, 0, GANTRY_ALLOC_SITE("laps"), &plain));
+    void *other = take(f, LAP_BLOCK, f->streams[1]), *plain;
+    assert_ok(
+        gantry_heap_alloc(f->heap, GANTRY_MEMORY_DEVICE, LAP_BLOCK, 0, GANTRY_ALLOC_SITE("laps"), &plain));
     assert_ptr_not_equal(other, block);
     assert_ptr_not_equal(plain, block);
-    assert_ptr_equal(take(f, MIB, f->streams[0]), block);
+    assert_ptr_equal(take(f, LAP_BLOCK, f->streams[0]), block);
     give(f, block, f->streams[0]);
     f->emu.release();
     give(f, other, f->streams[1]);
@@ -149,12 +151,12 @@ static void test_shared_blocks_are_in_no_lap(void **state)
 {
     struct fixture *f = *state;
     attach(f, f->streams[0]);
-    void *block = take(f, MIB, f->streams[0]);
+    void *block = take(f, LAP_BLOCK, f->streams[0]);
     assert_ok(gantry_heap_record_stream(f->heap, block, f->streams[1]));
     f->emu.hold();
-    CU(cuMemsetD8Async((CUdeviceptr)(uintptr_t)block, 1, MIB, f->streams[1]));
+    CU(cuMemsetD8Async((CUdeviceptr)(uintptr_t)block, 1, LAP_BLOCK, f->streams[1]));
     give(f, block, f->streams[0]);
-    void *other = take(f, MIB, f->streams[0]);
+    void *other = take(f, LAP_BLOCK, f->streams[0]);
     assert_ptr_not_equal(other, block);
     f->emu.release();
     give(f, other, f->streams[0]);
@@ -166,14 +168,14 @@ static void test_the_handle_of_a_destroyed_stream_is_another_stream(void **state
     CUstream first, next[32];
     CU(cuStreamCreate(&first, CU_STREAM_NON_BLOCKING));
     attach(f, first);
-    void *block = take(f, MIB, first);
+    void *block = take(f, LAP_BLOCK, first);
     f->emu.hold();
-    CU(cuMemsetD8Async((CUdeviceptr)(uintptr_t)block, 1, MIB, first));
+    CU(cuMemsetD8Async((CUdeviceptr)(uintptr_t)block, 1, LAP_BLOCK, first));
     give(f, block, first);
     CU(cuStreamDestroy(first));
     for (int i = 0; i < 32; i++) {
         CU(cuStreamCreate(&next[i], CU_STREAM_NON_BLOCKING));
-        void *other = take(f, MIB, next[i]);
+        void *other = take(f, LAP_BLOCK, next[i]);
         assert_ptr_not_equal(other, block);
         give(f, other, next[i]);
     }
@@ -193,17 +195,17 @@ static void test_laps_are_emptied_when_memory_is_short(void **state)
     settings.slab_bytes = 16 * MIB;
     assert_ok(gantry_heap_configure(f->heap, GANTRY_MEMORY_DEVICE, &settings));
     attach(f, f->streams[0]);
-    void *blocks[4];
-    for (int i = 0; i < 4; i++) {
-        blocks[i] = take(f, 2 * MIB, f->streams[0]);
+    void *blocks[16];
+    for (int i = 0; i < 16; i++) {
+        blocks[i] = take(f, LAP_BLOCK, f->streams[0]);
     }
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 16; i++) {
         give(f, blocks[i], f->streams[0]);
     }
     void *large = take(f, 14 * MIB, f->streams[1]);
     give(f, large, f->streams[1]);
     attach(f, f->streams[0]);
-    give(f, take(f, 2 * MIB, f->streams[0]), f->streams[0]);
+    give(f, take(f, LAP_BLOCK, f->streams[0]), f->streams[0]);
     assert_ok(gantry_heap_settle(f->heap));
     assert_int_equal(stats_of(f).waiting_bytes, 0);
     assert_ok(gantry_heap_trim(f->heap, GANTRY_MEMORY_DEVICE, 0, NULL));
