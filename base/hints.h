@@ -30,4 +30,7 @@ static inline void gy_prefetch_write(const void *at)
 #define GY_TLS_HOT __attribute__((tls_model("initial-exec")))
 #endif
 
+/* Bytes that keep two fields of a struct in different cache lines, wherever the struct begins. */
+#define GY_CACHE_LINE 64
+
 #endif

@@ -8,6 +8,7 @@
 #ifndef HEAP_PAGES_H
 #define HEAP_PAGES_H
 
+#include "base/hints.h"
 #include "base/thread.h"
 #include "heap/backing.h"
 #include "heap/tlsf.h"
@@ -42,18 +43,21 @@ struct gy_page_waiter {
 };
 
 struct gy_pages {
-    gy_mutex lock;               /* rank PAGES */
+    gy_mutex lock;             /* rank PAGES */
+    char apart[GY_CACHE_LINE]; /* who waits for the lock writes to its cache line */
+    /* What nearly each operation uses lies together. */
+    struct gy_range *spare; /* guarded by lock */
+    size_t spare_count;     /* guarded by lock */
+    size_t waiting_pages;   /* guarded by lock; pages of WAITING ranges */
+    struct gy_page_waiter
+        *lone; /* guarded by lock; the only waiter that has WAITING ranges; NULL: none or several have some */
     struct gy_tlsf free;         /* guarded by lock */
     struct gy_slab *slabs;       /* guarded by lock */
     _Atomic(size_t) empty_bytes; /* atomic; written under lock; bytes of slabs that are one free range */
     _Atomic(size_t) least_empty; /* atomic; written under lock, or by the watching thread; the least of
                                     empty_bytes since that was reset */
-    size_t waiting_pages;        /* guarded by lock; pages of WAITING ranges */
-    struct gy_page_waiter
-        *lone; /* guarded by lock; the only waiter that has WAITING ranges; NULL: none or several have some */
-    struct gy_range *spare;    /* guarded by lock */
-    size_t spare_count;        /* guarded by lock */
-    struct range_batch *batch; /* guarded by lock; the memory of the nodes */
+    struct range_batch *batch;   /* guarded by lock; the memory of the nodes */
+    char apart_from_next[GY_CACHE_LINE];
 };
 
 /* To be called under the page layer's lock: the range lies in its slab without a gap to its neighbours, and

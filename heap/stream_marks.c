@@ -109,7 +109,9 @@ static struct gy_heap_stream *find(struct gy_heap_streams *streams, const struct
     struct gy_heap_stream *found = NULL;
     for (struct gy_heap_stream *stream = streams->first; stream != NULL; stream = stream->next) {
         if (stream->id == name->id && stream->capture == name->capture) {
-            stream->handle = name->handle;
+            if (stream->handle != name->handle) { /* the cache line is read by all threads */
+                stream->handle = name->handle;
+            }
             found = stream;
         } else if (stream->capture != 0 && stream->handle == name->handle) {
             stream->is_over = true; /* its stream has begun something else, or is another one */

@@ -64,7 +64,10 @@ struct gy_heap_stream {
     struct gy_page_waiter waiter; /* first member */
     struct gy_heap_stream *next;
     uint64_t id, capture;
-    CUstream handle;  /* as the last call that named the stream gave it */
+    CUstream handle; /* as the last call that named the stream gave it */
+    bool is_over;    /* of a capture: the capture has ended */
+    /* What is above is read by whoever looks for any stream, what follows is written by each operation. */
+    char apart[GY_CACHE_LINE];
     uint64_t order;   /* memory that is freed now gets this order; it begins at 1 */
     uint64_t settled; /* nothing up to this order is pending, since the whole device was waited for */
     struct gy_heap_stream_mark marks[GY_STREAM_MARKS]; /* oldest first */
@@ -77,7 +80,6 @@ struct gy_heap_stream {
     struct gy_late *kept;  /* of a graph: small blocks that were freed during its capture */
     enum gy_marks_state marks_state;
     bool wanted;    /* others could use the stream's memory: the next call makes a mark */
-    bool is_over;   /* of a capture: the capture has ended */
     bool is_pinned; /* of a graph: another graph uses its memory, which is therefore kept for good */
 };
 

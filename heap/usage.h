@@ -16,6 +16,8 @@
 #ifndef HEAP_USAGE_H
 #define HEAP_USAGE_H
 
+#include "base/hints.h"
+
 #include <gantry/base.h>
 
 #include <stdatomic.h>
@@ -43,7 +45,10 @@ struct gy_usage {
     bool (*exact)(void *user, int64_t *out);
     /* immutable: gets the same for a site, except for what other threads do at this moment; NULL likewise. */
     bool (*exact_site)(void *user, uint32_t site, int64_t *out);
-    void *exact_user;             /* immutable */
+    void *exact_user;                                          /* immutable */
+    _Atomic(struct gy_site_sums *) sites[GY_SITE_SUMS_BLOCKS]; /* atomic; NULL, then one block for ever */
+    /* What follows is written by all threads, what is above is read by all of them. */
+    char apart[GY_CACHE_LINE];
     _Atomic(uint64_t) allocated;  /* atomic; bytes in all, noted without a tally or in one that has ended */
     _Atomic(uint64_t) freed;      /* atomic; likewise */
     _Atomic(int64_t) former_peak; /* atomic; the highest peak before gy_usage_reset_peaks() */
@@ -53,7 +58,7 @@ struct gy_usage {
     _Atomic(uint64_t) frees;           /* atomic; likewise */
     _Atomic(struct gy_tally *) latest; /* atomic; the tally that last moved something; only compared */
     _Atomic(struct gy_tally *) lone;   /* atomic; the lone tally; NULL: none; its writer replaces NULL */
-    _Atomic(struct gy_site_sums *) sites[GY_SITE_SUMS_BLOCKS]; /* atomic; NULL, then one block for ever */
+    char apart_from_next[GY_CACHE_LINE];
 };
 
 /* Blocks that come and go.  One writer at a time notes them, and anybody may read. */
