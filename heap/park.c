@@ -87,10 +87,19 @@ static struct gy_range *empty_shard(struct gy_park_shard *shard)
     return all;
 }
 
+static struct gy_range *take_leaving(struct gy_lap *lap)
+{
+    struct gy_range *first = lap->leaving;
+    lap->leaving = NULL;
+    lap->leaving_pages = 0;
+    lap->leaving_count = 0;
+    return first;
+}
+
 /* Take everything out of the shard's lap, as empty_shard(). */
 static struct gy_range *empty_lap(struct gy_lap *lap)
 {
-    struct gy_range *all = NULL;
+    struct gy_range *all = take_leaving(lap);
     for (unsigned i = 0; i < GY_LAP_BUCKETS && lap->pages != 0; i++) {
         while (lap->buckets[i] != NULL) {
             struct gy_range *range = lap->buckets[i];
@@ -281,6 +290,7 @@ void gy_park_note(struct gy_park *park, uint32_t site, int64_t bytes, int count)
 /* Of the largest block in a lap: larger ones would be used again for what lives long, and keep free memory
  * from being joined. */
 #define LAP_BLOCK_PAGES ((size_t)128)
+#define MOST_LEAVING 8u /* blocks that wait in a lap for the thread's next operation under the lock */
 #define REFUSED 64u /* frees without room after which the lap is emptied: its sizes are not those of now */
 
 bool gy_park_lap_take(struct gy_park *park, uint64_t id, size_t bytes, size_t alignment, uint32_t site,
@@ -305,8 +315,8 @@ bool gy_park_lap_take(struct gy_park *park, uint64_t id, size_t bytes, size_t al
     return range != NULL;
 }
 
-/* The pages of the block that starts there, if it may wait in a lap; 0: there is none, it is large, or it is
- * a graph's or used on other streams. */
+/* The pages of the block that starts there, if it may wait in a lap; 0: there is none, or it is a graph's or
+ * used on other streams. */
 static size_t pages_for_lap(struct gy_park *park, struct gy_heap_region *region, uintptr_t address)
 {
     if (address % GY_PAGE_BYTES != 0 || gy_granules_find(park->map, address) != region) {
@@ -315,13 +325,25 @@ static size_t pages_for_lap(struct gy_park *park, struct gy_heap_region *region,
     const struct gy_range *range =
         atomic_load_explicit(gy_live_at(region->slab, address), memory_order_acquire);
     const bool may = range != NULL && gy_range_state(range) == GY_RANGE_BLOCK && range->waiter == NULL &&
-                     range->pages <= LAP_BLOCK_PAGES &&
                      !atomic_load_explicit(&range->shared, memory_order_relaxed);
     return may ? range->pages : 0;
 }
 
+/* May a block of that size stay in the lap, to be used again as it is? */
+static bool is_kept(struct gy_park *park, struct gy_lap *lap, size_t pages, size_t most_pages)
+{
+    if (pages > LAP_BLOCK_PAGES) {
+        return false;
+    }
+    if (lap->pages + pages > most_pages && ++lap->refused >= REFUSED) {
+        (void)park->home(park->home_user, lap->stream, empty_lap(lap), lap->id);
+    }
+    return lap->pages + pages <= most_pages;
+}
+
 static enum gy_lap_result give_to_lap(struct gy_park *park, struct gy_park_shard *shard, uint64_t id,
-                                      struct gy_heap_region *region, uintptr_t address, size_t most_pages)
+                                      struct gy_heap_region *region, uintptr_t address,
+                                      struct gy_lap_room room)
 {
     struct gy_lap *lap = &shard->lap;
     if (lap->stream == NULL || lap->id != id) {
@@ -329,10 +351,9 @@ static enum gy_lap_result give_to_lap(struct gy_park *park, struct gy_park_shard
     }
     lap->strangers = 0;
     const size_t pages = pages_for_lap(park, region, address);
-    if (pages != 0 && lap->pages + pages > most_pages && ++lap->refused >= REFUSED) {
-        (void)park->home(park->home_user, lap->stream, empty_lap(lap), id);
-    }
-    if (pages == 0 || lap->pages + pages > most_pages) {
+    const bool keeps = pages != 0 && is_kept(park, lap, pages, room.kept);
+    if (pages == 0 ||
+        (!keeps && (lap->leaving_count >= MOST_LEAVING || lap->leaving_pages + pages > room.leaving))) {
         return GY_LAP_FULL;
     }
     struct gy_range *range = gy_pages_claim(region->slab, GY_RANGE_BLOCK, address);
@@ -340,24 +361,36 @@ static enum gy_lap_result give_to_lap(struct gy_park *park, struct gy_park_shard
         return GY_LAP_FULL;
     }
     note_in(park, shard, gy_range_site(range), -(int64_t)gy_range_requested(range), -1);
-    struct gy_range **bucket = lap_bucket_of(lap, range->pages);
-    range->next = *bucket;
-    *bucket = range;
-    lap->pages += range->pages;
-    return GY_LAP_KEPT;
+    struct gy_range **list = keeps ? lap_bucket_of(lap, range->pages) : &lap->leaving;
+    range->next = *list;
+    *list = range;
+    *(keeps ? &lap->pages : &lap->leaving_pages) += range->pages;
+    lap->leaving_count += !keeps;
+    return GY_LAP_GIVEN;
 }
 
 enum gy_lap_result gy_park_lap_give(struct gy_park *park, uint64_t id, struct gy_heap_region *region,
-                                    uintptr_t address, size_t most_pages)
+                                    uintptr_t address, struct gy_lap_room room)
 {
     struct gy_park_shard *shard = my_shard(park);
     if (!try_hold(shard)) {
         return GY_LAP_FULL;
     }
     /* The region is still in the map while the shard is held, so gy_park_quiesce() will wait for us. */
-    enum gy_lap_result result = give_to_lap(park, shard, id, region, address, most_pages);
+    enum gy_lap_result result = give_to_lap(park, shard, id, region, address, room);
     let_go(shard);
     return result;
+}
+
+struct gy_range *gy_park_lap_leave(struct gy_park *park, uint64_t id)
+{
+    struct gy_park_shard *shard = my_shard(park);
+    if (!try_hold(shard)) { /* whoever holds it may be waiting for the caller's lock */
+        return NULL;
+    }
+    struct gy_range *first = shard->lap.id == id ? take_leaving(&shard->lap) : NULL;
+    let_go(shard);
+    return first;
 }
 
 void gy_park_lap_attach(struct gy_park *park, uint64_t id)
@@ -385,7 +418,7 @@ bool gy_park_flush(struct gy_park *park)
         gy_pages_release(park->pages, leaving);
         assert(park->shards[i].pages == 0);
         struct gy_lap *lap = &park->shards[i].lap;
-        if (lap->pages != 0) {
+        if (lap->pages != 0 || lap->leaving != NULL) {
             any = true;
             (void)park->home(park->home_user, lap->stream, empty_lap(lap), lap->id);
         }

@@ -2,7 +2,9 @@
  *
  * Each shard has a lap, too: blocks that were freed on one stream, and may be used there again at once.  They
  * never leave it for anybody but that stream: what does leave goes to the stream's waiting memory
- * (streams.h), and whoever needs room empties all laps first.
+ * (streams.h), and whoever needs room empties all laps first.  Blocks that a lap does not keep wait in it for
+ * the thread's next operation that takes the page layer's lock: each time that the lock changes hands, its
+ * cache lines travel to another core.
  *
  * They lie in shards, and each thread uses one of them, so that threads do not contend for the page layer's
  * lock. Parked blocks are free memory: gy_park_flush() lets go of them before anybody asks the driver for
@@ -35,6 +37,9 @@ struct gy_lap {
     size_t pages;                  /* of all blocks */
     unsigned strangers;            /* frees on other streams since the last one on this stream */
     unsigned refused;              /* frees for which there was no room since the lap was emptied */
+    unsigned leaving_count;        /* of the blocks in `leaving` */
+    size_t leaving_pages;          /* likewise */
+    struct gy_range *leaving;      /* blocks that are not kept, linked by `next` */
     struct gy_range *buckets[GY_LAP_BUCKETS]; /* by page count, last in first out */
 };
 
@@ -107,15 +112,25 @@ bool gy_park_lap_take(struct gy_park *park, uint64_t id, size_t bytes, size_t al
                       uintptr_t *out);
 
 enum gy_lap_result {
-    GY_LAP_KEPT,    /* given back */
+    GY_LAP_GIVEN,   /* given back */
     GY_LAP_FULL,    /* the block is as it was, as it has to go another way */
     GY_LAP_STRANGE, /* likewise, and the lap should be given to this stream */
 };
 
+/* The pages that a lap may hold. */
+struct gy_lap_room {
+    size_t kept;    /* of blocks that are kept */
+    size_t leaving; /* of blocks that leave */
+};
+
 /* Give back the block at `address`, for which the granule map says `region`, to the lap of the stream with
- * that number, which keeps `most_pages` at most. */
+ * that number.  A block that it does not keep leaves with the thread's next operation that takes the lock of
+ * the page layer. */
 enum gy_lap_result gy_park_lap_give(struct gy_park *park, uint64_t id, struct gy_heap_region *region,
-                                    uintptr_t address, size_t most_pages);
+                                    uintptr_t address, struct gy_lap_room room);
+/* Take the blocks that leave the lap of the stream with that number, linked by `next`.  This never waits, and
+ * may be called under the lock of the page layer. */
+struct gy_range *gy_park_lap_leave(struct gy_park *park, uint64_t id);
 /* Let the thread's lap be that of the stream with that number. */
 void gy_park_lap_attach(struct gy_park *park, uint64_t id);
 

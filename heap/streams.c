@@ -25,14 +25,30 @@ static bool adopt(struct gy_heap_streams *streams, const struct gy_heap_stream_n
     return bytes != 0;
 }
 
-/* The least bytes that a lap may keep, and its share of the kind's memory where that is more. */
+/* The least bytes that a lap may keep, and as many that may leave it; and their shares of the kind's memory
+ * where these are more. */
 #define LAP_BYTES ((size_t)8 << 20)
 #define SHARE_PER_LAP 512u
+#define SHARE_THAT_LEAVES 128u
 
-static size_t lap_pages(struct gy_heap_streams *streams)
+static struct gy_lap_room lap_room(struct gy_heap_streams *streams)
 {
-    const size_t share = gy_kind_total(streams->kind) / SHARE_PER_LAP;
-    return (share > LAP_BYTES ? share : LAP_BYTES) >> GY_PAGE_SHIFT;
+    const size_t total = gy_kind_total(streams->kind);
+    const size_t kept = total / SHARE_PER_LAP, leaving = total / SHARE_THAT_LEAVES;
+    return (struct gy_lap_room){.kept = (kept > LAP_BYTES ? kept : LAP_BYTES) >> GY_PAGE_SHIFT,
+                                .leaving = (leaving > LAP_BYTES ? leaving : LAP_BYTES) >> GY_PAGE_SHIFT};
+}
+
+/* Let what leaves the thread's lap wait for its stream.  The lock is held. */
+static void keep_leaving(struct gy_heap_streams *streams, struct gy_heap_stream *stream)
+{
+    struct gy_range *range =
+        stream->capture == 0 ? gy_park_lap_leave(&streams->kind->park, stream->id) : NULL;
+    while (range != NULL) {
+        struct gy_range *next = range->next;
+        gy_heap_stream_keep(streams, stream, range, stream->order);
+        range = next;
+    }
 }
 
 struct gy_heap_stream *gy_heap_streams_home(void *user, struct gy_heap_stream *old, struct gy_range *first,
@@ -63,12 +79,17 @@ struct gy_heap_stream *gy_heap_streams_home(void *user, struct gy_heap_stream *o
     return now;
 }
 
-/* Make room out of what there is.  OK: try again. */
+/* Threads that go on put something into their laps all the time: it is looked for so often, then the heap
+ * grows. */
+#define MOST_FLUSHES 3u
+
+/* Make room out of what there is; `tries` counts the calls for one block.  OK: try again. */
 static gantry_status find_room(struct gy_heap_streams *streams, const struct gy_heap_stream_name *name,
-                               uint64_t seen, size_t bytes)
+                               uint64_t seen, size_t bytes, unsigned tries)
 {
     struct gy_kind *kind = streams->kind;
-    if (gy_heap_streams_poll(streams, false) || gy_park_flush(&kind->park) || adopt(streams, name)) {
+    if (gy_heap_streams_poll(streams, false) || (gy_park_flush(&kind->park) && tries < MOST_FLUSHES) ||
+        adopt(streams, name)) {
         return GANTRY_OK;
     }
     gy_heap_streams_want(streams, name);
@@ -86,12 +107,13 @@ gantry_status gy_heap_streams_alloc(struct gy_heap_streams *streams, const struc
     if (name->capture == 0 && gy_park_lap_take(&kind->park, name->id, bytes, alignment, site, out)) {
         return GANTRY_OK;
     }
-    for (bool again = false;; again = true) {
+    for (unsigned tries = 0;; tries++) {
         uint64_t seen = atomic_load_explicit(&kind->generation, memory_order_acquire);
         struct gy_heap_stream *stream = gy_heap_stream_lock(streams, name, true);
         if (stream == NULL) {
             return GANTRY_ERR_OUT_OF_HOST_MEMORY;
         }
+        keep_leaving(streams, stream);
         struct gy_range *range = gy_waiting_alloc(&kind->pages, &stream->waiter, bytes, alignment, site);
         struct gy_heap_marking marking = gy_heap_stream_begin_mark(streams, stream, name);
         if (range != NULL) {
@@ -101,12 +123,12 @@ gantry_status gy_heap_streams_alloc(struct gy_heap_streams *streams, const struc
         gy_heap_stream_finish_mark(streams, &marking, name->handle);
         if (range != NULL) {
             gy_park_note(&kind->park, site, (int64_t)bytes, 1);
-            if (again) {
+            if (tries != 0) {
                 gy_kind_tell_growth(kind);
             }
             return GANTRY_OK;
         }
-        gantry_status status = find_room(streams, name, seen, bytes);
+        gantry_status status = find_room(streams, name, seen, bytes, tries);
         if (status != GANTRY_OK) {
             return status;
         }
@@ -286,6 +308,7 @@ static gantry_status free_block(struct gy_heap_streams *streams, const struct gy
     }
     struct gy_heap_marking marking = {NULL, NULL, 0};
     if (shares == NULL) {
+        keep_leaving(streams, stream);
         gy_heap_stream_keep(streams, stream, range, stream->order);
         marking = gy_heap_stream_begin_mark(streams, stream, name);
     } else {
@@ -312,9 +335,9 @@ gantry_status gy_heap_streams_free(struct gy_heap_streams *streams, const struct
     struct gy_park *park = &streams->kind->park;
     enum gy_lap_result lap = GY_LAP_FULL;
     if (name->capture == 0 && name->may_mark) {
-        lap = gy_park_lap_give(park, name->id, region, address, lap_pages(streams));
+        lap = gy_park_lap_give(park, name->id, region, address, lap_room(streams));
     }
-    if (lap == GY_LAP_KEPT) {
+    if (lap == GY_LAP_GIVEN) {
         return GANTRY_OK;
     }
     gantry_status status = free_block(streams, name, region, address);

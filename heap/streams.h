@@ -12,7 +12,8 @@
  * to it.
  *
  * What a thread frees on the stream that it uses most is kept in the thread's lap (park.h), and is taken from
- * there without the lock, an event or a question to the driver.  It gets its order when it leaves the lap.
+ * there without the lock, an event or a question to the driver.  Blocks that the lap does not keep leave it
+ * with the thread's next operation that takes the lock.  Memory gets its order when it leaves the lap.
  *
  * A freed block for which other streams were recorded waits for an event on each of them (`late`).  Then it
  * waits for its own stream like any other block.

@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "driver/emulator/gantry_emu.h"
 #include "heap/heap.h"
+#include "heap/internal.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -185,31 +186,146 @@ static void test_the_handle_of_a_destroyed_stream_is_another_stream(void **state
     }
 }
 
-/* What lies in a lap is not out of reach: others get it when memory is short, and it is given back. */
+static void limit(struct fixture *f, size_t bytes)
+{
+    gantry_heap_settings settings = {.struct_size = sizeof(settings)};
+    assert_ok(gantry_heap_get_settings(f->heap, GANTRY_MEMORY_DEVICE, &settings));
+    settings.limit_bytes = bytes;
+    settings.slab_bytes = bytes;
+    assert_ok(gantry_heap_configure(f->heap, GANTRY_MEMORY_DEVICE, &settings));
+}
+
+static void give_all(struct fixture *f, size_t count, size_t bytes)
+{
+    void *blocks[16];
+    for (size_t i = 0; i < count; i++) {
+        blocks[i] = take(f, bytes, f->streams[0]);
+    }
+    for (size_t i = 0; i < count; i++) {
+        give(f, blocks[i], f->streams[0]);
+        assert_true(gantry_heap_free_on(f->heap, blocks[i], f->streams[0]) ==
+                    GANTRY_ERR_NOT_FOUND); /* twice */
+        assert_true(gantry_heap_free(f->heap, blocks[i]) == GANTRY_ERR_NOT_FOUND);
+    }
+}
+
+/* What lies in a lap is not out of reach: others get it when memory is short, and it is given back.  Blocks
+ * of half a MiB are kept in it, blocks of 2 MiB leave. */
 static void test_laps_are_emptied_when_memory_is_short(void **state)
 {
     struct fixture *f = *state;
-    gantry_heap_settings settings = {.struct_size = sizeof(settings)};
-    assert_ok(gantry_heap_get_settings(f->heap, GANTRY_MEMORY_DEVICE, &settings));
-    settings.limit_bytes = 16 * MIB;
-    settings.slab_bytes = 16 * MIB;
-    assert_ok(gantry_heap_configure(f->heap, GANTRY_MEMORY_DEVICE, &settings));
-    attach(f, f->streams[0]);
-    void *blocks[16];
-    for (int i = 0; i < 16; i++) {
-        blocks[i] = take(f, LAP_BLOCK, f->streams[0]);
+    static const size_t sizes[] = {LAP_BLOCK, 2 * MIB};
+    limit(f, 16 * MIB);
+    for (int i = 0; i < 2; i++) {
+        attach(f, f->streams[0]);
+        give_all(f, 8 * MIB / sizes[i], sizes[i]);
+        assert_int_equal(stats_of(f).used_bytes, 0);
+        void *large = take(f, 14 * MIB, f->streams[1]);
+        give(f, large, f->streams[1]);
+        attach(f, f->streams[0]);
+        give(f, take(f, sizes[i], f->streams[0]), f->streams[0]);
+        assert_ok(gantry_heap_settle(f->heap));
+        assert_int_equal(stats_of(f).waiting_bytes, 0);
+        assert_ok(gantry_heap_trim(f->heap, GANTRY_MEMORY_DEVICE, 0, NULL));
+        assert_int_equal(stats_of(f).slab_bytes, 0);
     }
-    for (int i = 0; i < 16; i++) {
+}
+
+/* ---- blocks that leave ---------------------------------------------------------------------- */
+
+static unsigned count_leaving(struct fixture *f)
+{
+    unsigned count = 0;
+    for (unsigned i = 0; i < GY_PARK_SHARDS; i++) {
+        count += f->heap->kinds[GANTRY_MEMORY_DEVICE].park.shards[i].lap.leaving_count;
+    }
+    return count;
+}
+
+/* Blocks that are too large for the lap leave with the next operation that takes the lock, or with the free
+ * that finds no room for one more. */
+static void test_large_blocks_leave_together(void **state)
+{
+    struct fixture *f = *state;
+    enum { BLOCKS = 9 };
+    void *blocks[BLOCKS];
+    attach(f, f->streams[1]);
+    attach(f, f->streams[0]);
+    assert_int_equal(count_leaving(f), 0);
+    for (int i = 0; i < BLOCKS; i++) {
+        blocks[i] = take(f, MIB - 4096, f->streams[0]);
+    }
+    for (unsigned i = 0; i < BLOCKS; i++) {
         give(f, blocks[i], f->streams[0]);
+        assert_int_equal(count_leaving(f), i < BLOCKS - 1 ? i + 1 : 0);
     }
-    void *large = take(f, 14 * MIB, f->streams[1]);
-    give(f, large, f->streams[1]);
+    assert_int_equal(stats_of(f).used_bytes, 0);
+    void *block = take(f, 3 * MIB, f->streams[0]);
+    give(f, block, f->streams[0]);
+    assert_int_equal(count_leaving(f), 1);
+    void *other = take(f, 3 * MIB, f->streams[1]); /* by the same thread, on another stream */
+    assert_ptr_not_equal(other, block);
+    assert_int_equal(count_leaving(f), 1);
+    assert_ptr_equal(take(f, 3 * MIB, f->streams[0]), block);
+    assert_int_equal(count_leaving(f), 0);
+    give(f, block, f->streams[0]);
+    give(f, other, f->streams[1]);
+    void *large = take(f, 9 * MIB, f->streams[0]);
+    give(f, large, f->streams[0]); /* more than may wait in a lap of a small heap */
+    assert_int_equal(count_leaving(f), 0);
+}
+
+static void *give_in_thread(void *arg)
+{
+    struct fixture *f = arg;
+    assert_ok(gy_context_push(f->context));
     attach(f, f->streams[0]);
-    give(f, take(f, LAP_BLOCK, f->streams[0]), f->streams[0]);
-    assert_ok(gantry_heap_settle(f->heap));
-    assert_int_equal(stats_of(f).waiting_bytes, 0);
-    assert_ok(gantry_heap_trim(f->heap, GANTRY_MEMORY_DEVICE, 0, NULL));
-    assert_int_equal(stats_of(f).slab_bytes, 0);
+    give_all(f, 4, 2 * MIB);
+    assert_int_equal(count_leaving(f), 4);
+    assert_ok(gy_context_pop(f->context));
+    return NULL;
+}
+
+/* The blocks of a thread that has ended are there for others, also for allocations without a stream. */
+static void test_blocks_leave_when_their_thread_has_ended(void **state)
+{
+    struct fixture *f = *state;
+    limit(f, 16 * MIB);
+    for (int i = 0; i < 2; i++) {
+        pthread_t thread;
+        assert_int_equal(pthread_create(&thread, NULL, give_in_thread, f), 0);
+        pthread_join(thread, NULL);
+        void *large;
+        if (i == 0) {
+            large = take(f, 14 * MIB, f->streams[1]);
+        } else {
+            assert_ok(gantry_heap_alloc(f->heap, GANTRY_MEMORY_DEVICE, 14 * MIB, 0, GANTRY_ALLOC_SITE("laps"),
+                                        &large));
+        }
+        assert_int_equal(count_leaving(f), 0);
+        assert_ok(gantry_heap_free(f->heap, large));
+    }
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, give_in_thread, f), 0);
+    pthread_join(thread, NULL); /* and the heap ends with blocks that have not left */
+}
+
+/* Memory that has not left is nobody else's while its stream works with it. */
+static void test_what_leaves_waits_for_its_stream(void **state)
+{
+    struct fixture *f = *state;
+    limit(f, 16 * MIB);
+    attach(f, f->streams[1]);
+    attach(f, f->streams[0]);
+    void *block = take(f, 6 * MIB, f->streams[0]), *other = NULL;
+    f->emu.hold();
+    CU(cuMemsetD8Async((CUdeviceptr)(uintptr_t)block, 1, 6 * MIB, f->streams[0]));
+    give(f, block, f->streams[0]);
+    assert_int_equal(count_leaving(f), 1);
+    other = take(f, 6 * MIB, f->streams[1]);
+    assert_true((char *)other + 6 * MIB <= (char *)block || (char *)block + 6 * MIB <= (char *)other);
+    f->emu.release();
+    give(f, other, f->streams[1]);
 }
 
 /* ---- a training step ----------------------------------------------------------------------- */
@@ -348,6 +464,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_the_handle_of_a_destroyed_stream_is_another_stream, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(test_laps_are_emptied_when_memory_is_short, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_large_blocks_leave_together, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_blocks_leave_when_their_thread_has_ended, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_what_leaves_waits_for_its_stream, setup, teardown),
         cmocka_unit_test_setup_teardown(test_training_asks_the_driver_little, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
