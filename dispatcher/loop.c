@@ -168,7 +168,8 @@ static void learn(struct gantry_dispatcher *d, uint64_t shape, bool as_graph,
     outcome.works = outcome.works > batch->tasks ? outcome.works : batch->tasks;
     outcome.calls = batch->launch_calls;
     outcome.ns = batch->ns;
-    gy_choice_learn(&d->graphs.choice, shape, as_graph, &outcome);
+    const bool is_new = gy_choice_learn(&d->graphs.choice, shape, as_graph, &outcome);
+    d->graphs.kept.strangers += is_new; /* graphs behind it are cut as if it had been one */
 }
 
 /* One walk through the phases. */

@@ -5,19 +5,25 @@
  * of batches of its shape:
  *
  *     VAIN  it was one node or none; or most of its calls were no nodes; or they are so slow that launches do
- *           not matter, and the device waits for the last one; or nothing was like it, and it is so small
- *           that its launches cost less than making a graph
+ *           not matter, and the device waits for the last one;
+ *           or it was STRANGE: nothing was like three quarters of its nodes or more, nor are they a beginning
+ *           that was seen before
  *
- *     a step of few GPU tasks               a step of many
+ *        one task, or no credit            several tasks, and credit
  *                |                                 |
- *                v                                 v           VAIN three times in a row
+ *                v                                 v           VAIN three times in a row, a try once
  *              FIRST -------------------------> GRAPHS ------------------------------------> STREAMS
  *           (on streams)   two works or more       ^                                            |
  *                                                  +--------------------------------------------+
- *                                                     32 batches later; twice as many each time
+ *                                                     a try 64 batches later, then 128, ... 512
  *
  * FIRST counts what a batch enqueues.  So a step of one task is not made a graph to find out that it is one
- * node, and a small step that never comes again costs no graph.
+ * node, and a new shape goes to streams once where there is no credit.
+ *
+ * Credit is a number of strange graphs: one of a small step, two of large ones.  A strange graph takes one,
+ * eight that are not in vain give one back.  So of large steps that never come again, but begin as others,
+ * nearly all are graphs; and of those that nothing is ever like, two.  Where the credit is spent, the 64th
+ * new large shape is a try, then the 128th behind it, and so on.
  *
  * No time decides but that of slow calls: means of times need many batches of either kind, and the first ones
  * count.
@@ -30,25 +36,40 @@
 #include <stdint.h>
 
 #define GY_CHOICE_SHAPES 64u
-#define GY_CHOICE_SMALL 32u      /* fewer nodes are launched in less time than a graph of them is made */
-#define GY_CHOICE_VAINS 3u       /* so many in a row */
-#define GY_CHOICE_SLOW_NS 40000u /* ten launches on a stream: of so long a call little can be saved */
-#define GY_CHOICE_PAUSE 32u      /* batches on streams before the next try; twice as many each time … */
+#define GY_CHOICE_SMALL 32u /* a graph of fewer nodes takes the time of several steps to be made */
+#define GY_CHOICE_SMALL_CREDIT 1u
+#define GY_CHOICE_LARGE_CREDIT 2u /* less than a tenth of the first 20 steps' time */
+#define GY_CHOICE_GIVES 8u        /* so many graphs that are not strange give one back */
+#define GY_CHOICE_VAINS 3u        /* so many in a row */
+#define GY_CHOICE_SLOW_NS 40000u  /* ten launches on a stream: of so long a call little can be saved */
+#define GY_CHOICE_PAUSE 64u       /* batches on streams before the next try; twice as many each time … */
 #define GY_CHOICE_PAUSE_MOST 512u
 
 enum gy_choice_state { GY_CHOICE_FIRST, GY_CHOICE_GRAPHS, GY_CHOICE_STREAMS };
 
+struct gy_choice_pause {
+    uint32_t left; /* batches before the next try */
+    uint32_t next; /* so long is the next one; 0: GY_CHOICE_PAUSE */
+};
+
+struct gy_choice_credit {
+    uint32_t spent; /* at most all of it */
+    uint32_t known; /* graphs that were not strange, since a strange one or since they gave back */
+};
+
 struct gy_choice_shape {
     uint64_t key;
-    enum gy_choice_state state; /* enter() of choice.c is the only writer */
-    uint32_t left;              /* STREAMS: batches before the next try */
-    uint32_t pause;             /* of the next time; 0: GY_CHOICE_PAUSE */
-    uint32_t vains;             /* in a row */
+    enum gy_choice_state state;   /* enter() of choice.c is the only writer */
+    struct gy_choice_pause pause; /* STREAMS: the one that is under way */
+    uint32_t vains;               /* in a row */
+    bool is_small;                /* its steps have less than GY_CHOICE_SMALL GPU tasks */
 };
 
 struct gy_choice {
     struct gy_choice_shape shapes[GY_CHOICE_SHAPES];
-    uint64_t slow_ns; /* immutable; so long a call is slow; 0: GY_CHOICE_SLOW_NS */
+    struct gy_choice_credit small, large; /* of new shapes, by the GPU tasks of their steps */
+    struct gy_choice_pause large_pause;   /* while the credit of large ones is spent */
+    uint64_t slow_ns;                     /* immutable; so long a call is slow; 0: GY_CHOICE_SLOW_NS */
 };
 
 /* What came of a batch. */
@@ -62,8 +83,9 @@ struct gy_choice_outcome {
 
 /* Shall the batch of this shape, which begins, be a graph?  Its step has so many GPU tasks. */
 bool gy_choice_take(struct gy_choice *choice, uint64_t shape, uint64_t tasks);
-/* It has ended; the latest batch that was asked for. */
-void gy_choice_learn(struct gy_choice *choice, uint64_t shape, bool as_graph,
+/* It has ended; the latest batch that was asked for.  True: it went to streams since its shape is new, and is
+ * a graph when it comes again. */
+bool gy_choice_learn(struct gy_choice *choice, uint64_t shape, bool as_graph,
                      const struct gy_choice_outcome *outcome);
 
 #endif

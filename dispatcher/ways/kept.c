@@ -219,8 +219,9 @@ static struct gy_kept_found find(struct gy_kept_set *set, const struct gy_nodes 
 /* ---- cutting ----------------------------------------------------------------------------------- */
 
 /* A batch like which there is none.  Returns the number of its first nodes that go together: all, unless it
- * begins as others have. */
-static uint32_t cut(struct gy_kept_set *set, const struct gy_nodes *nodes)
+ * begins as others have.  *familiar: so many of its first nodes are a beginning of others, and may be cut
+ * off, now or later. */
+static uint32_t cut(struct gy_kept_set *set, const struct gy_nodes *nodes, uint32_t *familiar)
 {
     uint64_t shapes[GY_MOST_SIZES];
     const uint32_t sizes = gy_nodes_shapes(nodes, shapes);
@@ -237,9 +238,8 @@ static uint32_t cut(struct gy_kept_set *set, const struct gy_nodes *nodes)
         *seen = shapes[i];
     }
     set->strangers++;
-    return found != 0 && set->strangers > GY_KEPT_STRANGERS && gy_nodes_may_drop(&set->pairing, nodes)
-               ? found
-               : nodes->count;
+    *familiar = found != 0 && gy_nodes_may_drop(&set->pairing, nodes) ? found : 0;
+    return *familiar != 0 && set->strangers > GY_KEPT_STRANGERS ? found : nodes->count;
 }
 
 /* ---- making ------------------------------------------------------------------------------------ */
@@ -399,7 +399,7 @@ static gantry_status take(struct gy_kept_set *set, const struct gy_kept_found *f
     if (found->kept == NULL && found->is_enough) {
         return GANTRY_OK;
     }
-    set->strange += found->is_strange ? nodes->count : 0;
+    set->strange += found->is_strange ? nodes->count - found->familiar : 0;
     return make(set, nodes, out);
 }
 
@@ -423,8 +423,10 @@ static void look(struct gy_kept_set *set, struct gy_nodes *nodes)
     if (found.kept == NULL && !gy_nodes_are_patchable(nodes)) {
         found.is_enough = true; /* there will be none */
     } else if (found.kept == NULL && !found.is_known && !found.is_enough) {
-        set->found_first = nodes->count = cut(set, nodes);
+        uint32_t familiar = 0;
+        set->found_first = nodes->count = cut(set, nodes, &familiar);
         found = nodes->count != whole ? find(set, nodes) : found;
+        found.familiar = familiar;
         nodes->count = whole;
     }
     set->found = found;

@@ -57,6 +57,7 @@ struct gy_kept_found {
     bool is_known;        /* there are some of the same calls */
     bool is_strange;      /* there are none that are alike, in flight or not */
     bool is_enough;       /* there are as many of its like as there may be */
+    uint32_t familiar;    /* of strange nodes, so many of the first are a beginning that was seen before */
 };
 
 /* The latest large graph of a partition: what other partitions launch waits on the device behind all graphs
@@ -83,10 +84,11 @@ struct gy_kept_set {
     uint64_t latest_names[GY_KEPT_LATEST]; /* names of the latest batches that got one of other tasks */
     uint32_t next_latest, next_names;
     uint64_t beginnings[GY_KEPT_SEEN]; /* shapes with which batches have begun, by their lower bits */
-    uint64_t strangers;                /* batches that nothing was like */
+    uint64_t strangers;                /* batches that nothing was like; or auto took their shape for new */
     uint64_t patches_due; /* nodes to be patched before another batch that comes again gets one of its own */
     uint64_t refusals;    /* patches that the driver has refused */
-    uint64_t strange;     /* nodes of executable graphs that were made since nothing was like them */
+    uint64_t strange;     /* nodes of executable graphs that were made since nothing was like them, but
+                           * for those that a batch before has begun with, too */
     CUgraphExec refused[GY_KEPT_MOST]; /* the driver would not destroy them: it is asked again at the end */
     uint32_t refused_count;
     _Atomic(uint64_t) made;       /* atomic: executable graphs, in all */

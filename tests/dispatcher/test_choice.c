@@ -50,32 +50,83 @@ static uint32_t run_many(uint64_t shape, uint64_t tasks, const struct gy_choice_
 
 /* ---- the rule ---------------------------------------------------------------------------------- */
 
-static void test_large_steps_are_graphs_though_nothing_is_like_them(void **state)
+/* Large shapes that never come again are graphs, though nothing is like a part of each. */
+static void test_large_new_steps_are_graphs_if_most_of_them_is_known(void **state)
+{
+    (void)state;
+    static const struct gy_choice_outcome part = {CALLS, CALLS, CALLS, 3 * CALLS / 4, 1000 * CALLS};
+    fresh();
+    assert_int_equal(run_many(7, CALLS, &like, 200), 200);
+    for (uint64_t shape = 100; shape < 1100; shape++) {
+        assert_true(run(shape, CALLS, &part));
+    }
+    for (uint64_t shape = 1100; shape < 2000; shape++) { /* one in nine may be strange */
+        assert_true(run(shape, CALLS, shape % (1 + GY_CHOICE_GIVES) == 0 ? &strange : &part));
+    }
+}
+
+/* How many of so many new shapes are graphs? */
+static uint32_t run_new(uint64_t tasks, const struct gy_choice_outcome *as_graph, uint32_t count)
+{
+    static uint64_t shape = 10000;
+    uint32_t graphs = 0;
+    while (count-- > 0) {
+        graphs += run(shape++, tasks, as_graph);
+    }
+    return graphs;
+}
+
+static void test_large_new_steps_like_which_nothing_is_go_to_streams(void **state)
 {
     (void)state;
     fresh();
-    assert_int_equal(run_many(7, CALLS, &like, 200), 200);
-    assert_int_equal(run_many(8, CALLS, &strange, 200), 200);
-    for (uint64_t shape = 100; shape < 1100; shape++) { /* each has a beginning of its own */
-        assert_true(run(shape, CALLS, &strange));
+    assert_int_equal(run_new(CALLS, &strange, GY_CHOICE_LARGE_CREDIT), GY_CHOICE_LARGE_CREDIT);
+    assert_int_equal(run_new(CALLS, &strange, GY_CHOICE_PAUSE - 1), 0);
+    assert_int_equal(run_new(CALLS, &strange, 1), 1); /* a try; 128, 256, 512, 512 later there are others */
+    assert_int_equal(run_new(CALLS, &strange, 128 + 256 + 512 + 512), 4);
+    assert_false(run(7, CALLS, &like));
+    assert_int_equal(run_many(7, CALLS, &like, GY_CHOICE_GIVES), GY_CHOICE_GIVES); /* it comes again */
+    assert_int_equal(run_new(CALLS, &strange, GY_CHOICE_PAUSE), 1);                /* the credit it gave */
+    assert_int_equal(run_new(CALLS, &strange, 1), 1); /* the pause is the first one again */
+}
+
+/* Batches of a large step may be small, and such without nodes give no credit. */
+static void test_credit_is_of_steps_and_of_graphs_that_gain(void **state)
+{
+    (void)state;
+    fresh();
+    assert_int_equal(run_new(CALLS, &strange_small, GY_CHOICE_PAUSE), GY_CHOICE_LARGE_CREDIT);
+    fresh();
+    assert_int_equal(run_new(CALLS, &strange, 10), GY_CHOICE_LARGE_CREDIT);
+    for (uint32_t i = 0; i < 10; i++) {
+        (void)run_many(i, CALLS, &no_nodes, 1 + GY_CHOICE_VAINS);
     }
+    assert_int_equal(run_new(CALLS, &strange, 10), 0);
+}
+
+static void test_strange_graphs_of_one_shape_go_to_streams(void **state)
+{
+    (void)state;
+    fresh();
+    assert_int_equal(run_many(7, CALLS, &strange, GY_CHOICE_PAUSE), GY_CHOICE_VAINS);
+    assert_int_equal(run_many(7, CALLS, &like, 200), 200 - GY_CHOICE_VAINS + 1);
 }
 
 static void test_small_steps_are_graphs_when_they_come_again(void **state)
 {
     (void)state;
     fresh();
+    assert_true(run(6, FEW, &strange_small)); /* one has to be made; that was all the credit */
     assert_false(run(7, FEW, &strange_small));
-    assert_true(run(7, FEW, &strange_small)); /* one has to be made */
-    assert_int_equal(run_many(7, FEW, &small, 200), 200);
+    assert_true(run(7, FEW, &strange_small));
     for (uint32_t i = 0; i < 50; i++) { /* half of them are new, never three in a row */
-        assert_true(run(7, FEW, i % 4 < 2 ? &strange_small : &small));
+        assert_true(run(7, FEW, i % 4 < 2 ? &small : &strange_small));
     }
-    for (uint64_t shape = 100; shape < 1100; shape++) {
-        assert_false(run(shape, FEW, &strange_small));
-    }
-    assert_true(run(100, GY_CHOICE_SMALL, &strange)); /* the place is new */
-    assert_false(run(101, GY_CHOICE_SMALL - 1, &strange));
+    assert_int_equal(run_new(FEW, &strange_small, MANY), 0);
+    assert_int_equal(run_new(GY_CHOICE_SMALL - 1, &strange_small, 1), 0);
+    assert_int_equal(run_new(GY_CHOICE_SMALL, &like, 1), 1);
+    assert_int_equal(run_many(6, FEW, &small, 200), 199);  /* its place was taken, so it is new */
+    assert_int_equal(run_new(FEW, &strange_small, 20), 1); /* they gave the credit back */
 }
 
 static void test_one_task_is_no_graph_unless_it_enqueues_more(void **state)
@@ -88,7 +139,7 @@ static void test_one_task_is_no_graph_unless_it_enqueues_more(void **state)
     assert_int_equal(run_many(7, 1, &two, 20), 20);
 }
 
-/* Three at first, and three after 32, 64, 128, 256 and 512 batches on streams. */
+/* Three at first, and one after 64, 128, 256 and 512 batches on streams. */
 static void test_graphs_in_vain_go_to_streams(void **state)
 {
     (void)state;
@@ -96,7 +147,7 @@ static void test_graphs_in_vain_go_to_streams(void **state)
     for (uint32_t i = 0; i < sizeof(in_vain) / sizeof(in_vain[0]); i++) {
         fresh();
         assert_int_equal(run_many(7, CALLS, in_vain[i], GY_CHOICE_PAUSE), GY_CHOICE_VAINS);
-        assert_int_equal(run_many(7, CALLS, in_vain[i], MANY), 5 * GY_CHOICE_VAINS);
+        assert_int_equal(run_many(7, CALLS, in_vain[i], MANY), 4);
         fresh();
         assert_int_equal(run_many(7, CALLS, &like, 5), 5);
         for (uint32_t k = 0; k < 20; k++) { /* twice may be chance */
@@ -161,11 +212,11 @@ static uint32_t graphs_of(uint32_t from, uint32_t more)
 static void test_steps_are_graphs_when_they_repeat(void **state)
 {
     (void)state;
-    assert_int_equal(graphs_of(10, 1), STEPS - 1);
-    assert_int_equal(graphs_of(2, 1), STEPS - 1);
+    assert_int_equal(graphs_of(10, 1), STEPS);
+    assert_int_equal(graphs_of(2, 1), STEPS);
     assert_int_equal(graphs_of(1, 1), 0);
-    assert_int_equal(graphs_of(2, STEPS), 0);      /* small ones of which none comes again */
-    assert_int_equal(graphs_of(10, 5), STEPS - 5); /* five shapes in turn */
+    assert_int_equal(graphs_of(2, STEPS), 1);      /* small ones of which none comes again */
+    assert_int_equal(graphs_of(10, 5), STEPS - 4); /* five shapes in turn */
     assert_int_equal(graphs_of(GY_CHOICE_SMALL, STEPS), STEPS);
 }
 
@@ -232,7 +283,10 @@ static void test_the_environment_says_it_where_the_context_does_not(void **state
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_large_steps_are_graphs_though_nothing_is_like_them),
+        cmocka_unit_test(test_large_new_steps_are_graphs_if_most_of_them_is_known),
+        cmocka_unit_test(test_large_new_steps_like_which_nothing_is_go_to_streams),
+        cmocka_unit_test(test_credit_is_of_steps_and_of_graphs_that_gain),
+        cmocka_unit_test(test_strange_graphs_of_one_shape_go_to_streams),
         cmocka_unit_test(test_small_steps_are_graphs_when_they_come_again),
         cmocka_unit_test(test_one_task_is_no_graph_unless_it_enqueues_more),
         cmocka_unit_test(test_graphs_in_vain_go_to_streams),
