@@ -167,6 +167,9 @@ gantry_status gy_dispatcher_create(const struct gy_dispatcher_config *config, ga
     if (status != GANTRY_OK) {
         goto fini_deferred;
     }
+    if (config->submission > GANTRY_SUBMISSION_STREAMS) {
+        gy_graphs_prepare(&d->graphs);
+    }
     gy_admission_init(&d->admission, config->context, config->heap, &d->streams, &d->inbox);
     status = init_completion(d);
     if (status != GANTRY_OK) {
@@ -321,6 +324,9 @@ gantry_status gantry_dispatcher_set_submission(gantry_dispatcher *dispatcher, ga
     if (dispatcher == NULL || (unsigned)submission > GANTRY_SUBMISSION_AUTO) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_dispatcher_set_submission: %s",
                        dispatcher == NULL ? "dispatcher is NULL" : "no such mode");
+    }
+    if (submission > GANTRY_SUBMISSION_STREAMS) {
+        gy_graphs_prepare(&dispatcher->graphs);
     }
     atomic_store(&dispatcher->submission, submission);
     return GANTRY_OK;

@@ -176,11 +176,11 @@ static void learn(struct gantry_dispatcher *d, uint64_t shape, bool as_graph,
 static void run_round(struct gantry_dispatcher *d, struct gy_round *round)
 {
     assert(gy_round_is_valid(round) && round->recording == NULL);
-    gantry_submission mode = atomic_load_explicit(&d->submission, memory_order_relaxed);
+    gantry_submission mode = atomic_load_explicit(&d->submission, memory_order_acquire);
     bool may_capture = !d->config.synchronous;
     /* Launchers are for streams, and a graph that tells all ends at once could wait for the host for ever. */
-    bool automatic =
-        mode == GANTRY_SUBMISSION_AUTO && may_capture && d->launchers == NULL && d->graphs.tells_ends;
+    bool automatic = mode == GANTRY_SUBMISSION_AUTO && may_capture && d->launchers == NULL &&
+                     gy_ends_are_told(&d->graphs.ends);
     uint64_t tasks = automatic ? gy_taskman_gpu_tasks(gy_task_manager(gy_bins_first(&round->bins))) : 0;
     uint64_t shape = automatic ? shape_of(round, tasks) : 0;
     bool chosen = automatic && gy_choice_take(&d->graphs.choice, shape, tasks);

@@ -75,7 +75,8 @@ static inline struct gy_gpu_mark *take_mark(gantry_task *task)
  * come behind the graph. */
 static GY_RARE void note_ends(struct gantry_dispatcher *d, const struct gy_round *round, uint32_t stream)
 {
-    if (d->streams.streams[stream].running == 0 && round->recording == NULL && d->graphs.tells_ends) {
+    if (d->streams.streams[stream].running == 0 && round->recording == NULL &&
+        gy_ends_are_told(&d->graphs.ends)) {
         gy_rings_note(&d->completion, stream);
     }
 }

@@ -44,7 +44,7 @@ struct gy_page_waiter {
 
 struct gy_pages {
     gy_mutex lock;             /* rank PAGES */
-    char apart[GY_CACHE_LINE]; /* who waits for the lock writes to its cache line */
+    char apart[GY_CACHE_LINE]; /* nobody's; who waits for the lock writes to its cache line */
     /* What nearly each operation uses lies together. */
     struct gy_range *spare; /* guarded by lock */
     size_t spare_count;     /* guarded by lock */
@@ -57,7 +57,7 @@ struct gy_pages {
     _Atomic(size_t) least_empty; /* atomic; written under lock, or by the watching thread; the least of
                                     empty_bytes since that was reset */
     struct range_batch *batch;   /* guarded by lock; the memory of the nodes */
-    char apart_from_next[GY_CACHE_LINE];
+    char apart_from_next[GY_CACHE_LINE]; /* nobody's */
 };
 
 /* To be called under the page layer's lock: the range lies in its slab without a gap to its neighbours, and

@@ -1,6 +1,6 @@
 #include "dispatcher/ways/ends.h"
 
-#include <stdatomic.h>
+#include <sched.h>
 #include <stddef.h>
 
 /* A graph of two event nodes, the second of which is given an event that has passed; and a gate before it. */
@@ -10,7 +10,7 @@ struct ends_question {
     CUevent first, second, asked;
     CUgraph graph;
     CUgraphExec exec;
-    _Atomic(uint32_t) *gate; /* in page-locked memory; 1: it is open */
+    atomic_bool *gate; /* true: it is open */
 };
 
 static bool is_good(CUresult result)
@@ -23,12 +23,6 @@ static bool make(struct ends_question *q)
 {
     const struct gy_driver *driver = q->driver;
     CUgraphNode first, second;
-    void *gate;
-    if (!is_good(driver->cuMemHostAlloc(&gate, sizeof(*q->gate), 0))) {
-        return false;
-    }
-    q->gate = gate;
-    atomic_store(q->gate, 0);
     return is_good(driver->cuStreamCreateWithPriority(&q->stream, CU_STREAM_NON_BLOCKING, 0)) &&
            is_good(driver->cuEventCreate(&q->first, CU_EVENT_DISABLE_TIMING)) &&
            is_good(driver->cuEventCreate(&q->second, CU_EVENT_DISABLE_TIMING)) &&
@@ -42,18 +36,24 @@ static bool make(struct ends_question *q)
            is_good(driver->cuStreamSynchronize(q->stream)) && is_good(driver->cuEventQuery(q->asked));
 }
 
-/* Launch it behind the gate, where the device cannot come to the event before the gate is opened. */
+/* A host function, behind which the device does not come before the gate is opened. */
+static void hold(void *gate)
+{
+    while (!atomic_load((atomic_bool *)gate)) {
+        sched_yield();
+    }
+}
+
+/* Launch it behind the gate. */
 static bool ask(const struct ends_question *q)
 {
     const struct gy_driver *driver = q->driver;
-    CUdeviceptr gate;
-    if (!is_good(driver->cuMemHostGetDevicePointer(&gate, q->gate, 0)) ||
-        !is_good(driver->cuStreamWaitValue32(q->stream, gate, 1, CU_STREAM_WAIT_VALUE_GEQ))) {
+    if (!is_good(driver->cuLaunchHostFunc(q->stream, hold, q->gate))) {
         return false;
     }
     const CUresult launched = driver->cuGraphLaunch(q->exec, q->stream);
     const CUresult before = driver->cuEventQuery(q->asked);
-    atomic_store(q->gate, 1);
+    atomic_store(q->gate, true);
     const CUresult waited = driver->cuStreamSynchronize(q->stream);
     return is_good(launched) && before == CUDA_ERROR_NOT_READY && is_good(waited) &&
            is_good(driver->cuEventQuery(q->asked));
@@ -77,19 +77,19 @@ static void destroy(const struct ends_question *q)
     if (q->stream != NULL) {
         (void)driver->cuStreamDestroy(q->stream);
     }
-    if (q->gate != NULL) {
-        (void)driver->cuMemFreeHost(q->gate);
-    }
 }
 
-bool gy_ends_are_told(struct gy_context *context)
+void gy_ends_ask(struct gy_ends *ends, struct gy_context *context)
 {
-    struct ends_question q = {.driver = context->driver};
+    if (atomic_exchange(&ends->is_asked, true)) {
+        return;
+    }
+    struct ends_question q = {.driver = context->driver, .gate = &ends->gate};
     const bool are_told = make(&q) && ask(&q);
     destroy(&q);
+    atomic_store(&ends->are_told, are_told);
     if (!are_told) {
         gy_log(GANTRY_LOG_INFO, "the driver's graphs do not tell the end of a part of them: completions of "
                                 "a graph are told when all of it has ended");
     }
-    return are_told;
 }

@@ -4,14 +4,26 @@
  * before, so it must say from the launch of the graph on that it has not passed.  CUDA's documentation says
  * that each launch of the graph records it, and not whether that happens at the call of the launch or when
  * the device comes to the node: until then the event would say that it has passed, and the task that waits
- * would start too early.  So each driver is asked, once for each context. */
+ * would start too early.  So each driver is asked, once for each context, before its first graph. */
 #ifndef DISPATCHER_WAYS_ENDS_H
 #define DISPATCHER_WAYS_ENDS_H
 
 #include "driver/context.h"
 
-/* Ask the driver.  False also when a call of the question fails: then completions are told behind the graph.
- * Nothing that was made for it is left.  The context is current, and has no work yet. */
-bool gy_ends_are_told(struct gy_context *context);
+#include <stdatomic.h>
+
+struct gy_ends {
+    atomic_bool is_asked; /* atomic: a thread asks, or has asked */
+    atomic_bool are_told; /* atomic: the driver's answer; false until it has come */
+    atomic_bool gate;     /* atomic: true: the graph of the question may begin */
+};
+
+/* Ask the driver, unless that was done.  A failure of a call is an answer, too: then completions are told
+ * behind the graph.  The context is current, and the thread may make any call (gy_relaxed_begin()). */
+void gy_ends_ask(struct gy_ends *ends, struct gy_context *context);
+static inline bool gy_ends_are_told(const struct gy_ends *ends)
+{
+    return atomic_load_explicit(&ends->are_told, memory_order_relaxed);
+}
 
 #endif

@@ -21,7 +21,6 @@ gantry_status gy_graphs_init(struct gy_graphs *g, struct gy_context *context, st
     g->first_calls = GY_GRAPHS_FIRST_CALLS;
     g->may_lend = context->driver->log != NULL;
     g->notes = gy_nodes_are_possible(context->driver);
-    g->tells_ends = g->notes && gy_ends_are_told(context);
     gy_nodes_init(&g->batch, context);
     gy_nodes_init(&g->ahead, context);
     gantry_status status = gy_kept_init(&g->kept, context);
@@ -33,6 +32,19 @@ gantry_status gy_graphs_init(struct gy_graphs *g, struct gy_context *context, st
         gy_kept_fini(&g->kept);
     }
     return status;
+}
+
+void gy_graphs_prepare(struct gy_graphs *g)
+{
+    if (!g->notes || gy_context_push(g->context) != GANTRY_OK) {
+        return;
+    }
+    const struct gy_relaxed relaxed = gy_relaxed_begin(g->context);
+    if (relaxed.status == GANTRY_OK) {
+        gy_ends_ask(&g->ends, g->context);
+        (void)gy_relaxed_end(g->context, &relaxed);
+    }
+    (void)gy_context_pop(g->context);
 }
 
 static void destroy_made(struct gy_graphs *g)

@@ -34,6 +34,7 @@
 #include "copykernel/copier.h"
 #include "dispatcher/order/streams.h"
 #include "dispatcher/ways/choice.h"
+#include "dispatcher/ways/ends.h"
 #include "dispatcher/ways/kept.h"
 
 #define GY_GRAPHS_CACHED 32
@@ -65,12 +66,12 @@ struct gy_graphs {
     struct gy_context *context; /* immutable */
     struct gy_streams *streams; /* immutable */
     struct gy_copier *copier;   /* immutable */
-    bool may_lend;   /* immutable; callbacks may have their stream captured: the code can tell when that goes
-                        wrong */
-    bool tells_ends; /* immutable; an event in a graph tells the end of the work before it: see ends.h */
-    bool guarded;    /* GD only; `guard` is being captured */
-    CUstream guard;  /* GD only; nothing is enqueued on it: its capture breaks when a callback makes a call
-                        that captures of its thread forbid; NULL: it was not needed yet */
+    bool may_lend; /* immutable; callbacks may have their stream captured: the code can tell when that goes
+                      wrong */
+    struct gy_ends ends; /* its own guards; does an event in a graph tell the end of the work before it? */
+    bool guarded;        /* GD only; `guard` is being captured */
+    CUstream guard; /* GD only; nothing is enqueued on it: its capture breaks when a callback makes a call
+                       that captures of its thread forbid; NULL: it was not needed yet */
     struct gy_nodes batch;     /* GD only */
     struct gy_nodes ahead;     /* GD only; of a call that goes ahead of the batch: see dispatcher/ahead.h */
     struct gy_lane ahead_lane; /* GD only; where it notes them */
@@ -118,6 +119,8 @@ struct gy_graphs {
 GANTRY_MUST_CHECK gantry_status gy_graphs_init(struct gy_graphs *graphs, struct gy_context *context,
                                                struct gy_streams *streams, struct gy_copier *copier,
                                                uint64_t spin_budget_ns);
+/* Batches may be graphs from now on: ask the driver what has to be known of it before, once.  Any thread. */
+void gy_graphs_prepare(struct gy_graphs *graphs);
 /* The GPU is done with the graphs, or the context is lost. */
 void gy_graphs_fini(struct gy_graphs *graphs);
 

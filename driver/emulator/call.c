@@ -59,17 +59,16 @@ __attribute__((constructor)) static void prepare(void)
     gy_emu_set_noop(noop != NULL && strcmp(noop, "1") == 0);
 }
 
-/* Count a call for the tally: calls between the first launch and the last are neither start-up nor the end.
- */
-static void note_for_tally(enum gy_emu_fn fn)
+void gy_emu_tally_launch(void)
 {
-    if (fn == GY_EMU_FN_cuLaunchKernel || fn == GY_EMU_FN_cuGraphLaunch) {
-        if (!has_launched) {
-            memcpy(counts_at_first_launch, counts, sizeof(counts));
-            has_launched = true;
-        }
-        memcpy(counts_at_last_launch, counts, sizeof(counts));
+    if (tally_path == NULL) {
+        return;
     }
+    if (!has_launched) {
+        memcpy(counts_at_first_launch, counts, sizeof(counts));
+        has_launched = true;
+    }
+    memcpy(counts_at_last_launch, counts, sizeof(counts));
 }
 
 /* Write lines like "cuMemAlloc 3 1": all calls, and those between the first launch and the last. */
@@ -104,8 +103,8 @@ bool gy_emu_enter(enum gy_emu_fn fn) GY_NO_ANALYSIS
     gy_mutex_lock(&gy_emu_lock);
     gy_emu_logs_begin(fn);
     counts[fn]++;
-    if (__builtin_expect(tally_path != NULL, 0)) {
-        note_for_tally(fn);
+    if (__builtin_expect(tally_path != NULL, 0) && fn == GY_EMU_FN_cuLaunchKernel) {
+        gy_emu_tally_launch();
     }
     CUresult result = CUDA_SUCCESS;
     if (!initialised && !works_uninitialised(fn)) {

@@ -36,6 +36,9 @@ extern gy_mutex gy_emu_lock; /* rank LEAF */
 /* Begin an exported call: take the lock, count the call, apply scripted faults.  False: the call is
  * refused with gy_emu_refused() and the lock is not held. */
 bool gy_emu_enter(enum gy_emu_fn fn);
+/* For the counts at exit: work is launched, events alone are none.  Calls between the first launch and the
+ * last are neither start-up nor the end.  The lock is held. */
+void gy_emu_tally_launch(void);
 CUresult gy_emu_refused(void);
 /* End the call: start what became runnable, give the lock back, wake threads. */
 CUresult gy_emu_leave(CUresult result);

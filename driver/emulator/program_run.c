@@ -58,6 +58,9 @@ static CUresult launch(CUgraphExec exec_handle, CUstream stream_handle)
     struct gy_emu_stream *stream;
     CUresult result = gy_emu_stream_find_for_work(stream_handle, &stream);
     struct gy_emu_program *program = exec->program;
+    if (program->event_count < program->count) {
+        gy_emu_tally_launch();
+    }
     if (result == CUDA_SUCCESS && program->is_dead) {
         result = CUDA_ERROR_CONTEXT_IS_DESTROYED;
     }

@@ -214,7 +214,8 @@ typedef enum gantry_submission {
     GANTRY_SUBMISSION_AUTO = 3,    /* graphs, but streams for batches that gain nothing by it */
 } gantry_submission;
 
-/** Takes effect with the next batch.  Recordings of a profile, and synchronous mode, use streams anyhow.
+/** Takes effect with the next batch.  Recordings of a profile, and synchronous mode, use streams anyhow.  The
+ *  first change to graphs asks the driver how it tells ends, which takes some 100 us; any thread.
  *  @retval GANTRY_OK
  *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL or no such mode */
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_dispatcher_set_submission(gantry_dispatcher *dispatcher,

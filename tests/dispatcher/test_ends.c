@@ -109,7 +109,7 @@ static void test_a_completion_is_told_while_its_graph_runs(void **state)
     static struct scene s;
     for (size_t m = 0; m < sizeof(modes) / sizeof(modes[0]); m++) {
         open_scene(&s, modes[m]);
-        assert_true(gantry_context_dispatcher(s.on.gpu.context)->graphs.tells_ends);
+        assert_true(gy_ends_are_told(&gantry_context_dispatcher(s.on.gpu.context)->graphs.ends));
         for (int step = 0; step < STEPS; step++) {
             run_step(&s, launch_await);
             assert_int_equal(s.on.stamps.cells[SEEN], IN_TIME);
@@ -213,7 +213,7 @@ static void test_no_task_is_told_early_where_events_are_late(void **state)
     }
     emu.late_events(1);
     open_scene(&s, GANTRY_WAIT_SPIN);
-    assert_false(gantry_context_dispatcher(s.on.gpu.context)->graphs.tells_ends);
+    assert_false(gy_ends_are_told(&gantry_context_dispatcher(s.on.gpu.context)->graphs.ends));
     check_rows(&s);
     assert_true(gpu_fixture_stats(&s.on.gpu).graph_launches >= STEPS);
     assert_ok(gantry_dispatcher_set_submission(gantry_context_dispatcher(s.on.gpu.context),
@@ -225,12 +225,12 @@ static void test_no_task_is_told_early_where_events_are_late(void **state)
     emu.late_events(0);
 }
 
-/* The question of ends.h fails in each of its calls: the context is made all the same. */
+/* The question of ends.h fails in each of its calls: graphs are made all the same. */
 static void test_a_question_that_fails_is_no_failure(void **state)
 {
     (void)state;
     static const char *const calls[] = {"cuGraphAddEventRecordNode", "cuGraphInstantiateWithFlags",
-                                        "cuGraphExecEventRecordNodeSetEvent", "cuStreamWaitValue32",
+                                        "cuGraphExecEventRecordNodeSetEvent", "cuLaunchHostFunc",
                                         "cuGraphLaunch"};
     struct gantry_emu_control emu;
     static struct scene s;
@@ -241,7 +241,7 @@ static void test_a_question_that_fails_is_no_failure(void **state)
         assert_int_equal((emu.fail)(calls[i], 1, CUDA_ERROR_NOT_SUPPORTED, GANTRY_EMU_ONCE), 0);
         open_scene(&s, GANTRY_WAIT_DEFAULT);
         emu.clear_faults();
-        assert_false(gantry_context_dispatcher(s.on.gpu.context)->graphs.tells_ends);
+        assert_false(gy_ends_are_told(&gantry_context_dispatcher(s.on.gpu.context)->graphs.ends));
         assert_int_equal(emu.live(GANTRY_EMU_LIVE_GRAPH_EXECS), 0);
         assert_int_equal(emu.live(GANTRY_EMU_LIVE_GRAPHS), 0);
         check_rows(&s);
