@@ -66,8 +66,8 @@ struct gantry_profile {
     atomic_uint_fast64_t alignments[GY_TRACKS_GPUS]; /* atomic: likewise, of each GPU */
     atomic_uint_fast64_t ctas_lost;                  /* atomic: blocks that never got to the writer */
     uint64_t unfinished;                             /* start and stop only: see gpu_unfinished */
-
-    gy_thread writer; /* start and stop only */
+    unsigned forks;                                  /* immutable: in which process its threads are */
+    gy_thread writer;                                /* start and stop only */
 
     /* The writer thread alone, while it runs: */
     struct gy_pftrace *trace;
@@ -513,6 +513,7 @@ static gantry_status session_create(const gantry_profile_options *options, gantr
         status = GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "profile: no memory for tracks");
         goto destroy_tracks;
     }
+    profile->forks = gy_thread_forks();
     status = gy_thread_start(&profile->writer, "gantry profile", writer_main, profile);
     if (status != GANTRY_OK) {
         goto destroy_cta_tracks;
@@ -655,6 +656,9 @@ gantry_status gantry_profile_stop(gantry_profile *profile, gantry_profile_stats 
         return GANTRY_OK;
     }
     int running = SESSION_RUNNING;
+    if (profile == atomic_load(&current) && profile->forks != gy_thread_forks()) {
+        return GY_FAIL(GANTRY_ERR_STATE, "profile: this process was forked: its parent ends the recording");
+    }
     if (profile != atomic_load(&current) ||
         !atomic_compare_exchange_strong(&state, &running, SESSION_STOPPING)) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "profile: not the running recording");

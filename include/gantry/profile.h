@@ -173,6 +173,7 @@ typedef struct gantry_profile_stats {
  *  @retval GANTRY_OK
  *  @retval GANTRY_ERR_IO                the file is incomplete; the profile is freed all the same, `stats` is
  *                                       not written
+ *  @retval GANTRY_ERR_STATE             in a forked child: the recording is its parent's (nothing is done)
  *  @retval GANTRY_ERR_INVALID_ARGUMENT  not the running recording (nothing is done); or `stats` with a
  *                                       struct_size too small (recording ended, profile freed) */
 GANTRY_API gantry_status gantry_profile_stop(gantry_profile *profile, gantry_profile_stats *stats);

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static char path[64];
@@ -89,6 +90,27 @@ static void test_stop_ignores_null_and_foreign(void **state)
     assert_int_equal(gantry_profile_stop((gantry_profile *)path, NULL), GANTRY_ERR_INVALID_ARGUMENT);
     assert_int_equal(gantry_profile_stop(profile, NULL), GANTRY_OK);
     assert_int_equal(gantry_profile_stop(profile, NULL), GANTRY_ERR_INVALID_ARGUMENT);
+}
+
+/* The threads of the recording are not in the child, which would wait for them for ever. */
+static void test_a_forked_child_cannot_stop(void **state)
+{
+    (void)state;
+    gantry_profile *profile = started(0);
+    const pid_t child = fork();
+    if (child == 0) {
+        (void)alarm(20);
+        _exit(gantry_profile_stop(profile, NULL) == GANTRY_ERR_STATE &&
+                      strstr(gantry_last_error(), "its parent ends the recording") != NULL
+                  ? 0
+                  : 1);
+    }
+    int status = -1;
+    assert_true(child > 0);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+    assert_int_equal(stopped(profile).lost, 0);
 }
 
 static void test_second_start_is_refused(void **state)
@@ -378,6 +400,7 @@ int main(void)
         cmocka_unit_test(test_empty_recording_writes_a_file),
         cmocka_unit_test(test_spans_count_and_file_size_is_told),
         cmocka_unit_test(test_stop_ignores_null_and_foreign),
+        cmocka_unit_test(test_a_forked_child_cannot_stop),
         cmocka_unit_test(test_second_start_is_refused),
         cmocka_unit_test(test_bad_arguments_are_refused),
         cmocka_unit_test(test_bad_statistics_do_not_keep_the_recording),
