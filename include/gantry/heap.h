@@ -130,7 +130,8 @@ static inline gantry_alloc_site gantry_make_alloc_site(const char *tag, const ch
 #endif
 
 /** Allocate `bytes` > 0 of `kind`, aligned to `alignment` (0: 256; a power of two up to 2 MiB).
- *  Device memory comes out as a device address in a `void *`.  Out of memory: unused slabs are given back,
+ *  Device memory comes out as a device address in a `void *`.  What is in the block is not defined: it may
+ *  hold what an earlier block held.  Out of memory: unused slabs are given back,
  *  blocks whose stream has passed are freed, the heap's out_of_memory callback is asked; only then it fails,
  *  and the message names the largest users.
  *  @retval GANTRY_OK

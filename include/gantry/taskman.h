@@ -399,6 +399,8 @@ GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_taskman_start_from(gantry_task
  * fails is the last; with `times` above 1 gantry_last_error() begins with its number ("run 3 of 10: "). Since
  * the caller is going to wait, it runs what one thread can do in the place of a worker that sleeps, and wakes
  * others only for what is more: the fastest for steps of a few microseconds.
+ * A run has ended when its tasks are released: GPU work that no task waits for
+ * (gantry_task_start_after_done()) may still be on its way, see gantry_context_synchronize().
  *  @retval GANTRY_OK
  *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL
  *  @retval GANTRY_ERR_STATE             not frozen, running, or called from a task

@@ -408,9 +408,10 @@ static void test_a_replayed_chain_starts_early(void **state)
 
 /* ---- graphs that are kept ------------------------------------------------------------------------ */
 
-/* Run the job, and expect that so many nodes of its graph were set, and none made; or, UINT32_MAX, that a
- * graph was made for it. */
-enum { MADE = UINT32_MAX };
+#define MADE UINT32_MAX
+
+/* Run the job, and expect that so many nodes of its graph were set, and none made; or, MADE, that a graph was
+ * made for it. */
 static void expect_set(struct job *job, uint32_t set)
 {
     const gantry_dispatcher_stats before = gpu_fixture_stats(&gpu);
