@@ -123,14 +123,7 @@ static void test_function_and_size_of_a_kernel_are_changed(void **state)
     uint32_t *host = cf_pinned(COUNT);
     uint32_t count = COUNT, value = 3;
     void *params[] = {&data, &count, &value}, *others[] = {&data};
-    CUDA_KERNEL_NODE_PARAMS_v2 node = {.func = cf_add,
-                                       .gridDimX = COUNT / 64,
-                                       .gridDimY = 1,
-                                       .gridDimZ = 1,
-                                       .blockDimX = 64,
-                                       .blockDimY = 1,
-                                       .blockDimZ = 1,
-                                       .kernelParams = params};
+    CUDA_KERNEL_NODE_PARAMS_v2 node = cf_kernel_node(cf_add, COUNT / 64, 64, params);
     CUgraph graph = NULL;
     CUgraphNode first = NULL;
     CUgraphExec exec = NULL;
@@ -246,14 +239,7 @@ static struct chain make_chain(CUdeviceptr data, uint32_t length, const CUevent 
     struct chain c = {.graph = NULL};
     uint32_t count = COUNT, value = 1;
     void *params[] = {&data, &count, &value};
-    const CUDA_KERNEL_NODE_PARAMS_v2 add = {.func = cf_add,
-                                            .gridDimX = COUNT / 64,
-                                            .gridDimY = 1,
-                                            .gridDimZ = 1,
-                                            .blockDimX = 64,
-                                            .blockDimY = 1,
-                                            .blockDimZ = 1,
-                                            .kernelParams = params};
+    const CUDA_KERNEL_NODE_PARAMS_v2 add = cf_kernel_node(cf_add, COUNT / 64, 64, params);
     CUgraphNode last = NULL;
     cu_ok(cuGraphCreate(&c.graph, 0));
     for (uint32_t i = 0; i < length; i++) {
@@ -326,14 +312,7 @@ static void test_an_event_passes_while_its_graph_goes_on(void **state)
     uint32_t *words = cf_pinned(3);
     CUdeviceptr begun = cf_address(words), open = begun + 4, ended = begun + 8;
     void *params[] = {&begun, &open, &ended};
-    const CUDA_KERNEL_NODE_PARAMS_v2 hold = {.func = cf_hold,
-                                             .gridDimX = 1,
-                                             .gridDimY = 1,
-                                             .gridDimZ = 1,
-                                             .blockDimX = 1,
-                                             .blockDimY = 1,
-                                             .blockDimZ = 1,
-                                             .kernelParams = params};
+    const CUDA_KERNEL_NODE_PARAMS_v2 hold = cf_kernel_node(cf_hold, 1, 1, params);
     struct chain c = make_chain(cf_device(COUNT * 4), 2, events);
     CUgraphNode held, end;
     CUgraphExec exec;

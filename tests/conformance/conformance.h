@@ -44,6 +44,9 @@ CUevent cf_timed_event(void);
 CUdeviceptr cf_device(size_t bytes); /* with arbitrary contents */
 uint32_t *cf_pinned(size_t count);   /* `count` words of page-locked host memory, zeroed */
 CUdeviceptr cf_address(const void *pinned);
+/* What a node of a graph launches: so many blocks of so many threads, in one dimension. */
+CUDA_KERNEL_NODE_PARAMS_v2 cf_kernel_node(CUfunction function, unsigned blocks, unsigned threads,
+                                          void **params);
 
 /* Hold `stream`: work that is enqueued behind runs only after cf_open_gate().  There is one gate at a time;
  * while it is closed, no call that may wait for the whole context (memory allocation, module loading) is

@@ -275,3 +275,16 @@ void cf_expect_words(CUstream stream, CUdeviceptr data, uint32_t count, uint32_t
         fail_msg("%u of %u words are wrong; word %u is %u instead of %u", wrong, count, first, other, value);
     }
 }
+
+CUDA_KERNEL_NODE_PARAMS_v2 cf_kernel_node(CUfunction function, unsigned blocks, unsigned threads,
+                                          void **params)
+{
+    return (CUDA_KERNEL_NODE_PARAMS_v2){.func = function,
+                                        .gridDimX = blocks,
+                                        .gridDimY = 1,
+                                        .gridDimZ = 1,
+                                        .blockDimX = threads,
+                                        .blockDimY = 1,
+                                        .blockDimZ = 1,
+                                        .kernelParams = params};
+}

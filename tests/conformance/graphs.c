@@ -484,16 +484,7 @@ static void test_external_records_become_nodes(void **state)
 
 static CUDA_KERNEL_NODE_PARAMS_v2 add_node(void **params)
 {
-    return (CUDA_KERNEL_NODE_PARAMS_v2){
-        .func = cf_add,
-        .gridDimX = COUNT / 64,
-        .gridDimY = 1,
-        .gridDimZ = 1,
-        .blockDimX = 64,
-        .blockDimY = 1,
-        .blockDimZ = 1,
-        .kernelParams = params,
-    };
+    return cf_kernel_node(cf_add, COUNT / 64, 64, params);
 }
 
 static void test_graph_is_built_by_hand_and_its_nodes_changed(void **state)

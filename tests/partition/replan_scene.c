@@ -181,3 +181,35 @@ void replan_random_step(struct replan_scene *s, uint32_t count, uint64_t *random
     }
     assert_ok(gpu_fixture_step(&s->gpu));
 }
+
+gantry_partition_info replan_info(gantry_partition *partition)
+{
+    gantry_partition_info info = {.struct_size = sizeof(info)};
+    assert_ok(gantry_partition_get_info(partition, &info));
+    return info;
+}
+
+void replan_refused(gantry_status status, gantry_status expected, const char *text)
+{
+    assert_int_equal(status, expected);
+    if (strstr(gantry_last_error(), text) == NULL) {
+        fail_msg("\"%s\" is not in \"%s\"", text, gantry_last_error());
+    }
+}
+
+void replan_submit_row(struct replan_scene *s)
+{
+    static const char *const names[] = {"critical", "bulk", "other", ""};
+    const struct replan_job *before = NULL;
+    s->count = 0;
+    for (uint32_t i = 0; i < 8; i++) {
+        before = replan_submit(s, names[i % 4], before);
+    }
+}
+
+void replan_run_row(struct replan_scene *s)
+{
+    replan_submit_row(s);
+    assert_ok(gpu_fixture_step(&s->gpu));
+    replan_check(s);
+}

@@ -48,10 +48,17 @@ void replan_close(struct replan_scene *scene);
 gantry_status replan_to(struct replan_scene *scene, const char *text);
 /* The partition of that name; "": the default one. */
 gantry_partition *replan_partition(struct replan_scene *scene, const char *name);
+gantry_partition_info replan_info(gantry_partition *partition);
+/* The call was refused with `expected`, and `text` is in the message. */
+void replan_refused(gantry_status status, gantry_status expected, const char *text);
 
 /* Submit a job in the partition of that name, after `before` (NULL: nothing). */
 struct replan_job *replan_submit(struct replan_scene *scene, const char *partition,
                                  const struct replan_job *before);
+/* Submit eight jobs in "critical", "bulk", "other" and no partition in turn, each after the one before. */
+void replan_submit_row(struct replan_scene *scene);
+/* The same, and run and check them. */
+void replan_run_row(struct replan_scene *scene);
 /* After a step: each job has run on its partition's SMs, and on all of them where the driver is emulated. */
 void replan_check(struct replan_scene *scene);
 /* Submit, run and forget `count` jobs with random edges in the partitions of the plan in force. */

@@ -10,33 +10,6 @@
 #define PLAN_A "critical16 bulk24 *other"
 #define PLAN_B "bulk32 *other critical8"
 
-static gantry_partition_info info_of(gantry_partition *partition)
-{
-    gantry_partition_info info = {.struct_size = sizeof(info)};
-    assert_ok(gantry_partition_get_info(partition, &info));
-    return info;
-}
-
-static void assert_refused(gantry_status status, gantry_status expected, const char *text)
-{
-    assert_int_equal(status, expected);
-    if (strstr(gantry_last_error(), text) == NULL) {
-        fail_msg("\"%s\" is not in \"%s\"", text, gantry_last_error());
-    }
-}
-
-static void run_row(struct replan_scene *s)
-{
-    static const char *const names[] = {"critical", "bulk", "other", ""};
-    const struct replan_job *before = NULL;
-    s->count = 0;
-    for (uint32_t i = 0; i < 8; i++) {
-        before = replan_submit(s, names[i % 4], before);
-    }
-    assert_ok(gpu_fixture_step(&s->gpu));
-    replan_check(s);
-}
-
 static void test_a_plan_inside_a_partition(void **state)
 {
     (void)state;
@@ -53,7 +26,7 @@ static void test_a_plan_inside_a_partition(void **state)
     plan.options.parent_stream = stream;
     gantry_sm_topology topology = {.struct_size = sizeof(topology)};
     assert_ok(gantry_partition_read_parent_topology(outer.gpu.context, &plan.options, &topology));
-    assert_int_equal(topology.sm_count, info_of(bulk).granted_sms);
+    assert_int_equal(topology.sm_count, replan_info(bulk).granted_sms);
     assert_ok(gantry_context_create(&options, &inner));
     gantry_sm_set whole, part;
     uint32_t sms = 0;
@@ -61,32 +34,32 @@ static void test_a_plan_inside_a_partition(void **state)
     for (uint32_t i = 0; i < 2; i++) {
         gantry_partition *p = gantry_partition_at(inner, i);
         assert_ok(gantry_partition_audit(p, GANTRY_AUDIT_GRAPH, &part));
-        assert_int_equal(part.count, info_of(p).granted_sms);
-        assert_int_equal(info_of(p).parent_sms, info_of(bulk).granted_sms);
-        assert_int_equal(info_of(p).total_sms, info_of(bulk).total_sms);
+        assert_int_equal(part.count, replan_info(p).granted_sms);
+        assert_int_equal(replan_info(p).parent_sms, replan_info(bulk).granted_sms);
+        assert_int_equal(replan_info(p).total_sms, replan_info(bulk).total_sms);
         sms += part.count;
         for (uint32_t w = 0; w < GANTRY_SM_SET_WORDS; w++) {
             assert_int_equal(part.words[w] & ~whole.words[w], 0);
         }
     }
-    assert_int_equal(sms, info_of(bulk).granted_sms);
+    assert_int_equal(sms, replan_info(bulk).granted_sms);
     gantry_context *second = NULL;
-    assert_refused(gantry_context_create(&options, &second), GANTRY_ERR_STATE,
+    replan_refused(gantry_context_create(&options, &second), GANTRY_ERR_STATE,
                    "divided by the plan of another context already, into 2 partitions, 'half' the first");
-    assert_refused(replan_to(&outer, PLAN_B), GANTRY_ERR_STATE, "partition 'bulk' is divided by the plan");
+    replan_refused(replan_to(&outer, PLAN_B), GANTRY_ERR_STATE, "partition 'bulk' is divided by the plan");
     plan.requests[0].sm_count = 32;
-    assert_refused(gantry_context_set_partitions(inner, &plan.options), GANTRY_ERR_INVALID_ARGUMENT,
+    replan_refused(gantry_context_set_partitions(inner, &plan.options), GANTRY_ERR_INVALID_ARGUMENT,
                    "wants 32 SMs: its parent has");
     plan.requests[0].sm_count = 16;
     assert_ok(gantry_context_set_partitions(inner, &plan.options)); /* the same parent, in its own place */
-    assert_int_equal(info_of(gantry_partition_at(inner, 0)).granted_sms, 16);
+    assert_int_equal(replan_info(gantry_partition_at(inner, 0)).granted_sms, 16);
     gantry_context_destroy(inner);
-    run_row(&outer);
+    replan_run_row(&outer);
     assert_ok(gantry_context_acquire(outer.gpu.context));
     assert_int_equal(outer.gpu.context->cuda->driver->cuStreamDestroy(stream), CUDA_SUCCESS);
     assert_ok(gantry_context_release(outer.gpu.context));
     assert_ok(replan_to(&outer, PLAN_B));
-    run_row(&outer);
+    replan_run_row(&outer);
     replan_close(&outer);
 }
 
@@ -117,16 +90,16 @@ static void test_a_plan_inside_a_green_context(void **state)
     assert_ok(gantry_context_set_partitions(s.gpu.context, &plan.options));
     uint32_t sms = 0;
     for (uint32_t i = 0; i < 3; i++) {
-        gantry_partition_info info = info_of(gantry_partition_at(s.gpu.context, i));
+        gantry_partition_info info = replan_info(gantry_partition_at(s.gpu.context, i));
         assert_int_equal(info.parent_sms, 48);
         assert_true(info.total_sms > 48);
         sms += info.granted_sms;
     }
     assert_int_equal(sms, 48);
-    run_row(&s);
+    replan_run_row(&s);
     assert_ok(gantry_context_set_partitions(s.gpu.context, NULL));
-    assert_int_equal(info_of(gantry_partition_default(s.gpu.context)).parent_sms,
-                     info_of(gantry_partition_default(s.gpu.context)).total_sms);
+    assert_int_equal(replan_info(gantry_partition_default(s.gpu.context)).parent_sms,
+                     replan_info(gantry_partition_default(s.gpu.context)).total_sms);
     assert_ok(gantry_context_acquire(s.gpu.context));
     assert_ok(GY_CALL(s.gpu.context->cuda, cuGreenCtxDestroy(green)));
     assert_ok(gantry_context_release(s.gpu.context));
@@ -151,24 +124,24 @@ static void test_parents_that_are_no_part(void **state)
     assert_ok(GY_CALL(cuda, cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED)));
     gantry_sm_topology topology = {.struct_size = sizeof(topology)};
     assert_ok(gantry_partition_read_parent_topology(s.gpu.context, &plan.options, &topology));
-    assert_int_equal(topology.sm_count, info_of(before).total_sms);
+    assert_int_equal(topology.sm_count, replan_info(before).total_sms);
     assert_ok(GY_CALL(cuda, cuStreamEndCapture(stream, &graph))); /* the question has not broken it */
     assert_ok(GY_CALL(cuda, cuGraphDestroy(graph)));
     plan.options.parent_green = (void *)&plan;
-    assert_refused(gantry_context_set_partitions(s.gpu.context, &plan.options), GANTRY_ERR_INVALID_ARGUMENT,
+    replan_refused(gantry_context_set_partitions(s.gpu.context, &plan.options), GANTRY_ERR_INVALID_ARGUMENT,
                    "both parent_green and parent_stream");
     assert_ptr_equal(gantry_partition_default(s.gpu.context), before);
     plan.options.parent_green = NULL;
     assert_ok(gantry_context_set_partitions(s.gpu.context, &plan.options));
-    gantry_partition_info info = info_of(gantry_partition_at(s.gpu.context, 0));
+    gantry_partition_info info = replan_info(gantry_partition_at(s.gpu.context, 0));
     assert_int_equal(info.parent_sms, info.total_sms);
-    run_row(&s);
+    replan_run_row(&s);
     if (gpu_fixture_driver() == GANTRY_DRIVER_EMULATED) { /* a device does not survive such a handle */
         plan.options.parent_stream = NULL;
         plan.options.parent_green = (void *)(uintptr_t)0x1234;
-        assert_refused(gantry_context_set_partitions(s.gpu.context, &plan.options), GANTRY_ERR_DRIVER,
+        replan_refused(gantry_context_set_partitions(s.gpu.context, &plan.options), GANTRY_ERR_DRIVER,
                        "cuGreenCtxGetDevResource");
-        run_row(&s);
+        replan_run_row(&s);
     }
     assert_ok(GY_CALL(cuda, cuStreamDestroy(stream)));
     assert_ok(gantry_context_release(s.gpu.context));

@@ -27,39 +27,6 @@ static uint32_t light_runs(uint32_t runs)
     return getenv("GANTRY_TEST_LIGHT") != NULL ? runs / 4 : runs;
 }
 
-static gantry_partition_info info_of(gantry_partition *partition)
-{
-    gantry_partition_info info = {.struct_size = sizeof(info)};
-    assert_ok(gantry_partition_get_info(partition, &info));
-    return info;
-}
-
-static void assert_refused(gantry_status status, gantry_status expected, const char *text)
-{
-    assert_int_equal(status, expected);
-    if (strstr(gantry_last_error(), text) == NULL) {
-        fail_msg("\"%s\" is not in \"%s\"", text, gantry_last_error());
-    }
-}
-
-/* Jobs in each partition of PLAN_A and PLAN_B and in none, each after the one before. */
-static void submit_row(struct replan_scene *s)
-{
-    static const char *const names[] = {"critical", "bulk", "other", ""};
-    const struct replan_job *before = NULL;
-    s->count = 0;
-    for (uint32_t i = 0; i < 8; i++) {
-        before = replan_submit(s, names[i % 4], before);
-    }
-}
-
-static void run_row(struct replan_scene *s)
-{
-    submit_row(s);
-    assert_ok(gpu_fixture_step(&s->gpu));
-    replan_check(s);
-}
-
 /* ---- what it does ------------------------------------------------------------------------------ */
 
 static void test_steps_go_to_the_new_partitions(void **state)
@@ -68,16 +35,16 @@ static void test_steps_go_to_the_new_partitions(void **state)
     for (size_t m = 0; m < sizeof(modes) / sizeof(modes[0]); m++) {
         struct replan_scene s;
         replan_open(&s, PLAN_A, modes[m]);
-        run_row(&s);
-        run_row(&s);
+        replan_run_row(&s);
+        replan_run_row(&s);
         gantry_dispatcher_stats before = gpu_fixture_stats(&s.gpu);
         assert_ok(replan_to(&s, PLAN_B));
         assert_int_equal(gantry_partition_count(s.gpu.context), 3);
-        assert_int_equal(info_of(replan_partition(&s, "bulk")).index, 0);
-        assert_true(info_of(replan_partition(&s, "bulk")).granted_sms >= 32);
-        assert_string_equal(info_of(replan_partition(&s, "")).name, "other");
+        assert_int_equal(replan_info(replan_partition(&s, "bulk")).index, 0);
+        assert_true(replan_info(replan_partition(&s, "bulk")).granted_sms >= 32);
+        assert_string_equal(replan_info(replan_partition(&s, "")).name, "other");
         for (int i = 0; i < 3; i++) {
-            run_row(&s);
+            replan_run_row(&s);
         }
         gantry_dispatcher_stats after = gpu_fixture_stats(&s.gpu);
         assert_int_equal(after.tasks, before.tasks + 24); /* counters go on */
@@ -97,14 +64,14 @@ static void test_from_no_plan_and_back(void **state)
     replan_check(&s);
     assert_ok(replan_to(&s, PLAN_A));
     assert_ok(gantry_partition_get_layout(s.gpu.context, &layout));
-    run_row(&s);
+    replan_run_row(&s);
     assert_ok(replan_to(&s, NULL));
     assert_int_equal(gantry_partition_count(s.gpu.context), 1);
-    assert_refused(gantry_partition_get_layout(s.gpu.context, &layout), GANTRY_ERR_NOT_FOUND, "has no plan");
+    replan_refused(gantry_partition_get_layout(s.gpu.context, &layout), GANTRY_ERR_NOT_FOUND, "has no plan");
     replan_random_step(&s, 6, &random);
     replan_check(&s);
     assert_ok(replan_to(&s, PLAN_B));
-    run_row(&s);
+    replan_run_row(&s);
     replan_close(&s);
 }
 
@@ -118,13 +85,13 @@ static void test_old_handles_are_refused(void **state)
     replan_open(&s, PLAN_A, GANTRY_SUBMISSION_STREAMS);
     gantry_partition *old = replan_partition(&s, "critical");
     assert_ok(replan_to(&s, PLAN_B));
-    assert_refused(gantry_partition_get_info(old, &info), GANTRY_ERR_INVALID_ARGUMENT, "partition");
-    assert_refused(gantry_partition_synchronize(old), GANTRY_ERR_INVALID_ARGUMENT, "partition");
+    replan_refused(gantry_partition_get_info(old, &info), GANTRY_ERR_INVALID_ARGUMENT, "partition");
+    replan_refused(gantry_partition_synchronize(old), GANTRY_ERR_INVALID_ARGUMENT, "partition");
     desc.kind = GANTRY_TASK_KERNEL;
     desc.launch = (gantry_launch_fn)NULL;
     desc.partition = old;
     assert_int_equal(gantry_taskman_submit(s.gpu.manager, &desc, &task), GANTRY_ERR_INVALID_ARGUMENT);
-    run_row(&s);
+    replan_run_row(&s);
     replan_close(&s);
 }
 
@@ -136,7 +103,7 @@ static void test_frozen_graphs_go_on(void **state)
         struct replan_scene s;
         replan_open(&s, PLAN_A, GANTRY_SUBMISSION_GRAPHS);
         s.is_stable = stable != 0;
-        submit_row(&s);
+        replan_submit_row(&s);
         assert_ok(gantry_taskman_freeze(s.gpu.manager));
         for (int run = 0; run < 4; run++) {
             assert_ok(gantry_taskman_start(s.gpu.manager));
@@ -158,7 +125,7 @@ static void test_frozen_graphs_go_on(void **state)
         }
         assert_ok(gantry_taskman_reset(s.gpu.manager));
         s.is_stable = false;
-        submit_row(&s); /* in a graph that is being built */
+        replan_submit_row(&s); /* in a graph that is being built */
         assert_ok(replan_to(&s, PLAN_A));
         assert_ok(gpu_fixture_step(&s.gpu));
         replan_check(&s);
@@ -191,11 +158,11 @@ static void test_a_partition_with_tasks_must_stay(void **state)
     struct replan_scene s;
     replan_open(&s, PLAN_A, GANTRY_SUBMISSION_GRAPHS);
     s.is_stable = true;
-    submit_row(&s);
+    replan_submit_row(&s);
     assert_ok(gantry_taskman_freeze(s.gpu.manager));
-    assert_refused(replan_to(&s, "critical8 *other"), GANTRY_ERR_STATE,
+    replan_refused(replan_to(&s, "critical8 *other"), GANTRY_ERR_STATE,
                    "task 'job' is in partition 'bulk', which the new plan does not have");
-    assert_refused(replan_to(&s, NULL), GANTRY_ERR_STATE, "which the new plan does not have");
+    replan_refused(replan_to(&s, NULL), GANTRY_ERR_STATE, "which the new plan does not have");
     for (int run = 0; run < 3; run++) {
         assert_ok(gantry_taskman_start(s.gpu.manager));
         assert_ok(gantry_taskman_stop(s.gpu.manager));
@@ -207,7 +174,7 @@ static void test_a_partition_with_tasks_must_stay(void **state)
     options.gpu_dispatcher = gantry_context_dispatcher(s.gpu.context);
     options.partition = replan_partition(&s, "critical");
     assert_ok(gantry_taskman_create(&options, &other));
-    assert_refused(replan_to(&s, "bulk8 *other"), GANTRY_ERR_STATE, "has its tasks in partition 'critical'");
+    replan_refused(replan_to(&s, "bulk8 *other"), GANTRY_ERR_STATE, "has its tasks in partition 'critical'");
     gantry_taskman_destroy(other);
     assert_ok(replan_to(&s, "bulk8 *other"));
     replan_close(&s);
@@ -249,13 +216,13 @@ static void test_a_running_manager_is_named(void **state)
     assert_int_equal(b.from_task, GANTRY_ERR_STATE);
     char text[64];
     (void)snprintf(text, sizeof(text), "task manager %p is running", (void *)s.gpu.manager);
-    assert_refused(replan_to(&s, PLAN_B), GANTRY_ERR_STATE, text);
+    replan_refused(replan_to(&s, PLAN_B), GANTRY_ERR_STATE, text);
     assert_non_null(strstr(gantry_last_error(), "'a task that takes long'"));
     atomic_store(&b.state, 2);
     assert_ok(gpu_fixture_stop(&s.gpu));
     replan_check(&s);
     assert_ok(replan_to(&s, PLAN_B));
-    run_row(&s);
+    replan_run_row(&s);
     replan_close(&s);
 }
 
@@ -264,21 +231,21 @@ static void test_a_bad_plan_changes_nothing(void **state)
     (void)state;
     struct replan_scene s;
     replan_open(&s, PLAN_A, GANTRY_SUBMISSION_GRAPHS);
-    run_row(&s);
+    replan_run_row(&s);
     gantry_partition *before = replan_partition(&s, "bulk");
-    uint64_t id = info_of(before).id;
+    uint64_t id = replan_info(before).id;
     struct replan_plan plan;
     (void)replan_plan(&plan, "a8 b8");
     plan.requests[0].sm_count = 4000;
-    assert_refused(gantry_context_set_partitions(s.gpu.context, &plan.options), GANTRY_ERR_INVALID_ARGUMENT,
+    replan_refused(gantry_context_set_partitions(s.gpu.context, &plan.options), GANTRY_ERR_INVALID_ARGUMENT,
                    "the device has");
     plan.options.count = 0;
     assert_int_equal(gantry_context_set_partitions(s.gpu.context, &plan.options),
                      GANTRY_ERR_INVALID_ARGUMENT);
     assert_int_equal(gantry_context_set_partitions(NULL, NULL), GANTRY_ERR_INVALID_ARGUMENT);
     assert_ptr_equal(replan_partition(&s, "bulk"), before);
-    assert_int_equal(info_of(before).id, id);
-    run_row(&s);
+    assert_int_equal(replan_info(before).id, id);
+    replan_run_row(&s);
     replan_close(&s);
 }
 
@@ -318,7 +285,7 @@ static void test_a_second_thread_loses_nothing(void **state)
     uint32_t steps = 0, want = light_runs(400);
     replan_open(&s, PLAN_A, GANTRY_SUBMISSION_GRAPHS);
     s.is_stable = s.is_brief = true;
-    submit_row(&s);
+    replan_submit_row(&s);
     assert_ok(gantry_taskman_freeze(s.gpu.manager));
     assert_int_equal(pthread_create(&thread, NULL, change_all_the_time, &other), 0);
     while (steps < want) {
@@ -327,7 +294,7 @@ static void test_a_second_thread_loses_nothing(void **state)
             assert_ok(gantry_taskman_stop(s.gpu.manager));
             steps++;
         } else {
-            assert_refused(status, GANTRY_ERR_STATE, "another plan of partitions");
+            replan_refused(status, GANTRY_ERR_STATE, "another plan of partitions");
         }
         if (steps % 4 == 0) {
             (void)nanosleep(&(struct timespec){0, 1000000}, NULL);
@@ -418,9 +385,9 @@ static void check_old_or_new(struct replan_scene *s, gantry_status status, uint3
     } else {
         (void)replan_plan(&plan, names[1 - *next]);
     }
-    assert_string_equal(info_of(gantry_partition_at(s->gpu.context, 0)).name, plan.names[0]);
+    assert_string_equal(replan_info(gantry_partition_at(s->gpu.context, 0)).name, plan.names[0]);
     assert_true(gantry_context_is_valid(s->gpu.context));
-    submit_row(s);
+    replan_submit_row(s);
     assert_ok(gpu_fixture_step(&s->gpu));
 }
 
@@ -430,7 +397,7 @@ static void test_every_allocation_may_fail(void **state)
     struct replan_scene s;
     uint32_t next = 1, failed = 0;
     replan_open(&s, PLAN_A, GANTRY_SUBMISSION_GRAPHS);
-    run_row(&s);
+    replan_run_row(&s);
     s.is_brief = true;
     for (long nth = 0;; nth++) {
         gy_fault_arm(nth);
@@ -465,7 +432,7 @@ static void test_every_driver_call_may_fail(void **state)
     struct replan_scene s;
     uint32_t next = 1, failed = 0;
     replan_open(&s, PLAN_A, GANTRY_SUBMISSION_GRAPHS);
-    run_row(&s);
+    replan_run_row(&s);
     s.is_brief = true;
     for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
         for (uint64_t nth = 1; nth <= 3; nth++) {
@@ -501,10 +468,10 @@ static void test_contexts_of_every_kind(void **state)
         options.submission = kind % 2 == 0 ? GANTRY_SUBMISSION_STREAMS : GANTRY_SUBMISSION_GRAPHS;
         replan_open_with(&s, "critical8 *other bulk8", &options);
         for (uint32_t i = 0; i < 2; i++) {
-            run_row(&s);
+            replan_run_row(&s);
             assert_ok(replan_to(&s, i % 2 == 0 ? "a8 b8 c8 d8 critical8 bulk8 *other" : PLAN_A));
         }
-        run_row(&s);
+        replan_run_row(&s);
         replan_close(&s);
     }
 }
@@ -520,9 +487,9 @@ static void test_borrowers(void **state)
         (void)replan_plan(&plan, "critical16 bulk24 *other");
         plan.requests[i % 2].borrows = "other";
         assert_ok(gantry_context_set_partitions(s.gpu.context, &plan.options));
-        assert_true(info_of(gantry_partition_at(s.gpu.context, i % 2)).wide_sms >
-                    info_of(gantry_partition_at(s.gpu.context, i % 2)).granted_sms);
-        submit_row(&s);
+        assert_true(replan_info(gantry_partition_at(s.gpu.context, i % 2)).wide_sms >
+                    replan_info(gantry_partition_at(s.gpu.context, i % 2)).granted_sms);
+        replan_submit_row(&s);
         assert_ok(gpu_fixture_step(&s.gpu));
     }
     replan_close(&s);
@@ -534,7 +501,7 @@ static void test_declared_memory_stays_declared(void **state)
     struct replan_scene s;
     replan_open(&s, PLAN_A, GANTRY_SUBMISSION_STREAMS);
     s.memory = gpu_fixture_declare(s.gpu.manager, 1 << 20);
-    submit_row(&s);
+    replan_submit_row(&s);
     assert_ok(gantry_taskman_freeze(s.gpu.manager));
     for (uint32_t i = 0; i < 6; i++) {
         assert_ok(gantry_taskman_start(s.gpu.manager));
@@ -562,7 +529,7 @@ static void test_a_managers_share_goes_on(void **state)
     options.share = &share;
     assert_ok(gantry_taskman_create(&options, &bound));
     s.gpu.manager = bound;
-    run_row(&s);
+    replan_run_row(&s);
     gantry_share_usage before = {.struct_size = sizeof(before)}, after = before, of_partition = before;
     struct replan_plan plan;
     (void)replan_plan(&plan, PLAN_B);
@@ -572,17 +539,17 @@ static void test_a_managers_share_goes_on(void **state)
     assert_true(before.groups > 0 && before.used_ns > 0);
     assert_ok(gantry_partition_get_usage(replan_partition(&s, "bulk"), &of_partition));
     assert_int_equal(of_partition.groups, 0);
-    run_row(&s);
+    replan_run_row(&s);
     assert_ok(replan_to(&s, PLAN_A));
     assert_ok(gantry_taskman_get_usage(bound, &after));
     assert_true(after.groups > before.groups && after.used_ns > before.used_ns);
-    assert_refused(gantry_partition_get_usage(replan_partition(&s, "bulk"), &of_partition),
+    replan_refused(gantry_partition_get_usage(replan_partition(&s, "bulk"), &of_partition),
                    GANTRY_ERR_NOT_FOUND, "has no share");
-    run_row(&s);
+    replan_run_row(&s);
     s.gpu.manager = first;
     gantry_taskman_destroy(bound);
     assert_ok(replan_to(&s, PLAN_B)); /* with the account of a manager that has gone */
-    run_row(&s);
+    replan_run_row(&s);
     replan_close(&s);
 }
 
@@ -598,7 +565,7 @@ static void test_the_process_keeps_its_limit(void **state)
     assert_int_equal(gy_budget_count(), 1);
     s.is_brief = true; /* who owes much waits long */
     for (uint32_t i = 0; i < 4; i++) {
-        submit_row(&s);
+        replan_submit_row(&s);
         assert_ok(gpu_fixture_step(&s.gpu));
         assert_ok(replan_to(&s, i == 2 ? NULL : i % 2 == 0 ? PLAN_B : PLAN_A));
         assert_int_equal(gy_budget_count(), 1);
@@ -624,16 +591,16 @@ static void test_a_recording_goes_on(void **state)
     options.path = path;
     replan_open(&s, PLAN_A, GANTRY_SUBMISSION_GRAPHS);
     assert_ok(gantry_profile_start(&options, &profile));
-    run_row(&s);
+    replan_run_row(&s);
     assert_ok(replan_to(&s, PLAN_B));
-    run_row(&s);
-    run_row(&s);
+    replan_run_row(&s);
+    replan_run_row(&s);
     assert_ok(gantry_profile_stop(profile, &stats));
     assert_int_equal(stats.lost, 0);
     assert_true(file_has(path, ", plan 2"));
     assert_true(file_has(path, "another plan of partitions"));
     assert_true(file_has(path, "bulk / stream"));
-    run_row(&s);
+    replan_run_row(&s);
     replan_close(&s);
     (void)remove(path);
 }

@@ -28,12 +28,7 @@ static uint32_t light(uint32_t runs)
 /* Jobs in the partitions that both plans have, each after the one before. */
 static void run_row(struct replan_scene *s)
 {
-    static const char *const names[] = {"critical", "bulk", "other", ""};
-    const struct replan_job *before = NULL;
-    s->count = 0;
-    for (uint32_t i = 0; i < 8; i++) {
-        before = replan_submit(s, names[i % 4], before);
-    }
+    replan_submit_row(s);
     assert_ok(gpu_fixture_step(&s->gpu));
 }
 

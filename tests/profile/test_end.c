@@ -134,19 +134,25 @@ static void use(gantry_submission way)
 static const gantry_submission ways[] = {GANTRY_SUBMISSION_STREAMS, GANTRY_SUBMISSION_GRAPHS,
                                          GANTRY_SUBMISSION_AUTO};
 
+/* All tasks of one step are in a recording of it. */
+static void record_step(void)
+{
+    gantry_profile *profile;
+    start_into(&profile);
+    assert_ok(gpu_fixture_step(&fixture));
+    stop(profile);
+    assert_int_equal(stats.lost, 0);
+    assert_int_equal(tasks_recorded(), TASKS);
+}
+
 static void test_last_tasks_are_recorded(void **state)
 {
     (void)state;
     void *memory = memory_of(fixture.context);
     for (int i = 0; i < 3 * 10; i++) {
-        gantry_profile *profile;
         use(ways[i % 3]);
         submit_chains(fixture.manager, NULL, memory, false);
-        start_into(&profile);
-        assert_ok(gpu_fixture_step(&fixture));
-        stop(profile);
-        assert_int_equal(stats.lost, 0);
-        assert_int_equal(tasks_recorded(), TASKS);
+        record_step();
     }
     assert_ok(gantry_heap_free(gantry_context_heap(fixture.context), memory));
 }
@@ -303,11 +309,7 @@ static void test_full_file_ends_like_others(void **state)
     assert_ok(gpu_fixture_step(&fixture));
     assert_int_equal(gantry_profile_stop(profile, NULL), GANTRY_ERR_IO);
     submit_chains(fixture.manager, NULL, memory, false);
-    start_into(&profile);
-    assert_ok(gpu_fixture_step(&fixture));
-    stop(profile);
-    assert_int_equal(stats.lost, 0);
-    assert_int_equal(tasks_recorded(), TASKS);
+    record_step();
     assert_ok(gantry_heap_free(gantry_context_heap(fixture.context), memory));
 }
 
