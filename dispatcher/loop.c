@@ -184,7 +184,8 @@ static void run_round(struct gantry_dispatcher *d, struct gy_round *round)
     uint64_t tasks = automatic ? gy_taskman_gpu_tasks(gy_task_manager(gy_bins_first(&round->bins))) : 0;
     uint64_t shape = automatic ? shape_of(round, tasks) : 0;
     bool chosen = automatic && gy_choice_take(&d->graphs.choice, shape, tasks);
-    const struct gy_choice_outcome counted = outcome_since(d, &(struct gy_choice_outcome){.calls = 0});
+    struct gy_choice_outcome counted = {.calls = 0};
+    counted = automatic ? outcome_since(d, &counted) : counted;
     round->as_graph = chosen || (mode == GANTRY_SUBMISSION_GRAPHS && may_capture);
     d->graphs.part = 0;
     round->in_batch = false;

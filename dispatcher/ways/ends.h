@@ -21,6 +21,12 @@ struct gy_ends {
 /* Ask the driver, unless that was done.  A failure of a call is an answer, too: then completions are told
  * behind the graph.  The context is current, and the thread may make any call (gy_relaxed_begin()). */
 void gy_ends_ask(struct gy_ends *ends, struct gy_context *context);
+
+static inline bool gy_ends_are_asked(const struct gy_ends *ends)
+{
+    return atomic_load_explicit(&ends->is_asked, memory_order_relaxed);
+}
+
 static inline bool gy_ends_are_told(const struct gy_ends *ends)
 {
     return atomic_load_explicit(&ends->are_told, memory_order_relaxed);

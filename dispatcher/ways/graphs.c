@@ -36,7 +36,7 @@ gantry_status gy_graphs_init(struct gy_graphs *g, struct gy_context *context, st
 
 void gy_graphs_prepare(struct gy_graphs *g)
 {
-    if (!g->notes || gy_context_push(g->context) != GANTRY_OK) {
+    if (!g->notes || gy_ends_are_asked(&g->ends) || gy_context_push(g->context) != GANTRY_OK) {
         return;
     }
     const struct gy_relaxed relaxed = gy_relaxed_begin(g->context);
