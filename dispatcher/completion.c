@@ -223,6 +223,17 @@ gantry_status gy_completion_add(struct gy_completion *c, uint32_t stream, gantry
     return add(c, &(struct gy_completion_slot){.task = task, .flow = flow, .stream = stream});
 }
 
+bool gy_completion_has(struct gy_completion *c, uint32_t stream, const gantry_task *task)
+{
+    bool has = false;
+    for (uint64_t p = atomic_load_explicit(&c->published, memory_order_relaxed); p != c->written && !has;
+         p++) {
+        const struct gy_completion_slot *slot = gy_completion_slot_at(c, p);
+        has = slot->kind == GY_SLOT_POINT && !slot->is_noted && slot->stream == stream && slot->task == task;
+    }
+    return has;
+}
+
 gantry_status gy_completion_watch(struct gy_completion *c, uint32_t stream)
 {
     return add(c, &(struct gy_completion_slot){.stream = stream, .kind = GY_SLOT_WATCH});

@@ -255,6 +255,9 @@ static inline bool gy_completion_is_asleep(const struct gy_completion *completio
 GANTRY_MUST_CHECK gantry_status gy_completion_add(struct gy_completion *completion, uint32_t stream,
                                                   gantry_task *task, uint64_t flow);
 
+/* GD: will it complete `task` when the GPU has passed what is on `stream` at the next flush? */
+bool gy_completion_has(struct gy_completion *completion, uint32_t stream, const gantry_task *task);
+
 /* A step begins: if completions came soon after their publication lately, the completion thread wakes up and
  * looks out for them. In so many ns they are likely to come; 0: not known.  Any thread. */
 uint64_t gy_completion_expect(struct gy_completion *completion);

@@ -77,6 +77,11 @@ gantry_status gy_rings_add(struct gy_completion_rings *r, uint32_t stream, gantr
     return gy_completion_add(ring_of(r, stream), stream, task, flow);
 }
 
+bool gy_rings_has(struct gy_completion_rings *r, uint32_t stream, const gantry_task *task)
+{
+    return gy_completion_has(ring_of(r, stream), stream, task);
+}
+
 gantry_status gy_rings_watch(struct gy_completion_rings *r, uint32_t stream)
 {
     return gy_completion_watch(ring_of(r, stream), stream);

@@ -33,6 +33,7 @@ void gy_rings_fini(struct gy_completion_rings *rings);
 /* The functions of completion.h, for the ring that `stream` belongs to, or for all rings. */
 GANTRY_MUST_CHECK gantry_status gy_rings_add(struct gy_completion_rings *rings, uint32_t stream,
                                              gantry_task *task, uint64_t flow);
+bool gy_rings_has(struct gy_completion_rings *rings, uint32_t stream, const gantry_task *task);
 GANTRY_MUST_CHECK gantry_status gy_rings_watch(struct gy_completion_rings *rings, uint32_t stream);
 uint64_t gy_rings_expect(struct gy_completion_rings *rings);
 bool gy_rings_next_end(struct gy_completion_rings *rings, const gantry_taskman *manager, bool will_look,

@@ -41,6 +41,14 @@ struct gd_counters {
     _Atomic(uint64_t) phase_ns[GD_PHASES], phase_tasks[GD_PHASES];
 };
 
+/* What the noted call under way had before it, should it have to be made again: see ways/again.h. */
+struct gd_first_time {
+    uint64_t call; /* these counters are of the call with this number; 0: of none */
+    uint64_t completions, batched_copies, peer_copies;
+    uint64_t between[GY_COPY_WAYS], between_bytes[GY_COPY_WAYS];
+    uint64_t completions_left; /* a call is made again, and has not asked again for so many completions */
+};
+
 /* How far the completion thread was told to look at streams, for reasons of the dispatcher's own. */
 struct gd_watch {
     uint64_t deferred;                 /* of deferred.deferred, at the last flush */
@@ -91,6 +99,7 @@ struct gantry_dispatcher {
     struct gy_device_loops loops;          /* its own guards */
     struct gy_units units;                 /* GD only */
     struct gd_counters counters;           /* atomic */
+    struct gd_first_time first_time;       /* GD only */
     struct gy_gpu_list local;              /* GD only: submitted on GD itself, not binned yet */
     struct gd_member member;               /* see there */
     enum gd_state state;                   /* GD only */
@@ -133,12 +142,13 @@ struct gantry_launch {
     CUstream stream;        /* the task's */
     struct gy_lane *lane; /* where its launch functions note their work; NULL: they enqueue it on `stream` */
     uint32_t stream_index;
-    uint64_t index;          /* calls of the callback before this one */
-    uint64_t flow;           /* joins the task's work in a recording; 0: there is none */
-    uint32_t nodes;          /* of the batch when its call began, and */
-    struct gy_node_set last; /* of the lane: what to go back to */
-    uint32_t refusals;       /* *dispatcher->refusals when a noted call began */
-    uint64_t flushed;        /* graphs.flushed then */
+    uint64_t index;           /* calls of the callback before this one */
+    uint64_t flow;            /* joins the task's work in a recording; 0: there is none */
+    uint32_t nodes;           /* of the batch when its call began, and */
+    struct gy_node_set last;  /* of the lane: what to go back to */
+    uint32_t refusals;        /* *dispatcher->refusals when a noted call began */
+    uint64_t flushed;         /* graphs.flushed then */
+    uint64_t kernels, copies; /* the counters then */
     struct gy_deferred_span
         frees; /* for a call that is made once more: the blocks that it gave back before; else empty */
     enum gy_call_mode mode;

@@ -2,6 +2,7 @@
  * frees; and the blocks that it takes from those that others have freed so. */
 #include "base/handle.h"
 #include "dispatcher/launch.h"
+#include "dispatcher/ways/again.h"
 #include "dispatcher/ways/capture.h"
 #include "dispatcher/ways/launchers.h"
 #include "dispatcher/ways/replay_units.h"
@@ -9,11 +10,14 @@
 /* Let `task` keep one more reference until the GPU has passed the work on `stream`. */
 static gantry_status add_completion(gantry_launch *launch, uint32_t stream, gantry_task *task)
 {
+    struct gantry_dispatcher *d = launch->dispatcher;
+    if (gy_again_has_completion(d, stream, task)) {
+        return GANTRY_OK;
+    }
     gantry_status status = gantry_task_add_reference(task);
     if (status != GANTRY_OK) {
         return status;
     }
-    struct gantry_dispatcher *d = launch->dispatcher;
     if (gy_mode_is_noted(launch) && gy_rings_is_full(&d->completion, stream)) {
         /* The completion will be flushed, which needs events behind the graph. */
         status = gy_capture_leave(launch);
@@ -22,6 +26,7 @@ static gantry_status add_completion(gantry_launch *launch, uint32_t stream, gant
             return status;
         }
     }
+    gy_again_before_count(launch);
     gy_launch_lock(launch);
     status = gy_rings_add(&d->completion, stream, task, launch->flow);
     if (status == GANTRY_OK) {

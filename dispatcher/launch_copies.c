@@ -6,6 +6,7 @@
 #include "copykernel/list.h"
 #include "copykernel/queue.h"
 #include "dispatcher/launch.h"
+#include "dispatcher/ways/again.h"
 #include "dispatcher/ways/capture.h"
 #include "dispatcher/ways/launchers.h"
 
@@ -187,6 +188,7 @@ static gantry_status copier_prepare(gantry_launch *launch, struct copier_launch 
 static struct gy_copier *copier_begin(gantry_launch *launch)
 {
     gy_launch_begin_alone(launch);
+    gy_again_before_count(launch);
     return launch->dispatcher->config.copier;
 }
 
@@ -252,9 +254,10 @@ gantry_status gantry_launch_copy_dtod(gantry_launch *launch, void *to, const voi
     }
     note_copy(launch, to, from, bytes);
     gy_launch_count(launch, &d->counters.copies, status == GANTRY_OK);
-    gy_launch_count(launch, &d->counters.peer_copies, status == GANTRY_OK && is_peer);
-    gy_launch_count(launch, &d->counters.staged_copies, status == GANTRY_OK && is_staged);
     if (status == GANTRY_OK && is_peer) {
+        gy_again_before_count(launch);
+        gy_launch_count(launch, &d->counters.peer_copies, 1);
+        gy_launch_count(launch, &d->counters.staged_copies, is_staged);
         struct gy_copy_went went = {{0}, {0}};
         const enum gy_copy_by by = is_staged ? GY_COPY_BY_HOST : GY_COPY_BY_ENGINE;
         went.copies[by] = 1;

@@ -3,6 +3,7 @@
 #include "base/span.h"
 #include "copykernel/queue.h"
 #include "dispatcher/order/batch_order.h"
+#include "dispatcher/ways/again.h"
 #include "dispatcher/ways/aside.h"
 #include "dispatcher/ways/callback.h"
 #include "dispatcher/ways/metered.h"
@@ -214,10 +215,12 @@ static GY_COLD gantry_launch_result call_again(struct gantry_launch *launch, con
     launch->asked = false;
     launch->spoilt = NULL;
     launch->frees.end = gy_deferred_next(&d->deferred, launch->stream_index);
+    gy_again_begin(launch);
     gy_gd_count(&d->counters.launch_calls, 1);
     gy_copy_call_enter(GY_COPY_CALL_AGAIN);
     gantry_launch_result result = gy_callback_call(launch, d->last_error, gy_span_begin());
     gy_copy_call_enter(GY_COPY_CALL_NONE);
+    gy_again_end(d);
     if (result != GANTRY_LAUNCH_FAILED) {
         gy_log(GANTRY_LOG_WARNING,
                "task '%s' does what a graph cannot capture (%s): its callback runs on streams",

@@ -30,6 +30,8 @@ static inline void gy_capture_note_state(struct gantry_launch *launch, struct gy
     launch->last = lane->last;
     launch->refusals = *d->refusals;
     launch->flushed = d->graphs.flushed;
+    launch->kernels = atomic_load_explicit(&d->counters.kernels, memory_order_relaxed);
+    launch->copies = atomic_load_explicit(&d->counters.copies, memory_order_relaxed);
     launch->frees.begin = launch->frees.end = gy_deferred_next(&d->deferred, launch->stream_index);
 }
 

@@ -415,6 +415,73 @@ static void test_a_repeated_call_finds_its_queue_as_before(void **state)
     }
 }
 
+/* ---- what a call that is made again counts and asks for ------------------------------------------------ */
+
+static gantry_launch_result launch_all_kinds(gantry_launch *launch, void *arg)
+{
+    struct modes_job *job = arg;
+    const gantry_copy_desc desc = {.dest = (uint32_t *)scene.device + 1,
+                                   .bytes = 4,
+                                   .type = GANTRY_COPY_FILL,
+                                   .pattern = 7,
+                                   .pattern_bytes = 4};
+    const struct gy_driver *driver = launch->dispatcher->config.context->driver;
+    job->calls++;
+    const bool done =
+        modes_complete(launch, job) && modes_complete(launch, job) && modes_stamp(launch, job) &&
+        gantry_launch_copy_dtod(launch, scene.device, (uint32_t *)scene.device + 8, 4) == GANTRY_OK &&
+        gantry_copy_launch_with(launch, &desc, 1, NULL) == GANTRY_OK;
+    return done && (!flush.waits || driver->cuCtxSynchronize() == CUDA_SUCCESS) ? GANTRY_LAUNCH_DONE
+                                                                                : GANTRY_LAUNCH_FAILED;
+}
+
+/* Run a step with this callback between two others, and return what it has counted. */
+static gantry_dispatcher_stats count_all_kinds(uint32_t calls)
+{
+    struct modes_job jobs[3];
+    _Atomic(uint32_t) ran = 0;
+    gantry_task *done = gpu_fixture_cpu(&scene.gpu, "done", modes_count_run, &ran), *before = NULL;
+    const gantry_dispatcher_stats first = gpu_fixture_stats(&scene.gpu);
+    for (uint32_t i = 0; i < 3; i++) {
+        jobs[i] = (struct modes_job){.scene = &scene, .index = i, .completes = i < 2 ? done : NULL};
+        gantry_task *task = gpu_fixture_gpu(&scene.gpu, GANTRY_TASK_KERNEL, "counted",
+                                            i == 1 ? launch_all_kinds : modes_launch, &jobs[i]);
+        if (before != NULL) {
+            gpu_fixture_after(task, before);
+        }
+        before = task;
+    }
+    gpu_fixture_after(done, before);
+    assert_ok(gpu_fixture_step(&scene.gpu));
+    gantry_dispatcher_stats stats = gpu_fixture_stats(&scene.gpu);
+    assert_int_equal(ran, 1);
+    assert_int_equal(jobs[1].calls, calls);
+    stats.kernels -= first.kernels;
+    stats.copies -= first.copies;
+    stats.batched_copies -= first.batched_copies;
+    stats.completions -= first.completions;
+    stats.launch_calls -= first.launch_calls;
+    return stats;
+}
+
+/* Its work is enqueued once, and each completion told once: the counts are those of a call that is made once.
+ */
+static void test_what_is_done_once_is_counted_once(void **state)
+{
+    (void)state;
+    open_scene(false);
+    for (uint32_t round = 0; round < 3; round++) { /* in a graph, refused there and made again, on streams */
+        flush.waits = round > 0;
+        const gantry_dispatcher_stats stats = count_all_kinds(round == 1 ? 2 : 1);
+        assert_int_equal(stats.launch_calls, round == 1 ? 4 : 3);
+        assert_int_equal(stats.kernels, 4);
+        assert_int_equal(stats.copies, 1);
+        assert_int_equal(stats.batched_copies, 1);
+        assert_int_equal(stats.completions, 3);
+    }
+    modes_close(&scene);
+}
+
 int main(void)
 {
     unsetenv("GANTRY_TEST_DRIVER"); /* faults and operations are the emulated driver's */
@@ -423,6 +490,7 @@ int main(void)
         cmocka_unit_test(test_a_mark_ends_on_the_stream_that_is_no_member),
         cmocka_unit_test(test_a_call_that_cannot_leave_is_made_again),
         cmocka_unit_test(test_a_repeated_call_finds_its_queue_as_before),
+        cmocka_unit_test(test_what_is_done_once_is_counted_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
