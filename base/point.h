@@ -33,6 +33,7 @@ enum gy_point {
     GY_POINT_MAKING,          /* the maker's thread makes an executable graph; at: the maker */
     GY_POINT_LOOP_CANCEL,     /* a thread knows the entries of a loop that shall end, and says so; at: the
                                  record */
+    GY_POINT_HEAP_ROOM,       /* a thread has found no room, and looks what others have freed; at: the kind */
     GY_POINT_GUEST_LEAVE,     /* a guest has looked at everything, and leaves; at: the inbox or the ring */
     /* The steps of docs/design/path-of-a-task.md, each in the function that is marked as such; at: the task,
      * or the first of a list of tasks; at step 7 the ring of completions. */

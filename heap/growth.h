@@ -13,6 +13,10 @@ enum gy_growth {
     GY_GROW_CHUNK, /* the small tier is full */
 };
 
+/* Threads that go on free something all the time: one that has no room looks for that so often, then the heap
+ * grows. */
+#define GY_KIND_MOST_LOOKS 3u
+
 /* Get more memory for an attempt that failed after it had read `seen` from `generation`.  OK: try again.
  * Running out of memory is not logged. */
 GANTRY_MUST_CHECK gantry_status gy_kind_grow(struct gy_kind *kind, uint64_t seen, enum gy_growth growth,

@@ -382,6 +382,31 @@ static bool free_waiting(gantry_heap *heap, const struct gy_heap_request *reques
     return any;
 }
 
+/* Rounds without progress before a thread gives up.  Each of them may have waited for the GPU. */
+#define MOST_FRUITLESS 64u
+
+/* What a thread has seen that frees what it can, and tries again. */
+struct rounds {
+    uint64_t least[GANTRY_MEMORY_KIND_COUNT]; /* the fewest bytes that were in use, or waited for a stream */
+    unsigned fruitless;                       /* rounds after which no kind had fewer than ever */
+};
+
+/* Has something come of the last round?  Other threads may free and take for ever, and never leave room.
+ * What waits is freed in its order, of whatever kind it is. */
+static bool goes_on(gantry_heap *heap, struct rounds *rounds)
+{
+    bool is_progress = false;
+    for (int i = 0; i < GANTRY_MEMORY_KIND_COUNT; i++) {
+        gantry_heap_stats stats;
+        gy_kind_stats(&heap->kinds[i], &stats);
+        const uint64_t held = stats.used_bytes + stats.waiting_bytes;
+        is_progress |= held < rounds->least[i];
+        rounds->least[i] = held < rounds->least[i] ? held : rounds->least[i];
+    }
+    rounds->fruitless += !is_progress;
+    return rounds->fruitless < MOST_FRUITLESS;
+}
+
 /* Allocate for a kind that has no room, even after it gave back what it could by itself. */
 __attribute__((noinline, cold)) static gantry_status alloc_at_last(gantry_heap *heap,
                                                                    const struct gy_heap_request *request,
@@ -391,7 +416,8 @@ __attribute__((noinline, cold)) static gantry_status alloc_at_last(gantry_heap *
     gantry_status status = first;
     bool any = true;
     bool asked_device = false;
-    while (gy_is_exhausted(status) && any) {
+    struct rounds rounds = {{UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX}, 0};
+    while (gy_is_exhausted(status) && any && goes_on(heap, &rounds)) {
         any = free_pending(heap, kind);
         any = free_waiting(heap, request, &asked_device) || any;
         /* Try again even if nothing was freed: what was pending may have been freed since the last attempt.

@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/point.h"
 #include "heap/growth.h"
 
 #include <assert.h>
@@ -31,10 +32,13 @@ static bool is_exhausted(gantry_status status)
     return status == GANTRY_ERR_OUT_OF_DEVICE_MEMORY || status == GANTRY_ERR_OUT_OF_HOST_MEMORY;
 }
 
-/* Make room out of what there is, or get more memory.  OK: try again. */
-static gantry_status find_room(struct gy_kind *kind, uint64_t seen, size_t bytes)
+/* Make room out of what there is, or get more memory; `tries` counts the calls for one block.  OK: try again.
+ */
+static gantry_status find_room(struct gy_kind *kind, uint64_t seen, size_t bytes, unsigned tries)
 {
-    if (gy_heap_streams_poll(&kind->streams, false) || gy_park_flush(&kind->park)) {
+    gy_point(GY_POINT_HEAP_ROOM, kind);
+    if (tries < GY_KIND_MOST_LOOKS &&
+        (gy_heap_streams_poll(&kind->streams, false) || gy_park_flush(&kind->park))) {
         return GANTRY_OK;
     }
     gy_heap_streams_want(&kind->streams, NULL);
@@ -47,20 +51,20 @@ static gantry_status alloc_large(struct gy_kind *kind, size_t bytes, size_t alig
     if (gy_park_take(&kind->park, bytes, alignment, site, out)) {
         return GANTRY_OK;
     }
-    for (bool again = false;; again = true) {
+    for (unsigned tries = 0;; tries++) {
         uint64_t seen = atomic_load_explicit(&kind->generation, memory_order_acquire);
         enum gy_pages_result result =
             gy_pages_alloc(&kind->pages, GY_RANGE_BLOCK, bytes, alignment, site, out);
         if (result == GY_PAGES_OK) {
             gy_park_note(&kind->park, site, (int64_t)bytes, 1);
-            if (again) {
+            if (tries != 0) {
                 gy_kind_tell_growth(kind);
             }
             return GANTRY_OK;
         }
         gantry_status status = GANTRY_ERR_OUT_OF_HOST_MEMORY;
         if (result == GY_PAGES_FULL) {
-            status = find_room(kind, seen, bytes);
+            status = find_room(kind, seen, bytes, tries);
         }
         if (status != GANTRY_OK) {
             return status;

@@ -2,6 +2,7 @@
 #include "heap/streams.h"
 
 #include "base/alloc.h"
+#include "base/point.h"
 #include "base/status.h"
 #include "heap/growth.h"
 #include "heap/kind.h"
@@ -79,17 +80,14 @@ struct gy_heap_stream *gy_heap_streams_home(void *user, struct gy_heap_stream *o
     return now;
 }
 
-/* Threads that go on put something into their laps all the time: it is looked for so often, then the heap
- * grows. */
-#define MOST_FLUSHES 3u
-
 /* Make room out of what there is; `tries` counts the calls for one block.  OK: try again. */
 static gantry_status find_room(struct gy_heap_streams *streams, const struct gy_heap_stream_name *name,
                                uint64_t seen, size_t bytes, unsigned tries)
 {
     struct gy_kind *kind = streams->kind;
-    if (gy_heap_streams_poll(streams, false) || (gy_park_flush(&kind->park) && tries < MOST_FLUSHES) ||
-        adopt(streams, name)) {
+    gy_point(GY_POINT_HEAP_ROOM, kind);
+    if (tries < GY_KIND_MOST_LOOKS &&
+        (gy_heap_streams_poll(streams, false) || gy_park_flush(&kind->park) || adopt(streams, name))) {
         return GANTRY_OK;
     }
     gy_heap_streams_want(streams, name);
