@@ -41,12 +41,13 @@ static bool is_joined(const struct gantry_dispatcher *d, const gantry_task *task
 }
 
 /* Can the task be called without the batch? */
-static bool may_go(struct gantry_dispatcher *d, const gantry_task *task)
+static bool may_go(struct gantry_dispatcher *d, const struct gy_round *round, const gantry_task *task)
 {
+    const gantry_launch_fn function = gy_task_launch_fn(task);
     const struct gy_batch_order *batch = &d->streams.batch;
     return batch->state == GY_BATCH_OPEN && d->member.fleet == NULL && d->graphs.notes &&
            !d->streams.device_wide && !gy_gates_concern_calls(d) && d->shares.watcher == NULL &&
-           gy_graphs_trust(&d->graphs, gy_task_launch_fn(task)) != GY_TRUST_NO && !is_joined(d, task) &&
+           gy_graphs_trust_in(&d->graphs, round->lends, function) != GY_TRUST_NO && !is_joined(d, task) &&
            !gy_rings_is_pending_beside(&d->completion, task->stream - 1u);
 }
 
@@ -150,7 +151,7 @@ void gy_ahead_call(struct gantry_dispatcher *d, struct gy_round *round)
         key->ahead = (struct gy_gpu_list){NULL, NULL};
         for (gantry_task *task; (task = gy_gpu_list_pop(&list)) != NULL;) {
             const uint64_t closes = atomic_load_explicit(&d->graphs.closes, memory_order_relaxed);
-            if (few && may_go(d, task) && is_within_bounds(key, closes)) {
+            if (few && may_go(d, round, task) && is_within_bounds(key, closes)) {
                 call(d, round, task);
             } else {
                 keep(d, round, task);

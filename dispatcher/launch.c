@@ -1,6 +1,7 @@
 #include "dispatcher/launch.h"
 
 #include "base/handle.h"
+#include "dispatcher/current.h"
 #include "dispatcher/ways/aside.h"
 #include "dispatcher/ways/capture.h"
 #include "dispatcher/ways/launchers.h"
@@ -90,10 +91,16 @@ gantry_launch_result gantry_launch_fail(gantry_launch *launch, gantry_status why
 /* A call on it may be refused without a trace: not every driver tells. */
 static CUstream ask_captured(gantry_launch *launch)
 {
-    if (launch->dispatcher->graphs.may_lend) {
+    struct gy_graphs *g = &launch->dispatcher->graphs;
+    if (launch->round->lends || (g->may_lend && gy_gd_current != launch->dispatcher)) {
         return gy_aside_ask(launch);
     }
-    return gy_capture_leave_for_good(launch, "it asks for its stream") == GANTRY_OK ? launch->stream : NULL;
+    if (!g->may_lend) {
+        return gy_capture_leave_for_good(launch, "it asks for its stream") == GANTRY_OK ? launch->stream
+                                                                                        : NULL;
+    }
+    gy_graphs_set_trust(g, gy_task_launch_fn(launch->task), GY_TRUST_RAW);
+    return gy_capture_leave(launch) == GANTRY_OK ? launch->stream : NULL;
 }
 
 gantry_status gantry_launch_leave_graph(gantry_launch *launch)

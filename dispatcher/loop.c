@@ -157,7 +157,8 @@ static struct gy_choice_outcome outcome_since(const struct gantry_dispatcher *d,
         .works = atomic_load_explicit(&d->counters.kernels, memory_order_relaxed) +
                  atomic_load_explicit(&d->counters.copies, memory_order_relaxed) - before->works,
         .nodes = atomic_load_explicit(&g->launched_nodes, memory_order_relaxed) - before->nodes,
-        .strange = g->strange + g->kept.strange - before->strange};
+        .strange = g->strange + g->kept.strange - before->strange,
+        .graphs = atomic_load_explicit(&g->launches, memory_order_relaxed) - before->graphs};
 }
 
 /* The auto mode learns what came of the round, which was of this shape. */
@@ -187,6 +188,7 @@ static void run_round(struct gantry_dispatcher *d, struct gy_round *round)
     struct gy_choice_outcome counted = {.calls = 0};
     counted = automatic ? outcome_since(d, &counted) : counted;
     round->as_graph = chosen || (mode == GANTRY_SUBMISSION_GRAPHS && may_capture);
+    round->lends = d->graphs.may_lend && !automatic;
     d->graphs.part = 0;
     round->in_batch = false;
     gantry_batch_stats before = {.struct_size = sizeof(before)};

@@ -414,7 +414,7 @@ static void record(struct gantry_dispatcher *d, struct gy_round *round, struct g
 {
     uint64_t cuts = atomic_load_explicit(&d->graphs.cuts, memory_order_relaxed);
     struct gy_recording recording = {.unit = unit, .cuts = cuts};
-    struct gy_round own = {.recording = &recording, .as_graph = true};
+    struct gy_round own = {.recording = &recording, .as_graph = true, .lends = d->graphs.may_lend};
     unit->completes = 0;
     count_recorded(d, unit, true);
     call(d, &own, unit);

@@ -28,6 +28,7 @@ struct gy_round {
     uint64_t phase_since_ns;        /* time of the phase is counted up to here */
     enum gd_phase phase;            /* the one it is in */
     bool as_graph;                  /* work that can be captured is captured */
+    bool lends;                     /* that includes what callbacks enqueue on their streams themselves */
     bool in_batch;                  /* something was launched */
     bool last_in_phase;             /* no other task is known to follow in this phase */
 };

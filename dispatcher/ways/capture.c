@@ -130,7 +130,7 @@ gantry_status gy_capture_choose_any(struct gantry_launch *launch)
     struct gy_graphs *g = &d->graphs;
     const struct gy_round *round = launch->round;
     gantry_status status = GANTRY_OK;
-    launch->trust = gy_graphs_trust(g, gy_task_launch_fn(launch->task));
+    launch->trust = gy_graphs_trust_in(g, round->lends, gy_task_launch_fn(launch->task));
     if (d->streams.batch.state == GY_BATCH_SUSPENDED) {
         gy_mode_set(launch, GY_MODE_AHEAD);
         return GANTRY_OK;

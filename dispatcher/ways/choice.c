@@ -82,11 +82,18 @@ static void settle(struct gy_choice *choice, bool is_small, const struct gy_choi
     }
 }
 
+/* Was it cut into so many graphs that a stream takes their work in the same time? */
+static bool is_cut_up(const struct gy_choice_outcome *o)
+{
+    return o->graphs > 1 && o->nodes < GY_CHOICE_NODES * o->graphs;
+}
+
 /* Was it a graph in vain? */
 static bool is_vain(const struct gy_choice *choice, const struct gy_choice_outcome *o)
 {
     const uint64_t slow_ns = choice->slow_ns != 0 ? choice->slow_ns : GY_CHOICE_SLOW_NS;
-    return o->nodes <= 1 || is_strange(o) || 2 * o->nodes < o->calls || o->ns / o->calls > slow_ns;
+    return o->nodes <= 1 || is_strange(o) || is_cut_up(o) || 2 * o->nodes < o->calls ||
+           o->ns / o->calls > slow_ns;
 }
 
 bool gy_choice_learn(struct gy_choice *choice, uint64_t shape, bool as_graph,

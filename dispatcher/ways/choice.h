@@ -4,8 +4,8 @@
  * tasks of its step.  It is a graph unless it is known that this gains nothing.  What is known is what came
  * of batches of its shape:
  *
- *     VAIN  it was one node or none; or most of its calls were no nodes; or they are so slow that launches do
- *           not matter, and the device waits for the last one;
+ *     VAIN  it was one node or none; or most of its calls were no nodes, or cut it into graphs of few nodes;
+ *           or they are so slow that launches do not matter, and the device waits for the last one;
  *           or it was STRANGE: nothing was like three quarters of its nodes or more, nor are they a beginning
  *           that was seen before
  *
@@ -41,8 +41,9 @@
 #define GY_CHOICE_LARGE_CREDIT 2u /* less than a tenth of the first 20 steps' time */
 #define GY_CHOICE_GIVES 8u        /* so many graphs that are not strange give one back */
 #define GY_CHOICE_VAINS 3u        /* so many in a row */
-#define GY_CHOICE_SLOW_NS 40000u  /* ten launches on a stream: of so long a call little can be saved */
-#define GY_CHOICE_PAUSE 64u       /* batches on streams before the next try; twice as many each time … */
+#define GY_CHOICE_NODES 4u /* a graph's launch takes the time of so many launches on a stream, at most */
+#define GY_CHOICE_SLOW_NS 40000u /* ten launches on a stream: of so long a call little can be saved */
+#define GY_CHOICE_PAUSE 64u      /* batches on streams before the next try; twice as many each time … */
 #define GY_CHOICE_PAUSE_MOST 512u
 
 enum gy_choice_state { GY_CHOICE_FIRST, GY_CHOICE_GRAPHS, GY_CHOICE_STREAMS };
@@ -79,6 +80,7 @@ struct gy_choice_outcome {
     uint64_t nodes; /* that were launched in graphs */
     uint64_t strange; /* of these, nodes of executable graphs that were made since nothing was like them */
     uint64_t ns;      /* of the dispatcher's thread */
+    uint64_t graphs;  /* that were launched */
 };
 
 /* Shall the batch of this shape, which begins, be a graph?  Its step has so many GPU tasks. */

@@ -174,6 +174,13 @@ static inline enum gy_trust gy_graphs_trust(struct gy_graphs *graphs, gantry_lau
     return graphs->latest.function == function ? graphs->latest.trust
                                                : gy_graphs_find_trust(graphs, function);
 }
+/* The same for a batch, where `lends` says whether it takes what callbacks enqueue on their streams. */
+static inline enum gy_trust gy_graphs_trust_in(struct gy_graphs *graphs, bool lends,
+                                               gantry_launch_fn function)
+{
+    const enum gy_trust trust = gy_graphs_trust(graphs, function);
+    return trust == GY_TRUST_RAW && !lends ? GY_TRUST_NO : trust;
+}
 void gy_graphs_set_trust(struct gy_graphs *graphs, gantry_launch_fn function, enum gy_trust trust);
 /* The function's work is a child graph: say once that it keeps batches from being patched. */
 void gy_graphs_tell_child(struct gy_graphs *graphs, gantry_launch_fn function, const char *label);

@@ -32,7 +32,8 @@ typedef struct gantry_dispatcher gantry_dispatcher;
  * that stream capture forbids, a fork that is not joined, pageable memory), nothing of the call has happened,
  * what was before it is launched, and **the callback is called once more with the same index**, on the plain
  * stream, where its function stays.  What it did to the application's own data before must bear that.
- * gantry_launch_leave_graph() avoids all that.  Ask on the callback's own thread.
+ * gantry_launch_leave_graph() avoids all that.  GANTRY_SUBMISSION_AUTO captures nothing here: what was noted
+ * before is launched, and the call goes on on the plain stream.  Ask on the callback's own thread.
  *  @return NULL and an error only while a batch is to be a graph: on another thread, or when the driver
  *          refuses */
 GANTRY_API void *gantry_launch_stream(const gantry_launch *launch);
@@ -211,7 +212,8 @@ typedef enum gantry_submission {
                                     * the context or frees memory, is called again with the same index on a
                                     * plain stream, see gantry_launch_stream(); nobody else's work is lost by
                                     * that.  Nodes keep their partitions' priorities */
-    GANTRY_SUBMISSION_AUTO = 3,    /* graphs, but streams for batches that gain nothing by it */
+    GANTRY_SUBMISSION_AUTO = 3,    /* graphs, but streams for batches that gain nothing by it, and for
+                                    * callbacks that ask for their stream */
 } gantry_submission;
 
 /** Takes effect with the next batch.  Recordings of a profile, and synchronous mode, use streams anyhow.  The

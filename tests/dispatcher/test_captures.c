@@ -253,6 +253,28 @@ static void test_what_was_never_capturable_runs_on_streams(void **state)
     }
 }
 
+/* The auto mode takes what our functions enqueue: a callback that asks for its stream gets it as it is, and
+ * is called once, whatever it does there. */
+static void test_auto_lends_no_stream(void **state)
+{
+    (void)state;
+    for (uint32_t act = 0; act < ACTS; act++) {
+        struct modes_scene s;
+        struct modes_job jobs[JOBS + 1] = {{0}};
+        odd.acts = acts[act].acts;
+        odd.now = odd.asks = true;
+        odd.stamps_first = odd.ignores = false;
+        open_with(&s, GANTRY_SUBMISSION_AUTO);
+        for (uint32_t step = 1; step <= 3; step++) {
+            assert_ok(run(&s, jobs));
+            expect_copied(&s, act);
+            assert_int_equal(jobs[ODD].calls, step);
+        }
+        assert_true(gpu_fixture_stats(&s.gpu).graph_launches != 0); /* of the other tasks */
+        close_scene(&s);
+    }
+}
+
 static bool leaves_and_waits(gantry_launch *launch, const struct modes_job *job)
 {
     CUstream stream = gantry_launch_stream(launch);
@@ -662,6 +684,7 @@ static void test_priorities_hold_in_graphs(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_auto_lends_no_stream),
         cmocka_unit_test(test_what_was_never_capturable_runs_on_streams),
         cmocka_unit_test(test_a_callback_leaves_the_graph_with_what_it_has_enqueued),
         cmocka_unit_test(test_what_stops_being_capturable_goes_on_on_streams),

@@ -12,13 +12,15 @@
 
 enum { CALLS = 100, MANY = 1000, FEW = 8 };
 
-/* calls, works, nodes, strange, ns */
-static const struct gy_choice_outcome like = {CALLS, CALLS, CALLS, 0, 1000 * CALLS},
-                                      strange = {CALLS, CALLS, CALLS, CALLS, 1000 * CALLS},
-                                      small = {FEW, FEW, FEW, 0, 1000 * FEW},
-                                      strange_small = {FEW, FEW, FEW, FEW, 1000 * FEW},
-                                      one = {1, 1, 1, 0, 1000}, no_nodes = {CALLS, CALLS, 3, 0, 1000 * CALLS},
-                                      slow = {CALLS, CALLS, CALLS, 0, (uint64_t)50000 * CALLS};
+/* calls, works, nodes, strange, ns, graphs */
+static const struct gy_choice_outcome like = {CALLS, CALLS, CALLS, 0, 1000 * CALLS, 1},
+                                      strange = {CALLS, CALLS, CALLS, CALLS, 1000 * CALLS, 1},
+                                      small = {FEW, FEW, FEW, 0, 1000 * FEW, 1},
+                                      strange_small = {FEW, FEW, FEW, FEW, 1000 * FEW, 1},
+                                      one = {1, 1, 1, 0, 1000, 1},
+                                      no_nodes = {CALLS, CALLS, 3, 0, 1000 * CALLS, 1},
+                                      slow = {CALLS, CALLS, CALLS, 0, (uint64_t)50000 * CALLS, 1},
+                                      cut_up = {CALLS, CALLS, 3 * CALLS / 4, 0, 1000 * CALLS, CALLS / 4};
 
 static struct gy_choice c;
 
@@ -32,7 +34,7 @@ static void fresh(void)
 static bool run(uint64_t shape, uint64_t tasks, const struct gy_choice_outcome *as_graph)
 {
     const bool is = gy_choice_take(&c, shape, tasks);
-    const struct gy_choice_outcome on_streams = {as_graph->calls, as_graph->works, 0, 0, as_graph->ns};
+    const struct gy_choice_outcome on_streams = {as_graph->calls, as_graph->works, 0, 0, as_graph->ns, 0};
     gy_choice_learn(&c, shape, is, is ? as_graph : &on_streams);
     return is;
 }
@@ -54,7 +56,7 @@ static uint32_t run_many(uint64_t shape, uint64_t tasks, const struct gy_choice_
 static void test_large_new_steps_are_graphs_if_most_of_them_is_known(void **state)
 {
     (void)state;
-    static const struct gy_choice_outcome part = {CALLS, CALLS, CALLS, 3 * CALLS / 4, 1000 * CALLS};
+    static const struct gy_choice_outcome part = {CALLS, CALLS, CALLS, 3 * CALLS / 4, 1000 * CALLS, 1};
     fresh();
     assert_int_equal(run_many(7, CALLS, &like, 200), 200);
     for (uint64_t shape = 100; shape < 1100; shape++) {
@@ -134,7 +136,7 @@ static void test_one_task_is_no_graph_unless_it_enqueues_more(void **state)
     (void)state;
     fresh();
     assert_int_equal(run_many(7, 1, &one, MANY), 0);
-    static const struct gy_choice_outcome two = {1, 2, 2, 0, 1000};
+    static const struct gy_choice_outcome two = {1, 2, 2, 0, 1000, 1};
     assert_false(run(7, 1, &two));
     assert_int_equal(run_many(7, 1, &two, 20), 20);
 }
@@ -143,7 +145,8 @@ static void test_one_task_is_no_graph_unless_it_enqueues_more(void **state)
 static void test_graphs_in_vain_go_to_streams(void **state)
 {
     (void)state;
-    static const struct gy_choice_outcome *const in_vain[] = {&no_nodes, &slow, &one, &strange_small};
+    static const struct gy_choice_outcome *const in_vain[] = {&no_nodes, &slow, &one, &strange_small,
+                                                              &cut_up};
     for (uint32_t i = 0; i < sizeof(in_vain) / sizeof(in_vain[0]); i++) {
         fresh();
         assert_int_equal(run_many(7, CALLS, in_vain[i], GY_CHOICE_PAUSE), GY_CHOICE_VAINS);
