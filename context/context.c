@@ -87,24 +87,6 @@ destroy_heap:
     return status;
 }
 
-/* Contexts that do not say how they submit are told by $GANTRY_SUBMISSION. */
-static gantry_status read_submission(gantry_submission *submission)
-{
-    static const char *const names[] = {[GANTRY_SUBMISSION_STREAMS] = "streams",
-                                        [GANTRY_SUBMISSION_GRAPHS] = "graphs",
-                                        [GANTRY_SUBMISSION_AUTO] = "auto"};
-    const char *text = gy_environment("GANTRY_SUBMISSION");
-    for (int i = GANTRY_SUBMISSION_STREAMS; i <= GANTRY_SUBMISSION_AUTO && text != NULL; i++) {
-        if (strcmp(text, names[i]) == 0) {
-            *submission = (gantry_submission)i;
-            return GANTRY_OK;
-        }
-    }
-    return text == NULL ? GANTRY_OK
-                        : GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT,
-                                  "GANTRY_SUBMISSION=\"%.40s\": it is streams, graphs or auto", text);
-}
-
 static gantry_status import_options(const gantry_context_options *options, gantry_context_options *ours)
 {
     *ours = (gantry_context_options){.struct_size = sizeof(*ours)};
@@ -129,7 +111,7 @@ static gantry_status import_options(const gantry_context_options *options, gantr
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_context_options: unknown submission %d or wfi %d",
                        (int)ours->submission, (int)ours->wfi);
     }
-    return ours->submission == GANTRY_SUBMISSION_DEFAULT ? read_submission(&ours->submission) : GANTRY_OK;
+    return gy_submission_find(ours->submission, &ours->submission);
 }
 
 gantry_status gantry_context_create(const gantry_context_options *options, gantry_context **out)

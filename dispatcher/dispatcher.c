@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/checking.h"
 #include "base/clock.h"
+#include "base/environment.h"
 #include "base/handle.h"
 #include "base/span.h"
 #include "dispatcher/current.h"
@@ -16,6 +17,7 @@
 
 #include <assert.h>
 #include <stdio.h>
+#include <string.h>
 
 /* Joins over several streams that may be open at once before ordering gets coarser (never wrong). */
 #define WAIT_SET_CLOCKS 2048
@@ -283,6 +285,26 @@ bool gy_dispatcher_abandon(gantry_dispatcher *d, void (*last)(void *user), void 
     return is_used;
 }
 
+gantry_status gy_submission_find(gantry_submission asked, gantry_submission *out)
+{
+    static const char *const names[] = {[GANTRY_SUBMISSION_STREAMS] = "streams",
+                                        [GANTRY_SUBMISSION_GRAPHS] = "graphs",
+                                        [GANTRY_SUBMISSION_AUTO] = "auto"};
+    const char *text = asked == GANTRY_SUBMISSION_DEFAULT ? gy_environment("GANTRY_SUBMISSION") : NULL;
+    if (text == NULL) {
+        *out = asked == GANTRY_SUBMISSION_DEFAULT ? GY_SUBMISSION_UNASKED : asked;
+        return GANTRY_OK;
+    }
+    for (int i = GANTRY_SUBMISSION_STREAMS; i <= GANTRY_SUBMISSION_AUTO; i++) {
+        if (strcmp(text, names[i]) == 0) {
+            *out = (gantry_submission)i;
+            return GANTRY_OK;
+        }
+    }
+    return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "GANTRY_SUBMISSION=\"%.40s\": it is streams, graphs or auto",
+                   text);
+}
+
 /* ---- public -------------------------------------------------------------------------------- */
 
 void gantry_dispatcher_start_group(gantry_dispatcher *dispatcher)
@@ -324,6 +346,10 @@ gantry_status gantry_dispatcher_set_submission(gantry_dispatcher *dispatcher, ga
     if (dispatcher == NULL || (unsigned)submission > GANTRY_SUBMISSION_AUTO) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_dispatcher_set_submission: %s",
                        dispatcher == NULL ? "dispatcher is NULL" : "no such mode");
+    }
+    gantry_status status = gy_submission_find(submission, &submission);
+    if (status != GANTRY_OK) {
+        return status;
     }
     if (submission > GANTRY_SUBMISSION_STREAMS) {
         gy_graphs_prepare(&dispatcher->graphs);

@@ -216,10 +216,10 @@ typedef enum gantry_submission {
                                     * callbacks that ask for their stream */
 } gantry_submission;
 
-/** Takes effect with the next batch.  Recordings of a profile, and synchronous mode, use streams anyhow.  The
- *  first change to graphs asks the driver how it tells ends, which takes some 100 us; any thread.
+/** Takes effect with the next batch.  Synchronous mode uses streams anyhow.  The first change to graphs asks
+ *  the driver how it tells ends, which takes some 100 us; any thread.
  *  @retval GANTRY_OK
- *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL or no such mode */
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL or no such mode, also in $GANTRY_SUBMISSION (for DEFAULT) */
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_dispatcher_set_submission(gantry_dispatcher *dispatcher,
                                                                             gantry_submission submission);
 

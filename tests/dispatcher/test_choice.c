@@ -262,8 +262,14 @@ static void expect_submission(const char *text, gantry_submission asked, gantry_
     options.submission = asked;
     assert_int_equal(text != NULL ? setenv("GANTRY_SUBMISSION", text, 1) : unsetenv("GANTRY_SUBMISSION"), 0);
     assert_ok(gantry_context_create(&options, &context));
-    const gantry_submission is = atomic_load(&gantry_context_dispatcher(context)->submission);
-    assert_int_equal(is, expected);
+    gantry_dispatcher *dispatcher = gantry_context_dispatcher(context);
+    assert_int_equal(atomic_load(&dispatcher->submission), expected);
+    const gantry_submission other =
+        expected == GANTRY_SUBMISSION_GRAPHS ? GANTRY_SUBMISSION_STREAMS : GANTRY_SUBMISSION_GRAPHS;
+    assert_ok(gantry_dispatcher_set_submission(dispatcher, other));
+    assert_int_equal(atomic_load(&dispatcher->submission), other);
+    assert_ok(gantry_dispatcher_set_submission(dispatcher, asked)); /* means the same as at the beginning */
+    assert_int_equal(atomic_load(&dispatcher->submission), expected);
     gantry_context_destroy(context);
 }
 
@@ -274,8 +280,10 @@ static void test_the_environment_says_it_where_the_context_does_not(void **state
     expect_submission("graphs", GANTRY_SUBMISSION_DEFAULT, GANTRY_SUBMISSION_GRAPHS);
     expect_submission("auto", GANTRY_SUBMISSION_DEFAULT, GANTRY_SUBMISSION_AUTO);
     expect_submission("graphs", GANTRY_SUBMISSION_AUTO, GANTRY_SUBMISSION_AUTO);
+    expect_submission(NULL, GANTRY_SUBMISSION_DEFAULT, GY_SUBMISSION_UNASKED);
     gantry_context_options options = modes_options();
     gantry_context *context;
+    expect_submission("graphs", GANTRY_SUBMISSION_STREAMS, GANTRY_SUBMISSION_STREAMS);
     assert_int_equal(setenv("GANTRY_SUBMISSION", "fast", 1), 0);
     assert_int_equal(gantry_context_create(&options, &context), GANTRY_ERR_INVALID_ARGUMENT);
     assert_non_null(strstr(gantry_last_error(), "\"fast\""));
