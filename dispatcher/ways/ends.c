@@ -59,22 +59,23 @@ static bool ask(const struct ends_question *q)
            is_good(driver->cuEventQuery(q->asked));
 }
 
+/* What the driver does not destroy at once it is told to destroy once more. */
 static void destroy(const struct ends_question *q)
 {
     const struct gy_driver *driver = q->driver;
     const CUevent events[] = {q->first, q->second, q->asked};
-    if (q->exec != NULL) {
+    if (q->exec != NULL && !is_good(driver->cuGraphExecDestroy(q->exec))) {
         (void)driver->cuGraphExecDestroy(q->exec);
     }
-    if (q->graph != NULL) {
+    if (q->graph != NULL && !is_good(driver->cuGraphDestroy(q->graph))) {
         (void)driver->cuGraphDestroy(q->graph);
     }
     for (size_t i = 0; i < sizeof(events) / sizeof(events[0]); i++) {
-        if (events[i] != NULL) {
+        if (events[i] != NULL && !is_good(driver->cuEventDestroy(events[i]))) {
             (void)driver->cuEventDestroy(events[i]);
         }
     }
-    if (q->stream != NULL) {
+    if (q->stream != NULL && !is_good(driver->cuStreamDestroy(q->stream))) {
         (void)driver->cuStreamDestroy(q->stream);
     }
 }
