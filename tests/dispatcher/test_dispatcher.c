@@ -134,9 +134,17 @@ static void test_a_same_flavour_dependent_joins_the_running_phase(void **state)
     assert_int_equal(gpu_fixture_stats(f).batches, 1);
 }
 
+/* What is counted are the waits and streams of this way. */
+static void use_streams(struct gpu_fixture *f)
+{
+    assert_ok(
+        gantry_dispatcher_set_submission(gantry_context_dispatcher(f->context), GANTRY_SUBMISSION_STREAMS));
+}
+
 static void test_a_chain_keeps_its_stream_and_needs_no_wait(void **state)
 {
     struct gpu_fixture *f = *state;
+    use_streams(f);
     gantry_task *in = gpu_fixture_gpu(f, GANTRY_TASK_HTOD, "in", launch_once, NULL);
     gantry_task *work = gpu_fixture_gpu(f, GANTRY_TASK_KERNEL, "work", launch_once, NULL);
     gantry_task *out = gpu_fixture_gpu(f, GANTRY_TASK_DTOH, "out", launch_once, NULL);
@@ -154,6 +162,7 @@ static void test_a_chain_keeps_its_stream_and_needs_no_wait(void **state)
 static void test_a_fork_and_join_inherit_one_stream_and_wait_for_the_other(void **state)
 {
     struct gpu_fixture *f = *state;
+    use_streams(f);
     gantry_task *in = gpu_fixture_gpu(f, GANTRY_TASK_HTOD, "in", launch_once, NULL);
     gantry_task *left = gpu_fixture_gpu(f, GANTRY_TASK_KERNEL, "left", launch_once, NULL);
     gantry_task *right = gpu_fixture_gpu(f, GANTRY_TASK_KERNEL, "right", launch_once, NULL);

@@ -339,7 +339,7 @@ static int close_scene(void **state)
 static void check_parts(uint32_t workers, const gantry_context_options *options, uint32_t graphs,
                         uint32_t first_calls)
 {
-    bool has_model = options->submission == GANTRY_SUBMISSION_DEFAULT && options->wfi == GANTRY_WFI_PRECISE;
+    bool has_model = options->submission == GANTRY_SUBMISSION_STREAMS && options->wfi == GANTRY_WFI_PRECISE;
     struct graph *g = &scene.graph;
     memset(g, 0, sizeof(*g));
     order_model_attach(has_model);
@@ -365,6 +365,8 @@ static gantry_context_options default_options(void)
 {
     gantry_context_options options = GANTRY_CONTEXT_OPTIONS_INIT;
     options.driver = gpu_fixture_driver();
+    options.submission =
+        GANTRY_SUBMISSION_STREAMS; /* the model is of these, and so is the number of streams */
     return options;
 }
 
