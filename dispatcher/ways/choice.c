@@ -26,6 +26,7 @@ static void enter(struct gy_choice_shape *s, enum gy_choice_state state)
     assert(state != GY_CHOICE_FIRST);
     s->state = state;
     s->vains = 0;
+    s->is_lone = s->is_lone && state == GY_CHOICE_STREAMS;
     if (state == GY_CHOICE_STREAMS) {
         begin_pause(&s->pause);
     }
@@ -96,6 +97,31 @@ static bool is_vain(const struct gy_choice *choice, const struct gy_choice_outco
            o->ns / o->calls > slow_ns;
 }
 
+/* On streams: is the next one of its shape a graph? */
+static bool becomes_graph(struct gy_choice_shape *s, const struct gy_choice_outcome *o)
+{
+    const bool is_due = s->state == GY_CHOICE_FIRST || (s->state == GY_CHOICE_STREAMS && s->is_lone);
+    if (!is_due || o->works <= 1) {
+        return false;
+    }
+    s->forgiven = s->state == GY_CHOICE_STREAMS ? GY_CHOICE_FORGIVES * (uint32_t)o->works : 0;
+    enter(s, GY_CHOICE_GRAPHS);
+    return true;
+}
+
+/* One more graph in vain. */
+static void count_vain(struct gy_choice_shape *s, bool is_lone)
+{
+    if (is_lone && s->forgiven != 0) {
+        s->forgiven--;
+        return;
+    }
+    s->is_lone = is_lone && (s->vains == 0 || s->is_lone);
+    if (s->state == GY_CHOICE_STREAMS || ++s->vains == GY_CHOICE_VAINS) {
+        enter(s, GY_CHOICE_STREAMS);
+    }
+}
+
 bool gy_choice_learn(struct gy_choice *choice, uint64_t shape, bool as_graph,
                      const struct gy_choice_outcome *outcome)
 {
@@ -105,19 +131,17 @@ bool gy_choice_learn(struct gy_choice *choice, uint64_t shape, bool as_graph,
         return false;
     }
     if (!as_graph) {
-        const bool is_new = s->state == GY_CHOICE_FIRST && outcome->works > 1;
-        if (is_new) {
-            enter(s, GY_CHOICE_GRAPHS);
-        }
-        return is_new;
+        const bool is_new = s->state == GY_CHOICE_FIRST;
+        return becomes_graph(s, outcome) && is_new;
     }
     const bool vain = is_vain(choice, outcome);
     settle(choice, s->is_small, outcome, vain);
     if (!vain) {
         s->pause = (struct gy_choice_pause){0};
+        s->forgiven = GY_CHOICE_FORGIVES * (uint32_t)outcome->nodes;
         enter(s, GY_CHOICE_GRAPHS);
-    } else if (s->state == GY_CHOICE_STREAMS || ++s->vains == GY_CHOICE_VAINS) {
-        enter(s, GY_CHOICE_STREAMS);
+    } else {
+        count_vain(s, outcome->works <= 1);
     }
     return false;
 }

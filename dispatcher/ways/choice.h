@@ -15,7 +15,13 @@
  *              FIRST -------------------------> GRAPHS ------------------------------------> STREAMS
  *           (on streams)   two works or more       ^                                            |
  *                                                  +--------------------------------------------+
- *                                                     a try 64 batches later, then 128, ... 512
+ *                                                     a try 64 batches later, then 128, ... 512;
+ *                                                     LONE: a batch of two works or more
+ *
+ * A LONE batch is one of one work.  Where a step has CPU tasks in it, lone batches and larger ones have the
+ * same shape.  A graph that gains saves some 3 us per node, and a lone one costs 0.4: so two lone ones per
+ * node are forgiven behind it.  A shape that went to streams only because its batches were lone is a graph
+ * again behind the first that is not.
  *
  * FIRST counts what a batch enqueues.  So a step of one task is not made a graph to find out that it is one
  * node, and a new shape goes to streams once where there is no credit.
@@ -41,6 +47,7 @@
 #define GY_CHOICE_LARGE_CREDIT 2u /* less than a tenth of the first 20 steps' time */
 #define GY_CHOICE_GIVES 8u        /* so many graphs that are not strange give one back */
 #define GY_CHOICE_VAINS 3u        /* so many in a row */
+#define GY_CHOICE_FORGIVES 2u     /* lone batches for each node of a graph that gains */
 #define GY_CHOICE_NODES 4u /* a graph's launch takes the time of so many launches on a stream, at most */
 #define GY_CHOICE_SLOW_NS 40000u /* ten launches on a stream: of so long a call little can be saved */
 #define GY_CHOICE_PAUSE 64u      /* batches on streams before the next try; twice as many each time … */
@@ -63,6 +70,8 @@ struct gy_choice_shape {
     enum gy_choice_state state;   /* enter() of choice.c is the only writer */
     struct gy_choice_pause pause; /* STREAMS: the one that is under way */
     uint32_t vains;               /* in a row */
+    uint32_t forgiven;            /* so many lone batches to come do not count */
+    bool is_lone;                 /* all that are in `vains` were lone, or those that led to STREAMS */
     bool is_small;                /* its steps have less than GY_CHOICE_SMALL GPU tasks */
 };
 

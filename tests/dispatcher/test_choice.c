@@ -223,6 +223,25 @@ static void test_steps_are_graphs_when_they_repeat(void **state)
     assert_int_equal(graphs_of(GY_CHOICE_SMALL, STEPS), STEPS);
 }
 
+/* Steps with CPU tasks in them: three batches of one kernel each, then one of several, all of one shape. */
+static void test_lone_batches_beside_larger_ones_do_not_count(void **state)
+{
+    (void)state;
+    uint32_t graphs = 0;
+    fresh();
+    for (uint32_t step = 0; step < 100; step++) {
+        graphs += run_many(7, FEW, &one, 3) + run(7, FEW, &small);
+    }
+    assert_int_equal(graphs, 399); /* all but the first larger one, before which there were lone ones only */
+    assert_int_equal(run_many(7, FEW, &one, 600), 2 * FEW + 3 + 3); /* it becomes what has lone ones only */
+    assert_false(run(7, FEW, &small));
+    assert_true(run(7, FEW, &small));
+    fresh();
+    assert_true(run_many(7, FEW, &no_nodes, 3) == 3 && !run(7, FEW, &one));
+    assert_int_equal(run_many(7, FEW, &small, 62), 0); /* not only lone ones led here: only a try finds out */
+    assert_true(run(7, FEW, &small));
+}
+
 /* ---- what is right on streams --------------------------------------------------------------------- */
 
 static gantry_launch_result launch_of_new_module(gantry_launch *launch, void *arg)
@@ -304,6 +323,7 @@ int main(void)
         cmocka_unit_test(test_a_shape_that_gains_again_becomes_a_graph_again),
         cmocka_unit_test(test_shapes_that_share_a_place_are_told_apart),
         cmocka_unit_test(test_steps_are_graphs_when_they_repeat),
+        cmocka_unit_test(test_lone_batches_beside_larger_ones_do_not_count),
         cmocka_unit_test(test_callbacks_load_modules),
         cmocka_unit_test(test_the_environment_says_it_where_the_context_does_not),
     };
