@@ -16,6 +16,7 @@
  * left of the library's and the driver's objects; and the library may not log an error.  The same seed makes
  * the same choices, but not the same interleaving. */
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "driver/emulator/gantry_emu.h"
 #include "tests/campaign/workload.h"
 #include "tests/support/emu_controls.h"
@@ -84,6 +85,9 @@ static void draw_partitions(struct rng *rng, gantry_partition_request requests[3
     options->partitions = plan;
 }
 
+/* What --submission says; DEFAULT: each seed draws its own, and no times are told. */
+static gantry_submission submission_asked;
+
 static void open_context(struct round *round, struct rng *rng)
 {
     static const uint32_t limits[] = {0, 0, 1, 2, 5, 64}, threads[] = {0, 0, 1, 2, 4};
@@ -97,6 +101,8 @@ static void open_context(struct round *round, struct rng *rng)
     options.mode = draw(rng, 2) == 0 ? GANTRY_CONTEXT_OWN : GANTRY_CONTEXT_PRIMARY;
     options.stream_limit = limits[draw(rng, 6)];
     options.submission = submissions[draw(rng, 6)];
+    options.submission =
+        submission_asked != GANTRY_SUBMISSION_DEFAULT ? submission_asked : options.submission;
     options.completion_wait = (gantry_wait_mode)draw(rng, WAIT_MODES);
     options.wfi = draw(rng, 3) == 0 ? GANTRY_WFI_DEVICE_WIDE : GANTRY_WFI_PRECISE;
     options.synchronous = draw(rng, 12) == 0;
@@ -247,7 +253,12 @@ static void run_seed(struct round *round)
         draw_workload(&loads[i], arrangement != ARRANGED_OVERLAPPED);
         open_workload(&loads[i], round);
     }
+    const uint64_t begin = gy_clock_ns();
     run_all(loads, count, arrangement);
+    if (submission_asked != GANTRY_SUBMISSION_DEFAULT) {
+        printf("seed %llu: %.3f ms\n", (unsigned long long)round->seed,
+               (double)(gy_clock_ns() - begin) / 1e6);
+    }
     check_counters(round, count);
     if (profile != NULL) {
         must(round, gantry_profile_stop(profile, NULL), "end of the recording");
@@ -282,6 +293,18 @@ static bool number(const char *text, uint64_t *out)
     return end != text && *end == '\0';
 }
 
+static bool read_submission(const char *text)
+{
+    static const char *const names[] = {"streams", "graphs", "auto"};
+    for (uint32_t i = 0; i < 3; i++) {
+        if (strcmp(text, names[i]) == 0) {
+            submission_asked = (gantry_submission)(GANTRY_SUBMISSION_STREAMS + i);
+            return true;
+        }
+    }
+    return false;
+}
+
 int main(int argc, char **argv)
 {
     uint64_t seeds = getenv("GANTRY_TEST_LIGHT") != NULL ? DEFAULT_SEEDS / 3 : DEFAULT_SEEDS, first = 1,
@@ -292,10 +315,14 @@ int main(int argc, char **argv)
                        : strcmp(argv[i], "--first") == 0 ? &first
                        : strcmp(argv[i], "--steps") == 0 ? &steps
                                                          : NULL;
-        understood = understood && to != NULL && number(argv[i + 1], to);
+        const bool is_way = strcmp(argv[i], "--submission") == 0;
+        understood =
+            understood && (is_way ? read_submission(argv[i + 1]) : to != NULL && number(argv[i + 1], to));
     }
     if (!understood || steps == 0 || steps > UINT32_MAX) {
-        fprintf(stderr, "usage: %s [--seeds N] [--first SEED] [--steps S]\n", argv[0]);
+        fprintf(stderr,
+                "usage: %s [--seeds N] [--first SEED] [--steps S] [--submission streams|graphs|auto]\n",
+                argv[0]);
         return 2;
     }
     if (gpu_fixture_driver() == GANTRY_DRIVER_EMULATED && !emu_controls_open(&emu)) {
