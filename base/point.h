@@ -31,8 +31,6 @@ enum gy_point {
     GY_POINT_ADMISSION_QUIET, /* it knows which declared memory has ended, and looks whether all that hold
                                  some wait; at: the admission */
     GY_POINT_MAKING,          /* the maker's thread makes an executable graph; at: the maker */
-    GY_POINT_LOOP_CANCEL,     /* a thread knows the entries of a loop that shall end, and says so; at: the
-                                 record */
     GY_POINT_HEAP_ROOM,       /* a thread has found no room, and looks what others have freed; at: the kind */
     GY_POINT_GUEST_LEAVE,     /* a guest has looked at everything, and leaves; at: the inbox or the ring */
     /* The steps of docs/design/path-of-a-task.md, each in the function that is marked as such; at: the task,

@@ -82,13 +82,10 @@ static gantry_status decide(gantry_task *task, void *arg)
         atomic_store(&loop->cpu_turns, turns);
         return choose(task, 0);
     }
-    atomic_store(&loop->latest_turns, turns);
-    atomic_store(&loop->latest_end, (uint32_t)(!wants         ? GANTRY_LOOP_WORD
-                                               : is_cancelled ? GANTRY_LOOP_CANCELLED
-                                                              : GANTRY_LOOP_MOST));
-    atomic_store(&loop->latest_is_cpu, true);
-    atomic_fetch_add(&loop->cpu_loops, 1);
-    atomic_store(&loop->cpu_turns, 0);
+    gy_device_loop_note_end(loop, turns,
+                            !wants         ? GANTRY_LOOP_WORD
+                            : is_cancelled ? GANTRY_LOOP_CANCELLED
+                                           : GANTRY_LOOP_MOST);
     if (!gy_device_loop_pass(loop, GY_LOOP_WITH_CPU, GY_LOOP_IDLE)) {
         (void)gy_device_loop_pass(loop, GY_LOOP_ENDING, GY_LOOP_IDLE);
     }
@@ -196,7 +193,7 @@ gantry_status gantry_loop_cancel(gantry_task *task)
     if (loop == NULL) {
         return GANTRY_ERR_INVALID_ARGUMENT;
     }
-    if (loop->head.cancel(&loop->head)) {
+    if (gy_device_loop_end_all(loop)) {
         return GANTRY_OK;
     }
     if (gy_device_loop_pass(loop, GY_LOOP_WITH_CPU, GY_LOOP_ENDING) ||

@@ -1,7 +1,6 @@
 #include "driver/while.h"
 
 #include "base/alloc.h"
-#include "base/point.h"
 
 #include <gantry/host_module.h>
 
@@ -26,15 +25,20 @@ static const char decide_ptx[] =
     "    ld.param.u64 %rd2, [word];\n"
     "    ld.param.u64 %rd3, [counters];\n"
     "    ld.param.u64 %rd4, [host];\n"
-    "    ld.volatile.global.v2.u32 {%r1, %r2}, [%rd4];\n" /* cancelled, most */
-    "    ld.volatile.global.u32 %r3, [%rd2];\n"           /* the word */
-    "    ld.volatile.global.v2.u32 {%r4, %r5}, [%rd3];\n" /* entries ended, turns */
+    "    ld.volatile.global.v4.u32 {%r1, %r10, %r2, %r11}, [%rd4];\n" /* cancelled, most; and finished */
+    "    ld.volatile.global.u32 %r3, [%rd2];\n"                       /* the word */
+    "    ld.volatile.global.v2.u32 {%r4, %r5}, [%rd3];\n"             /* entries ended, turns */
     "    add.u32 %r4, %r4, 1;\n"
     "    add.u32 %r5, %r5, 1;\n"
-    "    sub.s32 %r6, %r1, %r4;\n"
+    "    and.b32 %r6, %r4, 32;\n" /* which word of `cancelled`, and which bit of that */
+    "    setp.eq.u32 %p3, %r6, 0;\n"
+    "    selp.b32 %r6, %r1, %r10, %p3;\n"
+    "    and.b32 %r11, %r4, 31;\n"
+    "    shr.u32 %r6, %r6, %r11;\n"
+    "    and.b32 %r6, %r6, 1;\n"
     "    setp.ne.u32 %p1, %r3, 0;\n"
     "    setp.lt.u32 %p2, %r5, %r2;\n"
-    "    setp.lt.s32 %p3, %r6, 0;\n"
+    "    setp.eq.u32 %p3, %r6, 0;\n"
     "    and.pred %p4, %p1, %p2;\n"
     "    and.pred %p4, %p4, %p3;\n"
     "    selp.u32 %r7, 1, 0, %p4;\n"
@@ -48,16 +52,26 @@ static const char decide_ptx[] =
     "    st.volatile.global.v2.u32 [%rd3], {%r4, %r8};\n"
     "    selp.u32 %r9, 2, 3, %p3;\n" /* the limit, or cancelled */
     "    selp.u32 %r9, %r9, 1, %p1;\n"
-    "    st.volatile.global.u32 [%rd4+12], %r5;\n"
-    "    st.volatile.global.u32 [%rd4+16], %r9;\n"
+    "    st.volatile.global.u32 [%rd4+16], %r5;\n"
+    "    st.volatile.global.u32 [%rd4+20], %r9;\n"
     "    membar.sys;\n"
-    "    st.volatile.global.u32 [%rd4+8], %r4;\n"
+    "    st.volatile.global.u32 [%rd4+12], %r4;\n"
     "    ret;\n"
     "}\n";
 
-_Static_assert(offsetof(struct gy_while_host, most) == 4 && offsetof(struct gy_while_host, finished) == 8 &&
-                   offsetof(struct gy_while_host, turns) == 12 && offsetof(struct gy_while_host, end) == 16,
+_Static_assert(offsetof(struct gy_while_host, most) == 8 && offsetof(struct gy_while_host, finished) == 12 &&
+                   offsetof(struct gy_while_host, turns) == 16 && offsetof(struct gy_while_host, end) == 20,
                "the offsets in the text above");
+
+static _Atomic(uint32_t) *word_of(struct gy_while_host *host, uint32_t entry)
+{
+    return &host->cancelled[entry / 32 % 2];
+}
+
+static uint32_t bit_of(uint32_t entry)
+{
+    return UINT32_C(1) << entry % 32;
+}
 
 /* The same for the emulated driver. */
 static void decide(struct gantry_host_thread *self, void *const *args)
@@ -72,7 +86,7 @@ static void decide(struct gantry_host_thread *self, void *const *args)
     memcpy((void *)&host, args[3], sizeof(host));
     const uint32_t entry = counters[0] + 1, turns = counters[1] + 1;
     const bool wants = *word != 0;
-    const bool is_cancelled = (int32_t)(atomic_load(&host->cancelled) - entry) >= 0;
+    const bool is_cancelled = (atomic_load(word_of(host, entry)) & bit_of(entry)) != 0;
     const bool goes_on = wants && turns < atomic_load(&host->most) && !is_cancelled;
     self->ops->set_condition(self, condition, goes_on);
     if (goes_on) {
@@ -237,28 +251,34 @@ void gy_while_put(struct gy_while_pool *pool, struct gy_while_record *record)
 
 /* ---- entries ---------------------------------------------------------------------------------- */
 
-void gy_while_enter(struct gy_while_record *record)
+static uint32_t on_their_way(const struct gy_while_record *record)
 {
-    enum { MARKS_APART = 1 << 20 };
-    struct gy_while_host *host = record->host;
-    const uint32_t entry = atomic_fetch_add(&record->launched, 1) + 1;
-    if (entry % MARKS_APART == 0) { /* else a loop that is entered very often would end by itself some day */
-        const uint32_t finished = atomic_load(&host->finished);
-        uint32_t mark = atomic_load(&host->cancelled);
-        if ((int32_t)(mark - finished) < 0) {
-            (void)atomic_compare_exchange_strong(&host->cancelled, &mark, finished);
-        }
-    }
+    return atomic_load(&record->launched) - atomic_load(&record->host->finished);
 }
 
-void gy_while_cancel(struct gy_while_record *record)
+bool gy_while_is_full(const struct gy_while_record *record)
 {
-    const uint32_t entry = atomic_load(&record->launched);
-    uint32_t mark = atomic_load(&record->host->cancelled);
-    gy_point(GY_POINT_LOOP_CANCEL, record);
-    while ((int32_t)(mark - entry) < 0 &&
-           !atomic_compare_exchange_weak(&record->host->cancelled, &mark, entry)) {
+    return on_their_way(record) >= GY_WHILE_ENTRIES;
+}
+
+void gy_while_enter(struct gy_while_record *record)
+{
+    assert(!gy_while_is_full(record));
+    const uint32_t entry = atomic_load(&record->launched) + 1;
+    atomic_fetch_and(word_of(record->host, entry),
+                     ~bit_of(entry)); /* it was that of an entry that has ended */
+    atomic_store(&record->launched, entry);
+}
+
+bool gy_while_cancel(struct gy_while_record *record, uint32_t after)
+{
+    const uint32_t launched = atomic_load(&record->launched), count = on_their_way(record);
+    bool any = false;
+    for (uint32_t back = 0; back < count && launched - back != after; back++) {
+        atomic_fetch_or(word_of(record->host, launched - back), bit_of(launched - back));
+        any = true;
     }
+    return any;
 }
 
 /* ---- the graph -------------------------------------------------------------------------------- */

@@ -24,14 +24,17 @@ enum gy_while_end {
     GY_WHILE_CANCELLED = 3
 };
 
-/* Page-locked; the kernel reads the first two in one access. */
+/* So many entries may be on their way: launched, and not seen to have ended. */
+#define GY_WHILE_ENTRIES 64u
+
+/* Page-locked; the kernel reads the first four words in one access. */
 struct gy_while_host {
-    _Atomic(uint32_t) cancelled; /* atomic; written by the host: entries up to this one shall end.  It is
-                                  * compared by the sign of the difference, so it may not fall 2^31 behind */
-    _Atomic(uint32_t) most;      /* atomic; written by the host before the first launch: turns */
-    _Atomic(uint32_t) finished;  /* atomic; written by the device, last: the entry that has ended */
-    _Atomic(uint32_t) turns;     /* atomic; written by the device: of that entry */
-    _Atomic(uint32_t) end;       /* atomic; written by the device: enum gy_while_end of that entry */
+    _Atomic(uint32_t) cancelled[2]; /* atomic; written by the host: bit e % 32 of word e / 32 % 2 tells that
+                                     * entry e shall end */
+    _Atomic(uint32_t) most;         /* atomic; written by the host before the first launch: turns */
+    _Atomic(uint32_t) finished;     /* atomic; written by the device, last: the entry that has ended */
+    _Atomic(uint32_t) turns;        /* atomic; written by the device: of that entry */
+    _Atomic(uint32_t) end;          /* atomic; written by the device: enum gy_while_end of that entry */
     _Atomic(uint32_t)
         word; /* atomic; written by the device: the application's word, where the host decides */
 };
@@ -70,12 +73,14 @@ static inline bool gy_while_is_possible(const struct gy_while_pool *pool)
     return pool->decide != NULL;
 }
 
-/* GD: one more entry is about to be launched. */
-void gy_while_enter(struct gy_while_record *record);
+/* Are as many entries on their way as there may be? */
+bool gy_while_is_full(const struct gy_while_record *record);
 
-/* End all entries that were launched so far after their present turn.  Any thread; if several do it at once,
- * the one that has seen most entries wins. */
-void gy_while_cancel(struct gy_while_record *record);
+/* For these two the caller holds a lock, the same one for all that concerns the record. */
+/* GD: one more entry is about to be launched; not when it is full. */
+void gy_while_enter(struct gy_while_record *record);
+/* End the entries that were launched behind `after` after their present turn.  False: none is on its way. */
+bool gy_while_cancel(struct gy_while_record *record, uint32_t after);
 
 /* What a loop is made of. */
 struct gy_while_made {

@@ -3,9 +3,16 @@
 void gy_taskman_cancel_loops(gantry_taskman *manager)
 {
     for (struct gy_gpu_loop *loop = manager->loops; loop != NULL; loop = loop->next) {
-        if (loop->cancel(loop)) {
+        if (loop->cancel(loop, manager->run)) {
             atomic_store(&manager->as_owner.cancelled, GY_CANCELLED_LOOP);
         }
+    }
+}
+
+void gy_taskman_end_loops(gantry_taskman *manager)
+{
+    for (struct gy_gpu_loop *loop = manager->loops; loop != NULL; loop = loop->next) {
+        loop->end_run(loop);
     }
 }
 

@@ -44,9 +44,11 @@ struct gy_gpu_plan {
 struct gy_gpu_loop {
     /* Its tasks are being forgotten; nothing of them runs on the host. */
     void (*drop)(struct gy_gpu_loop *self);
-    /* The run was cancelled: end it after its present turn.  True: it was cut short on the device, where its
+    /* This run was cancelled: end it after its present turn.  True: it was cut short on the device, where its
      * tasks were released already. */
-    bool (*cancel)(struct gy_gpu_loop *self);
+    bool (*cancel)(struct gy_gpu_loop *self, uint64_t run);
+    /* The run is over, and nothing of it runs on the host. */
+    void (*end_run)(struct gy_gpu_loop *self);
     struct gy_gpu_loop *next; /* taskman's: of the manager */
 };
 

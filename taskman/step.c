@@ -345,6 +345,7 @@ static bool end_wait(const struct waiter *waiter)
     gy_fast_lock_take(&manager->lock);
     bool is_over = gy_taskman_is_idle(manager) && !(waiter->is_stopping && manager->late_names != 0);
     if (is_over && waiter->is_stopping) {
+        gy_taskman_end_loops(manager);
         gy_taskman_enter_phase(manager, GY_STOPPED);
     }
     if (!is_over && !waits_for_all(waiter)) {

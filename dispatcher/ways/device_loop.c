@@ -35,7 +35,7 @@ void gy_device_loops_cancel(struct gy_device_loops *loops)
 {
     gy_mutex_lock(&loops->lock);
     for (struct gy_device_loop *loop = loops->first; loop != NULL; loop = loop->after) {
-        gy_while_cancel(loop->record);
+        (void)gy_while_cancel(loop->record, atomic_load(&loop->record->host->finished));
     }
     gy_mutex_unlock(&loops->lock);
 }
@@ -66,15 +66,48 @@ static bool is_on_device(const struct gy_device_loop *loop)
            atomic_load(&loop->record->host->finished) != atomic_load(&loop->record->launched);
 }
 
-/* End it after its present turn, wherever it is.  True: the device is in it. */
-static bool end_early(struct gy_gpu_loop *self)
+/* End the entries behind `after`.  True: some are on their way. */
+static bool cancel(struct gy_device_loop *loop, uint32_t after)
+{
+    gy_mutex_lock(&loop->list->lock);
+    const bool any = gy_while_cancel(loop->record, after);
+    gy_mutex_unlock(&loop->list->lock);
+    return any;
+}
+
+bool gy_device_loop_end_all(struct gy_device_loop *loop)
+{
+    return loop->record != NULL && cancel(loop, atomic_load(&loop->record->host->finished));
+}
+
+/* The device may still be in it for runs before this one, whose results count.  What this run launches after
+ * this is ended by gy_device_loop_enter(), which looks the other way round. */
+static bool cancel_run(struct gy_gpu_loop *self, uint64_t run)
 {
     struct gy_device_loop *loop = (struct gy_device_loop *)(void *)self;
-    if (!is_on_device(loop)) {
-        return false;
+    return loop->record != NULL && atomic_load(&loop->run) == run &&
+           cancel(loop, atomic_load(&loop->run_entry));
+}
+
+/* A loop that the CPU decides about was cut short, by a failure or since its run was cancelled. */
+static void end_run(struct gy_gpu_loop *self)
+{
+    struct gy_device_loop *loop = (struct gy_device_loop *)(void *)self;
+    const enum gy_loop_state state = atomic_load(&loop->state);
+    if (state == GY_LOOP_WITH_CPU || state == GY_LOOP_ENDING) {
+        gy_device_loop_note_end(loop, atomic_load(&loop->cpu_turns), GANTRY_LOOP_CANCELLED);
     }
-    gy_while_cancel(loop->record);
-    return true;
+    while (!gy_device_loop_pass(loop, atomic_load(&loop->state), GY_LOOP_IDLE)) {
+    } /* it may just be cancelled, too late */
+}
+
+void gy_device_loop_note_end(struct gy_device_loop *loop, uint32_t turns, gantry_loop_end end)
+{
+    atomic_store(&loop->latest_turns, turns);
+    atomic_store(&loop->latest_end, (uint32_t)end);
+    atomic_store(&loop->latest_is_cpu, true);
+    atomic_fetch_add(&loop->cpu_loops, 1);
+    atomic_store(&loop->cpu_turns, 0);
 }
 
 struct gy_device_loop *gy_device_loop_new(const gantry_taskman *manager, CUdeviceptr word, uint32_t most)
@@ -82,7 +115,8 @@ struct gy_device_loop *gy_device_loop_new(const gantry_taskman *manager, CUdevic
     struct gy_device_loop *loop = gy_zalloc(sizeof(*loop));
     if (loop != NULL) {
         loop->head.drop = drop;
-        loop->head.cancel = end_early;
+        loop->head.cancel = cancel_run;
+        loop->head.end_run = end_run;
         loop->manager = manager;
         loop->word = word;
         loop->most = most;
@@ -140,11 +174,10 @@ bool gy_device_loop_pass(struct gy_device_loop *loop, enum gy_loop_state from, e
 void gy_device_loop_renew(struct gy_device_loop *loop)
 {
     const uint64_t run = gy_task_run(loop->test);
-    if (loop->run != run) {
-        loop->run = run;
-        atomic_store(&loop->cpu_turns, 0);
-        while (!gy_device_loop_pass(loop, atomic_load(&loop->state), GY_LOOP_IDLE)) {
-        } /* it may just be cancelled, too late */
+    if (atomic_load(&loop->run) != run) {
+        assert(atomic_load(&loop->state) == GY_LOOP_IDLE && atomic_load(&loop->cpu_turns) == 0);
+        atomic_store(&loop->run_entry, loop->record != NULL ? atomic_load(&loop->record->launched) : 0);
+        atomic_store(&loop->run, run);
     }
 }
 
@@ -160,7 +193,8 @@ bool gy_device_loop_may_begin(const struct gantry_dispatcher *d, struct gy_devic
                           ? "everything runs on one stream"
                       : !gy_while_is_possible(&loop->list->pool) ? "the driver has no conditional nodes"
                       : (d->checks & GY_CHECK_STABLE) != 0       ? "what stable tasks enqueue is checked"
-                                                                 : NULL;
+                      : gy_while_is_full(loop->record) ? "the device has not ended it for 64 runs before"
+                                                       : NULL;
     if (why != NULL) {
         tell(loop, why);
     }
@@ -171,10 +205,12 @@ bool gy_device_loop_may_begin(const struct gantry_dispatcher *d, struct gy_devic
 void gy_device_loop_enter(struct gy_device_loop *loop)
 {
     assert(gy_device_loop_is_valid(loop) && !loop->never);
+    gy_mutex_lock(&loop->list->lock);
     gy_while_enter(loop->record);
+    gy_mutex_unlock(&loop->list->lock);
     atomic_fetch_add(&loop->launches, 1);
     if (gy_taskman_is_cancelled(loop->manager)) {
-        gy_while_cancel(loop->record);
+        (void)cancel(loop, atomic_load(&loop->run_entry));
     }
 }
 

@@ -30,7 +30,7 @@ struct gy_unit;
  *                               | gantry_loop_cancel()          decide: the last turn
  *                               +------------------> ENDING ----------------> IDLE
  *
- * A run may be cut short anywhere: the next one begins with IDLE. */
+ * A run may be cut short anywhere: its end leads to IDLE, too. */
 enum gy_loop_state { GY_LOOP_IDLE, GY_LOOP_ON_DEVICE, GY_LOOP_WITH_CPU, GY_LOOP_ENDING };
 
 struct gy_device_loop {
@@ -45,10 +45,11 @@ struct gy_device_loop {
     CUdeviceptr word;                      /* immutable */
     uint32_t most;                         /* immutable */
     struct gy_unit *unit;                  /* immutable while frozen; NULL: the CPU decides */
-    CUgraph graph;    /* GD only; of the executable graph that its unit keeps; NULL: there is none */
-    bool never;       /* GD only; it was tried, and cannot be a loop on the device, in any run */
-    uint64_t run;     /* GD only; the manager's step that it was renewed for */
-    const char *told; /* GD only; the reason that the log has for the CPU's deciding */
+    CUgraph graph;         /* GD only; of the executable graph that its unit keeps; NULL: there is none */
+    bool never;            /* GD only; it was tried, and cannot be a loop on the device, in any run */
+    _Atomic(uint64_t) run; /* atomic; written by GD: the manager's step that it was renewed for */
+    _Atomic(uint32_t) run_entry; /* atomic; written by GD before `run`: entries of its record before that */
+    const char *told;            /* GD only; the reason that the log has for the CPU's deciding */
     _Atomic(enum gy_loop_state) state; /* atomic; see above */
     _Atomic(uint32_t) cpu_turns;       /* atomic; written by `decide`: of the loop under way */
     _Atomic(uint64_t) launches;        /* atomic; written by GD: on the device */
@@ -79,6 +80,13 @@ GANTRY_MUST_CHECK gantry_status gy_device_loop_enlist(struct gy_device_loop *loo
 
 /* Any thread: what became of it. */
 gantry_loop_stats gy_device_loop_stats(const struct gy_device_loop *loop);
+
+/* Any thread: end all that the device is in, of whichever run, after the present turn.  False: it is in none.
+ */
+bool gy_device_loop_end_all(struct gy_device_loop *loop);
+
+/* It has ended with the CPU deciding, whoever is the one to know. */
+void gy_device_loop_note_end(struct gy_device_loop *loop, uint32_t turns, gantry_loop_end end);
 
 /* Any thread: go from one state to the next.  False: it was in another one, and stays there. */
 bool gy_device_loop_pass(struct gy_device_loop *loop, enum gy_loop_state from, enum gy_loop_state next);

@@ -79,8 +79,8 @@ GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_taskman_submit_loop(gantry_tas
                                                                       gantry_loop *out);
 
 /** End the loop of which `decide` is a task after its present turn.  What comes after it goes on.
- * gantry_taskman_cancel() does the same for all loops of the run, whose other tasks are cancelled then.  The
- * device may still be in the loop of a run before: that one ends, too.
+ * The device may still be in the loop of a run before: that one ends, too.  gantry_taskman_cancel() ends all
+ * loops of the present run, whose other tasks are cancelled then, and none of a run before.
  *  @retval GANTRY_OK                    it was on its way; should its last turn have been decided already, it
  * ends by itself
  *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL, or no `decide` of a loop
@@ -92,7 +92,8 @@ typedef enum gantry_loop_end {
     GANTRY_LOOP_NOT_ENDED = 0, /* it has never ended */
     GANTRY_LOOP_WORD = 1,      /* the word was 0 */
     GANTRY_LOOP_MOST = 2,      /* `most` turns were done */
-    GANTRY_LOOP_CANCELLED = 3, /* gantry_loop_cancel(), gantry_taskman_cancel(), or the context was lost */
+    GANTRY_LOOP_CANCELLED = 3, /* gantry_loop_cancel(), gantry_taskman_cancel(), the context was lost; or the
+                                * CPU decided, and a task of the run failed */
 } gantry_loop_end;
 
 /** What became of a loop since it was submitted. */

@@ -3,7 +3,6 @@
  *
  * `--graphs N` sets how many random bodies. */
 #include "base/alloc.h"
-#include "base/point.h"
 #include "dispatcher/ways/device_loop.h"
 #include "driver/cuda_abi.h"
 #include "taskman/gpu_task.h"
@@ -271,34 +270,6 @@ static void test_the_cpu_keeps_to_the_most_and_is_cancelled(void **state)
 }
 
 /* ---- entries ---------------------------------------------------------------------------------- */
-
-static struct gy_while_record *cancelled_again;
-
-/* The dispatcher launches one more entry, and another thread cancels that, too. */
-static void cancel_again(enum gy_point point, const void *at)
-{
-    struct gy_while_record *record = cancelled_again;
-    if (point == GY_POINT_LOOP_CANCEL && at == record) {
-        cancelled_again = NULL;
-        gy_while_enter(record);
-        gy_while_cancel(record);
-    }
-}
-
-static void test_of_two_cancellations_the_later_one_counts(void **state)
-{
-    (void)state;
-    struct gy_while_host host = {.finished = 4};
-    struct gy_while_record record = {.host = &host, .launched = 5};
-    cancelled_again = &record;
-    gy_point_hook(cancel_again);
-    gy_while_cancel(&record);
-    gy_point_hook(NULL);
-    assert_null(cancelled_again);
-    assert_int_equal(atomic_load(&host.cancelled), 6);
-    gy_while_cancel(&record);
-    assert_int_equal(atomic_load(&host.cancelled), 6);
-}
 
 /* As if the loop had been entered 2^31 times since it was cancelled, or made. */
 static void test_a_loop_may_be_entered_for_ever(void **state)
@@ -666,7 +637,6 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_a_graph_may_be_reset_while_the_device_is_in_its_loop),
         cmocka_unit_test(test_a_body_that_needs_more_is_decided_by_the_cpu),
         cmocka_unit_test(test_the_cpu_keeps_to_the_most_and_is_cancelled),
-        cmocka_unit_test(test_of_two_cancellations_the_later_one_counts),
         cmocka_unit_test(test_a_loop_may_be_entered_for_ever),
         cmocka_unit_test(test_what_the_driver_refuses_goes_round_by_calls),
         cmocka_unit_test(test_a_fault_in_a_turn_ends_the_loop),
