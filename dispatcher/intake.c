@@ -19,8 +19,15 @@ static GY_INLINE void place(struct gantry_dispatcher *d, struct gy_round *round,
     }
     uint32_t stream;
     uint64_t wait_set = atomic_load_explicit(&task->wait_set, memory_order_acquire);
+    const bool begins = gy_task_begins_step(task, wait_set);
+    if (begins) {
+        gy_step_order_claim(gy_gd_order(d, task), gy_task_run(task));
+    }
     gantry_status status = gy_streams_assign(&d->streams, wait_set, gy_gd_partition_index(d, task),
                                              gy_gd_owner(d, task), &stream);
+    if (begins) {
+        gy_step_order_unclaim(gy_gd_order(d, task));
+    }
     if (status != GANTRY_OK) {
         gy_gd_release_failed(d, task, status);
         return;

@@ -70,18 +70,25 @@ static uint32_t calls_of(const struct gy_unit *unit)
     return calls < UINT32_MAX ? (uint32_t)calls : UINT32_MAX;
 }
 
+/* None of the unit's work comes after the step before. */
+static bool is_independent(const struct gy_unit *unit)
+{
+    bool all = true;
+    for (uint32_t i = 0; i < unit->members && all; i++) {
+        all = gy_task_is_independent(unit->plan->members[unit->first + i]);
+    }
+    return all;
+}
+
 /* The unit's work comes after the step before, unless none of it has to. */
 static gantry_status enter_step(const struct gantry_dispatcher *d, const struct gy_unit *unit,
                                 uint32_t stream)
 {
-    bool all_independent = true;
-    for (uint32_t i = 0; i < unit->members && all_independent; i++) {
-        all_independent = gy_task_is_independent(unit->plan->members[unit->first + i]);
-    }
     const gantry_task *first = gy_unit_first_task(unit);
     const bool is_all = gy_taskman_has_no_more(gy_task_manager(first), unit->members);
-    return all_independent ? GANTRY_OK
-                           : gy_step_order_enter(gy_gd_order(d, first), gy_task_run(first), stream, is_all);
+    return is_independent(unit)
+               ? GANTRY_OK
+               : gy_step_order_enter(gy_gd_order(d, first), gy_task_run(first), stream, is_all);
 }
 
 /* ---- shares ---------------------------------------------------------------------------------- */
@@ -229,15 +236,29 @@ static gantry_status launch_graph(struct gantry_dispatcher *d, const struct gy_u
     return status;
 }
 
+static gantry_status assign(struct gantry_dispatcher *d, const struct gy_unit *unit, uint64_t wait_set,
+                            uint32_t *out)
+{
+    const gantry_task *first = gy_unit_first_task(unit);
+    struct gy_gpu_order *order = is_independent(unit) ? NULL : gy_gd_order(d, first);
+    if (order != NULL) {
+        gy_step_order_claim(order, gy_task_run(first));
+    }
+    gantry_status status = gy_streams_assign(&d->streams, wait_set, gy_gd_partition(d, first)->info.index,
+                                             gy_gd_owner(d, first), out);
+    if (order != NULL) {
+        gy_step_order_unclaim(order);
+    }
+    return status;
+}
+
 /* Enqueue the graph; its timeline point comes out. */
 static gantry_status enqueue(struct gantry_dispatcher *d, struct gy_unit *unit)
 {
     assert(gy_unit_is_valid(unit));
     uint64_t wait_set = merge_wait_sets(d, unit);
     uint32_t stream;
-    gantry_status status =
-        gy_streams_assign(&d->streams, wait_set, gy_gd_partition(d, gy_unit_first_task(unit))->info.index,
-                          gy_gd_owner(d, gy_unit_first_task(unit)), &stream);
+    gantry_status status = assign(d, unit, wait_set, &stream);
     if (status != GANTRY_OK) {
         gy_wait_set_drop(&d->wait_sets, wait_set);
         return status;

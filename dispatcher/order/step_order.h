@@ -61,6 +61,17 @@ bool gy_step_order_reaches(const struct gy_gpu_order *order, uint64_t run);
 /* Its timeline points are on the streams, and it has a fence only in a step. */
 bool gy_step_order_is_valid(const struct gy_gpu_order *order);
 
+/* Around the search for a stream for a task that comes after the steps before `run`: what those have put on
+ * streams is before it. */
+static inline void gy_step_order_claim(struct gy_gpu_order *order, uint64_t run)
+{
+    order->owner.before = order->run == run ? ~order->during.streams : UINT64_MAX;
+}
+static inline void gy_step_order_unclaim(struct gy_gpu_order *order)
+{
+    order->owner.before = 0;
+}
+
 /* A new step begins. */
 GY_RARE void gy_step_order_begin(struct gy_gpu_order *order, uint64_t run);
 

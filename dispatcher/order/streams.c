@@ -160,6 +160,7 @@ static void find_reach(const struct gy_streams *streams, const struct gy_clock *
 
 /* How much a task loses on a stream that it does not inherit: the less, the better. */
 enum offer {
+    OFFER_OWN,       /* its owner's, and its work is over, or before the task's anyhow */
     OFFER_OVER,      /* its work is over */
     OFFER_BEHIND,    /* the task comes after its work anyhow */
     OFFER_OVERTAKEN, /* other work does: the task is held up by it, as little as by any unrelated task */
@@ -179,8 +180,12 @@ static enum offer appraise(struct gy_streams *streams, uint32_t index, const uin
     if (!s->used) {
         return is_over(s) || (owner != NULL && s->owner == owner) ? OFFER_UNUSED : OFFER_OTHERS;
     }
+    const bool is_own = owner != NULL && s->owner == owner;
+    if (is_own && (owner->before >> index & 1u) != 0) {
+        return OFFER_OWN;
+    }
     if ((s->pending_successors == 0 || streams->is_of_fleet) && is_over(s)) {
-        return OFFER_OVER;
+        return is_own ? OFFER_OWN : OFFER_OVER;
     }
     if (reach[index] >= s->tail) {
         return OFFER_BEHIND;
@@ -249,11 +254,11 @@ static gantry_status find_free(struct gy_streams *streams, const struct gy_clock
     if (count != 0) {
         find_reach(streams, clock, reach);
     }
-    for (uint32_t i = 0; i < count && best != OFFER_OVER; i++) {
+    for (uint32_t i = 0; i < count && best != OFFER_OWN; i++) {
         if (streams->streams[i].kind != kind) {
             continue;
         }
-        enum offer offer = single ? OFFER_OVER : appraise(streams, i, reach, owner);
+        enum offer offer = single ? OFFER_OWN : appraise(streams, i, reach, owner);
         bool older = offer != OFFER_UNUSED && streams->streams[i].age < streams->streams[found].age;
         if (offer < best || (offer == best && offer != OFFER_NONE && older)) {
             best = offer;

@@ -48,6 +48,8 @@ struct gy_stream_ring {
 struct gy_stream_owner {
     uint32_t private_set; /* written while no task of the owner is on its way; the number of the set of
                            * streams that no other owner gets; 0: it has those of everybody */
+    uint64_t before; /* while a stream is looked for: bit s: the task comes after what the owner has put on
+                      * stream s last */
 };
 
 struct gy_stream {

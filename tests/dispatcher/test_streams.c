@@ -434,8 +434,8 @@ static uint32_t assign_to(struct pool *pool, const struct gy_stream_owner *owner
 static void test_a_private_set_is_of_one_owner(void **state)
 {
     struct pool *pool = *state;
-    struct gy_stream_owner first = {gy_streams_take_private(&pool->streams)},
-                           second = {gy_streams_take_private(&pool->streams)};
+    struct gy_stream_owner first = {.private_set = gy_streams_take_private(&pool->streams)},
+                           second = {.private_set = gy_streams_take_private(&pool->streams)};
     assert_true(first.private_set != 0 && second.private_set != 0);
     assert_int_not_equal(first.private_set, second.private_set);
     uint32_t alone = assign_to(pool, &first, GY_WAIT_SET_NONE);
@@ -459,7 +459,7 @@ static void test_a_private_set_is_of_one_owner(void **state)
 static void test_nobody_inherits_a_private_stream(void **state)
 {
     struct pool *pool = *state;
-    struct gy_stream_owner owner = {gy_streams_take_private(&pool->streams)};
+    struct gy_stream_owner owner = {.private_set = gy_streams_take_private(&pool->streams)};
     uint32_t alone = assign_to(pool, &owner, GY_WAIT_SET_NONE);
     uint64_t point = finish(pool, alone, 1), before = waits(pool);
     uint32_t heir = assign(pool, point);
