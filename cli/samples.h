@@ -12,6 +12,9 @@ const char *cli_cause(gantry_status status);
 /* The exit status where a device, or a plan for one, was refused with `status`, which has been told.  2 if
  * that is the fault of what `given` names, the argument of an option; NULL: the option was not given. */
 int cli_refused(gantry_status status, const char *given);
+/* The same where nothing but the library's log has told yet why the devices cannot be opened: what is to be
+ * told is told, on one line. */
+int cli_not_opened(const char *sample, gantry_status status, const char *given);
 /* Set by the command: its log shows errors. */
 extern bool cli_log_shows_errors;
 

@@ -32,6 +32,14 @@ int cli_refused(gantry_status status, const char *given)
     return CLI_USAGE;
 }
 
+int cli_not_opened(const char *sample, gantry_status status, const char *given)
+{
+    if (!cli_log_shows_errors) {
+        cli_error("%s: the devices cannot be opened: %s", sample, gantry_last_error());
+    }
+    return cli_refused(status, given);
+}
+
 int cli_usage_error(const char *format, ...)
 {
     va_list args;

@@ -53,8 +53,8 @@ static bool open_device(struct run *run)
     options.driver = run->options->driver;
     options.device = run->options->device;
     gantry_status status = gantry_context_create(&options, &run->context);
-    if (!is_ok(status, "the device cannot be opened")) {
-        run->exit_status = cli_refused(status, options.device);
+    if (status != GANTRY_OK) {
+        run->exit_status = cli_not_opened("image_pipeline", status, options.device);
         return false;
     }
     run->shared.heap = gantry_context_heap(run->context);

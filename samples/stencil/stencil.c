@@ -37,8 +37,8 @@ bool stencil_open(struct stencil *s, gantry_driver_choice driver, const char *de
     s->info.struct_size = sizeof(s->info);
     gantry_status status = gantry_fleet_create(&fleet, &s->fleet);
     s->exit_status = 1;
-    if (!stencil_ok(status, "the devices cannot be opened")) {
-        s->exit_status = cli_refused(status, devices);
+    if (status != GANTRY_OK) {
+        s->exit_status = cli_not_opened("stencil", status, devices);
         return false;
     }
     manager.fleet = s->fleet;

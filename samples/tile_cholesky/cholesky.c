@@ -62,8 +62,8 @@ bool cholesky_open(struct cholesky *c, const struct cholesky_settings *settings)
     c->info.struct_size = sizeof(c->info);
     gantry_status status = gantry_fleet_create(&fleet, &c->fleet);
     c->exit_status = 1;
-    if (!cholesky_ok(status, "the devices cannot be opened")) {
-        c->exit_status = cli_refused(status, settings->devices);
+    if (status != GANTRY_OK) {
+        c->exit_status = cli_not_opened("tile_cholesky", status, settings->devices);
         return false;
     }
     manager.fleet = c->fleet;

@@ -148,6 +148,10 @@ class Cli(unittest.TestCase):
                                       ("stencil", "--rows", "3"), ("tile_cholesky", "--tile", "65"), ("tile_cholesky", "--size", "65")):
             status, out, err = gantry("run", sample, option, value, GANTRY_DRIVER="emulated")
             self.assertEqual((status, out), (2, ""), (sample, option, value, err))
+            if option in ("--device", "--devices"):
+                self.assertEqual(err.count("gantry: error: "), 1, err)  # one line has the cause
+            if value == "9":
+                self.assertRegex(err, r"^gantry: error: no device 9: there (are|is) \d")
 
     def test_every_option_of_every_command_refuses_what_it_does_not_take(self):
         files = {("info", "--partitions"), ("report", "--diff"), ("report", "--output"), ("doctor", "--root")}
