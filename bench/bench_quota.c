@@ -246,6 +246,7 @@ static bool bench_quota(const struct bench_options *options)
         return false;
     }
     context.driver = options->driver;
+    context.submission = GANTRY_SUBMISSION_STREAMS; /* a bound costs each launch of a stream something */
     setenv("CUDA_DEVICE_SM_LIMIT", "99", 1);
     bool good = bench_submit_open(&bench->bounded.work, &context);
     unsetenv("CUDA_DEVICE_SM_LIMIT");

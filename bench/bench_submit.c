@@ -400,6 +400,7 @@ static bool bench_submit(const struct bench_options *options)
             return false;
         }
         context.driver = options->driver;
+        context.submission = GANTRY_SUBMISSION_STREAMS; /* rows of graphs change it for themselves */
         context.launch_threads = bench->launch_threads = threads;
         good = bench_submit_open(&bench->work, &context) &&
                (threads == 1 ? run_cases(bench, options) : run_launch_threads(bench, options)) && good;

@@ -304,7 +304,9 @@ static void test_what_the_driver_refuses_goes_round_by_calls(void **state)
                                         "cuGraphInstantiateWithFlags", "cuGraphAddKernelNode"};
     for (uint32_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
         struct loop_scene s;
-        loops_open_scene(&s, NULL);
+        gantry_context_options options = GANTRY_CONTEXT_OPTIONS_INIT;
+        options.submission = GANTRY_SUBMISSION_STREAMS; /* the loop is the only graph that is refused */
+        loops_open_scene(&s, &options);
         if (!s.has_emu) {
             loops_close_scene(&s);
             return;
