@@ -32,13 +32,13 @@ STEADY, FIRST = 1.03, 1.10
 DRAWS, MOST_ROUNDS, LEAST_ROUNDS = 1000, 30, 3
 SAMPLES = (  # name, arguments (WAY: the way, OUT: a folder), what its output says of the time of the work
     ("hello_graph", (), None),
-    ("scale_vector", (), None),
-    ("critical_latency", (), None),
     ("image_pipeline", ("--repeat", "20", "--output", "OUT"), r"^\d+ of \d+ photos processed in ([\d.]+) s"),
     ("proof_pipeline", ("--concurrency", "5", "--rounds", "5"), r"^ +5 +([\d.]+) "),
     ("stencil", ("--submission", "WAY", "--devices", "0"), r"^time: ([\d.]+) us"),
     ("tile_cholesky", ("--submission", "WAY", "--devices", "0", "--kernels", "own", "--size", "4096", "--tile", "512"),
      r"^ +1 +\S+ +\S+ +\d+ +\d+ +([\d.]+)"),
+    ("scale_vector", (), None),
+    ("critical_latency", (), None),
 )
 EMULATED_SAMPLES = {  # where the time of the usual sizes is long
     "image_pipeline": ("--repeat", "1", "--output", "OUT"),
