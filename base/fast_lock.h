@@ -7,6 +7,7 @@
 #ifndef BASE_FAST_LOCK_H
 #define BASE_FAST_LOCK_H
 
+#include "base/hints.h"
 #include "base/thread.h"
 
 #include <stdatomic.h>
@@ -23,8 +24,8 @@ static inline void gy_fast_lock_init(gy_fast_lock *lock, enum gy_rank rank)
     lock->rank = rank;
 }
 
-void gy_fast_lock_wait(gy_fast_lock *lock);
-void gy_fast_lock_wake(gy_fast_lock *lock);
+GY_COLD void gy_fast_lock_wait(gy_fast_lock *lock);
+GY_COLD void gy_fast_lock_wake(gy_fast_lock *lock);
 
 static inline void gy_fast_lock_take(gy_fast_lock *lock) GY_ACQUIRE(*lock) GY_NO_ANALYSIS
 {

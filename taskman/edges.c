@@ -32,15 +32,20 @@ static inline _Atomic(struct gy_edge *) *end_of_edges(gantry_task *task)
     return task->last_edge == NULL ? &task->edges : &task->last_edge->next;
 }
 
+static GY_COLD gantry_status no_edge_memory(const gantry_task *successor)
+{
+    return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "no memory for a dependency of task '%s'",
+                   gantry_task_label(successor));
+}
+
 /* Nothing runs, and all changes are made under the lock: no edge can come too late. */
-static inline gantry_status link_building_locked(gantry_taskman *manager, gantry_task *predecessor,
-                                                 gantry_task *successor, bool when_done)
+static GY_INLINE gantry_status link_building_locked(gantry_taskman *manager, gantry_task *predecessor,
+                                                    gantry_task *successor, bool when_done)
     GY_REQUIRES(manager->lock)
 {
     struct gy_edge *edge = gy_graph_peek_edge(&manager->graph);
     if (edge == NULL) {
-        return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "no memory for a dependency of task '%s'",
-                       gantry_task_label(successor));
+        return no_edge_memory(successor);
     }
     if (!gy_task_is_condition(predecessor)) {
         int32_t references = atomic_load_explicit(&successor->references, memory_order_relaxed);
@@ -85,8 +90,7 @@ static gantry_status link_running_locked(gantry_taskman *manager, gantry_task *p
     GY_REQUIRES(manager->lock)
 {
     if (gy_graph_peek_edge(&manager->graph) == NULL) {
-        return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "no memory for a dependency of task '%s'",
-                       gantry_task_label(successor));
+        return no_edge_memory(successor);
     }
     if (!gy_task_is_condition(predecessor) && !gy_task_hold(successor)) {
         return gy_task_refuse_hold(successor, "dependency: task");
@@ -157,11 +161,11 @@ static gantry_status mark_awaited_locked(gantry_taskman *manager, gantry_task *p
     return GANTRY_OK;
 }
 
-static gantry_status link_tasks(gantry_task *predecessor, gantry_task *successor, bool when_done)
+/* All edges but those that most tasks have; takes the lock over, and gives it back. */
+static GY_RARE gantry_status link_unusual(gantry_taskman *manager, gantry_task *predecessor,
+                                          gantry_task *successor, bool when_done) GY_RELEASE(manager->lock)
 {
-    gantry_taskman *manager = gy_task_manager(predecessor);
-    gy_fast_lock_take(&manager->lock);
-    enum gy_phase phase = gy_taskman_phase(manager);
+    const enum gy_phase phase = gy_taskman_phase(manager);
     if (gy_task_has(predecessor, GY_TASK_FROZEN) || (manager->frozen && phase != GY_RUNNING)) {
         assert(gy_taskman_is_valid(manager));
         gy_fast_lock_give(&manager->lock);
@@ -180,7 +184,14 @@ static gantry_status link_tasks(gantry_task *predecessor, gantry_task *successor
     return status;
 }
 
-static gantry_status start_after(gantry_task *task, gantry_task *predecessor, bool when_done)
+/* There are two tasks of one manager, neither of them a light one. */
+static GY_INLINE bool may_link(const gantry_task *task, const gantry_task *predecessor)
+{
+    return task != NULL && predecessor != NULL && task != predecessor && task->owner == predecessor->owner &&
+           !gy_task_has(task, GY_TASK_LIGHT) && !gy_task_has(predecessor, GY_TASK_LIGHT);
+}
+
+static GY_COLD gantry_status refuse_link(const gantry_task *task, const gantry_task *predecessor)
 {
     if (task == NULL || predecessor == NULL) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "dependency: a task is NULL");
@@ -193,11 +204,24 @@ static gantry_status start_after(gantry_task *task, gantry_task *predecessor, bo
         return GY_FAIL(GANTRY_ERR_FOREIGN_HANDLE, "dependency: '%s' and '%s' are of different task managers",
                        gantry_task_label(task), gantry_task_label(predecessor));
     }
-    if (gy_task_has(task, GY_TASK_LIGHT) || gy_task_has(predecessor, GY_TASK_LIGHT)) {
-        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "dependency: '%s' or '%s' is a light task",
-                       gantry_task_label(task), gantry_task_label(predecessor));
+    return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "dependency: '%s' or '%s' is a light task",
+                   gantry_task_label(task), gantry_task_label(predecessor));
+}
+
+static GY_INLINE gantry_status start_after(gantry_task *task, gantry_task *predecessor, bool when_done)
+{
+    if (__builtin_expect(!may_link(task, predecessor), 0)) {
+        return refuse_link(task, predecessor);
     }
-    return link_tasks(predecessor, task, when_done);
+    gantry_taskman *manager = gy_task_manager(predecessor);
+    gy_fast_lock_take(&manager->lock);
+    if (when_done || manager->frozen || gy_taskman_phase(manager) != GY_BUILDING) {
+        return link_unusual(manager, predecessor, task, when_done);
+    }
+    const gantry_status status = link_building_locked(manager, predecessor, task, false);
+    assert(gy_taskman_is_valid(manager));
+    gy_fast_lock_give(&manager->lock);
+    return status;
 }
 
 gantry_status gantry_task_start_after(gantry_task *task, gantry_task *predecessor)

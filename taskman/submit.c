@@ -50,6 +50,17 @@ static inline bool has_no_rest(const gantry_task_desc *desc)
     return (first | second) == 0;
 }
 
+/* Has the description nothing that only some tasks have, and that has to be checked or looked up?  Of most
+ * tasks it has not, so this is one question. */
+static GY_INLINE bool is_usual(const gantry_task_desc *desc)
+{
+    const uintptr_t places = (uintptr_t)desc->partition | (uintptr_t)desc->context | (uintptr_t)desc->name;
+    const unsigned numbers = (unsigned)desc->priority | desc->cpu_class | desc->memory;
+    const unsigned answers = (unsigned)desc->is_condition | (unsigned)desc->bandwidth_critical;
+    return (places | numbers | answers) == 0 && has_no_rest(desc);
+}
+_Static_assert(GANTRY_TASK_PRIORITY_NORMAL == 0, "is_usual() takes it for nothing");
+
 /* Check the kind, and the function that a task of this kind needs. */
 static gantry_status check_kind(const gantry_task_desc *desc, const char *shown)
 {
@@ -134,8 +145,8 @@ static gantry_status check_context(const gantry_taskman *manager, const gantry_t
     return GANTRY_OK;
 }
 
-/* Check every task that is no plain one: see is_plain(), is_plain_gpu(). */
-static GY_RARE gantry_status check_special(const gantry_taskman *manager, const gantry_task_desc *desc)
+/* Check every task that is not is_plain(). */
+static gantry_status check_special(const gantry_taskman *manager, const gantry_task_desc *desc)
 {
     const char *shown = desc->label != NULL ? desc->label : desc->name != NULL ? desc->name : "task";
     if (desc->name != NULL && desc->name[0] == '\0') {
@@ -148,22 +159,13 @@ static GY_RARE gantry_status check_special(const gantry_taskman *manager, const 
     return status == GANTRY_OK ? check_context(manager, desc, shown) : status;
 }
 
-/* A CPU task that any worker may run at any time. */
-static inline bool is_plain(const gantry_task_desc *desc)
+/* Is there nothing to check of a task that is_usual()? */
+static GY_INLINE bool is_good(const gantry_taskman *manager, const gantry_task_desc *desc)
 {
-    return desc->kind == GANTRY_TASK_CPU && desc->priority == GANTRY_TASK_PRIORITY_NORMAL &&
-           desc->cpu_class == 0 && !desc->is_condition && desc->memory == 0 && !desc->bandwidth_critical &&
-           desc->partition == NULL && !desc->is_stable && !desc->is_independent && desc->context == NULL &&
-           has_no_rest(desc);
-}
-
-/* A GPU task that check_special() has nothing against: most of them. */
-static inline bool is_plain_gpu(const gantry_taskman *manager, const gantry_task_desc *desc)
-{
-    return desc->kind >= GANTRY_TASK_HTOD && (unsigned)desc->kind <= GANTRY_TASK_DTOH &&
-           desc->launch != NULL && manager->gpu != NULL && desc->name == NULL &&
-           desc->priority == GANTRY_TASK_PRIORITY_NORMAL && desc->cpu_class == 0 && !desc->is_condition &&
-           !desc->bandwidth_critical && desc->partition == NULL && desc->context == NULL && has_no_rest(desc);
+    const bool is_gpu = desc->kind >= GANTRY_TASK_HTOD && (unsigned)desc->kind <= GANTRY_TASK_DTOH;
+    return is_gpu ? desc->launch != NULL && manager->gpu != NULL
+                  : desc->kind == GANTRY_TASK_CPU && desc->run != NULL && !desc->is_stable &&
+                        !desc->is_independent;
 }
 
 static gantry_status refuse_stopped(void)
@@ -171,7 +173,7 @@ static gantry_status refuse_stopped(void)
     return GY_FAIL(GANTRY_ERR_STATE, "task manager: stopped; reset it before the next step");
 }
 
-static gantry_status no_task_memory(const char *name)
+static GY_COLD gantry_status no_task_memory(const char *name)
 {
     return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "no memory for task '%s'", name != NULL ? name : "");
 }
@@ -211,9 +213,10 @@ static gantry_status add_placeholder_locked(gantry_taskman *manager, const struc
     return GANTRY_OK;
 }
 
-static unsigned traits_of(const gantry_task_desc *desc)
+/* The traits of a task that is not is_usual(), beside those that every task may have. */
+static GY_RARE unsigned unusual_traits_of(const gantry_task_desc *desc)
 {
-    unsigned traits = (unsigned)desc->kind | (desc->memory != 0 ? GY_TRAIT_MEMORY : 0u);
+    unsigned traits = desc->memory != 0 ? GY_TRAIT_MEMORY : 0u;
     if (desc->kind == GANTRY_TASK_CPU) {
         traits |= desc->is_condition ? GY_TRAIT_CONDITION : 0u;
         traits |= desc->priority == GANTRY_TASK_PRIORITY_HIGH  ? GY_TRAIT_HIGH
@@ -221,32 +224,40 @@ static unsigned traits_of(const gantry_task_desc *desc)
                                                                : 0u;
         traits |= desc->cpu_class != 0 || desc->bandwidth_critical ? GY_TRAIT_CLASSED : 0u;
     }
-    traits |= desc->is_stable ? GY_TRAIT_STABLE : 0u;
-    traits |= desc->is_independent ? GY_TRAIT_INDEPENDENT : 0u;
     return traits;
 }
 
+static GY_INLINE unsigned traits_of(const gantry_task_desc *desc, bool usual)
+{
+    unsigned traits = (unsigned)desc->kind;
+    traits |= desc->is_stable ? GY_TRAIT_STABLE : 0u;
+    traits |= desc->is_independent ? GY_TRAIT_INDEPENDENT : 0u;
+    return usual ? traits : traits | unusual_traits_of(desc);
+}
+
 /* Where the work of a GPU task goes: its device and, returned, its partition there. */
-static inline uint32_t place_of(const gantry_taskman *manager, const gantry_task_desc *desc, uint32_t *device)
+static GY_RARE uint32_t place_of(const gantry_taskman *manager, const gantry_task_desc *desc,
+                                 uint32_t *device)
 {
     uint32_t partition = manager->partition;
     *device = manager->device;
-    if (__builtin_expect(desc->context != NULL, 0) &&
-        manager->gpu_ops->device_number(manager->gpu, desc->context, device)) {
+    if (desc->context != NULL && manager->gpu_ops->device_number(manager->gpu, desc->context, device)) {
         partition = *device == manager->device ? partition : 0;
     }
     return desc->partition != NULL ? gy_taskman_partition_number(manager, desc->partition, device)
                                    : partition;
 }
 
-/* `task` has a reference that nobody else takes away while we write. */
-static inline void describe(gantry_task *task, const gantry_task_desc *desc, unsigned flags)
+/* `task` has a reference that nobody else takes away while we write.  `usual`: see is_usual(); a task that is
+ * may also be described as one that is not.  `flags`: those that it has. */
+static GY_INLINE void describe(gantry_task *task, const gantry_task_desc *desc, bool usual, unsigned flags)
 {
-    task->traits = is_plain(desc) ? GANTRY_TASK_CPU : (uint8_t)traits_of(desc);
+    task->traits = (uint8_t)traits_of(desc, usual);
     if (gy_task_is_gpu(task)) {
+        const gantry_taskman *manager = gy_task_manager(task);
+        uint32_t device = manager->device;
         task->body.launch = desc->launch;
-        uint32_t device;
-        task->partition = (uint8_t)place_of(gy_task_manager(task), desc, &device);
+        task->partition = (uint8_t)(usual ? manager->partition : place_of(manager, desc, &device));
         task->device = (uint8_t)device;
     } else {
         task->body.run = desc->run;
@@ -257,9 +268,8 @@ static inline void describe(gantry_task *task, const gantry_task_desc *desc, uns
     task->release = desc->release;
     task->label = desc->label;
     task->context_id = desc->context_id;
-    unsigned before = atomic_load_explicit(&task->flags, memory_order_relaxed);
     flags |= GY_TASK_FILLED | (desc->release != NULL ? GY_TASK_HAS_RELEASE : 0u);
-    atomic_store_explicit(&task->flags, (uint8_t)(before | flags), memory_order_relaxed);
+    atomic_store_explicit(&task->flags, (uint8_t)flags, memory_order_relaxed);
 }
 
 /* A placeholder of before the start lost its first reference to the start: the submitter gets another.
@@ -284,7 +294,7 @@ static gantry_status fill_locked(gantry_taskman *manager, gantry_task *task, con
         return GY_FAIL(GANTRY_ERR_LATE_DEPENDENCY, "task '%s': what waited for that name has gone on already",
                        desc->name);
     }
-    describe(task, desc, 0);
+    describe(task, desc, false, atomic_load_explicit(&task->flags, memory_order_relaxed));
     task->traits |= desc->kind == GANTRY_TASK_SYNC_POINT ? (uint8_t)awaited : 0;
     if (desc->is_condition) {
         gy_graph_loosen(task);
@@ -318,12 +328,12 @@ static gantry_status check_memory_locked(gantry_taskman *manager, const gantry_t
                          desc->name != NULL ? desc->name : "", desc->memory);
 }
 
-static void count_gpu_locked(gantry_taskman *manager, const gantry_task *task) GY_REQUIRES(manager->lock)
+/* The first GPU task of a step, or one with traits: tell whom that concerns. */
+static GY_RARE void tell_gpu_locked(gantry_taskman *manager, const gantry_task *task, bool is_first)
+    GY_REQUIRES(manager->lock)
 {
     const uint32_t both = GY_TRAIT_STABLE | GY_TRAIT_MEMORY;
-    const uint64_t before = gy_taskman_gpu_tasks(manager);
-    atomic_store_explicit(&manager->submitted_gpu, before + 1, memory_order_relaxed);
-    if (before == 0 && manager->gpu_ops->wake_hints.step_announced != NULL &&
+    if (is_first && manager->gpu_ops->wake_hints.step_announced != NULL &&
         !atomic_load_explicit(&manager->was_helped, memory_order_relaxed) &&
         gy_taskman_phase(manager) == GY_BUILDING) {
         manager->gpu_ops->wake_hints.step_announced(manager->gpu);
@@ -340,28 +350,32 @@ static void count_gpu_locked(gantry_taskman *manager, const gantry_task *task) G
     }
 }
 
-static inline void count_special_locked(gantry_taskman *manager, const gantry_task *task)
+static GY_INLINE void count_special_locked(gantry_taskman *manager, const gantry_task *task)
     GY_REQUIRES(manager->lock)
 {
     manager->special++;
     if (gy_task_is_gpu(task)) {
+        const uint64_t before = gy_taskman_gpu_tasks(manager);
+        atomic_store_explicit(&manager->submitted_gpu, before + 1, memory_order_relaxed);
         manager->stables += gy_task_is_stable(task);
-        count_gpu_locked(manager, task);
+        if (before == 0 || (task->traits & (GY_TRAIT_INDEPENDENT | GY_TRAIT_MEMORY)) != 0) {
+            tell_gpu_locked(manager, task, before == 0);
+        }
     } else {
         manager->submitted_sync += gy_task_kind(task) == GANTRY_TASK_SYNC_POINT;
         manager->conditions += gy_task_is_condition(task);
     }
 }
 
-static gantry_status add_unnamed_locked(gantry_taskman *manager, const gantry_task_desc *desc,
-                                        gantry_task **out) GY_REQUIRES(manager->lock)
+static GY_INLINE gantry_status add_unnamed_locked(gantry_taskman *manager, const gantry_task_desc *desc,
+                                                  bool usual, gantry_task **out) GY_REQUIRES(manager->lock)
 {
     gantry_task *task = gy_graph_peek_task(&manager->graph);
     if (task == NULL) {
         return no_task_memory(desc->label);
     }
     take_task_locked(manager, task);
-    describe(task, desc, 0);
+    describe(task, desc, usual, 0);
     gy_task_state_init(task, GANTRY_TASK_STATE_HELD);
     gy_taskman_count_pending(manager, task, GY_WORK_ACTIVE);
     *out = task;
@@ -381,13 +395,29 @@ static gantry_status add_named_locked(gantry_taskman *manager, const gantry_task
     if (gy_graph_peek_task(&manager->graph) == NULL || !gy_names_reserve(&manager->names, name)) {
         return no_task_memory(desc->name);
     }
-    gantry_status status = add_unnamed_locked(manager, desc, &task);
+    gantry_status status = add_unnamed_locked(manager, desc, false, &task);
     task->name = gy_names_add(&manager->names, name, task);
     *out = task;
     return status;
 }
 
-static GY_INLINE gantry_status add_locked(gantry_taskman *manager, const gantry_task_desc *desc,
+static GY_RARE gantry_status add_unusual_locked(gantry_taskman *manager, const gantry_task_desc *desc,
+                                                const struct gy_name *name, gantry_task **out)
+    GY_REQUIRES(manager->lock)
+{
+    gantry_status status = desc->memory != 0 ? check_memory_locked(manager, desc) : GANTRY_OK;
+    if (status == GANTRY_OK) {
+        status = name == NULL ? add_unnamed_locked(manager, desc, false, out)
+                              : add_named_locked(manager, desc, name, out);
+    }
+    if (status == GANTRY_OK && desc->memory != 0) {
+        gy_taskman_name_memory(manager, *out, desc->memory);
+    }
+    return status;
+}
+
+/* `usual`: see is_usual(). */
+static GY_INLINE gantry_status add_locked(gantry_taskman *manager, const gantry_task_desc *desc, bool usual,
                                           const struct gy_name *name, gantry_task **out)
     GY_REQUIRES(manager->lock)
 {
@@ -398,18 +428,12 @@ static GY_INLINE gantry_status add_locked(gantry_taskman *manager, const gantry_
         }
     }
     gantry_task *task = NULL;
-    gantry_status status = desc->memory != 0 ? check_memory_locked(manager, desc) : GANTRY_OK;
-    if (status == GANTRY_OK) {
-        status = name == NULL ? add_unnamed_locked(manager, desc, &task)
-                              : add_named_locked(manager, desc, name, &task);
-    }
+    gantry_status status = usual ? add_unnamed_locked(manager, desc, true, &task)
+                                 : add_unusual_locked(manager, desc, name, &task);
     if (status != GANTRY_OK) {
         return status;
     }
     manager->submitted++;
-    if (desc->memory != 0) {
-        gy_taskman_name_memory(manager, task, desc->memory);
-    }
     if (task->traits != GANTRY_TASK_CPU) {
         count_special_locked(manager, task);
     }
@@ -417,9 +441,15 @@ static GY_INLINE gantry_status add_locked(gantry_taskman *manager, const gantry_
     return GANTRY_OK;
 }
 
+/* Is it one of this library's, and of a usual task that is good? */
+static GY_INLINE bool is_plain(const gantry_taskman *manager, const gantry_task_desc *desc)
+{
+    return desc->struct_size == sizeof(*desc) && is_usual(desc) && is_good(manager, desc);
+}
+
 /* Take in a description of any age, and check it.  `*desc` is then one of this library's. */
-static GY_INLINE gantry_status import_desc(const gantry_taskman *manager, const gantry_task_desc **desc,
-                                           gantry_task_desc *ours)
+static GY_RARE gantry_status import_desc(const gantry_taskman *manager, const gantry_task_desc **desc,
+                                         gantry_task_desc *ours)
 {
     gantry_status status = GANTRY_OK;
     if ((*desc)->struct_size != sizeof(*ours)) { /* the caller's is older or younger */
@@ -429,20 +459,30 @@ static GY_INLINE gantry_status import_desc(const gantry_taskman *manager, const 
         ours->struct_size = sizeof(*ours); /* of this copy: it may be taken in once more */
         *desc = ours;
     }
-    if (status == GANTRY_OK && (!is_plain(*desc) || (*desc)->run == NULL || (*desc)->name != NULL) &&
-        !is_plain_gpu(manager, *desc)) {
-        status = check_special(manager, *desc);
+    return status == GANTRY_OK && !is_plain(manager, *desc) ? check_special(manager, *desc) : status;
+}
+
+/* Path of a task, step 1 of 8: it is described, and held.
+ *
+ * The description was checked; `usual` and `name` as add_locked(). */
+static GY_INLINE gantry_status submit_checked(gantry_taskman *manager, const gantry_task_desc *desc,
+                                              bool usual, const struct gy_name *name, gantry_task **out)
+{
+    gantry_task *task = NULL;
+    gy_fast_lock_take(&manager->lock);
+    gantry_status status = add_locked(manager, desc, usual, name, &task);
+    gy_point(GY_POINT_PATH_1, task);
+    assert(gy_taskman_is_valid(manager));
+    gy_fast_lock_give(&manager->lock);
+    if (status == GANTRY_OK && out != NULL) {
+        *out = task;
     }
     return status;
 }
 
-/* Path of a task, step 1 of 8: it is described, and held. */
-gantry_status gantry_taskman_submit(gantry_taskman *manager, const gantry_task_desc *desc, gantry_task **out)
+static GY_RARE gantry_status submit_any(gantry_taskman *manager, const gantry_task_desc *desc,
+                                        gantry_task **out)
 {
-    GY_ACCEPT(TASKMAN, manager);
-    if (manager == NULL || desc == NULL) {
-        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "task: manager or description is NULL");
-    }
     gantry_task_desc ours;
     gantry_status status = import_desc(manager, &desc, &ours);
     if (status != GANTRY_OK) {
@@ -452,16 +492,17 @@ gantry_status gantry_taskman_submit(gantry_taskman *manager, const gantry_task_d
     if (desc->name != NULL) {
         name = gy_name_of(desc->name);
     }
-    gantry_task *task = NULL;
-    gy_fast_lock_take(&manager->lock);
-    status = add_locked(manager, desc, desc->name != NULL ? &name : NULL, &task);
-    gy_point(GY_POINT_PATH_1, task);
-    assert(gy_taskman_is_valid(manager));
-    gy_fast_lock_give(&manager->lock);
-    if (status == GANTRY_OK && out != NULL) {
-        *out = task;
+    return submit_checked(manager, desc, false, desc->name != NULL ? &name : NULL, out);
+}
+
+gantry_status gantry_taskman_submit(gantry_taskman *manager, const gantry_task_desc *desc, gantry_task **out)
+{
+    GY_ACCEPT(TASKMAN, manager);
+    if (manager == NULL || desc == NULL) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "task: manager or description is NULL");
     }
-    return status;
+    return is_plain(manager, desc) ? submit_checked(manager, desc, true, NULL, out)
+                                   : submit_any(manager, desc, out);
 }
 
 /* May all of these be predecessors of a task of `manager`? */
@@ -509,7 +550,8 @@ gantry_status gantry_taskman_submit_after(gantry_taskman *manager, const gantry_
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "task: manager, description or predecessors is NULL");
     }
     gantry_task_desc ours;
-    gantry_status status = import_desc(manager, &desc, &ours);
+    const bool usual = is_plain(manager, desc);
+    gantry_status status = usual ? GANTRY_OK : import_desc(manager, &desc, &ours);
     status = status == GANTRY_OK ? check_predecessors(manager, predecessors, count) : status;
     if (status != GANTRY_OK) {
         return status;
@@ -518,7 +560,7 @@ gantry_status gantry_taskman_submit_after(gantry_taskman *manager, const gantry_
     gy_fast_lock_take(&manager->lock);
     const bool at_once = gy_taskman_phase(manager) == GY_BUILDING && desc->name == NULL;
     if (at_once) {
-        status = add_locked(manager, desc, NULL, &task);
+        status = add_locked(manager, desc, usual, NULL, &task);
         gy_point(GY_POINT_PATH_1, task);
         status = status == GANTRY_OK ? gy_edges_link_all_locked(manager, task, predecessors, count) : status;
     }
@@ -550,14 +592,14 @@ static gantry_status add_loop_locked(gantry_taskman *manager, const struct gy_gp
     if (gy_graph_peek_edge(&manager->graph) == NULL) {
         return no_task_memory(tasks->test->label);
     }
-    gantry_status status = add_locked(manager, tasks->test, NULL, tasks->out_test);
+    gantry_status status = add_locked(manager, tasks->test, false, NULL, tasks->out_test);
     if (status != GANTRY_OK) {
         return status;
     }
     tasks->loop->next = manager->loops;
     manager->loops = tasks->loop;
     gantry_task *condition;
-    status = add_locked(manager, tasks->decide, NULL, &condition);
+    status = add_locked(manager, tasks->decide, false, NULL, &condition);
     if (status == GANTRY_OK) {
         status = gy_edges_link_all_locked(manager, condition, tasks->out_test, 1);
         *tasks->out_decide = condition;
@@ -630,7 +672,7 @@ static gantry_status add_light_locked(gantry_taskman *manager, const gantry_task
         return gy_task_refuse_hold(continuation, "light task: continuation");
     }
     take_task_locked(manager, task);
-    describe(task, desc, GY_TASK_LIGHT);
+    describe(task, desc, true, GY_TASK_LIGHT);
     gy_task_state_init(task, GANTRY_TASK_STATE_HELD);
     gy_taskman_count_pending(manager, task, GY_WORK_ACTIVE);
     manager->outside += gy_taskman_phase(manager) == GY_BUILDING;
