@@ -115,20 +115,34 @@ static inline uint64_t wait_set_of(const gantry_task *task)
     return atomic_load_explicit(&task->wait_set, memory_order_acquire);
 }
 
-/* One dependent, whose wait set has been merged, hears of it; true when that made it ready.  `keeper`, if not
- * NULL, may run one next, itself. */
-static GY_INLINE bool notify_successor(gantry_task *task, const struct gy_edge *edge, gantry_status result,
-                                       uint64_t wait_set, struct gy_ready *ready, struct gy_worker *keeper)
+/* One dependent comes after `wait_set`, hears how the task has ended, and loses a reference; true when that
+ * was its last. */
+static GY_INLINE bool let_go(gantry_task *task, const struct gy_edge *edge, gantry_status result,
+                             uint64_t wait_set)
 {
     gantry_task *successor = gy_edge_successor(edge);
+    if (result == GANTRY_OK && (wait_set & GY_WAIT_SET_PLAIN) != 0 &&
+        gy_edge_let_last_go(task, edge, wait_set)) {
+        return true; /* most GPU tasks come after one other */
+    }
+    gy_task_merge_deps(task, wait_set, successor);
     if (gy_edge_notify(task, edge, result, wait_set)) {
         return false;
     }
     int32_t before = gy_edge_let_go(edge);
-    if (before != 1) {
-        if (__builtin_expect(before < 1, 0)) {
-            repay(successor);
-        }
+    if (__builtin_expect(before < 1, 0)) {
+        repay(successor);
+    }
+    return before == 1;
+}
+
+/* let_go() of one dependent; true when that made it ready.  `keeper`, if not NULL, may run one next, itself.
+ */
+static GY_INLINE bool notify_successor(gantry_task *task, const struct gy_edge *edge, gantry_status result,
+                                       uint64_t wait_set, struct gy_ready *ready, struct gy_worker *keeper)
+{
+    gantry_task *successor = gy_edge_successor(edge);
+    if (!let_go(task, edge, result, wait_set)) {
         return false;
     }
     gy_task_become_ready(successor);
@@ -155,7 +169,6 @@ static GY_INLINE size_t notify_successors(gantry_task *task, gantry_status resul
                                 place, &edge, &gy_edge_closed, memory_order_acq_rel, memory_order_acquire)) {
             return made_ready;
         }
-        gy_task_merge_deps(task, wait_set, gy_edge_successor(edge));
         place = &edge->next; /* before the successor, which may be all that keeps the graph alive */
         made_ready += notify_successor(task, edge, result, wait_set, ready, keeper);
     }
@@ -169,7 +182,6 @@ static inline size_t notify_continuation(gantry_task *task, gantry_status result
     if (edge == NULL) {
         return 0;
     }
-    gy_task_merge_deps(task, wait_set_of(task), gy_edge_successor(edge));
     return notify_successor(task, edge, result, wait_set_of(task), ready, keeper);
 }
 
@@ -189,7 +201,6 @@ static GY_INLINE size_t notify_frozen(gantry_task *task, gantry_status result, s
         struct gy_edge *next = atomic_load_explicit(&edge->next, memory_order_relaxed);
         gantry_task *successor = gy_edge_successor(edge);
         __builtin_prefetch(gy_edge_line(&edge[GY_EDGES_AHEAD]), 1);
-        gy_task_merge_deps_frozen(task, wait_set, successor);
         if (notify_successor(task, edge, result, wait_set, ready, keeper)) {
             __builtin_prefetch(atomic_load_explicit(&successor->edges, memory_order_relaxed));
             made_ready++;

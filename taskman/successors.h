@@ -26,20 +26,6 @@ static inline void gy_task_merge_deps(gantry_task *task, uint64_t wait_set, gant
     gy_task_merge_more_deps(task, successor);
 }
 
-/* The same in a frozen graph, where no edge is declared meanwhile: when the edge's reference is the last, no
- * other thread merges any more, and those that have merged let go before. */
-static inline void gy_task_merge_deps_frozen(gantry_task *task, uint64_t wait_set, gantry_task *successor)
-{
-    if ((wait_set & GY_WAIT_SET_PLAIN) != 0 &&
-        atomic_load_explicit(&successor->references, memory_order_acquire) == 1 &&
-        atomic_load_explicit(&successor->wait_set, memory_order_relaxed) == 0) {
-        atomic_store_explicit(&successor->wait_set, wait_set,
-                              memory_order_relaxed); /* let_go() publishes it */
-        return;
-    }
-    gy_task_merge_deps(task, wait_set, successor);
-}
-
 /* The task has failed: so will its successor. */
 GY_RARE void gy_task_fail_successor(gantry_task *successor, gantry_status result);
 
@@ -70,6 +56,27 @@ static inline int32_t gy_edge_let_go(const struct gy_edge *edge)
         return gy_edge_let_group_go(edge);
     }
     return atomic_fetch_sub_explicit(&gy_edge_successor(edge)->references, 1, memory_order_acq_rel);
+}
+
+/* gy_task_merge_deps() and gy_edge_let_go() in one step, for the end of a task with a plain wait set: false
+ * when the edge has not the only reference that its successor has left; then nothing has changed.  Otherwise
+ * no other thread merges any more, and those that have merged let go before. */
+static GY_INLINE bool gy_edge_let_last_go(gantry_task *task, const struct gy_edge *edge, uint64_t wait_set)
+{
+    gantry_task *successor = gy_edge_line(edge);
+    int32_t last = 1;
+    if ((edge->to & GY_EDGE_MARKS) != 0 ||
+        atomic_load_explicit(&successor->references, memory_order_relaxed) != last ||
+        !atomic_compare_exchange_strong_explicit(&successor->references, &last, 0, memory_order_acq_rel,
+                                                 memory_order_relaxed)) {
+        return false;
+    }
+    if (atomic_load_explicit(&successor->wait_set, memory_order_relaxed) == 0) {
+        atomic_store_explicit(&successor->wait_set, wait_set, memory_order_relaxed); /* it has one reader */
+    } else {
+        gy_task_merge_more_deps(task, successor);
+    }
+    return true;
 }
 
 /* All dependents have been notified: nobody reads the task's wait set any more. */
