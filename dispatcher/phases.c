@@ -172,7 +172,7 @@ static void run_phase(struct gantry_dispatcher *d, struct gy_round *round, enum 
         run_pass(d, round, first);
         barren = count_ended(d) == ended ? barren + 1 : 0;
         if (bin->first != NULL) {
-            gy_gpu_debt_settle(&d->debt); /* a thread may wait for a step that is over */
+            gy_gpu_debt_settle_beside(&d->debt, bin->first); /* a thread may wait for a step that is over */
             gy_gd_poll(d, round);
         }
     }

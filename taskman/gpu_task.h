@@ -130,6 +130,15 @@ static inline void gy_task_end_calls(gantry_task *task)
     }
 }
 
+/* gy_gpu_debt_settle(), unless nobody waits for what is owed as long as `task`, which is ready, has not
+ * ended: its step is not over then, but a thread may wait for the tasks of one epoch. */
+static inline void gy_gpu_debt_settle_beside(struct gy_gpu_debt *debt, const gantry_task *task)
+{
+    if (debt->manager != gy_task_manager(task) || debt->owed_odd != 0 || gy_task_has(task, GY_TASK_ODD)) {
+        gy_gpu_debt_settle(debt);
+    }
+}
+
 /* gy_task_begin() for a task whose work is enqueued already: it has begun, so cancelling comes too late. */
 static inline bool gy_task_begin_launched(gantry_task *task)
 {
