@@ -20,7 +20,8 @@ extern _Thread_local struct gy_copy_call gy_copy_call __attribute__((tls_model("
 
 static inline void gy_copy_call_begin(void)
 {
-    gy_copy_call = (struct gy_copy_call){.stage = GY_COPY_CALL_FIRST};
+    gy_copy_call.stage = GY_COPY_CALL_FIRST;
+    gy_copy_call.number = 0;
 }
 
 static inline void gy_copy_call_enter(enum gy_copy_call_stage stage)

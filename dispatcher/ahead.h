@@ -16,16 +16,19 @@
 #ifndef DISPATCHER_AHEAD_H
 #define DISPATCHER_AHEAD_H
 
+#include "dispatcher/batch_key.h"
 #include "dispatcher/internal.h"
 #include "dispatcher/order/batch_order.h"
 #include "dispatcher/round.h"
 
-/* Shall the ready task, which has a stream and comes after `wait_set`, be looked at before the next callback?
- * Else it goes to its bin; so does one that comes after work in the graph, which becomes part of that. */
+/* Shall the ready task, which has a stream, comes after `wait_set` and is not of the round's key, be looked
+ * at before the next callback?  Else it goes to its bin; so does one that comes after work in the graph,
+ * which becomes part of that. */
 static inline bool gy_ahead_concerns(const struct gantry_dispatcher *d, const struct gy_round *round,
                                      const gantry_task *task, uint64_t wait_set)
 {
-    return round->key.is_set && gy_batch_is_open(&d->streams.batch) &&
+    assert(round->key.is_set && !gy_key_is_of(d, &round->key, task));
+    return gy_batch_is_open(&d->streams.batch) &&
            (round->key.partition != gy_gd_partition_index(d, task) ||
             (round->key.manager != gy_task_manager(task) && gy_maker_is_busy(&d->graphs.kept.maker))) &&
            !gy_batch_reaches(&d->streams, wait_set);

@@ -54,6 +54,7 @@ void gy_key_begin(const struct gantry_dispatcher *d, struct gy_round *round)
         may_differ ? most_urgent(d, &round->bins, &round->key) : gy_bins_first(&round->bins);
     round->key.is_set = true;
     round->key.manager = gy_task_manager(task);
+    round->key.number = gy_task_partition(task);
     round->key.partition = gy_gd_partition_index(d, task);
 }
 

@@ -27,7 +27,8 @@ void gy_key_end(struct gy_round *round);
 static inline bool gy_key_is_of(const struct gantry_dispatcher *d, const struct gy_batch_key *key,
                                 const gantry_task *task)
 {
-    return key->manager == gy_task_manager(task) && key->partition == gy_gd_partition_index(d, task);
+    return key->manager == gy_task_manager(task) &&
+           (key->number == gy_task_partition(task) || key->partition == gy_gd_partition_index(d, task));
 }
 
 /* May the task be called in this round, which has a key?  Else it is kept. */
@@ -43,8 +44,8 @@ static inline bool gy_key_admits(const struct gantry_dispatcher *d, struct gy_ro
  * one that waits has a greater priority. */
 static inline bool gy_key_is_over(const struct gantry_dispatcher *d, const struct gy_round *round)
 {
-    return round->key.is_set && !gy_bins_are_empty(&round->key.later) &&
-           (gy_graphs_is_large(&d->graphs) || round->key.is_hurried);
+    return round->key.is_set && (gy_graphs_is_large(&d->graphs) || round->key.is_hurried) &&
+           !gy_bins_are_empty(&round->key.later);
 }
 
 #endif

@@ -67,32 +67,19 @@ void gy_rings_fini(struct gy_completion_rings *r)
     gy_rings_free(r);
 }
 
-static struct gy_completion *ring_of(struct gy_completion_rings *r, uint32_t stream)
-{
-    return &r->rings[r->count > 1 ? GY_STREAM_PARTITION(&r->streams->streams[stream]) : 0];
-}
-
 gantry_status gy_rings_add(struct gy_completion_rings *r, uint32_t stream, gantry_task *task, uint64_t flow)
 {
-    return gy_completion_add(ring_of(r, stream), stream, task, flow);
+    return gy_completion_add(gy_rings_of(r, stream), stream, task, flow);
 }
 
 bool gy_rings_has(struct gy_completion_rings *r, uint32_t stream, const gantry_task *task)
 {
-    return gy_completion_has(ring_of(r, stream), stream, task);
+    return gy_completion_has(gy_rings_of(r, stream), stream, task);
 }
 
 gantry_status gy_rings_watch(struct gy_completion_rings *r, uint32_t stream)
 {
-    return gy_completion_watch(ring_of(r, stream), stream);
-}
-
-void gy_rings_note(struct gy_completion_rings *r, uint32_t stream)
-{
-    struct gy_completion *ring = ring_of(r, stream);
-    if (gy_completion_is_unnoted(ring, stream)) {
-        gy_completion_note(ring, stream);
-    }
+    return gy_completion_watch(gy_rings_of(r, stream), stream);
 }
 
 uint64_t gy_rings_expect(struct gy_completion_rings *r)
@@ -122,7 +109,7 @@ bool gy_rings_next_end(struct gy_completion_rings *r, const gantry_taskman *mana
 
 bool gy_rings_is_full(struct gy_completion_rings *r, uint32_t stream)
 {
-    return gy_completion_is_full(ring_of(r, stream));
+    return gy_completion_is_full(gy_rings_of(r, stream));
 }
 
 bool gy_rings_is_pending(const struct gy_completion_rings *r)
@@ -136,12 +123,12 @@ bool gy_rings_is_pending(const struct gy_completion_rings *r)
 
 bool gy_rings_is_pending_beside(struct gy_completion_rings *r, uint32_t stream)
 {
-    return gy_completion_is_pending(ring_of(r, stream));
+    return gy_completion_is_pending(gy_rings_of(r, stream));
 }
 
 gantry_status gy_rings_flush_of(struct gy_completion_rings *r, uint32_t stream)
 {
-    return gy_completion_flush(ring_of(r, stream));
+    return gy_completion_flush(gy_rings_of(r, stream));
 }
 
 gantry_status gy_rings_flush(struct gy_completion_rings *r)

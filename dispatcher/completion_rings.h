@@ -22,6 +22,12 @@ GANTRY_MUST_CHECK gantry_status gy_rings_init(struct gy_completion_rings *rings,
                                               const struct gy_completion_config *config,
                                               const struct gy_partitions *partitions);
 
+/* The ring that `stream` belongs to. */
+static inline struct gy_completion *gy_rings_of(const struct gy_completion_rings *rings, uint32_t stream)
+{
+    return &rings->rings[rings->count > 1 ? GY_STREAM_PARTITION(&rings->streams->streams[stream]) : 0];
+}
+
 /* What they have counted, and those before them. */
 struct gy_completion_counts gy_rings_counts(const struct gy_completion_rings *rings);
 /* Tell all that is pending, and end the threads; what they have counted can be read until gy_rings_free(). */
@@ -38,8 +44,15 @@ GANTRY_MUST_CHECK gantry_status gy_rings_watch(struct gy_completion_rings *rings
 uint64_t gy_rings_expect(struct gy_completion_rings *rings);
 bool gy_rings_next_end(struct gy_completion_rings *rings, const gantry_taskman *manager, bool will_look,
                        struct gy_lookout *out);
-/* As gy_completion_note(), unless there is no completion to be noted. */
-void gy_rings_note(struct gy_completion_rings *rings, uint32_t stream);
+/* Are there completions of the stream to be noted, and no event that covers them?  And note them. */
+static inline bool gy_rings_is_unnoted(const struct gy_completion_rings *rings, uint32_t stream)
+{
+    return gy_completion_is_unnoted(gy_rings_of(rings, stream), stream);
+}
+static inline void gy_rings_note(struct gy_completion_rings *rings, uint32_t stream)
+{
+    gy_completion_note(gy_rings_of(rings, stream), stream);
+}
 bool gy_rings_is_full(struct gy_completion_rings *rings, uint32_t stream);
 bool gy_rings_is_pending(const struct gy_completion_rings *rings);
 gantry_status gy_rings_flush(struct gy_completion_rings *rings);

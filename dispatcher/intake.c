@@ -2,6 +2,7 @@
 
 #include "base/point.h"
 #include "dispatcher/ahead.h"
+#include "dispatcher/batch_key.h"
 #include "dispatcher/fleet/route.h"
 #include "dispatcher/gates/gate.h"
 #include "dispatcher/guest_rule.h"
@@ -35,9 +36,12 @@ static GY_INLINE void place(struct gantry_dispatcher *d, struct gy_round *round,
     gy_task_prefetch_self(task);
     task->stream = (uint16_t)(stream + 1);
     task->launch_index = 0;
-    assert(gy_gpu_list_is_valid(&round->bins.of[gd_phase_of(task)]));
-    struct gy_gpu_list *list =
-        gy_ahead_concerns(d, round, task, wait_set) ? &round->key.ahead : &round->bins.of[gd_phase_of(task)];
+    struct gy_gpu_list *list = &round->bins.of[gd_phase_of(task)];
+    assert(gy_gpu_list_is_valid(list));
+    if (round->key.is_set && !gy_key_is_of(d, &round->key, task) &&
+        gy_ahead_concerns(d, round, task, wait_set)) {
+        list = &round->key.ahead;
+    }
     gy_gpu_list_append(list, task, task);
 }
 

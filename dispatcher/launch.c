@@ -190,11 +190,13 @@ static GY_RARE void compare_kernel(const gantry_launch *launch, const gantry_ker
 }
 
 /* Note a kernel that is not known to be like one before it. */
-static GY_RARE gantry_status note_other(gantry_launch *launch, gantry_kernel *kernel,
-                                        const struct gy_launch_size *size, void **args)
+static GY_RARE gantry_status note_other(gantry_launch *launch, gantry_kernel *kernel, gantry_dim3 grid,
+                                        gantry_dim3 block, size_t shared_bytes, void **args)
 {
-    return gy_launch_size_is_good(kernel, size) ? gy_lane_kernel(launch->lane, kernel, size, args, NULL)
-                                                : gy_launch_refuse_size("gantry_launch_kernel", kernel, size);
+    const struct gy_launch_size size = {grid, block, shared_bytes};
+    return gy_launch_size_is_good(kernel, &size)
+               ? gy_lane_kernel(launch->lane, kernel, &size, args, NULL)
+               : gy_launch_refuse_size("gantry_launch_kernel", kernel, &size);
 }
 
 gantry_status gantry_launch_kernel(gantry_launch *launch, gantry_kernel *kernel, gantry_dim3 grid,
@@ -210,7 +212,7 @@ gantry_status gantry_launch_kernel(gantry_launch *launch, gantry_kernel *kernel,
     if (launch->lane != NULL) {
         const struct gy_launch_size size = {grid, block, shared_bytes};
         if (kernel == NULL || !gy_lane_note_known(launch->lane, kernel, &size, args)) {
-            status = note_other(launch, kernel, &size, args);
+            status = note_other(launch, kernel, grid, block, shared_bytes, args);
         }
     } else if (kernel == NULL || has_zero(grid) || has_zero(block) || shared_bytes > UINT32_MAX) {
         status = refuse_kernel(kernel, grid, block, shared_bytes);

@@ -10,9 +10,10 @@ struct gy_batch_key {
     bool is_set; /* the rest counts */
     const struct gantry_taskman *manager;
     uint32_t partition;
-    bool had_others;          /* the latest round has kept tasks of others: it is their turn */
-    struct gy_bins later;     /* ready tasks of others */
-    bool is_hurried;          /* some of them are of a partition with a greater priority */
+    uint32_t number;      /* gy_task_partition() of a task of the key: others may have another for the same */
+    bool had_others;      /* the latest round has kept tasks of others: it is their turn */
+    struct gy_bins later; /* ready tasks of others */
+    bool is_hurried;      /* some of them are of a partition with a greater priority */
     struct gy_gpu_list ahead; /* ready tasks of other partitions, to be looked at before the next callback */
     uint64_t ahead_since;     /* of graphs.closes: since that many */
     uint32_t ahead_calls;     /* calls have gone ahead */

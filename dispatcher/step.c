@@ -98,17 +98,19 @@ static GY_INLINE void finish(struct gantry_dispatcher *d, struct gy_round *round
     if (status != GANTRY_OK && result == GANTRY_OK) {
         result = status;
     }
-    d->streams.streams[stream].owner = gy_gd_owner(d, task);
-    if (__builtin_expect(d->streams.streams[stream].is_member, 0)) {
+    struct gy_gpu_order *order = gy_gd_order(d, task);
+    struct gy_stream *s = &d->streams.streams[stream];
+    s->owner = order != NULL ? &order->owner : NULL;
+    if (s->is_member && __builtin_expect(gy_rings_is_unnoted(&d->completion, stream), 0)) {
         note_ends(d, round, stream);
     }
-    if (gy_gd_order(d, task) != NULL) {
-        gy_step_order_note(gy_gd_order(d, task), gy_task_run(task), stream);
+    if (order != NULL) {
+        gy_step_order_note(order, gy_task_run(task), stream);
     }
     atomic_store_explicit(&task->wait_set, point, memory_order_release);
     struct gy_gpu_memory *memory = gy_admission_memory(task);
     if (memory != NULL) {
-        gy_admission_launched(memory, stream, d->streams.streams[stream].tail);
+        gy_admission_launched(memory, stream, s->tail);
     }
     gy_gd_count(&d->counters.tasks, 1);
     if (result != GANTRY_OK) {
@@ -321,7 +323,9 @@ bool gy_gd_step(struct gantry_dispatcher *d, struct gy_round *round, gantry_task
     struct gy_meter *meter = gy_gd_meter(d, task); /* the task may be gone before it is needed last */
     gy_context_subject = gy_task_label(task);      /* until the release, when the label may go */
     bool ended = step(d, round, task, meter);
-    gy_context_subject = NULL;
+    if (!ended) {
+        gy_context_subject = NULL;
+    }
     if (__builtin_expect(meter != NULL, 0)) {
         hand_over(d, round, meter);
     }

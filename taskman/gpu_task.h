@@ -95,6 +95,9 @@ static inline bool gy_task_begin(gantry_task *task)
  * full; 0 is left out then, since such a task would not have begun. */
 static inline uint64_t gy_task_calls(const gantry_task *task)
 {
+    if (task->launch_index == 0) {
+        return 0;
+    }
     uint32_t full = (uint32_t)atomic_load_explicit(&task->result, memory_order_relaxed);
     return task->launch_index + (uint64_t)full * UINT32_MAX;
 }
