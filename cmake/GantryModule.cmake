@@ -6,7 +6,8 @@ add_library(gantry_flags INTERFACE)
 target_compile_features(gantry_flags INTERFACE c_std_11)
 target_compile_definitions(gantry_flags INTERFACE _GNU_SOURCE)
 target_compile_options(gantry_flags INTERFACE
-  "-ffile-prefix-map=${PROJECT_SOURCE_DIR}/=" $<$<CONFIG:Debug>:-fno-omit-frame-pointer>
+  "-ffile-prefix-map=${PROJECT_SOURCE_DIR}/="
+  $<$<CONFIG:Release,RelWithDebInfo>:-ffile-prefix-map=${PROJECT_BINARY_DIR}=.> $<$<CONFIG:Debug>:-fno-omit-frame-pointer>
   -Wall -Wextra -Wpedantic -Wshadow -Wundef
   $<$<COMPILE_LANGUAGE:C>:-Wconversion> $<$<COMPILE_LANGUAGE:C>:-Wstrict-prototypes>
   $<$<COMPILE_LANGUAGE:C>:-Wmissing-prototypes>
@@ -48,6 +49,9 @@ if(GANTRY_LTO AND NOT GANTRY_BUILD_FUZZERS AND library_type STREQUAL "SHARED")
   if(has_lto)
     set_target_properties(gantry PROPERTIES
       INTERPROCEDURAL_OPTIMIZATION_RELEASE ON INTERPROCEDURAL_OPTIMIZATION_RELWITHDEBINFO ON)
+    # The link compiles, too, in the build folder, whose name must not be in what is shipped.
+    target_link_options(gantry PRIVATE
+      $<$<CONFIG:Release,RelWithDebInfo>:-ffile-prefix-map=${PROJECT_BINARY_DIR}=.>)
   else()
     message(STATUS "No link-time optimisation: ${lto_output}")
   endif()

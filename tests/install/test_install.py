@@ -50,6 +50,10 @@ class Install(unittest.TestCase):
         self.assertEqual(run(self.prefix / "bin/gantry", "--version"), f"gantry {VERSION}\n")
         self.assertIn("emulated", run(self.prefix / "bin/gantry", "info", "--driver", "emulated"))
 
+    def test_the_library_does_not_know_where_it_was_built(self):
+        for folder in (SOURCE, BUILD):
+            self.assertNotIn(os.fsencode(os.path.abspath(folder)), (self.libraries / "libgantry.so").read_bytes())
+
     @unittest.skipUnless(HAS_PHOTOS, "built without samples")
     def test_command_has_photos(self):
         photos = self.prefix / "share/gantry/photos"
