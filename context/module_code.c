@@ -58,7 +58,7 @@ static gantry_status load(gantry_context *context, const struct gy_bare_code *co
     gantry_module *module;
     gantry_status status = gy_module_load_code(context->cuda, code, &module);
     if (status == GANTRY_OK) {
-        status = gy_kernel_names_add_module(code->kernel_names, false);
+        status = gy_kernel_names_add_module(code->kernel_names, GY_KERNEL_UNKNOWN);
         if (status != GANTRY_OK) {
             gy_module_unload(module);
         }

@@ -8,10 +8,13 @@
 #include <gantry/host_module.h>
 
 /* The host form of an image reports this for the other forms, which are made of the same file. */
-static bool is_silent(const gantry_module_image *image)
+static enum gy_kernel_macros macros_of(const gantry_module_image *image)
 {
     const struct gantry_host_module *host = image->host;
-    return host != NULL && host->magic == GANTRY_HOST_MODULE_MAGIC && host->has_cta_macros == 0;
+    if (host == NULL || host->magic != GANTRY_HOST_MODULE_MAGIC || host->has_cta_macros == 1) {
+        return GY_KERNEL_UNKNOWN;
+    }
+    return host->has_cta_macros == 0 ? GY_KERNEL_SILENT : GY_KERNEL_SLOTS;
 }
 
 /* An image is loaded once per context, however often the parts of a program ask for it: its code takes
@@ -32,7 +35,7 @@ static gantry_status find_or_load_locked(gantry_context *context, const gantry_m
     if (status != GANTRY_OK) {
         return status;
     }
-    status = gy_kernel_names_add_module(image->kernel_names, is_silent(image));
+    status = gy_kernel_names_add_module(image->kernel_names, macros_of(image));
     if (status != GANTRY_OK) {
         gy_module_unload(module);
         return status;

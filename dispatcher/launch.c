@@ -271,8 +271,11 @@ void *gantry_launch_profile_ranges(gantry_launch *launch, uint32_t kernel, gantr
 {
     GY_ACCEPT_OR(NULL, LAUNCH, launch);
     if (__builtin_expect(gy_profile_generation() == 0, 1) || launch == NULL ||
-        gy_gd_current != launch->dispatcher || gy_context_is_lost(launch->dispatcher->config.context) ||
-        gy_kernel_is_silent(kernel)) {
+        gy_gd_current != launch->dispatcher || gy_context_is_lost(launch->dispatcher->config.context)) {
+        return NULL;
+    }
+    const enum gy_kernel_macros macros = gy_kernel_macros_of(kernel);
+    if (macros == GY_KERNEL_SILENT) {
         return NULL;
     }
     struct gy_cta_request request = gy_launch_cta_request(launch);

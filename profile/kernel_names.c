@@ -12,8 +12,8 @@
 #include <string.h>
 
 struct kernel_name {
-    const char *text;      /* immutable */
-    atomic_bool is_silent; /* atomic; written with `lock` held */
+    const char *text;   /* immutable */
+    atomic_uint macros; /* atomic; enum gy_kernel_macros, written with `lock` held */
 };
 
 /* The names of one call, in one block behind the struct; they are never freed before the process ends. */
@@ -27,7 +27,7 @@ struct kernel_range {
 struct module {
     struct module *next;
     const char *const *names;
-    bool is_silent;
+    enum gy_kernel_macros macros;
 };
 
 static _Atomic(struct kernel_range *) ranges; /* atomic: newest first; only grows */
@@ -60,10 +60,11 @@ bool gy_kernel_is_registered(uint32_t kernel)
     return name_of(kernel) != NULL;
 }
 
-bool gy_kernel_is_silent(uint32_t kernel)
+enum gy_kernel_macros gy_kernel_macros_of(uint32_t kernel)
 {
     const struct kernel_name *name = name_of(kernel);
-    return name != NULL && atomic_load_explicit(&name->is_silent, memory_order_relaxed);
+    return name != NULL ? (enum gy_kernel_macros)atomic_load_explicit(&name->macros, memory_order_relaxed)
+                        : GY_KERNEL_UNKNOWN;
 }
 
 bool gy_kernel_names_exist(void)
@@ -83,16 +84,25 @@ static bool has_kernel(const struct module *module, const char *name)
     return false;
 }
 
+/* What holds for all kernels of the name. */
+static enum gy_kernel_macros judge(const char *name) GY_REQUIRES(lock)
+{
+    uint32_t found = 0, silent = 0, slots = 0;
+    for (const struct module *m = modules; m != NULL; m = m->next) {
+        const bool has = has_kernel(m, name);
+        found += has;
+        silent += has && m->macros == GY_KERNEL_SILENT;
+        slots += has && m->macros == GY_KERNEL_SLOTS;
+    }
+    return found == 0 || (silent != found && slots != found) ? GY_KERNEL_UNKNOWN
+           : silent == found                                 ? GY_KERNEL_SILENT
+                                                             : GY_KERNEL_SLOTS;
+}
+
 static void judge_locked(struct kernel_range *range) GY_REQUIRES(lock)
 {
     for (uint32_t i = 0; i < range->count; i++) {
-        bool silent = false, speaks = false;
-        for (const struct module *m = modules; m != NULL; m = m->next) {
-            bool found = has_kernel(m, range->names[i].text);
-            silent = silent || (found && m->is_silent);
-            speaks = speaks || (found && !m->is_silent);
-        }
-        atomic_store_explicit(&range->names[i].is_silent, silent && !speaks, memory_order_relaxed);
+        atomic_store_explicit(&range->names[i].macros, judge(range->names[i].text), memory_order_relaxed);
     }
 }
 
@@ -104,14 +114,14 @@ static void judge_all_locked(void) GY_REQUIRES(lock)
     }
 }
 
-gantry_status gy_kernel_names_add_module(const char *const *names, bool is_silent)
+gantry_status gy_kernel_names_add_module(const char *const *names, enum gy_kernel_macros macros)
 {
     struct module *module = gy_zalloc(sizeof(*module));
     if (module == NULL) {
         return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "no memory for names of kernels");
     }
     gy_mutex_lock(&lock);
-    *module = (struct module){modules, names, is_silent};
+    *module = (struct module){modules, names, macros};
     modules = module;
     judge_all_locked();
     gy_mutex_unlock(&lock);

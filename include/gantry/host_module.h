@@ -85,7 +85,8 @@ struct gantry_host_module {
     const char *name;
     uint32_t kernel_count;
     const struct gantry_host_kernel *kernels;
-    uint32_t has_cta_macros; /* 1: the macros of profile_kernel.h do something in its file */
+    uint32_t has_cta_macros; /* 1: the macros of profile_kernel.h do something in its file; 2: and they know
+                              * slots */
     uint32_t reserved;       /* 0 */
 };
 

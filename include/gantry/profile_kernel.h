@@ -14,7 +14,9 @@
  *     }
  *
  * `profile` is what gantry_launch_profile() gave for this launch; NULL while nothing is recorded, and then
- * the macros do nothing but compare it.  `id` is the kernel's number, 1 to 1048575: the first number of
+ * the macros do nothing but compare it.  In a batch that is a graph it may be the address of a slot, which
+ * holds what it would be elsewhere: so a graph that is launched again has the same parameters, and START is a
+ * load more.  Bit 2 says that it is one.  `id` is the kernel's number, 1 to 1048575: the first number of
  * gantry_profile_register_kernels() plus the kernel's place in the list.
  *
  * Times are read from %globaltimer or, with GANTRY_PROFILE_CLOCK_SM, from the SM's own clock; bit 0 of
@@ -67,6 +69,8 @@ struct gantry_cta_record {
 };
 #define GANTRY_CTA_SM_BITS 12                    /* bits of gantry_cta_record.origin for %smid */
 #define GANTRY_CTA_OWN_CLOCK ((uint64_t)1 << 63) /* bit of start_ns: the SM's own clock was read */
+#define GANTRY_CTA_SLOT \
+    4u /* bit of `profile`: it is the address of a slot, besides this bit and those below */
 #define GANTRY_CTA_KERNELS (1u << (32 - GANTRY_CTA_SM_BITS)) /* how many kernel ids there are */
 
 #define GANTRY_RANGES_SHIFT 57 /* bits of `profile` from here on: the room of a block for ranges … */
@@ -75,7 +79,16 @@ struct gantry_cta_record {
 #if GANTRY_CTA_PROFILING
 
 #undef GANTRY_CTA_MACROS
-#define GANTRY_CTA_MACROS 1 /* see kernel/host.h */
+#define GANTRY_CTA_MACROS 2 /* see kernel/host.h */
+
+/** What gantry_launch_profile() means for this launch: a slot is read. */
+static __device__ inline void *gantry_cta_find(const void *records)
+{
+    const uintptr_t address = (uintptr_t)records;
+    return ((uint32_t)address & GANTRY_CTA_SLOT) != 0
+               ? *(void *const *)(address & ~(uintptr_t)(GANTRY_CTA_SLOT | 3))
+               : (void *)address;
+}
 
 /** Whether the blocks of this launch leave records. */
 static __device__ inline bool gantry_cta_records(const void *records)
@@ -152,9 +165,12 @@ static __device__ inline void gantry_cta_stop(void *records, uint32_t kernel, ui
 
 /** The first statement of a kernel that leaves records: `records` is what gantry_launch_profile() gave,
  * `kernel` the kernel's id. */
-#define GANTRY_KERNEL_START(records, kernel) const uint64_t gantry_cta_started = gantry_cta_start(records)
+#define GANTRY_KERNEL_START(records, kernel)                 \
+    void *const gantry_cta_found = gantry_cta_find(records); \
+    const uint64_t gantry_cta_started = gantry_cta_start(gantry_cta_found)
 /** The last statement; it waits for the threads of the block that have not returned. */
-#define GANTRY_KERNEL_STOP(records, kernel) gantry_cta_stop((records), (kernel), gantry_cta_started)
+#define GANTRY_KERNEL_STOP(records, kernel) \
+    ((void)(records), gantry_cta_stop(gantry_cta_found, (kernel), gantry_cta_started))
 
 #else
 

@@ -70,10 +70,10 @@ struct gantry_ranges {
 
     /** Find this group's room; `threads` of the block belong to a group, 0: all. */
     __device__ inline gantry_ranges(const void *profile, uint32_t threads)
-        : at(nullptr), end(nullptr), records(profile), group(0), lost(0), first_lost(0)
+        : at(nullptr), end(nullptr), records(gantry_cta_find(profile)), group(0), lost(0), first_lost(0)
     {
         const uint32_t room =
-            (uint32_t)((uint64_t)(uintptr_t)profile >> GANTRY_RANGES_SHIFT) * GANTRY_RANGES_UNIT;
+            (uint32_t)((uint64_t)(uintptr_t)records >> GANTRY_RANGES_SHIFT) * GANTRY_RANGES_UNIT;
         if (room == 0) {
             return;
         }
@@ -91,7 +91,7 @@ struct gantry_ranges {
         const uint32_t block = blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);
         const uint64_t blocks = (uint64_t)gridDim.x * gridDim.y * gridDim.z;
         group = number << 16 | GANTRY_RANGE_IS_ONE;
-        at = (uint4 *)gantry_cta_address(profile) + blocks + (uint64_t)block * room + number * share;
+        at = (uint4 *)gantry_cta_address(records) + blocks + (uint64_t)block * room + number * share;
         end = at + share;
     }
 
