@@ -9,6 +9,8 @@
 #include "base/handle.h"
 #include "base/options.h"
 
+#include <gantry/host_module.h>
+
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -436,6 +438,13 @@ void gy_kernel_describe_launch(const struct gantry_kernel *kernel, const struct 
 
 /* ---- parameters -------------------------------------------------------------------------------- */
 
+/* The host form of an image says this for its other forms, too. */
+static bool knows_slots(const gantry_module_image *image)
+{
+    const struct gantry_host_module *host = image->host;
+    return host != NULL && host->magic == GANTRY_HOST_MODULE_MAGIC && host->has_cta_macros >= 2;
+}
+
 gantry_status gy_kernel_find_layout(struct gantry_kernel *kernel)
 {
     const struct gy_driver *driver = kernel->module->context->driver;
@@ -476,6 +485,7 @@ gantry_status gy_kernel_find_layout(struct gantry_kernel *kernel)
     layout->bytes = (layout->bytes + 15u) & ~15u;
     layout->padded = has_gaps || layout->bytes == 0 ? layout->bytes : 16;
     layout->count = count;
+    layout->knows_slots = knows_slots(kernel->module->image);
     kernel->layout = layout;
     return GANTRY_OK;
 }

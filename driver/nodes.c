@@ -69,6 +69,7 @@ void gy_nodes_fini(struct gy_nodes *n)
     gy_nodes_drop_stream(n);
     gy_free(n->list);
     gy_free(n->events);
+    gy_free(n->slot_args.list);
     gy_free(n->before);
     gy_free(n->bytes);
     gy_free(n->extras);
@@ -88,6 +89,9 @@ void gy_nodes_cut(struct gy_nodes *n, uint32_t count)
     n->count = count < n->count ? count : n->count;
     while (n->event_count != 0 && n->events[n->event_count - 1].node >= n->count) {
         n->event_count--;
+    }
+    if (__builtin_expect(n->slot_args.count != 0, 0)) {
+        gy_slot_args_cut(&n->slot_args, n->count);
     }
 }
 

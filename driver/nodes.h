@@ -13,6 +13,7 @@
 #define DRIVER_NODES_H
 
 #include "driver/extra.h"
+#include "driver/slot_args.h"
 
 #define GY_NODES_REFUSED 16
 
@@ -88,7 +89,9 @@ struct gy_nodes {
     struct gy_launch_extra *extras; /* of kernels; no executable graph can be given others */
     size_t extras_room;
     uint32_t extra_count;
-    CUgraphNode *made; /* per node: its node in the latest graph that was made */
+    struct gy_slot_args slot_args; /* parameters that are other ones at each launch; a copy has none */
+    uint64_t table;                /* of a copy: the slots of its nodes, on the device; 0: there are none */
+    CUgraphNode *made;             /* per node: its node in the latest graph that was made */
     size_t made_room;
     CUgraphNode *handles; /* room for the nodes that one node comes after */
     size_t handles_room;

@@ -302,7 +302,17 @@ static CUresult patch_kernel(struct gy_nodes *kept, CUgraphExec exec, struct gy_
     if (gy_nodes_describe(n, y, &params) != GANTRY_OK || !take_kernel(kept, x, n, y)) {
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    return set_kernel(n, exec, made_of(kept, x), y, &params);
+    const struct gy_slot_arg *slot =
+        kept->table != 0 ? gy_slot_args_of(&n->slot_args, (uint32_t)(y - n->list)) : NULL;
+    if (slot == NULL) {
+        return set_kernel(n, exec, made_of(kept, x), y, &params);
+    }
+    uint64_t stand_in, address = gy_slot_address(kept->table, (uint32_t)(x - kept->list));
+    memcpy(&stand_in, n->bytes + slot->at, 8);
+    memcpy(n->bytes + slot->at, &address, 8);
+    const CUresult result = set_kernel(n, exec, made_of(kept, x), y, &params);
+    memcpy(n->bytes + slot->at, &stand_in, 8);
+    return result;
 }
 
 /* The driver's own description of the node is changed, so that whatever it says beside the operands stays. */
@@ -516,6 +526,7 @@ static void drop_parameters(struct gy_nodes *n, uint32_t count)
     if (from != 0) {
         memmove(n->bytes, n->bytes + from, n->bytes_used);
     }
+    gy_slot_args_drop_first(&n->slot_args, count, from);
 }
 
 void gy_nodes_drop_first(struct gy_pairing *p, struct gy_nodes *n, uint32_t count)
