@@ -279,6 +279,7 @@ void *gantry_launch_profile_ranges(gantry_launch *launch, uint32_t kernel, gantr
         return NULL;
     }
     struct gy_cta_request request = gy_launch_cta_request(launch);
+    request.lane = macros == GY_KERNEL_SLOTS ? request.lane : NULL;
     request.kernel = kernel;
     request.ctas = (uint64_t)grid.x * grid.y * grid.z;
     request.ranges = ranges;

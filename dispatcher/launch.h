@@ -38,6 +38,13 @@ void gy_launch_took_kernel(gantry_launch *launch, const gantry_kernel *kernel,
                            const struct gy_launch_size *size, const struct gy_launch_extra *extra,
                            void *const *args);
 
+/* The lane of a call whose kernels will be nodes of a graph; NULL: it may launch them itself. */
+static inline struct gy_lane *gy_launch_slot_lane(const gantry_launch *launch)
+{
+    const bool has = launch->mode == GY_MODE_BATCH && launch->trust == GY_TRUST_OURS && !launch->asked;
+    return has ? launch->lane : NULL;
+}
+
 /* The part of a request for block records that the callback's task decides; the kernel and the number of
  * blocks come later. */
 static inline struct gy_cta_request gy_launch_cta_request(const gantry_launch *launch)
@@ -46,7 +53,8 @@ static inline struct gy_cta_request gy_launch_cta_request(const gantry_launch *l
                                    .in_graph = gy_mode_is_noted(launch) && launch->mode != GY_MODE_AHEAD,
                                    .stream = launch->stream_index,
                                    .id = gy_task_context_id(launch->task),
-                                   .flow = launch->flow};
+                                   .flow = launch->flow,
+                                   .lane = gy_launch_slot_lane(launch)};
 }
 
 #endif

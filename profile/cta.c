@@ -183,6 +183,7 @@ static void prepare(struct gy_cta *cta, uint64_t generation)
     struct gy_cta_limits limits = gy_profile_cta_limits(generation);
     cta->prepared = generation;
     cta->refused = true;
+    cta->is_wanted = limits.ctas != GANTRY_PROFILE_CTAS_OFF;
     cta->told_too_large = false;
     if (limits.ctas == GANTRY_PROFILE_CTAS_OFF || gy_context_is_lost(context)) {
         return;
@@ -209,6 +210,12 @@ void gy_cta_begin_batch(struct gy_cta *cta)
     if (cta->prepared != generation && (gy_kernel_names_exist() || cta->has_copies)) {
         prepare(cta, generation);
     }
+}
+
+bool gy_cta_is_ready(const struct gy_cta *cta)
+{
+    const uint64_t generation = gy_profile_generation();
+    return __builtin_expect(generation != 0, 0) && cta->prepared == generation && !cta->refused;
 }
 
 /* The first idle buffer of [first, end); NULL: there is none. */
@@ -263,12 +270,10 @@ static bool open_buffer(struct gy_cta *cta, uint64_t generation, uint64_t record
     return true;
 }
 
-void *gy_cta_reserve(struct gy_cta *cta, const struct gy_cta_request *request)
+/* The device address of the launch's records, and what profile_kernel.h says of it; NULL: as reserve() says.
+ */
+static void *reserve(struct gy_cta *cta, uint64_t generation, const struct gy_cta_request *request)
 {
-    uint64_t generation = gy_profile_generation();
-    if (__builtin_expect(generation == 0, 1)) {
-        return NULL;
-    }
     cta->has_copies = cta->has_copies || request->kernel == GY_KERNEL_COPIES;
     if (cta->prepared != generation && !request->in_graph) {
         prepare(cta, generation); /* the recording began within this batch */
@@ -320,6 +325,20 @@ void *gy_cta_reserve(struct gy_cta *cta, const struct gy_cta_request *request)
     cta->natives[request->stream] = request->native;
     /* see profile_kernel.h and kernel/ranges.h */
     return (void *)(uintptr_t)(address | 2u | cta->sm_clock | (uint64_t)units << GANTRY_RANGES_SHIFT);
+}
+
+/* A launch without room has a slot all the same: the graph that it is in stays as it is. */
+void *gy_cta_reserve(struct gy_cta *cta, const struct gy_cta_request *request)
+{
+    uint64_t generation = gy_profile_generation();
+    if (__builtin_expect(generation == 0, 1)) {
+        return NULL;
+    }
+    void *records = reserve(cta, generation, request);
+    if (request->lane == NULL || cta->prepared != generation || !cta->is_wanted) {
+        return records;
+    }
+    return (void *)(uintptr_t)gy_slot_args_give(request->lane->nodes, (uintptr_t)records);
 }
 
 static gantry_status join_stream(struct gy_cta *cta, CUevent *fork, CUstream native)

@@ -3,7 +3,7 @@
 #ifndef PROFILE_CTA_H
 #define PROFILE_CTA_H
 
-#include "driver/context.h"
+#include "driver/nodes.h"
 #include "profile/cta_batch.h"
 #include "profile/session.h"
 
@@ -22,13 +22,17 @@ struct gy_cta_request {
     uint64_t ctas;
     uint32_t ranges;   /* of each block, at most GANTRY_RANGES_MOST */
     uint64_t id, flow; /* the task's */
+    struct gy_lane
+        *lane; /* the kernel will be noted there, and knows slots (driver/slot_args.h); else NULL */
     struct gy_cta_copies copies;
 };
 /* Dispatcher thread, context current, outside of a capture.  Prepare for the launches of a batch: this makes
  * buffers when a recording is first met.  It costs one branch while nothing is recorded. */
 void gy_cta_begin_batch(struct gy_cta *cta);
-/* Dispatcher thread.  Get the device address of the launch's records; NULL: they are not wanted, or there is
- * no room, which is counted. */
+/* Dispatcher thread.  Will launches of this batch have records? */
+bool gy_cta_is_ready(const struct gy_cta *cta);
+/* Dispatcher thread.  Get the parameter that says where the launch's records go; NULL: they are not wanted,
+ * or there is no room, which is counted.  For a kernel with a slot the slot says so. */
 void *gy_cta_reserve(struct gy_cta *cta, const struct gy_cta_request *request);
 /* Dispatcher thread, context current.  The whole batch has been launched, on the streams of the requests:
  * bring its records back. */

@@ -52,6 +52,7 @@ struct gy_cta {
     bool has_copies; /* batched copies were launched in a recording: later recordings want buffers from their
                         begin */
     bool refused;
+    bool is_wanted;           /* the recording `prepared` wants records of blocks */
     bool told_too_large;      /* a launch that no buffer of this recording has room for has been logged */
     uint32_t gpu;             /* its number in the recording */
     uint32_t large;           /* the first so many buffers are large, the others small */

@@ -378,6 +378,7 @@ static gantry_status make_and_launch(struct gy_graphs *g, uint32_t count, struct
     CUgraph graph;
     CUgraphExec exec = NULL;
     g->batch.count = count;
+    gy_slot_args_settle(&g->batch, count);
     gantry_status status = gy_nodes_make(&g->batch, &graph);
     if (status == GANTRY_OK && into == NULL) {
         status = refresh_cached(g, graph, &exec);
@@ -464,7 +465,9 @@ static gantry_status launch(struct gy_graphs *g, struct gy_graph_place *into)
 {
     const CUstream home = gy_batch_home(g->streams);
     gantry_status status = GANTRY_OK;
+    gy_slot_args_place(&g->batch);
     if (into != NULL && into->loop != NULL) {
+        gy_slot_args_settle(&g->batch, g->batch.count);
         status = launch_loop(g, into);
         into = status == GANTRY_OK && !into->is_loop ? NULL : into;
     }

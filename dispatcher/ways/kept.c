@@ -38,9 +38,110 @@ static void destroy(struct gy_kept_set *set, CUgraphExec exec, CUgraph graph)
     }
 }
 
+/* Has the GPU passed the event?  The thread may have a capture of the application's open, which such a
+ * question must not spoil. */
+static bool is_done(const struct gy_kept_set *set, CUevent event)
+{
+    struct gy_context *context = set->context;
+    const struct gy_relaxed relaxed = gy_relaxed_begin(context);
+    const CUresult result =
+        relaxed.status == GANTRY_OK ? context->driver->cuEventQuery(event) : CUDA_ERROR_NOT_READY;
+    (void)gy_relaxed_end(context, &relaxed); /* a failure is in the context */
+    return result == CUDA_SUCCESS;
+}
+
+/* Take back what graphs have had that were dropped in flight. */
+static void sweep_slots(struct gy_kept_set *set)
+{
+    struct gy_slots *slots = &set->slots;
+    for (uint32_t i = slots->retired_count; i-- > 0;) {
+        const struct gy_slots_retired one = slots->retired[i];
+        if (!is_done(set, one.passed)) {
+            continue;
+        }
+        for (uint32_t p = 0; p < GANTRY_PARTITIONS_MAX; p++) {
+            set->running[p].nodes = set->running[p].done == one.passed ? 0 : set->running[p].nodes;
+        }
+        gy_slots_put(slots, one.part);
+        (void)set->context->driver->cuEventDestroy(one.passed);
+        slots->retired[i] = slots->retired[--slots->retired_count];
+    }
+}
+
+/* Slots for the nodes, if a kernel among them has one.  There may be none: then such kernels get the
+ * addresses themselves. */
+static struct gy_slots_part find_slots(struct gy_kept_set *set, struct gy_nodes *nodes)
+{
+    struct gy_slots_part part = {0, 0};
+    if (nodes->slot_args.placed != 0 && gy_slot_args_count(&nodes->slot_args, nodes->count) != 0) {
+        sweep_slots(set);
+        part = gy_slots_take(&set->slots, nodes->count);
+        if (part.count == 0) {
+            gy_slot_args_settle(nodes, nodes->count);
+        }
+    }
+    return part;
+}
+
+/* The entry has them from now on; nobody has cleared them. */
+static void give_slots(const struct gy_kept_set *set, struct gy_kept *kept, struct gy_slots_part part)
+{
+    kept->slots = part;
+    kept->has_values = part.count != 0;
+    kept->nodes.table = part.count != 0 ? gy_slots_on_device(&set->slots, part) : 0;
+}
+
+/* Write what its slots shall be at the next launch, of which the nodes are. */
+static void write_slots(const struct gy_kept_set *set, struct gy_kept *kept, const struct gy_nodes *nodes,
+                        const uint32_t *of)
+{
+    const struct gy_slot_args *args = &nodes->slot_args;
+    if (kept->slots.count == 0 || (args->placed == 0 && !kept->has_values)) {
+        return;
+    }
+    uint64_t *slots = gy_slots_on_host(&set->slots, kept->slots), all = 0;
+    memset(slots, 0, nodes->count * sizeof(*slots));
+    for (uint32_t i = 0; i < args->placed && args->list[i].node < nodes->count; i++) {
+        const struct gy_slot_arg *arg = &args->list[i];
+        slots[of != NULL ? of[arg->node] : arg->node] = arg->value;
+        all |= arg->value;
+    }
+    kept->is_written = all != 0 || kept->has_values;
+    kept->has_values = all != 0;
+}
+
+/* Make the graph of the nodes, whose kernels have slots of the part. */
+static gantry_status make_graph(const struct gy_kept_set *set, struct gy_nodes *nodes,
+                                struct gy_slots_part part, CUgraph *out)
+{
+    if (part.count == 0) {
+        return gy_nodes_make(nodes, out);
+    }
+    gy_slot_args_point(nodes, nodes->count, gy_slots_on_device(&set->slots, part));
+    const gantry_status status = gy_nodes_make(nodes, out);
+    gy_slot_args_unpoint(nodes, nodes->count);
+    return status;
+}
+
+/* Give its slots back, once the GPU has passed its latest launch. */
+static void drop_slots(struct gy_kept_set *set, struct gy_kept *kept)
+{
+    const struct gy_slots_part part = kept->slots;
+    kept->slots = (struct gy_slots_part){0, 0};
+    if (part.count == 0) {
+        return;
+    }
+    if (kept->used == 0 || is_done(set, kept->done)) {
+        gy_slots_put(&set->slots, part);
+    } else if (gy_slots_retire(&set->slots, part, kept->done)) {
+        kept->done = NULL;
+    }
+}
+
 static void drop(struct gy_kept_set *set, struct gy_kept *kept)
 {
     assert(kept->exec != NULL);
+    drop_slots(set, kept);
     destroy(set, kept->exec, kept->graph);
     count(&set->count, UINT64_MAX);
     count(&set->node_count, -(uint64_t)kept->nodes.count);
@@ -67,6 +168,7 @@ void gy_kept_fini(struct gy_kept_set *set)
     for (uint32_t i = 0; i < set->refused_count; i++) {
         (void)driver->cuGraphExecDestroy(set->refused[i]);
     }
+    gy_slots_fini(&set->slots, set->context);
     gy_pairing_fini(&set->pairing);
 }
 
@@ -98,6 +200,7 @@ void gy_kept_drop_all(struct gy_kept_set *set)
     gy_kept_forget(set); /* this waits for the maker */
     gy_maker_move(&set->maker);
     start_anew(set);
+    sweep_slots(set);
     memset(set->running, 0, sizeof(set->running));
     for (uint32_t i = 0; i < GY_KEPT_MOST; i++) {
         if (set->of[i].done != NULL) {
@@ -105,18 +208,6 @@ void gy_kept_drop_all(struct gy_kept_set *set)
             set->of[i].done = NULL;
         }
     }
-}
-
-/* Has the GPU passed the event?  The thread may have a capture of the application's open, which such a
- * question must not spoil. */
-static bool is_done(const struct gy_kept_set *set, CUevent event)
-{
-    struct gy_context *context = set->context;
-    const struct gy_relaxed relaxed = gy_relaxed_begin(context);
-    const CUresult result =
-        relaxed.status == GANTRY_OK ? context->driver->cuEventQuery(event) : CUDA_ERROR_NOT_READY;
-    (void)gy_relaxed_end(context, &relaxed); /* a failure is in the context */
-    return result == CUDA_SUCCESS;
 }
 
 /* Is its latest launch not seen done? */
@@ -267,17 +358,21 @@ static struct gy_kept *make_room(struct gy_kept_set *set, uint32_t nodes)
     return found;
 }
 
-/* Make the graph of the nodes, and an executable graph of that: the maker may have it. */
+/* Make the graph of the nodes, and an executable graph of that: the maker may have it.  *part: its slots,
+ * also on failure. */
 static gantry_status instantiate(struct gy_kept_set *set, struct gy_nodes *nodes, CUgraph *graph,
-                                 CUgraphExec *exec)
+                                 CUgraphExec *exec, struct gy_slots_part *part)
 {
     gantry_status status;
     if (set->asked != NULL) {
         *graph = set->asked;
         set->asked = NULL;
+        *part = set->asked_slots;
+        set->asked_slots = (struct gy_slots_part){0, 0};
         status = gy_maker_take(&set->maker, exec);
     } else {
-        status = gy_nodes_make(nodes, graph);
+        *part = find_slots(set, nodes);
+        status = make_graph(set, nodes, *part, graph);
         if (status != GANTRY_OK) {
             return status;
         }
@@ -295,21 +390,26 @@ static gantry_status fill_entry(struct gy_kept_set *set, struct gy_nodes *nodes,
 {
     CUgraph graph;
     CUgraphExec exec;
+    struct gy_slots_part part = {0, 0};
     gantry_status status = GANTRY_OK;
     if (kept->done == NULL) {
         status = GY_CALL(set->context, cuEventCreate(&kept->done, CU_EVENT_DISABLE_TIMING));
     }
-    status = status == GANTRY_OK ? instantiate(set, nodes, &graph, &exec) : status;
-    if (status != GANTRY_OK) {
-        return status;
+    status = status == GANTRY_OK ? instantiate(set, nodes, &graph, &exec, &part) : status;
+    if (status == GANTRY_OK) {
+        status = gy_nodes_copy(&kept->nodes, nodes);
+        if (status != GANTRY_OK) {
+            destroy(set, exec, graph);
+        }
     }
-    status = gy_nodes_copy(&kept->nodes, nodes);
     if (status != GANTRY_OK) {
-        destroy(set, exec, graph);
+        gy_slots_put(&set->slots, part);
         return status;
     }
     kept->exec = exec;
     kept->graph = graph;
+    give_slots(set, kept, part);
+    write_slots(set, kept, nodes, NULL);
     return GANTRY_OK;
 }
 
@@ -337,7 +437,7 @@ static CUresult update(struct gy_kept_set *set, struct gy_kept *kept, struct gy_
     CUgraph graph;
     CUgraphExecUpdateResultInfo info;
     struct gy_nodes copy = {.context = NULL};
-    if (gy_nodes_make(nodes, &graph) != GANTRY_OK) {
+    if (make_graph(set, nodes, kept->slots, &graph) != GANTRY_OK) {
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     CUresult result = driver->cuGraphExecUpdate(kept->exec, graph, &info);
@@ -350,6 +450,7 @@ static CUresult update(struct gy_kept_set *set, struct gy_kept *kept, struct gy_
     }
     (void)driver->cuGraphDestroy(kept->graph);
     gy_nodes_fini(&kept->nodes);
+    copy.table = kept->nodes.table;
     kept->graph = graph;
     kept->nodes = copy;
     *changed = nodes->count;
@@ -362,11 +463,15 @@ static bool patch(struct gy_kept_set *set, const struct gy_kept_found *found, st
     struct gy_kept *kept = found->kept;
     uint64_t changed = 0;
     const uint32_t *of = found->is_paired ? set->pairing.of : NULL;
+    if (kept->slots.count == 0 && nodes->slot_args.placed != 0) {
+        give_slots(set, kept, find_slots(set, nodes));
+    }
     CUresult result = found->is_equal ? gy_nodes_patch_equal(&kept->nodes, kept->exec, nodes, &changed)
                                       : gy_nodes_patch(&kept->nodes, kept->exec, nodes, of, &changed);
     /* Drivers may refuse it in partitions, and of launches with options. */
     if (result != CUDA_SUCCESS && (nodes->list[0].form >= GY_FORM_LANE(0) || nodes->extra_count != 0)) {
         result = update(set, kept, nodes, &changed);
+        of = NULL;
     }
     if (result != CUDA_SUCCESS) {
         gy_log(GANTRY_LOG_DEBUG, "an executable graph of %u nodes takes no more changes (%d): it is dropped",
@@ -380,6 +485,7 @@ static bool patch(struct gy_kept_set *set, const struct gy_kept_found *found, st
         return false;
     }
     set->refusals -= set->refusals != 0;
+    write_slots(set, kept, nodes, of);
     kept->names = found->names != 0 ? found->names : kept->names;
     count(&set->hits, 1);
     count(&set->nodes_hit, gy_nodes_count_work(nodes, nodes->count));
@@ -443,7 +549,15 @@ void gy_kept_forget_any(struct gy_kept_set *set)
         }
         (void)set->context->driver->cuGraphDestroy(set->asked);
         set->asked = NULL;
+        gy_slots_put(&set->slots, set->asked_slots);
+        set->asked_slots = (struct gy_slots_part){0, 0};
     }
+}
+
+void gy_kept_make_slots(struct gy_kept_set *set, struct gy_nodes *nodes)
+{
+    gy_slots_make(&set->slots, set->context);
+    nodes->slot_args.stand_ins = set->slots.device;
 }
 
 void gy_kept_prepare(struct gy_kept_set *set, struct gy_nodes *nodes)
@@ -451,6 +565,7 @@ void gy_kept_prepare(struct gy_kept_set *set, struct gy_nodes *nodes)
     if (!may_keep(set, nodes) || gy_context_is_lost(set->context)) {
         return;
     }
+    gy_slot_args_place(nodes);
     look(set, nodes);
     if (set->asked != NULL || set->found.kept != NULL || set->found.is_enough) {
         return;
@@ -459,16 +574,21 @@ void gy_kept_prepare(struct gy_kept_set *set, struct gy_nodes *nodes)
     const uint32_t whole = nodes->count;
     const struct gy_relaxed relaxed = gy_relaxed_begin(set->context);
     nodes->count = set->found_first;
-    const gantry_status status = relaxed.status == GANTRY_OK ? gy_nodes_make(nodes, &graph) : relaxed.status;
+    const struct gy_slots_part part = find_slots(set, nodes);
+    const gantry_status status =
+        relaxed.status == GANTRY_OK ? make_graph(set, nodes, part, &graph) : relaxed.status;
     nodes->count = whole;
     (void)gy_relaxed_end(set->context, &relaxed); /* a failure is in the context */
     if (status != GANTRY_OK) {
+        gy_slots_put(&set->slots, part);
         return; /* it is tried again when the nodes are launched, which tells why */
     }
     if (gy_maker_ask(&set->maker, graph)) {
         set->asked = graph;
+        set->asked_slots = part;
     } else {
         (void)set->context->driver->cuGraphDestroy(graph);
+        gy_slots_put(&set->slots, part);
     }
 }
 
@@ -489,9 +609,19 @@ gantry_status gy_kept_take(struct gy_kept_set *set, struct gy_nodes *nodes, uint
     return status;
 }
 
+/* Its latest launch was seen done: nothing reads them now. */
+static GY_COLD gantry_status send_slots(const struct gy_kept_set *set, struct gy_kept *kept, CUstream home)
+{
+    kept->is_written = false;
+    return GY_CALL(set->context, cuMemcpyHtoDAsync(gy_slots_on_device(&set->slots, kept->slots),
+                                                   gy_slots_on_host(&set->slots, kept->slots),
+                                                   kept->nodes.count * sizeof(uint64_t), home));
+}
+
 gantry_status gy_kept_launch(struct gy_kept_set *set, struct gy_kept *kept, CUstream home, uint32_t partition)
 {
-    gantry_status status = GY_CALL(set->context, cuGraphLaunch(kept->exec, home));
+    gantry_status status = kept->is_written ? send_slots(set, kept, home) : GANTRY_OK;
+    status = status == GANTRY_OK ? GY_CALL(set->context, cuGraphLaunch(kept->exec, home)) : status;
     kept->used = ++set->launches;
     if (gy_kept_is_large(&kept->nodes)) {
         set->running[partition] = (struct gy_kept_running){kept->done, gy_clock_ns(), kept->nodes.count};

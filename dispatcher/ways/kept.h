@@ -18,12 +18,17 @@
  * When there is none, a batch whose first 16, 32, 64, ... nodes are a beginning that was seen before is cut
  * there: batches that are cut by chance have beginnings in common, but not their ends.
  *
+ * While something is recorded, kernels have slots (driver/slot_args.h): a graph of which a node has one gets
+ * a part of the slots, of a slot for each of its nodes.  What they shall be is copied there ahead of the
+ * launch, on its stream; not if all are 0, and were.
+ *
  * What can be set is written for one set of modules: unloading one drops all that is kept.  Everything
  * belongs to the dispatcher's thread (GD), except what is marked. */
 #ifndef DISPATCHER_WAYS_KEPT_H
 #define DISPATCHER_WAYS_KEPT_H
 
 #include "dispatcher/ways/maker.h"
+#include "dispatcher/ways/slots.h"
 #include "driver/patch.h"
 
 #include <gantry/partition.h>
@@ -40,12 +45,15 @@
 #define GY_KEPT_SEEN 256u
 
 struct gy_kept {
-    CUgraphExec exec; /* NULL: the entry is free */
-    CUgraph graph;    /* the graph that it was made of: nodes are addressed by it */
-    CUevent done;     /* behind the latest launch; NULL: not made yet */
-    struct gy_nodes nodes;
-    uint64_t names; /* gy_nodes_names() */
-    uint64_t used;  /* the number of the launch that used it last; 0: none */
+    CUgraphExec exec;      /* NULL: the entry is free */
+    CUgraph graph;         /* the graph that it was made of: nodes are addressed by it */
+    CUevent done;          /* behind the latest launch; NULL: not made yet */
+    struct gy_nodes nodes; /* nodes.table is where `slots` lies on the device */
+    struct gy_slots_part slots;
+    bool has_values; /* of its slots, some are not 0 on the device */
+    bool is_written; /* its slots on the host are for the next launch */
+    uint64_t names;  /* gy_nodes_names() */
+    uint64_t used;   /* the number of the launch that used it last; 0: none */
 };
 
 /* What there is for a batch. */
@@ -75,6 +83,8 @@ struct gy_kept_set {
     uint32_t found_first;
     struct gy_maker maker; /* not IDLE: it makes what the batch needs, of `asked` */
     CUgraph asked;         /* NULL: nothing */
+    struct gy_slots_part asked_slots;
+    struct gy_slots slots;
     struct gy_kept_running running[GANTRY_PARTITIONS_MAX];
     struct gy_kept of[GY_KEPT_MOST];
     uint64_t launches;                     /* the number of them */
@@ -106,6 +116,8 @@ void gy_kept_fini(struct gy_kept_set *set);
 /* Nothing that is kept is launched again: the streams that it was made on go.  The GPU is done with it. */
 void gy_kept_drop_all(struct gy_kept_set *set);
 
+/* A batch begins while something is recorded, outside of captures: its kernels may have slots. */
+void gy_kept_make_slots(struct gy_kept_set *set, struct gy_nodes *nodes);
 /* The nodes will be launched next: if an executable graph has to be made for them, begin to make it on the
  * maker's thread. */
 void gy_kept_prepare(struct gy_kept_set *set, struct gy_nodes *nodes);
@@ -118,9 +130,9 @@ static inline void gy_kept_forget(struct gy_kept_set *set)
     }
 }
 
-/* Find or make an executable graph for the first *count nodes, which is their number on entry; it has their
- * work when it comes out.  *out NULL and GANTRY_OK: they cannot be patched, or too many are in flight.
- * On failure nothing was launched. */
+/* Find or make an executable graph for the first *count nodes, whose parameters are PLACED, which is their
+ * number on entry; it has their work when it comes out.  *out NULL and GANTRY_OK: they cannot be patched, or
+ * too many are in flight. On failure nothing was launched. */
 GANTRY_MUST_CHECK gantry_status gy_kept_take(struct gy_kept_set *set, struct gy_nodes *nodes, uint32_t *count,
                                              struct gy_kept **out);
 /* Launch it on `home`, a stream of that partition. */
