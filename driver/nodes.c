@@ -317,7 +317,8 @@ static struct gy_node *open_event(struct gy_lane *lane, CUevent event, bool is_e
             : NULL;
     if (node != NULL) {
         node->event = n->event_count;
-        n->events[n->event_count++] = (struct gy_node_event){n->count, is_end, event};
+        n->events[n->event_count++] =
+            (struct gy_node_event){.node = n->count, .is_end = is_end, .event = event};
     }
     return node;
 }
@@ -325,6 +326,16 @@ static struct gy_node *open_event(struct gy_lane *lane, CUevent event, bool is_e
 gantry_status gy_lane_event(struct gy_lane *lane, CUevent event)
 {
     return open_event(lane, event, false) != NULL ? close_node(lane) : out_of_memory();
+}
+
+gantry_status gy_lane_lent_event(struct gy_lane *lane, struct gy_lent_event **place)
+{
+    if (open_event(lane, (*place)->event, false) == NULL) {
+        return out_of_memory();
+    }
+    lane->nodes->events[lane->nodes->event_count - 1].place = place;
+    gy_lent_event_enter(*place, GY_LENT_NOTED);
+    return close_node(lane);
 }
 
 gantry_status gy_lane_end(struct gy_lane *lane, CUevent event)
@@ -357,6 +368,15 @@ uint32_t gy_nodes_count_work(const struct gy_nodes *n, uint32_t count)
         ends += n->events[i].is_end;
     }
     return count - ends;
+}
+
+void gy_nodes_give_events(const struct gy_nodes *n, uint32_t count)
+{
+    for (uint32_t i = 0; i < n->event_count && n->events[i].node < count; i++) {
+        if (n->events[i].place != NULL && (*n->events[i].place)->state == GY_LENT_NOTED) {
+            gy_lent_event_enter(*n->events[i].place, GY_LENT_GIVEN);
+        }
+    }
 }
 
 static bool contains(const uint32_t *numbers, uint32_t count, uint32_t number)

@@ -13,6 +13,7 @@
 #define DRIVER_NODES_H
 
 #include "driver/extra.h"
+#include "driver/lent_event.h"
 #include "driver/slot_args.h"
 
 #define GY_NODES_REFUSED 16
@@ -70,6 +71,8 @@ struct gy_node_event {
     uint32_t node;
     bool is_end; /* nothing comes after it: see gy_lane_end() */
     CUevent event;
+    struct gy_lent_event **place; /* where its holder refers to it, if it may be exchanged; else NULL */
+    struct gy_lent_event *lent;   /* of a copy: it is this one's, which stays; NULL: of none */
 };
 
 struct gy_nodes {
@@ -81,7 +84,8 @@ struct gy_nodes {
     uint32_t count, before_count;
     uint32_t graphs;              /* the number of nodes of kind GY_NODE_GRAPH */
     uint64_t next_id;             /* of the next node */
-    struct gy_node_event *events; /* of the nodes of kind GY_NODE_EVENT, in their order */
+    struct gy_node_event *events; /* of the nodes of kind GY_NODE_EVENT, in their order; of a copy: those that
+                                   * its executable graph has */
     size_t events_room;
     uint32_t event_count;
     unsigned char *bytes; /* the parameters of the kernels; what lies between them is 0 */
@@ -157,8 +161,13 @@ GANTRY_MUST_CHECK gantry_status gy_lane_fill(struct gy_lane *lane, CUdeviceptr a
  * the first one, and does not wait for the second one, which only tells that the work before it has ended. */
 GANTRY_MUST_CHECK gantry_status gy_lane_event(struct gy_lane *lane, CUevent event);
 GANTRY_MUST_CHECK gantry_status gy_lane_end(struct gy_lane *lane, CUevent event);
+/* As the first one, for the event that is at *place, where another one may be until it is launched. */
+GANTRY_MUST_CHECK gantry_status gy_lane_lent_event(struct gy_lane *lane, struct gy_lent_event **place);
 /* Note `graph`, which it takes over even if it fails. */
 GANTRY_MUST_CHECK gantry_status gy_lane_graph(struct gy_lane *lane, CUgraph graph);
+
+/* A graph was made of the first `count` nodes: events that are lent stay with their holders. */
+void gy_nodes_give_events(const struct gy_nodes *nodes, uint32_t count);
 
 /* The number of the first `count` nodes without those that only tell an end. */
 uint32_t gy_nodes_count_work(const struct gy_nodes *nodes, uint32_t count);

@@ -41,5 +41,6 @@ gantry_status gy_nodes_play(struct gy_nodes *n, CUstream stream)
             status = gy_node_enqueue(n, node);
         }
     }
+    gy_nodes_give_events(n, n->count);
     return status;
 }

@@ -62,7 +62,8 @@ gantry_status gy_nodes_copy(struct gy_nodes *to, const struct gy_nodes *from)
         !gy_grow_array(&to->made, &to->made_room, from->count, sizeof(*to->made)) ||
         !gy_grow_array(&to->before, &to->before_room, before + (size_t)1, sizeof(*to->before)) ||
         !gy_grow_array(&to->bytes, &to->bytes_room, bytes + 1, 1) ||
-        !gy_grow_array(&to->extras, &to->extras_room, from->extra_count, sizeof(*to->extras))) {
+        !gy_grow_array(&to->extras, &to->extras_room, from->extra_count, sizeof(*to->extras)) ||
+        !gy_grow_array(&to->events, &to->events_room, from->event_count, sizeof(*to->events))) {
         gy_nodes_fini(to);
         return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "out of memory for a graph that is kept");
     }
@@ -76,6 +77,15 @@ gantry_status gy_nodes_copy(struct gy_nodes *to, const struct gy_nodes *from)
     }
     if (bytes != 0) {
         memcpy(to->bytes, from->bytes, bytes);
+    }
+    for (; to->event_count < from->event_count; to->event_count++) {
+        struct gy_node_event *event = &to->events[to->event_count];
+        *event = from->events[to->event_count];
+        if (event->node >= to->count) {
+            break;
+        }
+        event->lent = event->place != NULL ? *event->place : NULL;
+        event->place = NULL;
     }
     to->extra_count = from->extra_count;
     if (from->extra_count != 0) {
@@ -360,13 +370,35 @@ static CUresult patch_fill(const struct gy_nodes *kept, CUgraphExec exec, struct
     return kept->context->driver->cuGraphExecMemsetNodeSetParams(exec, made_of(kept, x), &fill, owner);
 }
 
-/* Events are set always: one that was destroyed may have had the same address. */
-static CUresult patch_event(const struct gy_nodes *kept, CUgraphExec exec, struct gy_node *x,
-                            const struct gy_nodes *n, const struct gy_node *y)
+/* The event that the executable graph has for the node. */
+static struct gy_node_event *event_of(const struct gy_nodes *kept, const struct gy_node *x)
 {
+    const uint32_t node = (uint32_t)(x - kept->list);
+    uint32_t low = 0, high = kept->event_count;
+    while (high - low > 1) {
+        const uint32_t middle = low + (high - low) / 2;
+        low = kept->events[middle].node <= node ? middle : low;
+        high = kept->events[middle].node <= node ? high : middle;
+    }
+    assert(kept->events[low].node == node);
+    return &kept->events[low];
+}
+
+/* The node keeps its event if that can be lent to the batch.  Others are set always: one that was destroyed
+ * may have had the same address.  Ends do not count in *set. */
+static CUresult patch_event(const struct gy_nodes *kept, CUgraphExec exec, struct gy_node *x,
+                            const struct gy_nodes *n, const struct gy_node *y, uint64_t *set)
+{
+    struct gy_node_event *had = event_of(kept, x), *event = &n->events[y->event];
     x->event = y->event;
-    return kept->context->driver->cuGraphExecEventRecordNodeSetEvent(exec, made_of(kept, x),
-                                                                     n->events[y->event].event);
+    if (event->place != NULL && gy_lent_event_exchange(event->place, had->lent, had->event)) {
+        event->event = had->event;
+        return CUDA_SUCCESS;
+    }
+    had->event = event->event;
+    had->lent = event->place != NULL ? *event->place : NULL;
+    *set += !event->is_end;
+    return kept->context->driver->cuGraphExecEventRecordNodeSetEvent(exec, made_of(kept, x), event->event);
 }
 
 static GY_RARE bool is_same_other(const struct gy_node *x, const struct gy_node *y)
@@ -381,9 +413,10 @@ static GY_RARE bool is_same_other(const struct gy_node *x, const struct gy_node 
 }
 
 static GY_RARE CUresult patch_node(struct gy_nodes *kept, CUgraphExec exec, struct gy_node *x,
-                                   struct gy_nodes *n, const struct gy_node *y)
+                                   struct gy_nodes *n, const struct gy_node *y, uint64_t *set)
 {
     assert(x->kind == y->kind && x->form == y->form && y->form != GY_FORM_FIXED);
+    *set += y->kind != GY_NODE_EVENT;
     switch (y->kind) {
     case GY_NODE_KERNEL:
         return patch_kernel(kept, exec, x, n, y);
@@ -392,7 +425,7 @@ static GY_RARE CUresult patch_node(struct gy_nodes *kept, CUgraphExec exec, stru
     case GY_NODE_FILL:
         return patch_fill(kept, exec, x, n, y);
     case GY_NODE_EVENT:
-        return patch_event(kept, exec, x, n, y);
+        return patch_event(kept, exec, x, n, y, set);
     case GY_NODE_GRAPH:
         break;
     }
@@ -404,8 +437,7 @@ static CUresult patch_events(struct gy_nodes *kept, CUgraphExec exec, const stru
     CUresult result = CUDA_SUCCESS;
     for (uint32_t i = 0; i < n->event_count && n->events[i].node < n->count && result == CUDA_SUCCESS; i++) {
         const uint32_t node = n->events[i].node;
-        result = patch_event(kept, exec, &kept->list[node], n, &n->list[node]);
-        *set += !n->events[i].is_end;
+        result = patch_event(kept, exec, &kept->list[node], n, &n->list[node], set);
     }
     return result;
 }
@@ -424,11 +456,10 @@ CUresult gy_nodes_patch_equal(struct gy_nodes *kept, CUgraphExec exec, struct gy
         if (y->kind != GY_NODE_KERNEL || memcmp(kept->bytes + at, n->bytes + at, y->kernel.room) == 0) {
             continue;
         }
-        const CUresult result = patch_node(kept, exec, &kept->list[i], n, y);
+        const CUresult result = patch_node(kept, exec, &kept->list[i], n, y, set);
         if (result != CUDA_SUCCESS) {
             return result;
         }
-        ++*set;
     }
     return CUDA_SUCCESS;
 }
@@ -445,11 +476,10 @@ CUresult gy_nodes_patch(struct gy_nodes *kept, CUgraphExec exec, struct gy_nodes
         if (__builtin_expect(is_same, 1)) {
             continue;
         }
-        const CUresult result = patch_node(kept, exec, x, n, y);
+        const CUresult result = patch_node(kept, exec, x, n, y, set);
         if (result != CUDA_SUCCESS) {
             return result;
         }
-        *set += y->kind != GY_NODE_EVENT || !n->events[y->event].is_end;
     }
     return CUDA_SUCCESS;
 }

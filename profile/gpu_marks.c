@@ -34,8 +34,8 @@ void gy_gpu_marks_destroy_events(struct gy_gpu_marks *marks)
 {
     for (struct gy_gpu_mark_chunk *chunk = marks->made_chunks; chunk != NULL; chunk = chunk->next) {
         for (uint32_t i = 0; i < chunk->count; i++) {
-            gy_gpu_destroy_event(marks->context, chunk->marks[i].begin);
-            gy_gpu_destroy_event(marks->context, chunk->marks[i].end);
+            gy_gpu_destroy_event(marks->context, chunk->marks[i].events[0].event);
+            gy_gpu_destroy_event(marks->context, chunk->marks[i].events[1].event);
         }
     }
 }
@@ -62,13 +62,19 @@ static void make_marks(struct gy_gpu_marks *marks, uint32_t count)
     struct gy_gpu_mark *list = NULL;
     while (chunk->count < count) {
         struct gy_gpu_mark *mark = &chunk->marks[chunk->count];
-        if (!gy_gpu_create_event(marks->context, &mark->begin)) {
+        struct gy_lent_event *begin = &mark->events[0], *end = &mark->events[1];
+        if (!gy_gpu_create_event(marks->context, &begin->event)) {
             break;
         }
-        if (!gy_gpu_create_event(marks->context, &mark->end)) {
-            gy_gpu_destroy_event(marks->context, mark->begin);
+        if (!gy_gpu_create_event(marks->context, &end->event)) {
+            gy_gpu_destroy_event(marks->context, begin->event);
             break;
         }
+        mark->begin = begin;
+        mark->end = end;
+        begin->lock = end->lock = &marks->lock;
+        begin->holder = &mark->begin;
+        end->holder = &mark->end;
         mark->next = list;
         list = mark;
         chunk->count++;
@@ -120,6 +126,8 @@ struct gy_gpu_mark *gy_gpu_marks_take(struct gy_gpu_marks *marks, uint64_t gener
         marks->used = marks->generation == generation ? marks->used : 0;
         marks->generation = generation;
         marks->used++;
+        gy_lent_event_enter(mark->begin, GY_LENT_GIVEN);
+        gy_lent_event_enter(mark->end, GY_LENT_GIVEN);
         mark->generation = generation;
         mark->counted = true;
     }
@@ -149,6 +157,8 @@ void gy_gpu_marks_put(struct gy_gpu_marks *marks, struct gy_gpu_mark *mark, bool
     if (uncount(marks, mark) && lost) {
         gy_profile_count_lost(mark->generation, 1); /* before the recording can see that none is in use */
     }
+    gy_lent_event_enter(mark->begin, GY_LENT_FREE);
+    gy_lent_event_enter(mark->end, GY_LENT_FREE);
     mark->next = marks->free;
     marks->free = mark;
     marks->free_count++;

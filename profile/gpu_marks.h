@@ -1,5 +1,8 @@
 /* Marks of GPU time: pairs of timed events around a task's work, and the queues in which the GPU passes them.
  *
+ * Its events may be exchanged with those of another one until the graph of their nodes is launched
+ * (driver/lent_event.h).
+ *
  * A mark is free, open (held by the dispatcher between begin and end), in a capture that is not launched yet,
  * or queued: each stream has a queue in the order of the end records, which the collecting thread empties
  * from the front.  Marks are made in chunks, so that begin and end never allocate. */
@@ -7,17 +10,19 @@
 #define PROFILE_GPU_MARKS_H
 
 #include "driver/context.h"
+#include "driver/lent_event.h"
 #include "profile/gpu_batch.h"
 #include "profile/ring.h"
 
 #define GY_GPU_MARK_STREAMS 64u
 
 struct gy_gpu_mark {
-    CUevent begin, end;         /* the holder of the mark may touch them */
-    struct gy_gpu_mark *next;   /* link of the free list or a queue; lock */
-    struct gy_gpu_batch *batch; /* that it holds while it is in use; NULL: none */
-    uint64_t generation;        /* of the recording; gy_gpu_marks_take() writes it, and its holder reads it */
-    bool counted;               /* guarded by lock: it is one of marks->used */
+    struct gy_lent_event *begin, *end; /* changed under lock; the holder of the mark may touch them */
+    struct gy_lent_event events[2];    /* of this mark or another one */
+    struct gy_gpu_mark *next;          /* link of the free list or a queue; lock */
+    struct gy_gpu_batch *batch;        /* that it holds while it is in use; NULL: none */
+    uint64_t generation; /* of the recording; gy_gpu_marks_take() writes it, and its holder reads it */
+    bool counted;        /* guarded by lock: it is one of marks->used */
     /* The other fields belong to the holder of the mark. */
     uint64_t begun, ended; /* the numbers of its two records among all records, on any stream */
     uint64_t id;

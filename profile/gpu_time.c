@@ -244,9 +244,11 @@ void gy_gpu_time_end_batch(struct gy_gpu_time *time)
     gy_gpu_batches_end(&time->batches);
 }
 
-static gantry_status record(struct gy_gpu_time *time, CUevent event, CUstream stream, struct gy_lane *lane)
+static gantry_status record(struct gy_gpu_time *time, struct gy_lent_event **event, CUstream stream,
+                            struct gy_lane *lane)
 {
-    return lane != NULL ? gy_lane_event(lane, event) : GY_CALL(time->context, cuEventRecord(event, stream));
+    return lane != NULL ? gy_lane_lent_event(lane, event)
+                        : GY_CALL(time->context, cuEventRecord((*event)->event, stream));
 }
 
 struct gy_gpu_mark *gy_gpu_time_begin(struct gy_gpu_time *time, CUstream stream, struct gy_lane *lane,
@@ -271,7 +273,7 @@ struct gy_gpu_mark *gy_gpu_time_begin(struct gy_gpu_time *time, CUstream stream,
     mark->id = id;
     mark->after = 0;
     gy_ring_copy_name(mark->name, name);
-    if (record(time, mark->begin, stream, lane) != GANTRY_OK) {
+    if (record(time, &mark->begin, stream, lane) != GANTRY_OK) {
         time->refused = true;
         lose_mark(time, mark);
         return NULL;
@@ -298,7 +300,7 @@ void gy_gpu_time_end(struct gy_gpu_time *time, struct gy_gpu_mark *mark, CUstrea
         return;
     }
     uint64_t call_ns = gy_clock_ns();
-    if (gy_context_is_lost(time->context) || record(time, mark->end, stream, lane) != GANTRY_OK) {
+    if (gy_context_is_lost(time->context) || record(time, &mark->end, stream, lane) != GANTRY_OK) {
         time->refused = true;
         lose_mark(time, mark);
         return;
@@ -361,8 +363,8 @@ static bool place(struct gy_gpu_time *time, const struct gy_gpu_mark *mark, uint
                   uint64_t *end_ns)
 {
     int64_t offset, duration;
-    if (!gy_gpu_elapsed(time->context, time->anchor.event, mark->begin, &offset) ||
-        !gy_gpu_elapsed(time->context, mark->begin, mark->end, &duration)) {
+    if (!gy_gpu_elapsed(time->context, time->anchor.event, mark->begin->event, &offset) ||
+        !gy_gpu_elapsed(time->context, mark->begin->event, mark->end->event, &duration)) {
         return false;
     }
     int64_t begin = (int64_t)time->anchor.host_ns + offset;
@@ -397,7 +399,7 @@ static CUevent anchor_at(struct gy_gpu_time *time, const struct gy_gpu_mark *mar
     struct gy_gpu_anchor *anchor = &time->anchor;
     CUevent event = anchor->event;
     uint64_t width = gy_clock_ns() - mark->end_call_ns;
-    anchor->event = mark->end;
+    anchor->event = mark->end->event;
     anchor->generation = mark->generation;
     anchor->host_ns = mark->end_call_ns + width / 2;
     anchor->bound_ns = width / 2 + 1;
@@ -407,7 +409,7 @@ static CUevent anchor_at(struct gy_gpu_time *time, const struct gy_gpu_mark *mar
 
 static void emit(struct gy_gpu_time *time, struct gy_gpu_mark *mark, bool is_anchored)
 {
-    CUevent end = is_anchored ? mark->end : anchor_at(time, mark);
+    CUevent end = is_anchored ? mark->end->event : anchor_at(time, mark);
     struct gy_gpu_slice slice = {.gpu = time->gpu,
                                  .stream = mark->stream,
                                  .partition = mark->partition,
@@ -415,7 +417,7 @@ static void emit(struct gy_gpu_time *time, struct gy_gpu_mark *mark, bool is_anc
                                  .id = mark->id,
                                  .after = mark->after};
     bool placed = time->broken != mark->generation && place(time, mark, &slice.begin_ns, &slice.end_ns);
-    mark->end = end;
+    mark->end->event = end;
     if (!placed) {
         time->broken = mark->generation;
         lose_mark(time, mark);
@@ -452,7 +454,7 @@ static void collect_stream(struct gy_gpu_time *time, uint32_t stream, uint64_t g
             free_mark(time, mark);
             continue;
         }
-        CUresult result = context->driver->cuEventQuery(mark->end);
+        CUresult result = context->driver->cuEventQuery(mark->end->event);
         if (result == CUDA_ERROR_NOT_READY) {
             return;
         }

@@ -363,6 +363,7 @@ static gantry_status refresh_cached(struct gy_graphs *g, CUgraph graph, CUgraphE
 static gantry_status count_launch(struct gy_graphs *g, uint32_t nodes, gantry_status status)
 {
     if (status == GANTRY_OK) {
+        gy_nodes_give_events(&g->batch, nodes);
         nodes = gy_nodes_count_work(&g->batch, nodes);
         atomic_fetch_add_explicit(&g->launches, 1, memory_order_relaxed);
         atomic_fetch_add_explicit(&g->launched_nodes, nodes, memory_order_relaxed);

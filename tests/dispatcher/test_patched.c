@@ -500,13 +500,14 @@ static gantry_profile *begin_recording(char *path)
     return profile;
 }
 
-/* A recording has two events more for each task, which differ from step to step. */
+/* A recording has two events more for each task.  Those of the step before are lent to this one, as far as
+ * they were read by now; the other nodes of events are set. */
 static void expect_recorded(struct change step, uint64_t set)
 {
     assert_int_equal(step.nodes, 3 * ROWS);
     assert_int_equal(step.kept, 3 * ROWS);
     assert_int_equal(step.made, 0);
-    assert_int_equal(step.set, 2 * ROWS + set);
+    assert_in_range(step.set, set, 2 * ROWS + set);
 }
 
 static void test_a_recorded_step_is_patched(void **state)
