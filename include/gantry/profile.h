@@ -119,7 +119,8 @@ GANTRY_API gantry_status gantry_profile_span(const char *name, uint64_t begin_ns
  *
  *  NULL, which is right to pass as well, when nothing is recorded; when the registered name of `kernel` is
  *  that of a kernel in a loaded module whose file was compiled without the macros; or when no buffer has
- *  room: the blocks are counted as lost then, and the first time a warning says so. */
+ *  room: the blocks are counted as lost then, and the first time a warning says so.  In a graph it may be
+ *  not NULL then, and the kernel finds that it leaves no records. */
 GANTRY_API void *gantry_launch_profile(gantry_launch *launch, uint32_t kernel, gantry_dim3 grid);
 
 /** As gantry_launch_profile(), for a kernel whose blocks also record ranges (<gantry/kernel/ranges.h>): each

@@ -1,6 +1,7 @@
 /* Recorded steps in graphs mode: the executable graphs stay as they are, and the records are right. */
 #include "tests/support/cmocka_c11.h"
 
+#include "base/clock.h"
 #include "profile/session.h"
 #include "tests/profile/cta_fixture.h"
 
@@ -32,13 +33,15 @@ static int set_up_graphs(void **state)
     return 0;
 }
 
-/* CHAINS chains of LENGTH kernels each; `first` and `last`, unless they are NULL, come before and after all.
- */
+static uint32_t length = LENGTH;
+
+/* CHAINS chains of `length` kernels each; `first` and `last`, unless they are NULL, come before and after
+ * all. */
 static void submit_between(gantry_task *first, gantry_launch_fn launch, void *arg, gantry_task *last)
 {
     for (uint32_t i = 0; i < CHAINS; i++) {
         gantry_task *before = first;
-        for (uint32_t k = 0; k < LENGTH; k++) {
+        for (uint32_t k = 0; k < length; k++) {
             gantry_task *task = gpu_fixture_gpu(&fixture, GANTRY_TASK_KERNEL, "work", launch, arg);
             if (before != NULL) {
                 gpu_fixture_after(task, before);
@@ -465,6 +468,51 @@ static void test_two_managers_are_recorded(void **state)
     gantry_taskman_destroy(managers[1]);
 }
 
+/* The time of the shortest of some steps, in us per kernel. */
+static double time_steps(uint32_t steps)
+{
+    uint64_t least = UINT64_MAX;
+    for (uint32_t i = 0; i < steps; i++) {
+        submit_chains(launch_work, &work, gpu_fixture_cpu(&fixture, "last", do_nothing, NULL));
+        const uint64_t begin = gy_clock_ns();
+        assert_ok(gpu_fixture_step(&fixture));
+        assert_ok(gantry_context_synchronize(fixture.context));
+        const uint64_t ns = gy_clock_ns() - begin;
+        least = ns < least ? ns : least;
+    }
+    return (double)least / 1e3 / (CHAINS * length);
+}
+
+/* Steps of a thousand kernels are several graphs each. */
+static void test_steps_of_many_kernels_set_no_node(void **state)
+{
+    (void)state;
+    length = getenv("GANTRY_TEST_LIGHT") != NULL ? 100 : 250;
+    work.grid.x = 1;
+    work.launches = 1;
+    (void)time_steps(WARM);
+    const double before = time_steps(STEPS);
+    gantry_profile *profile = start(GANTRY_PROFILE_CTAS_EACH, 65536, 32);
+    (void)time_steps(WARM);
+    const gantry_dispatcher_stats first = gpu_fixture_stats(&fixture);
+    const double recorded = time_steps(STEPS);
+    const gantry_dispatcher_stats last = gpu_fixture_stats(&fixture);
+    stats = (gantry_profile_stats){.struct_size = sizeof(stats)};
+    assert_ok(gantry_profile_stop(profile, &stats));
+    const double after = time_steps(STEPS);
+    const gantry_dispatcher_stats end = gpu_fixture_stats(&fixture);
+    print_message("%u kernels: %.3f us each, %.3f recorded, %.3f then; %u nodes were set, %u graphs made\n",
+                  CHAINS * length, before, recorded, after,
+                  (unsigned)(end.graph_nodes_set - first.graph_nodes_set),
+                  (unsigned)(end.graph_instantiations - first.graph_instantiations));
+    assert_int_equal(stats.ctas, (WARM + STEPS) * CHAINS * length);
+    assert_int_equal(stats.ctas_lost + stats.lost, 0);
+    assert_int_equal(last.graph_nodes_set, first.graph_nodes_set);
+    assert_int_equal(end.graph_nodes_set, first.graph_nodes_set);
+    assert_int_equal(end.graph_instantiations, first.graph_instantiations);
+    length = LENGTH;
+}
+
 static void test_the_environment_records_graphs(void **state)
 {
     gpu_fixture_close(&fixture);
@@ -503,6 +551,7 @@ int main(void)
                                         tear_down),
         cmocka_unit_test_setup_teardown(test_a_stop_may_come_at_any_time, set_up_graphs, tear_down),
         cmocka_unit_test_setup_teardown(test_two_managers_are_recorded, set_up_graphs, tear_down),
+        cmocka_unit_test_setup_teardown(test_steps_of_many_kernels_set_no_node, set_up_graphs, tear_down),
         cmocka_unit_test_setup_teardown(test_the_environment_records_graphs, set_up_graphs, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
