@@ -500,8 +500,7 @@ static gantry_profile *begin_recording(char *path)
     return profile;
 }
 
-/* A recording has two events more for each task.  Those of the step before are lent to this one, as far as
- * they were read by now; the other nodes of events are set. */
+/* A recording has two events more for each task; those are set whose events were not read yet. */
 static void expect_recorded(struct change step, uint64_t set)
 {
     assert_int_equal(step.nodes, 3 * ROWS);
