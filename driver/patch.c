@@ -387,9 +387,10 @@ static struct gy_node_event *event_of(const struct gy_nodes *kept, const struct 
 /* The node keeps its event if that can be lent to the batch.  Others are set always: one that was destroyed
  * may have had the same address.  Ends do not count in *set. */
 static CUresult patch_event(const struct gy_nodes *kept, CUgraphExec exec, struct gy_node *x,
-                            const struct gy_nodes *n, const struct gy_node *y, uint64_t *set)
+                            struct gy_node_event *had, const struct gy_nodes *n, const struct gy_node *y,
+                            uint64_t *set)
 {
-    struct gy_node_event *had = event_of(kept, x), *event = &n->events[y->event];
+    struct gy_node_event *event = &n->events[y->event];
     x->event = y->event;
     if (event->place != NULL && gy_lent_event_exchange(event->place, had->lent, had->event)) {
         event->event = had->event;
@@ -425,7 +426,7 @@ static GY_RARE CUresult patch_node(struct gy_nodes *kept, CUgraphExec exec, stru
     case GY_NODE_FILL:
         return patch_fill(kept, exec, x, n, y);
     case GY_NODE_EVENT:
-        return patch_event(kept, exec, x, n, y, set);
+        return patch_event(kept, exec, x, event_of(kept, x), n, y, set);
     case GY_NODE_GRAPH:
         break;
     }
@@ -437,7 +438,8 @@ static CUresult patch_events(struct gy_nodes *kept, CUgraphExec exec, const stru
     CUresult result = CUDA_SUCCESS;
     for (uint32_t i = 0; i < n->event_count && n->events[i].node < n->count && result == CUDA_SUCCESS; i++) {
         const uint32_t node = n->events[i].node;
-        result = patch_event(kept, exec, &kept->list[node], n, &n->list[node], set);
+        assert(kept->events[i].node == node);
+        result = patch_event(kept, exec, &kept->list[node], &kept->events[i], n, &n->list[node], set);
     }
     return result;
 }
