@@ -373,8 +373,9 @@ uint32_t gy_nodes_count_work(const struct gy_nodes *n, uint32_t count)
 void gy_nodes_give_events(const struct gy_nodes *n, uint32_t count)
 {
     for (uint32_t i = 0; i < n->event_count && n->events[i].node < count; i++) {
-        if (n->events[i].place != NULL && (*n->events[i].place)->state == GY_LENT_NOTED) {
-            gy_lent_event_enter(*n->events[i].place, GY_LENT_GIVEN);
+        const struct gy_node_event *event = &n->events[i];
+        if (event->place != NULL && (*event->place)->state == GY_LENT_NOTED) {
+            gy_lent_event_enter(*event->place, GY_LENT_GIVEN);
         }
     }
 }
@@ -604,8 +605,8 @@ static GY_RARE gantry_status make_other(struct gy_nodes *n, CUgraph graph, const
     case GY_NODE_GRAPH:
         return GY_CALL(n->context, cuGraphAddChildGraphNode(out, graph, before, count, node->graph));
     case GY_NODE_EVENT:
-        return GY_CALL(n->context,
-                       cuGraphAddEventRecordNode(out, graph, before, count, n->events[node->event].event));
+        return GY_CALL(n->context, cuGraphAddEventRecordNode(out, graph, before, count,
+                                                             gy_node_event_of(&n->events[node->event])));
     case GY_NODE_KERNEL:
     case GY_NODE_COPY:
     case GY_NODE_FILL:

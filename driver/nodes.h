@@ -69,11 +69,18 @@ _Static_assert(sizeof(struct gy_node) == 32 + sizeof(struct gy_node_kernel), "no
 
 struct gy_node_event {
     uint32_t node;
-    bool is_end; /* nothing comes after it: see gy_lane_end() */
-    CUevent event;
+    bool is_end;                  /* nothing comes after it: see gy_lane_end() */
+    CUevent event;                /* see gy_node_event_of() */
     struct gy_lent_event **place; /* where its holder refers to it, if it may be exchanged; else NULL */
     struct gy_lent_event *lent;   /* of a copy: it is this one's, which stays; NULL: of none */
 };
+
+/* What the node records: the holder may have got another one than when the node was noted, in exchange with
+ * a node of the same batch. */
+static inline CUevent gy_node_event_of(const struct gy_node_event *event)
+{
+    return event->place != NULL ? (*event->place)->event : event->event;
+}
 
 struct gy_nodes {
     struct gy_context *context; /* immutable */

@@ -36,7 +36,7 @@ gantry_status gy_nodes_play(struct gy_nodes *n, CUstream stream)
         if (node->kind == GY_NODE_GRAPH) {
             status = launch_child(n->context, node->graph, stream);
         } else if (node->kind == GY_NODE_EVENT) {
-            status = GY_CALL(n->context, cuEventRecord(n->events[node->event].event, stream));
+            status = GY_CALL(n->context, cuEventRecord(gy_node_event_of(&n->events[node->event]), stream));
         } else {
             status = gy_node_enqueue(n, node);
         }

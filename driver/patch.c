@@ -81,6 +81,7 @@ gantry_status gy_nodes_copy(struct gy_nodes *to, const struct gy_nodes *from)
     for (; to->event_count < from->event_count; to->event_count++) {
         struct gy_node_event *event = &to->events[to->event_count];
         *event = from->events[to->event_count];
+        event->event = gy_node_event_of(event);
         if (event->node >= to->count) {
             break;
         }
@@ -396,6 +397,7 @@ static CUresult patch_event(const struct gy_nodes *kept, CUgraphExec exec, struc
         event->event = had->event;
         return CUDA_SUCCESS;
     }
+    event->event = gy_node_event_of(event);
     had->event = event->event;
     had->lent = event->place != NULL ? *event->place : NULL;
     *set += !event->is_end;
