@@ -127,19 +127,6 @@ static void leave_rings(struct gantry_dispatcher *d, struct gy_gpu_guest *guest)
     }
 }
 
-/* A turn of the loop may last: a completion thread tells completions that are pending already meanwhile.
- * Completions that are asked for in the turn are published at its end. */
-static void leave_pending_rings(struct gantry_dispatcher *d, struct gy_gpu_guest *guest)
-{
-    for (uint64_t left = guest->rings; left != 0; left &= left - 1) {
-        struct gy_completion *ring = &d->completion.rings[__builtin_ctzll(left)];
-        if (gy_completion_take_in(ring, guest)) {
-            guest->rings &= ~(left & -left);
-            gy_completion_stop_leading(ring, guest);
-        }
-    }
-}
-
 void gy_guest_leave_rings(struct gantry_dispatcher *d)
 {
     if (gy_guest_current != NULL) {
@@ -179,10 +166,13 @@ static bool look_at_loop(struct gantry_dispatcher *d, struct gy_gpu_guest *guest
         return false;
     }
     bool is_time = guest->deadline_ns != 0 && gy_clock_ns() >= guest->deadline_ns;
-    if (!guest->is_due && !is_time && !gy_inbox_has_news(&d->inbox, guest->seen, gy_gd_may_read(d))) {
+    bool has_news = gy_inbox_has_news(&d->inbox, guest->seen, gy_gd_may_read(d));
+    if (!guest->is_due && !is_time && !has_news) {
         return false;
     }
-    leave_pending_rings(d, guest);
+    if (is_time || has_news) {
+        gy_guest_leave_pending_rings(d);
+    }
     gy_gd_current = d;
     gy_guest_current = guest;
     gy_thread_serve(true); /* it counts as the dispatcher's thread, or as a completion thread */

@@ -19,7 +19,8 @@
  * goes on with that.
  *
  * It leads no ring while it waits for completions itself, since nobody else would look, nor with completions
- * pending while it takes a turn of the loop, which may last.  A turn is one round at most.
+ * pending while it takes a turn of the loop that may last: there is news, or a batch.  A turn is one round at
+ * most.  The turn behind a round is due in any case, and mostly finds nothing; for that nobody is woken.
  *
  * While it holds a post the context is current on its thread, which waits for nothing that a post does
  * (gy_thread_serve()), cannot be cancelled, and may make calls that a capture of its own forbids

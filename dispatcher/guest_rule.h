@@ -1,4 +1,4 @@
-/* Whom a guest works for, see guest.h: its own manager alone. */
+/* Whom a guest works for, see guest.h: its own manager alone; and when it keeps the rings that it leads. */
 #ifndef DISPATCHER_GUEST_RULE_H
 #define DISPATCHER_GUEST_RULE_H
 
@@ -23,5 +23,9 @@ static inline bool gy_gd_is_recorded_by_guest(const struct gantry_dispatcher *d,
 {
     return __builtin_expect(d->guest != NULL, 0) && round->recording != NULL;
 }
+
+/* The guest that has the loop is about to do what may last: a completion thread tells completions that are
+ * pending already meanwhile.  Those that are asked for in a turn are published at its end. */
+void gy_guest_leave_pending_rings(struct gantry_dispatcher *d);
 
 #endif

@@ -275,6 +275,9 @@ static bool settle_memory(struct gantry_dispatcher *d)
 /* Walk the phases until the bins are empty, or a guest must leave. */
 static void run_batch(struct gantry_dispatcher *d, struct gy_round *round)
 {
+    if (d->guest != NULL) {
+        gy_guest_leave_pending_rings(d);
+    }
     if (d->state != GD_STATE_BATCH) { /* else a guest has left the batch */
         gd_enter(d, round, GD_STATE_BATCH);
     }
