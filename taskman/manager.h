@@ -47,7 +47,7 @@ struct gantry_taskman {
     uint32_t partition;               /* as of a task; of GPU tasks that name none, see gy_task_partition() */
     const struct gy_gpu_ops *gpu_ops; /* immutable; NULL exactly if gpu is */
     bool lets_gpu_guests;     /* immutable; threads that wait for it may do the GPU dispatcher's work */
-    _Atomic(bool) was_helped; /* atomic; they did so in the latest step: nobody need be awake for the next */
+    _Atomic(bool) was_helped; /* atomic; they did so in the latest step or wait: nobody need be awake next */
     struct gy_gpu_share *gpu_share; /* immutable; its bound on GPU time; NULL: none */
     struct gy_gpu_order *gpu_order; /* immutable; orders its steps on the GPU; NULL: they are independent */
     uint64_t run; /* guarded by lock, immutable while running; unlike any other manager's or run's */

@@ -132,6 +132,7 @@ static struct gy_worker *hand_out(gantry_taskman *manager, struct starter *start
                                   struct gy_gpu_guest *guest)
 {
     gantry_cpu_dispatcher *pool = manager->as_owner.pool;
+    bool was_helped = atomic_exchange_explicit(&manager->was_helped, false, memory_order_relaxed);
     struct gy_worker *self = guest != NULL && starter->job.left != 0 && manager->gpu == NULL
                                  ? gy_guest_begin(&manager->as_owner)
                                  : NULL;
@@ -148,7 +149,7 @@ static struct gy_worker *hand_out(gantry_taskman *manager, struct starter *start
     if (starter->job.left == 0) {
         gy_taskman_count_off(manager, GY_WORK_ACTIVE);
     }
-    if (manager->gpu != NULL && !atomic_load_explicit(&manager->was_helped, memory_order_relaxed)) {
+    if (manager->gpu != NULL && !was_helped) {
         wake_for_completions(manager, pool);
     }
     gy_pool_leave(pool);
@@ -399,8 +400,8 @@ static void wait_until_over(gantry_taskman *manager, bool is_stopping, struct gy
         gy_taskman_unstall(manager, is_stopping);
     }
     guest->wait = NULL;
-    if (is_stopping) {
-        atomic_store_explicit(&manager->was_helped, guest->has_helped, memory_order_relaxed);
+    if (guest->has_helped) {
+        atomic_store_explicit(&manager->was_helped, true, memory_order_relaxed);
     }
 }
 
