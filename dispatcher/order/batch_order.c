@@ -261,6 +261,20 @@ void gy_batch_abandon(struct gy_streams *streams)
     assert(gy_streams_are_valid(streams));
 }
 
+/* Each member's work in the graph comes after some of the others': note beside which it is.  The clocks are
+ * those of the lanes yet. */
+static void note_beside(struct gy_streams *streams, uint64_t members)
+{
+    for (uint64_t all = members; all != 0; all &= all - 1) {
+        struct gy_stream *s = &streams->streams[__builtin_ctzll(all)];
+        s->beside = 0;
+        for (uint64_t left = members; left != 0; left &= left - 1) {
+            uint32_t i = (uint32_t)__builtin_ctzll(left);
+            s->beside |= s->known[i] < streams->streams[i].tail ? left & -left : 0;
+        }
+    }
+}
+
 /* The graph comes after everything that any member comes after. */
 static void merge_known(struct gy_streams *streams, uint64_t members)
 {
@@ -285,6 +299,7 @@ gantry_status gy_batch_launched(struct gy_streams *streams)
     struct gy_stream *home = &streams->streams[batch->home];
     const bool is_synced = batch->state == GY_BATCH_SYNCED;
     const uint64_t members = leave(streams);
+    note_beside(streams, members);
     merge_known(streams, members);
     struct gy_stream_event *end;
     gantry_status status = gy_stream_record(streams, batch->home, &end);

@@ -139,16 +139,48 @@ static bool is_over(struct gy_stream *s)
     return s->floor >= s->tail || atomic_load_explicit(&s->completed, memory_order_acquire) >= s->tail;
 }
 
+static bool has_passed(const struct gy_stream *s, uint64_t seq)
+{
+    return s->floor >= seq || atomic_load_explicit(&s->completed, memory_order_acquire) >= seq;
+}
+
+/* The stream's latest work is in a graph, and other work there, which it does not come after, may go on:
+ * whatever is enqueued on the stream waits for that, too. */
+static bool is_held(const struct gy_streams *streams, const struct gy_stream *s)
+{
+    uint64_t beside = s->behind != NULL ? s->beside : 0;
+    for (uint64_t left = beside; left != 0; left &= left - 1) {
+        uint32_t i = (uint32_t)__builtin_ctzll(left);
+        const struct gy_stream *other = &streams->streams[i];
+        if (has_passed(other, s->behind->known[i])) { /* and so has what that comes after */
+            beside &= ~(left & -left) & (other->behind == s->behind ? other->beside : UINT64_MAX);
+        }
+    }
+    return beside != 0;
+}
+
+/* Has the host seen that the point has passed, while its stream is held?  Then a task that comes after the
+ * point has nothing to wait for, but would have on that stream. */
+static bool is_better_off(const struct gy_streams *streams, uint32_t stream, uint64_t seq)
+{
+    const struct gy_stream *s = &streams->streams[stream];
+    return s->behind != NULL && has_passed(s, seq) && is_held(streams, s);
+}
+
 /* Find what a task comes after that comes after `clock`, as far as it is known: through the tails of
- * streams, and through timeline points that an event was recorded at. */
+ * streams, and through timeline points that an event was recorded at.  All points of a graph know what any of
+ * them knows, since whoever waits for one waits for all; but nobody waits for one that has passed. */
 static void find_reach(const struct gy_streams *streams, const struct gy_clock *clock, uint64_t *reach)
 {
     memset(reach, 0, streams->count * sizeof(*reach));
     for (uint64_t left = clock->streams; left != 0; left &= left - 1) {
         uint32_t i = (uint32_t)__builtin_ctzll(left);
         const struct gy_stream *s = &streams->streams[i];
-        const uint64_t *known = s->tail == clock->seq[i] ? s->known : NULL;
-        for (uint32_t e = 0; e < GY_STREAM_EVENTS && known == NULL; e++) {
+        const bool is_of_graph = streams->batch.entrances != 0 && has_passed(s, clock->seq[i]);
+        const uint64_t *known =
+            s->tail == clock->seq[i] && (!is_of_graph || s->behind == NULL || s->beside == 0) ? s->known
+                                                                                              : NULL;
+        for (uint32_t e = 0; e < GY_STREAM_EVENTS && known == NULL && !is_of_graph; e++) {
             known = s->outer.seqs[e] == clock->seq[i] ? s->outer.at[e]->known : NULL;
         }
         for (uint32_t j = 0; j < streams->count && known != NULL; j++) {
@@ -166,9 +198,22 @@ enum offer {
     OFFER_OVERTAKEN, /* other work does: the task is held up by it, as little as by any unrelated task */
     OFFER_UNUSED,    /* not given out since the streams were returned, and its work comes first anyhow */
     OFFER_OTHERS,    /* as the one above, but others' work goes on there, which the task would wait for */
-    OFFER_ENDED,     /* work in progress that nobody continues: for want of anything better */
+    OFFER_ENDED,     /* work in progress that nobody continues, or the rest of the graph that its work is in:
+                      * for want of anything better */
     OFFER_NONE
 };
+
+/* Does the task come after the rest of the graph anyhow that the stream's latest work is in? */
+static bool reaches_beside(const struct gy_stream *s, const uint64_t *reach)
+{
+    for (uint64_t left = s->beside; left != 0; left &= left - 1) {
+        uint32_t i = (uint32_t)__builtin_ctzll(left);
+        if (reach[i] < s->behind->known[i]) {
+            return false;
+        }
+    }
+    return true;
+}
 
 static enum offer appraise(struct gy_streams *streams, uint32_t index, const uint64_t *reach,
                            const struct gy_stream_owner *owner)
@@ -177,23 +222,24 @@ static enum offer appraise(struct gy_streams *streams, uint32_t index, const uin
     if (s->running != 0) {
         return OFFER_NONE;
     }
+    const bool is_free = !is_held(streams, s);
     if (!s->used) {
-        return is_over(s) || (owner != NULL && s->owner == owner) ? OFFER_UNUSED : OFFER_OTHERS;
+        return (is_free && is_over(s)) || (owner != NULL && s->owner == owner) ? OFFER_UNUSED : OFFER_OTHERS;
     }
     const bool is_own = owner != NULL && s->owner == owner;
     if (is_own && (owner->before >> index & 1u) != 0) {
         return OFFER_OWN;
     }
-    if ((s->pending_successors == 0 || streams->is_of_fleet) && is_over(s)) {
+    if (is_free && (s->pending_successors == 0 || streams->is_of_fleet) && is_over(s)) {
         return is_own ? OFFER_OWN : OFFER_OVER;
     }
-    if (reach[index] >= s->tail) {
+    if (reach[index] >= s->tail && (is_free || reaches_beside(s, reach))) {
         return OFFER_BEHIND;
     }
-    if (s->superseded >= s->tail) {
+    if (is_free && s->superseded >= s->tail) {
         return OFFER_OVERTAKEN;
     }
-    return s->pending_successors == 0 ? OFFER_ENDED : OFFER_NONE;
+    return s->pending_successors == 0 || s->superseded >= s->tail ? OFFER_ENDED : OFFER_NONE;
 }
 
 /* One more may be made: then there is still room for one of each kind that has none. */
@@ -274,7 +320,7 @@ static gantry_status find_free(struct gy_streams *streams, const struct gy_clock
 
 /* Find a stream of `clock`, of this kind, whose tail is just the timeline point asked for and not taken:
  * that of the first predecessor (home), unless another dependent of it may still want it while some other
- * predecessor has no other. */
+ * predecessor has no other, or the stream is held while the point has passed. */
 static bool find_inheritable(struct gy_streams *streams, const struct gy_clock *clock, uint32_t kind,
                              uint32_t *out)
 {
@@ -289,7 +335,7 @@ static bool find_inheritable(struct gy_streams *streams, const struct gy_clock *
             uint32_t i = (uint32_t)__builtin_ctzll(left);
             struct gy_stream *s = &streams->streams[i];
             if (s->kind != kind || s->tail != clock->seq[i] || s->running != 0 ||
-                (found && s->pending_successors != 0)) {
+                (found && s->pending_successors != 0) || is_better_off(streams, i, s->tail)) {
                 continue;
             }
             *out = i;

@@ -3,7 +3,8 @@
  * Rules (the original's five, stated for vector clocks):
  *  1. A task with no GPU work before it gets a free stream.
  *  2. A task inherits the stream of a timeline point it must come after when nobody else has: the first
- *     dependent in submission order does.
+ *     dependent in submission order does.  Not so when the host has seen that the point has passed, but the
+ *     graph that it is in goes on (batch_order.h): then the stream would be behind that for nothing.
  *  3. The other dependents get a free stream and wait for the timeline point (a WFI edge).
  *  4. A join inherits one of its timeline points' streams and waits for the others: the first one's, or
  *     the first that no other dependent may still inherit.
@@ -75,6 +76,7 @@ struct gy_stream {
     struct gy_stream_event *behind; /* the end of a graph that its latest work is in, and `native` has not
                                      * waited for yet; NULL: there is none */
     uint32_t behind_home;           /* that was launched on this stream */
+    uint64_t beside; /* of that graph: the members whose work the stream's work in it does not come after */
     uint64_t known[GY_STREAMS_MAX]; /* per stream: the timeline point that work enqueued now comes after */
     uint64_t learnt_at;             /* the tail when `known` has last grown by a wait */
     uint64_t (*abroad)[GY_STREAMS_MAX]; /* as `known`, of the other devices of its fleet; NULL: no wait yet */
@@ -213,7 +215,7 @@ GANTRY_MUST_CHECK static inline gantry_status gy_streams_assign(struct gy_stream
     /* Most tasks come after one other task, and inherit its stream. */
     struct gy_stream *s = &streams->streams[gy_timeline_stream(wait_set)];
     if (s->tail != gy_timeline_seq(wait_set) || s->running != 0 || !s->used || s->kind != kind ||
-        atomic_load_explicit(&streams->single, memory_order_relaxed)) {
+        s->behind != NULL || atomic_load_explicit(&streams->single, memory_order_relaxed)) {
         return gy_streams_assign_any(streams, wait_set, kind, owner, out);
     }
     s->pending_successors -= s->pending_successors != 0;

@@ -1,0 +1,158 @@
+/* Graphs whose lanes end one by one: a kernel that spins until the host has seen another task's end does not
+ * hold that task up, though the two are in one graph, or in graphs that come one after the other. */
+#include "context/context.h"
+#include "dispatcher/internal.h"
+#include "tests/dispatcher/modes_scene.h"
+#include "tests/support/cmocka_c11.h"
+
+#include "order_kernels.kernels.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+/* A kernel that is still held up after so long is found by `seen`: nothing hangs. */
+enum { FLAG = 1000, SEEN, IN_TIME = 2, PATIENCE_MS = 10000, STEPS = 12 };
+
+struct scene {
+    struct modes_scene on;
+    gantry_kernel *await;
+    struct modes_job jobs[8];
+    _Atomic(uint32_t) runs;
+};
+
+static const gantry_submission modes[] = {GANTRY_SUBMISSION_STREAMS, GANTRY_SUBMISSION_GRAPHS,
+                                          GANTRY_SUBMISSION_AUTO};
+enum { MODES = sizeof(modes) / sizeof(modes[0]) };
+
+static void open_scene(struct scene *s, gantry_submission mode)
+{
+    gantry_module *module;
+    gantry_context_options options = modes_options();
+    memset(s, 0, sizeof(*s));
+    options.submission = mode;
+    modes_open(&s->on, &options);
+    assert_ok(gantry_module_load(s->on.gpu.context, &gantry_image_order_kernels, &module));
+    assert_ok(gantry_module_get_kernel(module, "await_flag", &s->await));
+}
+
+/* The kernel goes on when the host has set the flag. */
+static gantry_launch_result launch_await(gantry_launch *launch, void *arg)
+{
+    struct scene *s = arg;
+    void *flag = &s->on.stamps.on_device[FLAG], *seen = &s->on.stamps.on_device[SEEN];
+    uint64_t most_ns = (uint64_t)PATIENCE_MS * 1000000;
+    void *args[] = {&flag, &seen, &most_ns};
+    const gantry_dim3 one = {1, 1, 1};
+    return gantry_launch_kernel(launch, s->await, one, one, 0, args) == GANTRY_OK ? GANTRY_LAUNCH_DONE
+                                                                                  : GANTRY_LAUNCH_FAILED;
+}
+
+static gantry_status set_flag(gantry_task *task, void *arg)
+{
+    (void)task;
+    struct scene *s = arg;
+    __atomic_store_n(&s->on.stamps.cells[FLAG], 1, __ATOMIC_RELEASE);
+    return GANTRY_OK;
+}
+
+static gantry_task *cpu(struct scene *s, const char *label, gantry_status (*run)(gantry_task *, void *))
+{
+    void *arg = run == set_flag ? (void *)s : (void *)&s->runs;
+    return gpu_fixture_cpu(&s->on.gpu, label, run, arg);
+}
+
+static gantry_task *awaiting(struct scene *s, const char *label)
+{
+    return gpu_fixture_gpu(&s->on.gpu, GANTRY_TASK_KERNEL, label, launch_await, s);
+}
+
+/* A task that stamps its cells; `then` (NULL: none) runs when it has ended. */
+static gantry_task *stamping(struct scene *s, uint32_t index, const char *label, gantry_task *then)
+{
+    s->jobs[index] = (struct modes_job){&s->on, index, 20, then, false, 0};
+    gantry_task *task = gpu_fixture_gpu(&s->on.gpu, GANTRY_TASK_KERNEL, label, modes_launch, &s->jobs[index]);
+    if (then != NULL) {
+        gpu_fixture_after(then, task);
+    }
+    return task;
+}
+
+/* A step of two chains that meet nowhere.  They are ready at once, behind one task. */
+typedef void (*step_fn)(struct scene *s, gantry_task *first);
+
+/* A1 -> CPU -> A2 -> set, and B1, which waits for the flag. */
+static void by_the_host(struct scene *s, gantry_task *first)
+{
+    gantry_task *set = cpu(s, "set", set_flag), *between = cpu(s, "between", modes_count_run);
+    gantry_task *a1 = stamping(s, 1, "a1", between);
+    gantry_task *b1 = awaiting(s, "b1");
+    gantry_task *a2 = stamping(s, 2, "a2", set);
+    gpu_fixture_after(a1, first);
+    gpu_fixture_after(b1, first);
+    gpu_fixture_after(a2, between);
+}
+
+/* The same with B1 called first: then the graph is launched on its stream. */
+static void by_the_host_behind(struct scene *s, gantry_task *first)
+{
+    gantry_task *set = cpu(s, "set", set_flag), *between = cpu(s, "between", modes_count_run);
+    gantry_task *b1 = awaiting(s, "b1");
+    gantry_task *a1 = stamping(s, 1, "a1", between);
+    gantry_task *a2 = stamping(s, 2, "a2", set);
+    gpu_fixture_after(b1, first);
+    gpu_fixture_after(a1, first);
+    gpu_fixture_after(a2, between);
+}
+
+/* `chains` times in a row. */
+static void by_the_host_often(struct scene *s, gantry_task *first)
+{
+    gantry_task *b1 = awaiting(s, "b1"), *before = first;
+    gpu_fixture_after(b1, first);
+    for (uint32_t i = 1; i < 6; i++) {
+        gantry_task *then = i == 5 ? cpu(s, "set", set_flag) : cpu(s, "between", modes_count_run);
+        gpu_fixture_after(stamping(s, i, "a", then), before);
+        before = then;
+    }
+}
+
+static void run_step(struct scene *s, step_fn build)
+{
+    memset(s->on.stamps.cells, 0, (SEEN + 1) * sizeof(uint32_t));
+    gantry_task *first = stamping(s, 0, "first", NULL);
+    build(s, first);
+    assert_ok(gpu_fixture_step(&s->on.gpu));
+    assert_ok(gantry_context_synchronize(s->on.gpu.context));
+    assert_int_equal(s->on.stamps.cells[SEEN], IN_TIME);
+}
+
+static void run_in_all_modes(step_fn build, uint32_t streams)
+{
+    static struct scene s;
+    for (int m = 0; m < MODES; m++) {
+        open_scene(&s, modes[m]);
+        for (int step = 0; step < STEPS; step++) {
+            run_step(&s, build);
+        }
+        const gantry_dispatcher_stats stats = gpu_fixture_stats(&s.on.gpu);
+        assert_true((stats.graph_launches != 0) == (modes[m] != GANTRY_SUBMISSION_STREAMS));
+        assert_true(stats.streams_created <= streams);
+        modes_close(&s.on);
+    }
+}
+
+static void test_what_follows_a_host_task_does_not_wait_for_the_rest_of_the_graph(void **state)
+{
+    (void)state;
+    run_in_all_modes(by_the_host, 4);
+    run_in_all_modes(by_the_host_behind, 4);
+    run_in_all_modes(by_the_host_often, 4);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_what_follows_a_host_task_does_not_wait_for_the_rest_of_the_graph),
+    };
+    return cmocka_run_group_tests_name("dispatcher lanes", tests, NULL, NULL);
+}
