@@ -233,7 +233,7 @@ bool bench_ways_run_step(struct ways_scene *scene, uint32_t step, uint64_t *ns)
     bool good = build(scene, step);
     scene->work.turn++;
     const uint64_t begin = gy_clock_ns();
-    good = good && run(scene) && RAW(&scene->work.cuda, cuCtxSynchronize());
+    good = good && run(scene) && bench_submit_ok(gantry_context_synchronize(scene->work.context));
     *ns = gy_clock_ns() - begin;
     return good && check(scene);
 }

@@ -3,6 +3,7 @@
 #include "cli/terminal.h"
 #include "cli/text.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -22,6 +23,13 @@ static const struct {
 static bool is_shown;     /* guarded by the lock of stderr: the line with the progress stands there */
 static uint64_t shown_ns; /* guarded by the lock of stderr: when it was drawn */
 
+static atomic_bool is_muted; /* atomic: notes are not printed */
+
+void cli_mute_notes(bool mute)
+{
+    atomic_store(&is_muted, mute);
+}
+
 static void erase_locked(void)
 {
     if (is_shown) {
@@ -33,6 +41,9 @@ static void erase_locked(void)
 void cli_message_list(enum cli_message_kind kind, const char *format, va_list args)
 {
     char *text = NULL;
+    if (kind == CLI_NOTE && atomic_load(&is_muted)) {
+        return;
+    }
     if (vasprintf(&text, format, args) < 0) {
         text = NULL;
     }

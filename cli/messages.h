@@ -8,6 +8,7 @@
 #include <gantry/base.h>
 
 #include <stdarg.h>
+#include <stdbool.h>
 
 enum cli_message_kind {
     CLI_ERROR,   /* what was asked for failed, in whole or in part */
@@ -22,6 +23,8 @@ void cli_message_list(enum cli_message_kind kind, const char *format, va_list ar
 void cli_error(const char *format, ...) GANTRY_PRINTF(1, 2);
 void cli_warning(const char *format, ...) GANTRY_PRINTF(1, 2);
 void cli_note(const char *format, ...) GANTRY_PRINTF(1, 2);
+/* From now on notes, of the library too, are printed or not. */
+void cli_mute_notes(bool mute);
 
 /* Shows on a terminal's last line how far the work is; prints nothing elsewhere.  The line is overwritten by
  * the next one, twenty times a second at most, and goes away before a message. */
