@@ -1,172 +1,13 @@
 #include "taskman/submit.h"
 
 #include "base/handle.h"
-#include "base/options.h"
 #include "base/point.h"
-#include "taskman/cpu/queues.h"
+#include "taskman/description.h"
 #include "taskman/edges.h"
 #include "taskman/memory.h"
 #include "taskman/references.h"
 
 #include <assert.h>
-#include <string.h>
-
-uint32_t gy_taskman_partition_number(const gantry_taskman *manager, const gantry_partition *partition,
-                                     uint32_t *device)
-{
-    return manager->gpu_ops != NULL && manager->gpu_ops->share.partition_number != NULL
-               ? manager->gpu_ops->share.partition_number(manager->gpu, partition, device)
-               : 0;
-}
-
-/* Check what only CPU tasks may have. */
-static gantry_status check_cpu_traits(const gantry_taskman *manager, const gantry_task_desc *desc,
-                                      const char *shown)
-{
-    if (desc->priority < GANTRY_TASK_PRIORITY_LOW || desc->priority > GANTRY_TASK_PRIORITY_HIGH) {
-        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "task '%s': there is no priority %d", shown,
-                       (int)desc->priority);
-    }
-    if (desc->kind != GANTRY_TASK_CPU &&
-        (desc->cpu_class != 0 || desc->is_condition || desc->bandwidth_critical)) {
-        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT,
-                       "task '%s': only a CPU task has a class, is a condition or critical", shown);
-    }
-    if (desc->cpu_class > gy_pool_class_count(manager->as_owner.pool)) {
-        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "task '%s': class %u of a CPU dispatcher with %u classes",
-                       shown, desc->cpu_class, gy_pool_class_count(manager->as_owner.pool));
-    }
-    return GANTRY_OK;
-}
-
-/* Are all the fields 0 that only a later version gives a meaning? */
-static inline bool has_no_rest(const gantry_task_desc *desc)
-{
-    uint32_t first; /* in two loads: for an odd size compilers call memcmp() */
-    uint16_t second;
-    _Static_assert(sizeof(desc->reserved) == sizeof(first) + sizeof(second), "all of them");
-    memcpy(&first, desc->reserved, sizeof(first));
-    memcpy(&second, desc->reserved + sizeof(first), sizeof(second));
-    return (first | second) == 0;
-}
-
-/* Has the description nothing that only some tasks have, and that has to be checked or looked up?  Of most
- * tasks it has not, so this is one question. */
-static GY_INLINE bool is_usual(const gantry_task_desc *desc)
-{
-    const uintptr_t places = (uintptr_t)desc->partition | (uintptr_t)desc->context | (uintptr_t)desc->name;
-    const unsigned numbers = (unsigned)desc->priority | desc->cpu_class | desc->memory;
-    const unsigned answers = (unsigned)desc->is_condition | (unsigned)desc->bandwidth_critical;
-    return (places | numbers | answers) == 0 && has_no_rest(desc);
-}
-_Static_assert(GANTRY_TASK_PRIORITY_NORMAL == 0, "is_usual() takes it for nothing");
-
-/* Check the kind, and the function that a task of this kind needs. */
-static gantry_status check_kind(const gantry_task_desc *desc, const char *shown)
-{
-    if ((unsigned)desc->kind > GANTRY_TASK_DTOH) {
-        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "task '%s': unknown kind %d", shown, (int)desc->kind);
-    }
-    if (!has_no_rest(desc)) {
-        return GY_FAIL(GANTRY_ERR_UNSUPPORTED,
-                       "task '%s': `reserved` is set, which this version does not know", shown);
-    }
-    if (desc->kind == GANTRY_TASK_CPU && desc->run == NULL) {
-        return GY_FAIL(
-            GANTRY_ERR_INVALID_ARGUMENT, "task '%s': run is NULL%s", shown,
-            desc->launch == NULL ? "" : ", and a CPU task has no `launch`: its kind says that it is one");
-    }
-    if (desc->kind >= GANTRY_TASK_HTOD && desc->launch == NULL) {
-        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "task '%s': launch is NULL%s", shown,
-                       desc->run == NULL ? ""
-                                         : ", and a GPU task has no `run`: its kind says that it is one");
-    }
-    return GANTRY_OK;
-}
-
-/* Check the fields that only GPU tasks may have, and those that they need. */
-static gantry_status check_gpu_traits(const gantry_taskman *manager, const gantry_task_desc *desc,
-                                      const char *shown)
-{
-    bool is_gpu = desc->kind >= GANTRY_TASK_HTOD;
-    if (is_gpu && manager->gpu == NULL) {
-        return GY_FAIL(GANTRY_ERR_UNSUPPORTED, "task '%s': the task manager has no GPU dispatcher", shown);
-    }
-    if (desc->is_stable && !is_gpu) {
-        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "task '%s': only GPU tasks can be stable", shown);
-    }
-    if (desc->is_independent && !is_gpu) {
-        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT,
-                       "task '%s': only GPU tasks can be independent of the step before", shown);
-    }
-    return GY_HANDLE_IS_BAD_IN("gantry_taskman_submit", PARTITION, desc->partition)
-               ? GANTRY_ERR_INVALID_ARGUMENT
-               : GANTRY_OK;
-}
-
-static gantry_status check_partition(const gantry_taskman *manager, const gantry_task_desc *desc,
-                                     const char *shown)
-{
-    if (desc->partition != NULL && desc->kind < GANTRY_TASK_HTOD) {
-        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "task '%s': only GPU tasks have a partition", shown);
-    }
-    uint32_t device;
-    if (desc->partition != NULL && gy_taskman_partition_number(manager, desc->partition, &device) == 0) {
-        return GY_FAIL(GANTRY_ERR_FOREIGN_HANDLE, "task '%s': the partition is of another context", shown);
-    }
-    return GANTRY_OK;
-}
-
-/* The device of a GPU task of a fleet; the partition, which was checked, may say it, too. */
-static gantry_status check_context(const gantry_taskman *manager, const gantry_task_desc *desc,
-                                   const char *shown)
-{
-    if (desc->context == NULL) {
-        return GANTRY_OK;
-    }
-    if (desc->kind < GANTRY_TASK_HTOD) {
-        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "task '%s': only GPU tasks have a context", shown);
-    }
-    if (GY_HANDLE_IS_BAD_IN("gantry_taskman_submit", CONTEXT, desc->context)) {
-        return GANTRY_ERR_INVALID_ARGUMENT;
-    }
-    uint32_t device, other;
-    if (manager->gpu_ops->device_number == NULL ||
-        !manager->gpu_ops->device_number(manager->gpu, desc->context, &device)) {
-        return GY_FAIL(GANTRY_ERR_FOREIGN_HANDLE, "task '%s': the context is not of its manager's fleet",
-                       shown);
-    }
-    if (desc->partition != NULL && gy_taskman_partition_number(manager, desc->partition, &other) != 0 &&
-        other != device) {
-        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT,
-                       "task '%s': its context is number %u of the fleet, its partition of number %u", shown,
-                       device, other);
-    }
-    return GANTRY_OK;
-}
-
-/* Check every task that is not is_plain(). */
-static gantry_status check_special(const gantry_taskman *manager, const gantry_task_desc *desc)
-{
-    const char *shown = desc->label != NULL ? desc->label : desc->name != NULL ? desc->name : "task";
-    if (desc->name != NULL && desc->name[0] == '\0') {
-        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "task '%s': the name is empty", shown);
-    }
-    gantry_status status = check_kind(desc, shown);
-    status = status == GANTRY_OK ? check_gpu_traits(manager, desc, shown) : status;
-    status = status == GANTRY_OK ? check_cpu_traits(manager, desc, shown) : status;
-    status = status == GANTRY_OK ? check_partition(manager, desc, shown) : status;
-    return status == GANTRY_OK ? check_context(manager, desc, shown) : status;
-}
-
-/* Is there nothing to check of a task that is_usual()? */
-static GY_INLINE bool is_good(const gantry_taskman *manager, const gantry_task_desc *desc)
-{
-    const bool is_gpu = desc->kind >= GANTRY_TASK_HTOD && (unsigned)desc->kind <= GANTRY_TASK_DTOH;
-    return is_gpu ? desc->launch != NULL && manager->gpu != NULL
-                  : desc->kind == GANTRY_TASK_CPU && desc->run != NULL && !desc->is_stable &&
-                        !desc->is_independent;
-}
 
 static gantry_status refuse_stopped(void)
 {
@@ -213,7 +54,7 @@ static gantry_status add_placeholder_locked(gantry_taskman *manager, const struc
     return GANTRY_OK;
 }
 
-/* The traits of a task that is not is_usual(), beside those that every task may have. */
+/* The traits of a task that is not gy_description_is_usual(), beside those that every task may have. */
 static GY_RARE unsigned unusual_traits_of(const gantry_task_desc *desc)
 {
     unsigned traits = desc->memory != 0 ? GY_TRAIT_MEMORY : 0u;
@@ -235,21 +76,8 @@ static GY_INLINE unsigned traits_of(const gantry_task_desc *desc, bool usual)
     return usual ? traits : traits | unusual_traits_of(desc);
 }
 
-/* Where the work of a GPU task goes: its device and, returned, its partition there. */
-static GY_RARE uint32_t place_of(const gantry_taskman *manager, const gantry_task_desc *desc,
-                                 uint32_t *device)
-{
-    uint32_t partition = manager->partition;
-    *device = manager->device;
-    if (desc->context != NULL && manager->gpu_ops->device_number(manager->gpu, desc->context, device)) {
-        partition = *device == manager->device ? partition : 0;
-    }
-    return desc->partition != NULL ? gy_taskman_partition_number(manager, desc->partition, device)
-                                   : partition;
-}
-
-/* `task` has a reference that nobody else takes away while we write.  `usual`: see is_usual(); a task that is
- * may also be described as one that is not.  `flags`: those that it has. */
+/* `task` has a reference that nobody else takes away while we write.  `usual`: see gy_description_is_usual();
+ * a task that is may also be described as one that is not.  `flags`: those that it has. */
 static GY_INLINE void describe(gantry_task *task, const gantry_task_desc *desc, bool usual, unsigned flags)
 {
     task->traits = (uint8_t)traits_of(desc, usual);
@@ -257,7 +85,8 @@ static GY_INLINE void describe(gantry_task *task, const gantry_task_desc *desc, 
         const gantry_taskman *manager = gy_task_manager(task);
         uint32_t device = manager->device;
         task->body.launch = desc->launch;
-        task->partition = (uint8_t)(usual ? manager->partition : place_of(manager, desc, &device));
+        task->partition =
+            (uint8_t)(usual ? manager->partition : gy_description_place(manager, desc, &device));
         task->device = (uint8_t)device;
     } else {
         task->body.run = desc->run;
@@ -416,7 +245,7 @@ static GY_RARE gantry_status add_unusual_locked(gantry_taskman *manager, const g
     return status;
 }
 
-/* `usual`: see is_usual(). */
+/* `usual`: see gy_description_is_usual(). */
 static GY_INLINE gantry_status add_locked(gantry_taskman *manager, const gantry_task_desc *desc, bool usual,
                                           const struct gy_name *name, gantry_task **out)
     GY_REQUIRES(manager->lock)
@@ -441,27 +270,6 @@ static GY_INLINE gantry_status add_locked(gantry_taskman *manager, const gantry_
     return GANTRY_OK;
 }
 
-/* Is it one of this library's, and of a usual task that is good? */
-static GY_INLINE bool is_plain(const gantry_taskman *manager, const gantry_task_desc *desc)
-{
-    return desc->struct_size == sizeof(*desc) && is_usual(desc) && is_good(manager, desc);
-}
-
-/* Take in a description of any age, and check it.  `*desc` is then one of this library's. */
-static GY_RARE gantry_status import_desc(const gantry_taskman *manager, const gantry_task_desc **desc,
-                                         gantry_task_desc *ours)
-{
-    gantry_status status = GANTRY_OK;
-    if ((*desc)->struct_size != sizeof(*ours)) { /* the caller's is older or younger */
-        memset(ours, 0, sizeof(*ours));
-        status =
-            gy_options_import(ours, sizeof(*ours), *desc, offsetof(gantry_task_desc, context_id), "task");
-        ours->struct_size = sizeof(*ours); /* of this copy: it may be taken in once more */
-        *desc = ours;
-    }
-    return status == GANTRY_OK && !is_plain(manager, *desc) ? check_special(manager, *desc) : status;
-}
-
 /* Path of a task, step 1 of 8: it is described, and held.
  *
  * The description was checked; `usual` and `name` as add_locked(). */
@@ -484,7 +292,7 @@ static GY_RARE gantry_status submit_any(gantry_taskman *manager, const gantry_ta
                                         gantry_task **out)
 {
     gantry_task_desc ours;
-    gantry_status status = import_desc(manager, &desc, &ours);
+    gantry_status status = gy_description_import(manager, &desc, &ours);
     if (status != GANTRY_OK) {
         return status;
     }
@@ -501,8 +309,8 @@ gantry_status gantry_taskman_submit(gantry_taskman *manager, const gantry_task_d
     if (manager == NULL || desc == NULL) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "task: manager or description is NULL");
     }
-    return is_plain(manager, desc) ? submit_checked(manager, desc, true, NULL, out)
-                                   : submit_any(manager, desc, out);
+    return gy_description_is_plain(manager, desc) ? submit_checked(manager, desc, true, NULL, out)
+                                                  : submit_any(manager, desc, out);
 }
 
 /* May all of these be predecessors of a task of `manager`? */
@@ -550,8 +358,8 @@ gantry_status gantry_taskman_submit_after(gantry_taskman *manager, const gantry_
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "task: manager, description or predecessors is NULL");
     }
     gantry_task_desc ours;
-    const bool usual = is_plain(manager, desc);
-    gantry_status status = usual ? GANTRY_OK : import_desc(manager, &desc, &ours);
+    const bool usual = gy_description_is_plain(manager, desc);
+    gantry_status status = usual ? GANTRY_OK : gy_description_import(manager, &desc, &ours);
     status = status == GANTRY_OK ? check_predecessors(manager, predecessors, count) : status;
     if (status != GANTRY_OK) {
         return status;
@@ -612,10 +420,10 @@ gantry_status gy_taskman_submit_loop(gantry_taskman *manager, const struct gy_gp
     if (gy_taskman_phase(manager) != GY_BUILDING) {
         return refuse_late_loop();
     }
-    gantry_status status = check_special(manager, tasks->test);
+    gantry_status status = gy_description_check(manager, tasks->test);
     if (status == GANTRY_OK) {
         uint32_t device;
-        (void)place_of(manager, tasks->test, &device);
+        (void)gy_description_place(manager, tasks->test, &device);
         status = tasks->prepare(tasks->loop, manager->gpu_ops->on_device(manager->gpu, device));
     }
     if (status != GANTRY_OK) {

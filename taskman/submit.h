@@ -4,10 +4,6 @@
 
 #include "taskman/manager.h"
 
-/* 1 and up; 0: not a partition of the manager's GPU dispatcher. */
-uint32_t gy_taskman_partition_number(const gantry_taskman *manager, const gantry_partition *partition,
-                                     uint32_t *device);
-
 /* A light task, from any thread; `desc` has its body, argument and label.  Statuses as
  * gantry_taskman_create_light(). */
 gantry_status gy_taskman_add_light(gantry_taskman *manager, const gantry_task_desc *desc,

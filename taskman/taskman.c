@@ -16,10 +16,10 @@
 #include "taskman/cpu/cpu_dispatcher.h"
 #include "taskman/cpu/owners.h"
 #include "taskman/cpu/pool.h"
+#include "taskman/description.h"
 #include "taskman/graph/dump.h"
 #include "taskman/phase.h"
 #include "taskman/places.h"
-#include "taskman/submit.h"
 
 #include <assert.h>
 #include <string.h>
