@@ -35,3 +35,13 @@ gantry_status stamps_launch(const struct stamps *stamps, gantry_launch *launch, 
     gantry_dim3 one = {1, 1, 1};
     return gantry_launch_kernel(launch, stamps->kernel, one, one, 0, args);
 }
+
+gantry_launch_result stamps_await(const struct stamps *stamps, gantry_launch *launch, gantry_kernel *await,
+                                  uint32_t flag, uint64_t most_ns)
+{
+    void *set = &stamps->on_device[flag], *seen = &stamps->on_device[flag + 1];
+    void *args[] = {&set, &seen, &most_ns};
+    const gantry_dim3 one = {1, 1, 1};
+    return gantry_launch_kernel(launch, await, one, one, 0, args) == GANTRY_OK ? GANTRY_LAUNCH_DONE
+                                                                               : GANTRY_LAUNCH_FAILED;
+}

@@ -20,4 +20,10 @@ void stamps_close(struct stamps *stamps);
 GANTRY_MUST_CHECK gantry_status stamps_launch(const struct stamps *stamps, gantry_launch *launch,
                                               uint32_t begin, uint32_t end, uint32_t spins);
 
+/* In a launch callback: launch the kernel "await_flag" of the order kernels.  It goes on when the host has
+ * set cell `flag` or `most_ns` have passed, and sets the cell behind it: to 2 when the flag was set in time,
+ * else to 1. */
+GANTRY_MUST_CHECK gantry_launch_result stamps_await(const struct stamps *stamps, gantry_launch *launch,
+                                                    gantry_kernel *await, uint32_t flag, uint64_t most_ns);
+
 #endif

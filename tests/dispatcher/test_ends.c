@@ -10,7 +10,8 @@
 #include <stdatomic.h>
 #include <string.h>
 
-enum { FLAG = 1000, SEEN, IN_TIME = 2, PATIENCE_MS = 10000, STEPS = 20 };
+enum { FLAG = 1000, SEEN, IN_TIME = 2, STEPS = 20 };
+#define PATIENCE_NS UINT64_C(10000000000)
 
 struct scene {
     struct modes_scene on;
@@ -45,12 +46,7 @@ static gantry_launch_result launch_nothing(gantry_launch *launch, void *arg)
 static gantry_launch_result launch_await(gantry_launch *launch, void *arg)
 {
     struct scene *s = arg;
-    void *flag = &s->on.stamps.on_device[FLAG], *seen = &s->on.stamps.on_device[SEEN];
-    uint64_t most_ns = (uint64_t)PATIENCE_MS * 1000000;
-    void *args[] = {&flag, &seen, &most_ns};
-    const gantry_dim3 one = {1, 1, 1};
-    return gantry_launch_kernel(launch, s->await, one, one, 0, args) == GANTRY_OK ? GANTRY_LAUNCH_DONE
-                                                                                  : GANTRY_LAUNCH_FAILED;
+    return stamps_await(&s->on.stamps, launch, s->await, FLAG, PATIENCE_NS);
 }
 
 static void wait_for_go(void *user)

@@ -56,12 +56,7 @@ static gantry_launch_result launch_flag(gantry_launch *launch, void *arg)
 static gantry_launch_result launch_await(gantry_launch *launch, void *arg)
 {
     const uint64_t *most_ns = arg;
-    void *flag = s.m.stamps.on_device + FLAG, *seen = s.m.stamps.on_device + SEEN;
-    uint64_t most = *most_ns;
-    void *args[] = {&flag, &seen, &most};
-    const gantry_dim3 one = {1, 1, 1};
-    return gantry_launch_kernel(launch, s.await, one, one, 0, args) == GANTRY_OK ? GANTRY_LAUNCH_DONE
-                                                                                 : GANTRY_LAUNCH_FAILED;
+    return stamps_await(&s.m.stamps, launch, s.await, FLAG, *most_ns);
 }
 
 static void clear(void)

@@ -272,12 +272,7 @@ static void test_a_step_waits_for_all_streams_of_the_step_before(void **state)
 static gantry_launch_result launch_await(gantry_launch *launch, void *arg)
 {
     const struct scene *s = arg;
-    void *flag = &s->on.stamps.on_device[FLAG], *seen = &s->on.stamps.on_device[SEEN];
-    uint64_t most_ns = s->patience_ns;
-    void *args[] = {&flag, &seen, &most_ns};
-    gantry_dim3 one = {1, 1, 1};
-    return gantry_launch_kernel(launch, s->await_flag, one, one, 0, args) == GANTRY_OK ? GANTRY_LAUNCH_DONE
-                                                                                       : GANTRY_LAUNCH_FAILED;
+    return stamps_await(&s->on.stamps, launch, s->await_flag, FLAG, s->patience_ns);
 }
 
 /* A step of one task: a node that stamps, or one that waits for the flag. */

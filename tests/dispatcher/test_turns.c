@@ -11,7 +11,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-enum { FLAG = 100, SEEN = 101, ROUNDS = 30, RECORDED = 4 };
+enum { FLAG = 100, ROUNDS = 30, RECORDED = 4 };
 
 #define PATIENCE_NS UINT64_C(60000000000) /* after so long, something is wrong */
 
@@ -30,13 +30,8 @@ static void set_flag(uint32_t value)
 
 static gantry_launch_result launch_await(gantry_launch *launch, void *arg)
 {
-    uint32_t *flag = &s.stamps.on_device[FLAG], *seen = &s.stamps.on_device[SEEN];
-    uint64_t most_ns = PATIENCE_NS;
-    void *args[] = {&flag, &seen, &most_ns};
-    const gantry_dim3 one = {1, 1, 1};
     (void)arg;
-    return gantry_launch_kernel(launch, s.await, one, one, 0, args) == GANTRY_OK ? GANTRY_LAUNCH_DONE
-                                                                                 : GANTRY_LAUNCH_FAILED;
+    return stamps_await(&s.stamps, launch, s.await, FLAG, PATIENCE_NS);
 }
 
 static struct gy_meter *meter_of(uint32_t quota)
