@@ -154,7 +154,8 @@ struct gantry_launch {
     enum gy_call_mode mode;
     enum gy_trust trust;    /* of its function, before the call; noted calls only */
     bool aside;             /* it is captured apart from its batch: see aside.h */
-    bool asked;             /* the callback has asked for the stream */
+    bool asked;             /* the callback has asked for the stream … */
+    bool asked_plainly;     /* … by gantry_launch_stream(), not only by gantry_launch_capture_stream() */
     struct gy_calls *calls; /* the call's actions are noted there; NULL: they are not */
     const char *spoilt;     /* why its work cannot be captured; NULL: it can */
 };

@@ -12,13 +12,22 @@
 
 #include <limits.h>
 
-static GY_COLD CUstream ask_captured(gantry_launch *launch);
+static GY_COLD CUstream ask_noted(gantry_launch *launch, bool plainly);
 
 void *gantry_launch_stream(const gantry_launch *launch)
 {
     GY_ACCEPT_OR(NULL, LAUNCH, launch);
     if (__builtin_expect(gy_mode_is_noted(launch), 0)) {
-        return ask_captured((gantry_launch *)(uintptr_t)launch);
+        return ask_noted((gantry_launch *)(uintptr_t)launch, true);
+    }
+    return launch->stream;
+}
+
+void *gantry_launch_capture_stream(const gantry_launch *launch)
+{
+    GY_ACCEPT_OR(NULL, LAUNCH, launch);
+    if (gy_mode_is_noted(launch)) {
+        return ask_noted((gantry_launch *)(uintptr_t)launch, false);
     }
     return launch->stream;
 }
@@ -88,17 +97,23 @@ gantry_launch_result gantry_launch_fail(gantry_launch *launch, gantry_status why
     return GANTRY_LAUNCH_FAILED;
 }
 
-/* A call on it may be refused without a trace: not every driver tells. */
-static CUstream ask_captured(gantry_launch *launch)
+/* The callback asks while its work is noted.  A call on a stream that is captured may be refused without a
+ * trace: not every driver tells. */
+static CUstream ask_noted(gantry_launch *launch, bool plainly)
 {
     struct gy_graphs *g = &launch->dispatcher->graphs;
-    if (launch->round->lends || (g->may_lend && gy_gd_current != launch->dispatcher)) {
-        return gy_aside_ask(launch);
+    if (launch->round->lends || (g->may_lend && !plainly) || gy_gd_current != launch->dispatcher) {
+        return gy_aside_ask(launch, plainly);
     }
     if (!g->may_lend) {
         return gy_capture_leave_for_good(launch, "it asks for its stream") == GANTRY_OK ? launch->stream
                                                                                         : NULL;
     }
+    gy_log(
+        GANTRY_LOG_INFO,
+        "task '%s' asks for its stream, so auto runs its callback on streams; what bears to be captured asks "
+        "by gantry_launch_capture_stream()",
+        gantry_task_label(launch->task));
     gy_graphs_set_trust(g, gy_task_launch_fn(launch->task), GY_TRUST_RAW);
     return gy_capture_leave(launch) == GANTRY_OK ? launch->stream : NULL;
 }

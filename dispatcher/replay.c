@@ -57,7 +57,7 @@ static bool is_trusted(struct gantry_dispatcher *d, struct gy_unit *unit)
         if (trust == GY_TRUST_NO) {
             gy_unit_forbid(unit, task, "it cannot be captured");
         }
-        all = all && (trust == GY_TRUST_OURS || trust == GY_TRUST_RAW);
+        all = all && (trust == GY_TRUST_OURS || gy_trust_is_aside(trust));
     }
     return all;
 }

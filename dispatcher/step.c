@@ -201,7 +201,7 @@ static GY_INLINE gantry_status open_call(struct gantry_dispatcher *d, struct gy_
     launch->stream_index = stream;
     launch->flow = 0;
     launch->frees = (struct gy_deferred_span){0, 0};
-    launch->aside = launch->asked = false;
+    launch->aside = launch->asked = launch->asked_plainly = false;
     launch->lane = NULL;
     launch->spoilt = NULL;
     launch->calls = NULL;

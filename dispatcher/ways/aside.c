@@ -139,23 +139,22 @@ gantry_status gy_aside_settle(struct gantry_launch *launch)
                          gantry_task_label(launch->task), launch->spoilt);
 }
 
-CUstream gy_aside_ask(struct gantry_launch *launch)
+CUstream gy_aside_ask(struct gantry_launch *launch, bool plainly)
 {
     assert(gy_launch_is_valid(launch));
     struct gantry_dispatcher *d = launch->dispatcher;
-    if (launch->aside) {
-        launch->asked = true;
-        return launch->stream;
-    }
-    if (gy_gd_current != d) {
-        (void)GY_FAIL(GANTRY_ERR_STATE,
-                      "gantry_launch_stream: called by another thread than that of the callback of '%s'",
+    const bool may_be_captured = launch->round->lends || (d->graphs.may_lend && !plainly);
+    if (gy_gd_current != d && !(launch->aside && may_be_captured)) {
+        (void)GY_FAIL(GANTRY_ERR_STATE, "%s: called by another thread than that of the callback of '%s'",
+                      plainly ? "gantry_launch_stream" : "gantry_launch_capture_stream",
                       gantry_task_label(launch->task));
         launch->spoilt = "another thread asks for its stream";
         return NULL;
     }
+    assert(may_be_captured);
     launch->asked = true;
-    if (gy_aside_open(launch) != GANTRY_OK) {
+    launch->asked_plainly |= plainly;
+    if (!launch->aside && gy_aside_open(launch) != GANTRY_OK) {
         launch->spoilt = "its stream cannot be captured";
         return NULL;
     }

@@ -1,11 +1,11 @@
 /* A callback's work captured apart from its batch.
  *
  * The work that our own launch functions enqueue is noted in the batch.  A callback may also enqueue work
- * itself on the task's stream, which gantry_launch_stream() gives.  That work may break a capture, fork
- * without a join, or copy from memory that a graph would read too late.  So it is captured by itself, from
- * the moment the callback asks for the stream, or from the callback's beginning if its function is known to
- * ask.  When the callback returns, the captured work is looked at and becomes one node of the batch, a child
- * graph.
+ * itself on the task's stream, which gantry_launch_stream() and gantry_launch_capture_stream() give.  That
+ * work may break a capture, fork without a join, or copy from memory that a graph would read too late.  So it
+ * is captured by itself, from the moment the callback asks for the stream, or from the callback's beginning
+ * if its function is known to ask.  When the callback returns, the captured work is looked at and becomes one
+ * node of the batch, a child graph.
  *
  *           asks, or is known to           the callback has returned, or must have its work in the batch
  *   CLOSED ---------------------> OPEN -------------------------------------> CLOSED, a node of the batch, or
@@ -31,7 +31,8 @@ bool gy_aside_close(struct gantry_launch *launch, bool keep);
  * again, and what it enqueues until then is captured aside and forgotten. */
 GANTRY_MUST_CHECK gantry_status gy_aside_settle(struct gantry_launch *launch);
 
-/* gantry_launch_stream() while a batch is captured; NULL with an error when the stream cannot be given. */
-GY_COLD CUstream gy_aside_ask(struct gantry_launch *launch);
+/* In a callback whose work is noted: the stream, captured aside; NULL with an error when it cannot be given.
+ * `plainly`: gantry_launch_stream() asks for it, else gantry_launch_capture_stream(). */
+GY_COLD CUstream gy_aside_ask(struct gantry_launch *launch, bool plainly);
 
 #endif

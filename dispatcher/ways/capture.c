@@ -158,7 +158,7 @@ gantry_status gy_capture_before(struct gantry_launch *launch)
     } else {
         gy_capture_note_call(launch);
     }
-    const bool is_aside = launch->trust == GY_TRUST_RAW || !g->notes;
+    const bool is_aside = gy_trust_is_aside(launch->trust) || !g->notes;
     gantry_status status = is_aside ? gy_aside_open(launch) : GANTRY_OK;
     if (status == GANTRY_OK) {
         gy_copy_call_begin();
@@ -189,9 +189,11 @@ static bool is_spoilt(struct gantry_launch *launch, gantry_launch_result result)
 /* Learn from a call whose work a graph takes. */
 static void learn_trust(const struct gantry_launch *launch)
 {
-    if (launch->trust == GY_TRUST_UNKNOWN || (launch->asked && launch->trust == GY_TRUST_OURS)) {
-        gy_graphs_set_trust(&launch->dispatcher->graphs, gy_task_launch_fn(launch->task),
-                            launch->asked ? GY_TRUST_RAW : GY_TRUST_OURS);
+    const enum gy_trust learnt = launch->asked_plainly ? GY_TRUST_RAW
+                                 : launch->asked       ? GY_TRUST_BEARS
+                                                       : GY_TRUST_OURS;
+    if (launch->trust < learnt) {
+        gy_graphs_set_trust(&launch->dispatcher->graphs, gy_task_launch_fn(launch->task), learnt);
     }
 }
 
@@ -212,7 +214,7 @@ static GY_COLD gantry_launch_result call_again(struct gantry_launch *launch, con
 {
     struct gantry_dispatcher *d = launch->dispatcher;
     const uint64_t before = d->graphs.flushed, first = before - launch->flushed;
-    launch->asked = false;
+    launch->asked = launch->asked_plainly = false;
     launch->spoilt = NULL;
     launch->frees.end = gy_deferred_next(&d->deferred, launch->stream_index);
     gy_again_begin(launch);

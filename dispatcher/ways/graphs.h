@@ -45,9 +45,21 @@
 
 #define GY_GRAPHS_SEVERAL ((const struct gantry_taskman *)(uintptr_t)1) /* work of more than one manager */
 
-/* What is known of a launch function.  Its work can be captured, and it leaves enqueueing to us (OURS) or
- * asks for the stream (RAW: its work is captured aside, see aside.h); or its work cannot be captured (NO). */
-enum gy_trust { GY_TRUST_UNKNOWN = 0, GY_TRUST_OURS, GY_TRUST_RAW, GY_TRUST_NO };
+/* What is known of a launch function.
+ *
+ *     OURS    its work can be noted: it leaves enqueueing to us
+ *     BEARS   it asks for the stream, and says each time that it bears that this is captured: its work is
+ *             captured aside (aside.h), in all batches
+ *     RAW     it asks for the stream and does not say so: likewise, but only in batches that lend streams
+ *     NO      its work cannot be captured
+ *
+ *                 a call has returned: it has not asked ──► OURS ──┐
+ *     UNKNOWN ──► it has asked by gantry_launch_capture_stream() ──┴──► BEARS ──┐  by
+ *                 by gantry_launch_stream() ────────────────────────────────────┴► gantry_launch_stream() ─►
+ * RAW
+ *
+ *     any but NO ─── a call cannot be captured, or leaves for good ──► NO */
+enum gy_trust { GY_TRUST_UNKNOWN = 0, GY_TRUST_OURS, GY_TRUST_BEARS, GY_TRUST_RAW, GY_TRUST_NO };
 
 struct gy_graph_cached {
     CUgraphExec exec; /* NULL: the entry is free */
@@ -180,6 +192,11 @@ static inline enum gy_trust gy_graphs_trust_in(struct gy_graphs *graphs, bool le
 {
     const enum gy_trust trust = gy_graphs_trust(graphs, function);
     return trust == GY_TRUST_RAW && !lends ? GY_TRUST_NO : trust;
+}
+/* Is what its calls enqueue on their stream captured aside from their beginning on? */
+static inline bool gy_trust_is_aside(enum gy_trust trust)
+{
+    return trust == GY_TRUST_BEARS || trust == GY_TRUST_RAW;
 }
 void gy_graphs_set_trust(struct gy_graphs *graphs, gantry_launch_fn function, enum gy_trust trust);
 /* The function's work is a child graph: say once that it keeps batches from being patched. */

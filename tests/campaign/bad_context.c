@@ -493,6 +493,7 @@ static void launch_scope(void)
     bad_note("gantry_launch_profile", "NULL", "gives NULL");
     assert_null(gantry_launch_profile_ranges(NULL, 0, (gantry_dim3){1, 1, 1}, 4));
     bad_note("gantry_launch_profile_ranges", "NULL", "gives NULL");
+    BAD_UNCHECKED(gantry_launch_capture_stream, "NULL");
     BAD_UNCHECKED(gantry_launch_context, "NULL");
     BAD_UNCHECKED(gantry_launch_index, "NULL");
     BAD_UNCHECKED(gantry_launch_partition, "NULL");

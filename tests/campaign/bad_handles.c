@@ -231,6 +231,7 @@ static void launch_rows(void)
     uint32_t blocks;
     void *out;
     BAD_GIVES(GONE, NULL, gantry_launch_stream(launch));
+    BAD_GIVES(GONE, NULL, gantry_launch_capture_stream(launch));
     BAD_GIVES(GONE, 0, gantry_launch_index(launch));
     BAD_GIVES(GONE, NULL, gantry_launch_task(launch));
     BAD_GIVES(GONE, NULL, gantry_launch_context(launch));

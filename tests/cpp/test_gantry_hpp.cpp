@@ -318,6 +318,7 @@ void test_launches_that_come_again(const gantry::context &context)
     gantry::device_memory<std::uint32_t> from(context, 3);
     const auto fill = graph.kernel("fill", [&](gantry::launch l) {
         l.fill(from.span().subspan(l.index(), 1), static_cast<std::uint32_t>(l.index() + 7));
+        CHECK(l.capture_stream() == l.stream());
         return l.index() == 2 ? GANTRY_LAUNCH_DONE : GANTRY_LAUNCH_AGAIN;
     });
     const auto read = graph.dtoh("read", [&](gantry::launch l) { l.copy(to.span(), from.span()); });

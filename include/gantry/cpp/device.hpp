@@ -220,6 +220,11 @@ class launch
     {
         return gantry_launch_stream(handle_);
     }
+    /** The same, and all that is enqueued there may be captured: see gantry_launch_capture_stream(). */
+    void *capture_stream() const noexcept
+    {
+        return gantry_launch_capture_stream(handle_);
+    }
     /** 0 at the first call of the callback in this run, then 1, 2, ... */
     std::uint64_t index() const noexcept
     {
