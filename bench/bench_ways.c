@@ -46,6 +46,8 @@ static const struct ways_row rows[] = {
     {.name = "ways/raw-1", .kernels = 1, .shapes = 1, .kind = WAYS_RAW},
     {.name = "ways/raw-8", .kernels = 8, .shapes = 1, .kind = WAYS_RAW},
     {.name = "ways/raw-100", .kernels = 100, .shapes = 1, .kind = WAYS_RAW},
+    {.name = "ways/capturable-8", .kernels = 8, .shapes = 1, .kind = WAYS_CAPTURABLE},
+    {.name = "ways/capturable-100", .kernels = 100, .shapes = 1, .kind = WAYS_CAPTURABLE},
     {.name = "ways/host-8", .kernels = 8, .shapes = 1, .kind = WAYS_HOST},
     {.name = "ways/mixed-19", .kernels = 19, .shapes = 1, .kind = WAYS_MIXED},
     {.name = "ways/uneven-6", .kernels = 6, .shapes = 1, .kind = WAYS_UNEVEN},
@@ -252,7 +254,7 @@ static bool run_row(struct ways_bench *bench, const struct bench_options *option
 static bool run_row_quietly(struct ways_bench *bench, const struct bench_options *options,
                             const struct ways_row *row)
 {
-    cli_mute_notes(row->kind == WAYS_RAW);
+    cli_mute_notes(bench_ways_is_raw(row));
     const bool good = run_row(bench, options, row);
     cli_mute_notes(false);
     return good;
@@ -296,7 +298,8 @@ const struct gantry_bench gantry_bench_ways = {
         "  never-again      steps of which no two are alike, 200 and more kernels; -small: 8 and more; each\n"
         "                   begins as the one before\n"
         "  never-alike      the same with edges by chance, so that no two begin alike\n"
-        "  raw-N            callbacks launch by the driver's own call\n"
+        "  raw-N            callbacks launch by the driver's own call; capturable-N: and say that it may be\n"
+        "                   captured\n"
         "  host-8           a chain with a CPU task between each two kernels\n"
         "  mixed-19         the same for three kernels, and then 16 at once\n"
         "  uneven-6         a kernel of 200 us, and beside it a chain with CPU tasks\n"

@@ -26,7 +26,8 @@ static gantry_launch_result launch_raw(gantry_launch *launch, void *arg)
     struct ways_kernel *k = arg;
     const struct submit_work *work = &k->scene->work;
     void *args[] = {&k->cell};
-    CUstream stream = gantry_launch_stream(launch);
+    CUstream stream = k->scene->row->kind == WAYS_CAPTURABLE ? gantry_launch_capture_stream(launch)
+                                                             : gantry_launch_stream(launch);
     return stream != NULL &&
                    RAW(&work->cuda, cuLaunchKernel(work->function, 1, 1, 1, 32, 1, 1, 0, stream, args, NULL))
                ? GANTRY_LAUNCH_DONE
@@ -57,7 +58,7 @@ static gantry_task *add_kernel(struct ways_scene *scene, const struct ways_place
     scene->expected[place->cell]++;
     desc.kind = GANTRY_TASK_KERNEL;
     desc.label = "increment";
-    desc.launch = scene->row->kind == WAYS_RAW ? launch_raw : launch_listed;
+    desc.launch = bench_ways_is_raw(scene->row) ? launch_raw : launch_listed;
     desc.arg = k;
     desc.partition = place->partition;
     return bench_submit_ok(gantry_taskman_submit(place->manager, &desc, &task)) ? task : NULL;
@@ -153,6 +154,7 @@ static bool build_listed(struct ways_scene *scene, uint32_t kernels)
         place.ns = LONG_NS;
         return build_wide(scene, &place, kernels, NULL);
     case WAYS_RAW:
+    case WAYS_CAPTURABLE:
     case WAYS_PARTITIONS:
     case WAYS_LOADS:
         return build_wide(scene, &place, kernels, NULL);

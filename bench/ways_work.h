@@ -4,6 +4,7 @@
  * (submit_work.h).  The others are lists of kernels in PIPELINES chains:
  *
  *     RAW         callbacks launch on their stream by the driver's own call
+ *     CAPTURABLE  the same, and they say that it may be captured
  *     HOST        one chain; a CPU task between each two kernels, which waits for the end of the first
  *     MIXED       the same for three kernels, and then sixteen at once
  *     UNEVEN      a long kernel, and beside it a chain with CPU tasks
@@ -19,6 +20,7 @@
 enum ways_kind {
     WAYS_PIPELINES,
     WAYS_RAW,
+    WAYS_CAPTURABLE,
     WAYS_HOST,
     WAYS_MIXED,
     WAYS_UNEVEN,
@@ -36,6 +38,12 @@ struct ways_row {
     bool is_frozen, is_stable, is_scrambled;
     enum ways_kind kind;
 };
+
+/* Do its callbacks launch by the driver's own call? */
+static inline bool bench_ways_is_raw(const struct ways_row *row)
+{
+    return row->kind == WAYS_RAW || row->kind == WAYS_CAPTURABLE;
+}
 
 enum { WAYS_MOST_LISTED = 512, WAYS_MANAGER_COUNT = 2 };
 
