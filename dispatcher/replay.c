@@ -415,7 +415,7 @@ static void keep(struct gantry_dispatcher *d, const struct gy_recording *recordi
         return;
     }
     if (recording->finished == unit->members && !unit->never) {
-        struct gy_graph_place place = {.exec = &unit->exec, .kept = &unit->kept};
+        struct gy_graph_place place = {.exec = &unit->exec, .kept = &unit->kept, .is_stale = &unit->stale};
         if (unit->loop != NULL && !prepare_loop(d, unit, &place)) {
             return; /* what an earlier run has recorded, if anything, is as stale as before */
         }

@@ -97,6 +97,7 @@ gantry_status gantry_dispatcher_get_stats(const gantry_dispatcher *dispatcher, g
     now.graphs_kept = read_counter(&kept->count);
     now.graphs_kept_nodes = read_counter(&kept->node_count);
     now.graph_cuts = read_counter(&dispatcher->graphs.cuts);
+    now.graph_plays = read_counter(&dispatcher->graphs.plays);
     const struct gy_admission *a = &dispatcher->admission;
     now.memory_admitted = read_counter(&a->admitted);
     now.memory_waited = read_counter(&a->waited);

@@ -68,6 +68,7 @@ void gy_nodes_fini(struct gy_nodes *n)
 {
     gy_nodes_drop_stream(n);
     gy_free(n->list);
+    gy_free(n->streams);
     gy_free(n->events);
     gy_free(n->slot_args.list);
     gy_free(n->before);
@@ -115,7 +116,12 @@ static gantry_status out_of_memory(void)
 /* The arrays grow to the largest batch and keep that size. */
 static GY_COLD bool grow_list(struct gy_nodes *n)
 {
-    return gy_grow_array(&n->list, &n->room, n->count + (size_t)1, sizeof(*n->list));
+    if (!gy_grow_array(&n->list, &n->room, n->count + (size_t)1, sizeof(*n->list))) {
+        return false;
+    }
+    const bool has_room = gy_grow_array(&n->streams, &n->streams_room, n->room, sizeof(*n->streams));
+    n->room = has_room ? n->room : n->streams_room;
+    return has_room;
 }
 
 static GY_COLD bool grow_before(struct gy_nodes *n, size_t more)
@@ -456,96 +462,14 @@ uint64_t gy_nodes_hash(const struct gy_nodes *n, uint64_t seed)
 
 /* ---- the graph -------------------------------------------------------------------------------- */
 
-/* Describe the kernel, with pointers to its parameters where they are now.  False: no memory for these. */
-static GY_INLINE bool describe(struct gy_nodes *n, const struct gy_node_kernel *k,
-                               CUDA_KERNEL_NODE_PARAMS_v2 *out)
-{
-    const struct gy_kernel_layout *layout = k->layout;
-    const struct gy_launch_size *size = &k->size;
-    if (layout->count > n->pointers_room &&
-        !gy_grow_array(&n->pointers, &n->pointers_room, layout->count, sizeof(*n->pointers))) {
-        return false;
-    }
-    unsigned char *bytes = n->bytes + k->at;
-    void **pointers = n->pointers;
-    for (uint32_t i = 0; i < layout->count; i++) {
-        pointers[i] = bytes + layout->of[i].offset;
-    }
-    *out = (CUDA_KERNEL_NODE_PARAMS_v2){.func = k->function,
-                                        .gridDimX = size->grid.x,
-                                        .gridDimY = size->grid.y,
-                                        .gridDimZ = size->grid.z,
-                                        .blockDimX = size->block.x,
-                                        .blockDimY = size->block.y,
-                                        .blockDimZ = size->block.z,
-                                        .sharedMemBytes = (unsigned)size->shared_bytes,
-                                        .kernelParams = pointers};
-    return true;
-}
-
 static GY_INLINE gantry_status add_kernel(struct gy_nodes *n, CUgraph graph, const struct gy_node *node,
                                           const CUgraphNode *before, CUgraphNode *out)
 {
     CUDA_KERNEL_NODE_PARAMS_v2 params;
-    return describe(n, &node->kernel, &params)
+    const gantry_status status = gy_nodes_describe(n, node, &params);
+    return status == GANTRY_OK
                ? GY_CALL(n->context, cuGraphAddKernelNode(out, graph, before, node->before.count, &params))
-               : out_of_memory();
-}
-
-static GY_COLD gantry_status launch_with_extra(struct gy_nodes *n, const struct gy_node *node, void **args)
-{
-    const struct gy_node_kernel *k = &node->kernel;
-    const struct gy_launch_extra *extra = &n->extras[k->extra - 1];
-    return gy_context_check(
-        n->context, gy_launch_with(n->context->driver, k->function, &k->size, extra, node->stream, args),
-        "cuLaunchKernelEx()", __FILE__, __LINE__);
-}
-
-static gantry_status launch_kernel(struct gy_nodes *n, const struct gy_node *node)
-{
-    CUDA_KERNEL_NODE_PARAMS_v2 p;
-    if (!describe(n, &node->kernel, &p)) {
-        return out_of_memory();
-    }
-    if (node->kernel.extra != 0) {
-        return launch_with_extra(n, node, p.kernelParams);
-    }
-    return GY_CALL(n->context,
-                   cuLaunchKernel(p.func, p.gridDimX, p.gridDimY, p.gridDimZ, p.blockDimX, p.blockDimY,
-                                  p.blockDimZ, p.sharedMemBytes, node->stream, p.kernelParams, NULL));
-}
-
-static gantry_status enqueue_fill(struct gy_nodes *n, const struct gy_node *node)
-{
-    const CUdeviceptr at = node->fill.at;
-    const uint32_t pattern = node->fill.pattern;
-    switch (node->fill.pattern_bytes) {
-    case 4:
-        return GY_CALL(n->context, cuMemsetD32Async(at, pattern, node->fill.count, node->stream));
-    case 2:
-        return GY_CALL(n->context,
-                       cuMemsetD16Async(at, (unsigned short)pattern, node->fill.count, node->stream));
-    default:
-        return GY_CALL(n->context,
-                       cuMemsetD8Async(at, (unsigned char)pattern, node->fill.count, node->stream));
-    }
-}
-
-gantry_status gy_node_enqueue(struct gy_nodes *n, const struct gy_node *node)
-{
-    switch (node->kind) {
-    case GY_NODE_KERNEL:
-        return launch_kernel(n, node);
-    case GY_NODE_COPY:
-        return GY_CALL(n->context,
-                       cuMemcpyAsync(node->copy.to, node->copy.from, node->copy.bytes, node->stream));
-    case GY_NODE_FILL:
-        return enqueue_fill(n, node);
-    case GY_NODE_EVENT:
-    case GY_NODE_GRAPH:
-        break;
-    }
-    return GANTRY_OK;
+               : status;
 }
 
 /* Find the node that was captured last on the stream. */
@@ -572,7 +496,7 @@ static gantry_status capture(struct gy_nodes *n, CUgraph graph, const struct gy_
     if (status != GANTRY_OK) {
         return status;
     }
-    status = gy_node_enqueue(n, node);
+    status = gy_node_enqueue(n, node, node->stream);
     if (status == GANTRY_OK) {
         status = find_captured(n, node, out);
     }
@@ -632,12 +556,6 @@ static GY_INLINE gantry_status make_node(struct gy_nodes *n, CUgraph graph, uint
                : make_other(n, graph, node, before, &n->made[i]);
 }
 
-gantry_status gy_nodes_describe(struct gy_nodes *n, const struct gy_node *node,
-                                CUDA_KERNEL_NODE_PARAMS_v2 *out)
-{
-    return describe(n, &node->kernel, out) ? GANTRY_OK : out_of_memory();
-}
-
 gantry_status gy_nodes_make_in(struct gy_nodes *n, CUgraph graph)
 {
     if (!gy_grow_array(&n->made, &n->made_room, n->count, sizeof(*n->made))) {
@@ -649,6 +567,20 @@ gantry_status gy_nodes_make_in(struct gy_nodes *n, CUgraph graph)
         status = make_node(n, graph, i);
     }
     return status;
+}
+
+bool gy_nodes_are_released(const struct gy_nodes *n, uint32_t count)
+{
+    const struct gy_driver *driver = n->context->driver;
+    for (uint32_t i = 0; i < count && n->is_stuck; i++) {
+        CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+        if (n->list[i].stream != NULL &&
+            (driver->cuStreamIsCapturing(n->list[i].stream, &status) != CUDA_SUCCESS ||
+             status != CU_STREAM_CAPTURE_STATUS_NONE)) {
+            return false;
+        }
+    }
+    return true;
 }
 
 void gy_nodes_drop(struct gy_nodes *n, CUgraph graph)

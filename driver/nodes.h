@@ -86,6 +86,8 @@ struct gy_nodes {
     struct gy_context *context; /* immutable */
     struct gy_node *list;
     size_t room;
+    CUstream *streams; /* per node: that of its lane, which need not be node->stream; a copy has none */
+    size_t streams_room;
     uint32_t *before;
     size_t before_room;
     uint32_t count, before_count;
@@ -203,10 +205,12 @@ void gy_nodes_drop(struct gy_nodes *nodes, CUgraph graph);
 /* Describe kernel node `node` as the driver wants it, with pointers to the parameters where they are now. */
 GANTRY_MUST_CHECK gantry_status gy_nodes_describe(struct gy_nodes *nodes, const struct gy_node *node,
                                                   CUDA_KERNEL_NODE_PARAMS_v2 *out);
-/* Enqueue the work of a kernel, a copy or a fill on the stream that it was noted for.  Others: nothing. */
-GANTRY_MUST_CHECK gantry_status gy_node_enqueue(struct gy_nodes *nodes, const struct gy_node *node);
-/* Enqueue the work of all nodes on the one stream that all of it was noted for, which is not captured. */
-GANTRY_MUST_CHECK gantry_status gy_nodes_play(struct gy_nodes *nodes, CUstream stream);
+/* Enqueue the work of a kernel, a copy or a fill.  Others: nothing. */
+GANTRY_MUST_CHECK gantry_status gy_node_enqueue(struct gy_nodes *nodes, const struct gy_node *node,
+                                                CUstream stream);
+/* A node may have been captured in vain: is none of the streams of the first `count` nodes captured any more?
+ */
+bool gy_nodes_are_released(const struct gy_nodes *nodes, uint32_t count);
 
 /* Nodes come only after earlier ones. */
 bool gy_nodes_are_valid(const struct gy_nodes *nodes);

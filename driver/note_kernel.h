@@ -17,6 +17,7 @@ static inline void gy_node_begin(struct gy_node *node, const struct gy_lane *lan
     node->before = lane->last;
     node->id = lane->nodes->next_id++;
     node->stream = stream;
+    lane->nodes->streams[lane->nodes->count] = lane->stream;
 }
 
 /* The node behind the last one is noted: it is the lane's last. */

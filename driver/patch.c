@@ -572,6 +572,7 @@ void gy_nodes_drop_first(struct gy_pairing *p, struct gy_nodes *n, uint32_t coun
     for (uint32_t i = count; i < n->count; i++) {
         struct gy_node *node = &n->list[i - count];
         *node = n->list[i];
+        n->streams[i - count] = n->streams[i];
         const struct gy_node_set was = node->before;
         node->before = (struct gy_node_set){used, 0};
         for (uint32_t b = 0; b < was.count; b++) {

@@ -5,8 +5,8 @@
 #include "dispatcher/capture_mode.h"
 #include "dispatcher/current.h"
 #include "dispatcher/order/batch_order.h"
-#include "dispatcher/ways/device_loop.h"
 #include "dispatcher/ways/ends.h"
+#include "dispatcher/ways/launch_batch.h"
 
 #include <assert.h>
 #include <string.h>
@@ -23,6 +23,7 @@ gantry_status gy_graphs_init(struct gy_graphs *g, struct gy_context *context, st
     g->notes = gy_nodes_are_possible(context->driver);
     gy_nodes_init(&g->batch, context);
     gy_nodes_init(&g->ahead, context);
+    gy_player_init(&g->player, context);
     gantry_status status = gy_kept_init(&g->kept, context);
     if (status != GANTRY_OK) {
         return status;
@@ -86,6 +87,7 @@ void gy_graphs_fini(struct gy_graphs *g)
     gy_kept_fini(&g->kept);
     gy_nodes_fini(&g->batch);
     gy_nodes_fini(&g->ahead);
+    gy_player_fini(&g->player);
     gy_free(g->nodes);
     gy_guard_fini(&g->lock, &g->launched);
 }
@@ -246,18 +248,6 @@ static gantry_status leave(struct gy_graphs *g, gantry_status order)
     return order;
 }
 
-/* Keep a launched graph for the next sweep.  Where the driver destroys none of them, one is left behind. */
-void gy_graphs_spend(struct gy_graphs *g, CUgraph graph)
-{
-    assert(gy_graphs_are_valid(g));
-    if (g->spent_count == GY_GRAPHS_SPENT) {
-        gy_graphs_sweep(g);
-    }
-    g->spent_count -= g->spent_count == GY_GRAPHS_SPENT;
-    g->spent[g->spent_count++] = graph;
-    assert(gy_graphs_are_valid(g));
-}
-
 /* Give the batch up; nothing is launched. */
 static gantry_status drop(struct gy_graphs *g)
 {
@@ -276,225 +266,6 @@ bool gy_graphs_is_guard_broken(const struct gy_graphs *g)
     return g->guarded && status_of(g, g->guard) != CU_STREAM_CAPTURE_STATUS_ACTIVE;
 }
 
-/* Find the cached graph of this signature, else the place of the one to give up. */
-static struct gy_graph_cached *find_cached(struct gy_graphs *g, uint64_t signature)
-{
-    struct gy_graph_cached *oldest = &g->cache[0];
-    for (int i = 0; i < GY_GRAPHS_CACHED; i++) {
-        struct gy_graph_cached *c = &g->cache[i];
-        if (c->exec != NULL && c->signature == signature) {
-            return c;
-        }
-        if (c->exec == NULL || (oldest->exec != NULL && c->used < oldest->used)) {
-            oldest = c;
-        }
-    }
-    return oldest;
-}
-
-/* True: the graph is gone, or the context is lost, and then the driver's answer does not say whether it is
- * gone. */
-static bool is_over(struct gy_graphs *g, gantry_status status)
-{
-    return status == GANTRY_OK || gy_context_is_lost(g->context);
-}
-
-/* Destroy an executable graph; the driver keeps it while it runs.  When the driver refuses, the sweeps try
- * again. */
-static void discard(struct gy_graphs *g, CUgraphExec exec)
-{
-    assert(gy_graphs_are_valid(g));
-    if (!is_over(g, GY_CALL(g->context, cuGraphExecDestroy(exec))) && g->refused_count < GY_GRAPHS_REFUSED) {
-        g->refused[g->refused_count++] = exec;
-    }
-    assert(gy_graphs_are_valid(g));
-}
-
-/* Make `exec` an executable form of `graph`: by an update if it is one already and the update works, else
- * anew. */
-static gantry_status refresh(struct gy_graphs *g, CUgraph graph, CUgraphExec *exec)
-{
-    if (*exec != NULL) {
-        CUgraphExecUpdateResultInfo info;
-        CUresult result = g->context->driver->cuGraphExecUpdate(*exec, graph, &info);
-        if (result != CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE) {
-            return gy_context_check(g->context, result, "cuGraphExecUpdate", __FILE__, __LINE__);
-        }
-    }
-    CUgraphExec fresh;
-    gantry_status status =
-        GY_CALL(g->context,
-                cuGraphInstantiateWithFlags(&fresh, graph, CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY));
-    if (status != GANTRY_OK) {
-        return status;
-    }
-    if (*exec != NULL) {
-        discard(g, *exec);
-    }
-    *exec = fresh;
-    g->strange += g->batch.count;
-    atomic_fetch_add_explicit(&g->instantiations, 1, memory_order_relaxed);
-    return GANTRY_OK;
-}
-
-/* Make an executable form of `graph` in the cache. */
-static gantry_status refresh_cached(struct gy_graphs *g, CUgraph graph, CUgraphExec *out)
-{
-    assert(gy_graphs_are_valid(g));
-    /* An executable graph runs once at a time.  Parts of one batch look alike, and so do batches of managers
-     * that do the same, but they shall run at the same time: then they have different homes. */
-    const uint64_t seed = (uint64_t)g->streams->batch.home << 32 | g->part;
-    const uint64_t signature = gy_nodes_hash(&g->batch, seed);
-    struct gy_graph_cached *c = find_cached(g, signature);
-    if (c->exec != NULL && c->signature != signature) {
-        discard(g, c->exec);
-        c->exec = NULL;
-    }
-    gantry_status status = refresh(g, graph, &c->exec);
-    if (status == GANTRY_OK) {
-        c->signature = signature;
-        c->used = atomic_load_explicit(&g->launches, memory_order_relaxed);
-        *out = c->exec;
-    }
-    return status;
-}
-
-/* The first `nodes` of the batch were launched. */
-static gantry_status count_launch(struct gy_graphs *g, uint32_t nodes, gantry_status status)
-{
-    if (status == GANTRY_OK) {
-        gy_nodes_give_events(&g->batch, nodes);
-        nodes = gy_nodes_count_work(&g->batch, nodes);
-        atomic_fetch_add_explicit(&g->launches, 1, memory_order_relaxed);
-        atomic_fetch_add_explicit(&g->launched_nodes, nodes, memory_order_relaxed);
-    }
-    return status;
-}
-
-/* Make a graph of the first `count` nodes and launch it, by an executable graph of the cache, or the place's.
- */
-static gantry_status make_and_launch(struct gy_graphs *g, uint32_t count, struct gy_graph_place *into)
-{
-    const uint32_t whole = g->batch.count;
-    CUgraph graph;
-    CUgraphExec exec = NULL;
-    g->batch.count = count;
-    gy_slot_args_settle(&g->batch, count);
-    gantry_status status = gy_nodes_make(&g->batch, &graph);
-    if (status == GANTRY_OK && into == NULL) {
-        status = refresh_cached(g, graph, &exec);
-        gy_graphs_spend(g, graph);
-    } else if (status == GANTRY_OK) {
-        status = refresh(g, graph, into->exec);
-        exec = *into->exec;
-        gy_graphs_spend(g, graph);
-    }
-    g->batch.count = whole;
-    if (status == GANTRY_OK) {
-        status = count_launch(g, count, GY_CALL(g->context, cuGraphLaunch(exec, gy_batch_home(g->streams))));
-    }
-    return status;
-}
-
-/* Make an executable graph of the nodes that is a loop with them as its body.  What the driver refuses is no
- * loop.  All of it is of one partition, so the priority of the stream is that of the nodes.  The graph stays
- * while its executable form does: it owns the condition. */
-static gantry_status make_loop(struct gy_graphs *g, const struct gy_graph_place *into, CUgraphExec *out)
-{
-    struct gy_device_loop *loop = into->loop;
-    const struct gy_while_made made = {&loop->list->pool, loop->record, loop->word, into->where};
-    CUgraph graph;
-    gantry_status status = gy_while_make(&g->batch, &made, &graph);
-    if (status == GANTRY_OK) {
-        status = GY_CALL(g->context, cuGraphInstantiateWithFlags(out, graph, 0));
-        CUgraph spent = status == GANTRY_OK ? loop->graph : graph;
-        loop->graph = status == GANTRY_OK ? graph : loop->graph;
-        if (spent != NULL) {
-            gy_graphs_spend(g, spent);
-        }
-    }
-    return status;
-}
-
-/* Launch the nodes as a loop; into->is_loop false: they are none, and nothing was launched. */
-static gantry_status launch_loop(struct gy_graphs *g, struct gy_graph_place *into)
-{
-    CUgraphExec exec = NULL;
-    gantry_status status = make_loop(g, into, &exec);
-    if (status != GANTRY_OK) {
-        return gy_context_is_lost(g->context) ? status : GANTRY_OK;
-    }
-    if (*into->exec != NULL) {
-        discard(g, *into->exec);
-    }
-    *into->exec = exec;
-    atomic_fetch_add_explicit(&g->instantiations, 1, memory_order_relaxed);
-    gy_device_loop_enter(into->loop);
-    status =
-        count_launch(g, g->batch.count, GY_CALL(g->context, cuGraphLaunch(exec, gy_batch_home(g->streams))));
-    if (status != GANTRY_OK) {
-        gy_device_loop_abandon(into->loop);
-    }
-    into->is_loop = true;
-    return status;
-}
-
-/* Launch all nodes, by executable graphs that are kept where there may be some. */
-static gantry_status launch_nodes(struct gy_graphs *g)
-{
-    const CUstream home = gy_batch_home(g->streams);
-    const uint32_t partition = gy_batch_partition(g->streams);
-    gantry_status status = GANTRY_OK;
-    uint32_t left = g->batch.count;
-    while (left != 0 && status == GANTRY_OK) {
-        struct gy_kept *kept;
-        uint32_t first = left;
-        status = gy_kept_take(&g->kept, &g->batch, &first, &kept);
-        if (status == GANTRY_OK) {
-            status = kept == NULL ? make_and_launch(g, first, NULL)
-                                  : count_launch(g, first, gy_kept_launch(&g->kept, kept, home, partition));
-        }
-        left -= first;
-        if (left != 0 && status == GANTRY_OK) {
-            gy_kept_drop_first(&g->kept, &g->batch, first);
-        }
-    }
-    return status;
-}
-
-static gantry_status launch(struct gy_graphs *g, struct gy_graph_place *into)
-{
-    const CUstream home = gy_batch_home(g->streams);
-    gantry_status status = GANTRY_OK;
-    gy_slot_args_place(&g->batch);
-    if (into != NULL && into->loop != NULL) {
-        gy_slot_args_settle(&g->batch, g->batch.count);
-        status = launch_loop(g, into);
-        into = status == GANTRY_OK && !into->is_loop ? NULL : into;
-    }
-    if (status == GANTRY_OK && (into == NULL || into->loop == NULL)) {
-        status = into == NULL ? launch_nodes(g) : make_and_launch(g, g->batch.count, into);
-    }
-    if (status == GANTRY_OK && into == NULL) {
-        status = gy_copier_capture_launched(g->copier, home);
-    } else if (status == GANTRY_OK) {
-        gy_copier_kept_dropped(g->copier, into->kept);
-        status = gy_copier_capture_kept(g->copier, home, into->kept);
-    } else {
-        gy_copier_capture_dropped(g->copier);
-    }
-    return status;
-}
-
-/* A guest's thread may have captures of the application's open, beside which no graph can be made. */
-static gantry_status launch_as_guest(struct gy_graphs *g, struct gy_graph_place *into)
-{
-    const struct gy_relaxed relaxed = gy_relaxed_begin(g->context);
-    const gantry_status status = relaxed.status == GANTRY_OK ? launch(g, into) : relaxed.status;
-    const gantry_status back = gy_relaxed_end(g->context, &relaxed);
-    return status == GANTRY_OK ? back : status;
-}
-
 static gantry_status end_into(struct gy_graphs *g, struct gy_graph_place *into)
 {
     struct gy_streams *streams = g->streams;
@@ -504,7 +275,7 @@ static gantry_status end_into(struct gy_graphs *g, struct gy_graph_place *into)
         return drop(g);
     }
     end_guard(g);
-    const gantry_status status = gy_guest_current != NULL ? launch_as_guest(g, into) : launch(g, into);
+    const gantry_status status = gy_graphs_launch(g, into);
     if (status != GANTRY_OK) {
         /* The tasks were released.  Their work is gone, and their callbacks must not be called again. */
         gy_context_lose(g->context, gy_error_last());
@@ -521,23 +292,6 @@ gantry_status gy_graphs_end(struct gy_graphs *g)
 gantry_status gy_graphs_end_into(struct gy_graphs *g, struct gy_graph_place *into)
 {
     return end_into(g, into);
-}
-
-void gy_graphs_sweep(struct gy_graphs *g)
-{
-    assert(gy_graphs_are_valid(g));
-    if (g->streams->batch.state == GY_BATCH_CLOSED) {
-        gy_nodes_clear(&g->batch);
-    }
-    while (g->spent_count > 0 &&
-           is_over(g, GY_CALL(g->context, cuGraphDestroy(g->spent[g->spent_count - 1])))) {
-        g->spent_count--;
-    }
-    while (g->refused_count > 0 &&
-           is_over(g, GY_CALL(g->context, cuGraphExecDestroy(g->refused[g->refused_count - 1])))) {
-        g->refused_count--;
-    }
-    assert(gy_graphs_are_valid(g));
 }
 
 /* ---- callbacks ----------------------------------------------------------------------------- */
@@ -593,14 +347,4 @@ void gy_graphs_tell_child(struct gy_graphs *g, gantry_launch_fn function, const 
                "task '%s' enqueues on its stream itself: graphs with work of its function are not patched",
                label);
     }
-}
-
-/* ---- checks -------------------------------------------------------------------------------- */
-
-bool gy_graphs_are_valid(const struct gy_graphs *g)
-{
-    bool is_open = atomic_load_explicit(&g->open, memory_order_relaxed);
-    return (!gy_batch_is_open(&g->streams->batch) || is_open) && (!g->guarded || g->guard != NULL) &&
-           g->spent_count <= GY_GRAPHS_SPENT && g->refused_count <= GY_GRAPHS_REFUSED &&
-           g->function_count < GY_GRAPHS_FUNCTIONS;
 }

@@ -16,6 +16,9 @@
  * hash of its home, and of its nodes' kinds, lanes and edges) when there is one and the driver agrees.  Else
  * a new one is made, in place of the least recently used of GY_GRAPHS_CACHED.
  *
+ * What the driver refuses to make or launch as a graph is *played*: enqueued on the streams of its lanes, as
+ * if the graph were launched there (driver/play.h).
+ *
  * A large batch becomes several graphs, each of twice as many calls as the one before: the device works on
  * one while the next is noted.
  *
@@ -36,6 +39,7 @@
 #include "dispatcher/ways/choice.h"
 #include "dispatcher/ways/ends.h"
 #include "dispatcher/ways/kept.h"
+#include "driver/play.h"
 
 #define GY_GRAPHS_CACHED 32
 #define GY_GRAPHS_SPENT 16
@@ -88,6 +92,8 @@ struct gy_graphs {
     struct gy_nodes ahead;     /* GD only; of a call that goes ahead of the batch: see dispatcher/ahead.h */
     struct gy_lane ahead_lane; /* GD only; where it notes them */
     struct gy_kept_set kept;   /* GD only, atomics apart */
+    struct gy_player player;   /* GD only */
+    bool told_refused;         /* GD only; the log has said that the driver refuses a graph */
     bool notes; /* immutable; kernels can be noted; else each call is captured aside, and no function is OURS
                  */
     CUgraphNode *nodes;             /* GD only; room for nodes_room nodes, to look at the nodes of a graph */
@@ -124,8 +130,9 @@ struct gy_graphs {
     _Atomic(uint64_t) launches;       /* atomic: graphs launched */
     _Atomic(uint64_t) launched_nodes; /* atomic: their nodes */
     _Atomic(uint64_t)
-        instantiations;     /* atomic: new executable graphs, out of these, beside those of `kept` */
-    _Atomic(uint64_t) cuts; /* atomic: captures that ended before their batch */
+        instantiations;      /* atomic: new executable graphs, out of these, beside those of `kept` */
+    _Atomic(uint64_t) cuts;  /* atomic: captures that ended before their batch */
+    _Atomic(uint64_t) plays; /* atomic: batches, or parts of them, that were played */
 };
 
 GANTRY_MUST_CHECK gantry_status gy_graphs_init(struct gy_graphs *graphs, struct gy_context *context,
@@ -144,8 +151,8 @@ void gy_graphs_forget(struct gy_graphs *graphs);
 GANTRY_MUST_CHECK gantry_status gy_graphs_begin(struct gy_graphs *graphs);
 /* A call goes ahead of the batch: the work it notes will be enqueued on `stream`. */
 void gy_graphs_begin_ahead(struct gy_graphs *graphs, CUstream stream);
-/* Launch the nodes that are noted.  On failure the context is lost: callbacks of released tasks cannot be
- * called again. */
+/* Launch the nodes that are noted, or play them.  On failure the context is lost: callbacks of released tasks
+ * cannot be called again. */
 gantry_status gy_graphs_end(struct gy_graphs *graphs);
 /* A place for an executable graph, with the memory that its batched copies use. */
 struct gy_graph_place {
@@ -154,7 +161,9 @@ struct gy_graph_place {
     struct gy_device_loop
         *loop; /* the nodes are the body of this loop, in the context `where`; NULL: of none */
     CUcontext where;
-    bool is_loop; /* out: they were launched as such; else as they are, and not kept */
+    bool is_loop;   /* out: they were launched as such; else as they are, and not kept */
+    bool is_kept;   /* out: the place has the executable graph that was launched */
+    bool *is_stale; /* becomes true where it has not */
 };
 /* Launch the nodes, but do not cache the executable graph.  The place, which may hold one to update, has it
  * before any thread that waits for the launch goes on. */
@@ -170,6 +179,12 @@ static inline bool gy_graphs_is_large(const struct gy_graphs *graphs)
 }
 /* Has a callback made a call that its thread's captures forbid? */
 bool gy_graphs_is_guard_broken(const struct gy_graphs *graphs);
+/* True: the graph is gone, or the context is lost, and then the driver's answer does not say whether it is
+ * gone. */
+static inline bool gy_graphs_is_over(const struct gy_graphs *g, gantry_status status)
+{
+    return status == GANTRY_OK || gy_context_is_lost(g->context);
+}
 /* The next sweep destroys the graph. */
 void gy_graphs_spend(struct gy_graphs *graphs, CUgraph graph);
 

@@ -622,11 +622,19 @@ gantry_status gy_kept_launch(struct gy_kept_set *set, struct gy_kept *kept, CUst
 {
     gantry_status status = kept->is_written ? send_slots(set, kept, home) : GANTRY_OK;
     status = status == GANTRY_OK ? GY_CALL(set->context, cuGraphLaunch(kept->exec, home)) : status;
+    if (status != GANTRY_OK) {
+        return status;
+    }
     kept->used = ++set->launches;
     if (gy_kept_is_large(&kept->nodes)) {
         set->running[partition] = (struct gy_kept_running){kept->done, gy_clock_ns(), kept->nodes.count};
     }
-    return status == GANTRY_OK ? GY_CALL(set->context, cuEventRecord(kept->done, home)) : status;
+    status = GY_CALL(set->context, cuEventRecord(kept->done, home));
+    if (status != GANTRY_OK) { /* nobody could tell when it may be set or launched again */
+        gy_context_lose(set->context, gy_error_last());
+        return gy_context_adopt_loss(set->context);
+    }
+    return GANTRY_OK;
 }
 
 enum {

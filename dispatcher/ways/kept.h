@@ -135,7 +135,8 @@ static inline void gy_kept_forget(struct gy_kept_set *set)
  * too many are in flight. On failure nothing was launched. */
 GANTRY_MUST_CHECK gantry_status gy_kept_take(struct gy_kept_set *set, struct gy_nodes *nodes, uint32_t *count,
                                              struct gy_kept **out);
-/* Launch it on `home`, a stream of that partition. */
+/* Launch it on `home`, a stream of that partition.  On failure it was not launched, or the context is lost.
+ */
 GANTRY_MUST_CHECK gantry_status gy_kept_launch(struct gy_kept_set *set, struct gy_kept *kept, CUstream home,
                                                uint32_t partition);
 /* Is a large graph of the partition on the device still?  No longer than a device takes to begin so many

@@ -468,6 +468,36 @@ static void test_two_managers_are_recorded(void **state)
     gantry_taskman_destroy(managers[1]);
 }
 
+/* What the driver refuses as a graph goes to streams: each block has its record, whatever was prepared. */
+static void test_what_is_played_is_recorded(void **state)
+{
+    (void)state;
+    static const char *const calls[] = {"cuGraphCreate",
+                                        "cuGraphAddKernelNode",
+                                        "cuGraphAddEventRecordNode",
+                                        "cuGraphInstantiateWithFlags",
+                                        "cuGraphLaunch",
+                                        "cuGraphExecKernelNodeSetParams",
+                                        "cuGraphExecEventRecordNodeSetEvent"};
+    if (!has_emu) {
+        skip();
+    }
+    for (size_t c = 0; c < sizeof(calls) / sizeof(calls[0]); c++) {
+        for (uint32_t nth = 1; nth <= 5; nth += 2) {
+            length = LENGTH + (uint32_t)c * 3 + nth; /* a new shape */
+            gantry_profile *profile = start(GANTRY_PROFILE_CTAS_EACH, 0, 0);
+            assert_int_equal((emu.fail)(calls[c], nth, 2, nth == 5 ? GANTRY_EMU_ALWAYS : GANTRY_EMU_ONCE), 0);
+            run_steps(STEPS);
+            emu.clear_faults();
+            run_steps(STEPS);
+            stop_and_load(profile);
+            expect_blocks((uint64_t)2 * STEPS * CHAINS * length * BLOCKS);
+        }
+    }
+    assert_true(gpu_fixture_stats(&fixture).graph_plays >= 10);
+    length = LENGTH;
+}
+
 /* The time of the shortest of some steps, in us per kernel. */
 static double time_steps(uint32_t steps)
 {
@@ -551,6 +581,7 @@ int main(void)
                                         tear_down),
         cmocka_unit_test_setup_teardown(test_a_stop_may_come_at_any_time, set_up_graphs, tear_down),
         cmocka_unit_test_setup_teardown(test_two_managers_are_recorded, set_up_graphs, tear_down),
+        cmocka_unit_test_setup_teardown(test_what_is_played_is_recorded, set_up_graphs, tear_down),
         cmocka_unit_test_setup_teardown(test_steps_of_many_kernels_set_no_node, set_up_graphs, tear_down),
         cmocka_unit_test_setup_teardown(test_the_environment_records_graphs, set_up_graphs, tear_down),
     };

@@ -1,0 +1,274 @@
+#include "driver/play.h"
+
+#include "base/alloc.h"
+
+#include <assert.h>
+
+#define MARKED (UINT32_MAX - 1) /* others wait for the node, which was not enqueued yet */
+
+/* ---- nodes ------------------------------------------------------------------------------------- */
+
+/* The driver keeps the executable graph until it has run. */
+static gantry_status make_and_launch(struct gy_context *context, CUgraph graph, CUstream stream)
+{
+    CUgraphExec exec;
+    gantry_status status = GY_CALL(
+        context, cuGraphInstantiateWithFlags(&exec, graph, CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY));
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    status = GY_CALL(context, cuGraphLaunch(exec, stream));
+    const gantry_status destroyed = GY_CALL(context, cuGraphExecDestroy(exec));
+    return status == GANTRY_OK ? destroyed : status;
+}
+
+/* A batch's guard may be open: while a thread captures, only relaxed mode permits to make an executable
+ * graph. */
+static gantry_status launch_child(struct gy_context *context, CUgraph graph, CUstream stream)
+{
+    const struct gy_relaxed relaxed = gy_relaxed_begin(context);
+    if (relaxed.status != GANTRY_OK) {
+        return relaxed.status;
+    }
+    const gantry_status status = make_and_launch(context, graph, stream);
+    const gantry_status back = gy_relaxed_end(context, &relaxed);
+    return status == GANTRY_OK ? back : status;
+}
+
+static gantry_status enqueue(struct gy_nodes *n, const struct gy_node *node, CUstream stream)
+{
+    switch (node->kind) {
+    case GY_NODE_GRAPH:
+        return launch_child(n->context, node->graph, stream);
+    case GY_NODE_EVENT:
+        return GY_CALL(n->context, cuEventRecord(gy_node_event_of(&n->events[node->event]), stream));
+    case GY_NODE_KERNEL:
+    case GY_NODE_COPY:
+    case GY_NODE_FILL:
+        break;
+    }
+    return gy_node_enqueue(n, node, stream);
+}
+
+gantry_status gy_nodes_play(struct gy_nodes *n, CUstream stream)
+{
+    gantry_status status = GANTRY_OK;
+    for (uint32_t i = 0; i < n->count && status == GANTRY_OK; i++) {
+        status = enqueue(n, &n->list[i], stream);
+    }
+    gy_nodes_give_events(n, n->count);
+    return status;
+}
+
+/* ---- the player -------------------------------------------------------------------------------- */
+
+void gy_player_init(struct gy_player *p, struct gy_context *context)
+{
+    *p = (struct gy_player){.context = context};
+}
+
+void gy_player_fini(struct gy_player *p)
+{
+    for (uint32_t i = 0; i < GY_PLAY_EVENTS; i++) {
+        if (p->events[i].native != NULL) {
+            (void)p->context->driver->cuEventDestroy(p->events[i].native);
+        }
+    }
+    gy_free(p->marks);
+}
+
+static gantry_status stop(struct gy_player *p, gantry_status status)
+{
+    p->nodes = NULL;
+    assert(gy_player_is_valid(p));
+    return status;
+}
+
+/* ---- lanes ------------------------------------------------------------------------------------- */
+
+/* The lane of the stream; GY_PLAY_NONE: there is no such one. */
+static inline uint32_t find_lane(struct gy_player *p, CUstream stream)
+{
+    if (p->latest < p->lane_count && p->lanes[p->latest].stream == stream) {
+        return p->latest;
+    }
+    for (uint32_t i = 0; i < p->lane_count; i++) {
+        if (p->lanes[i].stream == stream) {
+            return p->latest = i;
+        }
+    }
+    return GY_PLAY_NONE;
+}
+
+static inline uint32_t lane_of(struct gy_player *p, uint32_t node)
+{
+    return find_lane(p, p->nodes->streams[node]);
+}
+
+static bool add_lane(struct gy_player *p, CUstream stream)
+{
+    if (p->lane_count == GY_PLAY_LANES) {
+        return false;
+    }
+    p->latest = p->lane_count++;
+    p->lanes[p->latest].stream = stream;
+    p->lanes[p->latest].last = GY_PLAY_NONE;
+    for (uint32_t i = 0; i < GY_PLAY_LANES; i++) {
+        p->lanes[p->latest].behind[i] = 0;
+    }
+    return true;
+}
+
+static bool find_lanes(struct gy_player *p, CUstream home)
+{
+    p->lane_count = 0;
+    bool has_room = add_lane(p, home);
+    for (uint32_t i = 0; i < p->count && has_room; i++) {
+        has_room = lane_of(p, i) != GY_PLAY_NONE || add_lane(p, p->nodes->streams[i]);
+    }
+    return has_room;
+}
+
+/* Mark the nodes that others wait for, on other lanes. */
+static void mark(struct gy_player *p)
+{
+    const struct gy_nodes *n = p->nodes;
+    for (uint32_t i = 0; i < p->count; i++) {
+        const struct gy_node_set before = n->list[i].before;
+        p->marks[i] = GY_PLAY_NONE;
+        for (uint32_t b = 0; b < before.count; b++) {
+            const uint32_t number = n->before[before.first + b];
+            if (n->streams[number] != n->streams[i]) {
+                p->marks[number] = MARKED;
+            }
+        }
+    }
+}
+
+/* ---- events ------------------------------------------------------------------------------------ */
+
+/* Record the next event at the end of the lane, behind `node`. */
+static gantry_status record(struct gy_player *p, uint32_t lane, uint32_t node, struct gy_play_event **out)
+{
+    struct gy_play_event *event = &p->events[p->next_event];
+    gantry_status status = event->native != NULL
+                               ? GANTRY_OK
+                               : GY_CALL(p->context, cuEventCreate(&event->native, CU_EVENT_DISABLE_TIMING));
+    if (status == GANTRY_OK) {
+        status = GY_CALL(p->context, cuEventRecord(event->native, p->lanes[lane].stream));
+    }
+    if (status == GANTRY_OK) {
+        event->node = node;
+        if (node != GY_PLAY_NONE) {
+            p->marks[node] = p->next_event;
+        }
+        p->next_event = (p->next_event + 1) % GY_PLAY_EVENTS;
+        *out = event;
+    }
+    return status;
+}
+
+/* Let the lane come after a node of another one. */
+static GY_COLD gantry_status wait_for(struct gy_player *p, uint32_t lane, uint32_t node)
+{
+    const uint32_t other = lane_of(p, node);
+    uint32_t *behind = &p->lanes[lane].behind[other];
+    if (node < *behind) {
+        return GANTRY_OK;
+    }
+    assert(p->marks[node] < GY_PLAY_EVENTS);
+    struct gy_play_event *event = &p->events[p->marks[node]];
+    gantry_status status = GANTRY_OK;
+    if (event->node != node) { /* it was used again */
+        status = record(p, other, p->lanes[other].last, &event);
+    }
+    if (status == GANTRY_OK) {
+        status = GY_CALL(p->context, cuStreamWaitEvent(p->lanes[lane].stream, event->native, 0));
+        *behind = event->node + 1;
+    }
+    return status;
+}
+
+/* The other lanes come after what is on home. */
+static gantry_status fork_lanes(struct gy_player *p)
+{
+    struct gy_play_event *begin = NULL;
+    gantry_status status = p->lane_count > 1 ? record(p, 0, GY_PLAY_NONE, &begin) : GANTRY_OK;
+    for (uint32_t i = 1; i < p->lane_count && status == GANTRY_OK; i++) {
+        status = GY_CALL(p->context, cuStreamWaitEvent(p->lanes[i].stream, begin->native, 0));
+    }
+    return status;
+}
+
+/* ---- playing ----------------------------------------------------------------------------------- */
+
+gantry_status gy_play_begin(struct gy_player *p, struct gy_nodes *nodes, uint32_t count, CUstream home)
+{
+    assert(p->nodes == NULL && count <= nodes->count);
+    if (!gy_grow_array(&p->marks, &p->marks_room, count, sizeof(*p->marks))) {
+        return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "out of memory to enqueue the nodes of a graph");
+    }
+    p->nodes = nodes;
+    p->count = count;
+    p->next = p->next_event = 0;
+    if (!find_lanes(p, home)) {
+        return stop(p, GY_FAIL(GANTRY_ERR_UNSUPPORTED, "the nodes of a graph are of more than %u streams",
+                               GY_PLAY_LANES));
+    }
+    mark(p);
+    const gantry_status status = fork_lanes(p);
+    return status == GANTRY_OK ? status : stop(p, status);
+}
+
+static gantry_status play_node(struct gy_player *p, uint32_t i)
+{
+    struct gy_nodes *n = p->nodes;
+    const struct gy_node *node = &n->list[i];
+    const uint32_t lane = lane_of(p, i);
+    const CUstream stream = p->lanes[lane].stream;
+    gantry_status status = GANTRY_OK;
+    for (uint32_t b = 0; b < node->before.count && status == GANTRY_OK; b++) {
+        const uint32_t before = n->before[node->before.first + b];
+        status = n->streams[before] == stream ? GANTRY_OK : wait_for(p, lane, before);
+    }
+    status = status == GANTRY_OK ? enqueue(n, node, stream) : status;
+    p->lanes[lane].last = i;
+    if (status == GANTRY_OK && p->marks[i] == MARKED) {
+        struct gy_play_event *event;
+        status = record(p, lane, i, &event);
+    }
+    return status;
+}
+
+gantry_status gy_play_some(struct gy_player *p, uint32_t most)
+{
+    assert(p->nodes != NULL && gy_player_is_valid(p));
+    gantry_status status = GANTRY_OK;
+    for (; most != 0 && p->next < p->count && status == GANTRY_OK; most--) {
+        status = play_node(p, p->next++);
+    }
+    return status == GANTRY_OK ? status : stop(p, status);
+}
+
+gantry_status gy_play_end(struct gy_player *p)
+{
+    assert(p->nodes != NULL && p->next == p->count);
+    gantry_status status = GANTRY_OK;
+    for (uint32_t i = 1; i < p->lane_count && status == GANTRY_OK; i++) {
+        struct gy_play_event *end = NULL;
+        status = record(p, i, GY_PLAY_NONE, &end);
+        if (status == GANTRY_OK) {
+            status = GY_CALL(p->context, cuStreamWaitEvent(p->lanes[0].stream, end->native, 0));
+        }
+    }
+    if (status == GANTRY_OK) {
+        gy_nodes_give_events(p->nodes, p->count);
+    }
+    return stop(p, status);
+}
+
+bool gy_player_is_valid(const struct gy_player *p)
+{
+    return p->next_event < GY_PLAY_EVENTS && p->lane_count <= GY_PLAY_LANES &&
+           (p->nodes == NULL || (p->next <= p->count && p->count <= p->nodes->count && p->lane_count != 0));
+}
