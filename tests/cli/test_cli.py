@@ -342,7 +342,6 @@ class Cli(unittest.TestCase):
         self.assertIn("blocks: HtoD 4 and DtoH 4 of 1024 threads", out)
         self.assertRegex(out, r"copy engines at most \(preset\)")
 
-    @unittest.skipIf(LIGHT, "measuring copies takes too long where tests are light")
     def test_info_measures_copies(self):
         status, out, err = gantry("info", "--calibrate", "--json", "--driver", "emulated")
         self.assertEqual(status, 0, err)
