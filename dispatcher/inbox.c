@@ -56,6 +56,13 @@ void gy_inbox_signal(struct gy_inbox *inbox)
     wake_sleeper(inbox);
 }
 
+enum { GUEST_NS = 10000 /* less than a thread that sleeps takes to wake up */ };
+
+void gy_inbox_expect_guest(struct gy_inbox *inbox)
+{
+    gy_wake_hint_give(&inbox->guest_comes, gy_clock_ns() + GUEST_NS);
+}
+
 bool gy_inbox_take(struct gy_inbox *inbox, struct gy_gpu_list *list)
 {
     if (gy_inbox_is_empty(inbox)) {
@@ -123,6 +130,31 @@ void gy_inbox_give_back(struct gy_inbox *inbox, uint32_t seen, bool tasks_too, b
     gy_mutex_unlock(&inbox->lock);
 }
 
+/* Until when does the taker leave its place to a guest that is about to come?  0: none is. */
+static uint64_t gives_way_until(const struct gy_inbox *inbox)
+{
+    if (!gy_wake_hint_was_given(&inbox->guest_comes)) {
+        return 0;
+    }
+    const uint64_t now = gy_clock_ns(), left = gy_wake_hint_left(&inbox->guest_comes, now);
+    return left != 0 ? now + left : 0;
+}
+
+/* The taker has news, and is TAKER_ASLEEP for the guest.  False: that has not come in time. */
+static bool give_way(struct gy_inbox *inbox) GY_REQUIRES(inbox->lock)
+{
+    const uint64_t until_ns = gives_way_until(inbox);
+    if (until_ns == 0) {
+        return false;
+    }
+    gy_mutex_unlock(&inbox->lock);
+    struct gy_waiter waiter = gy_waiter_begin(GANTRY_WAIT_SPIN, 0, until_ns);
+    while (gy_inbox_is_free(inbox) && gy_waiter_pause(&waiter) == GY_WAITER_LOOK) {
+    }
+    gy_mutex_lock(&inbox->lock);
+    return true;
+}
+
 /* The taker's sleep, until woken or until the time is over, and nobody takes in its place. */
 static void sleep_until(struct gy_inbox *inbox, uint32_t seen, bool tasks_too, uint64_t until_ns)
 {
@@ -132,9 +164,10 @@ static void sleep_until(struct gy_inbox *inbox, uint32_t seen, bool tasks_too, u
     for (;;) {
         bool is_on_loan = taker_of(inbox) == GY_TAKER_ON_LOAN;
         if (!is_on_loan && gy_inbox_has_news(inbox, seen, tasks_too)) {
-            break;
-        }
-        if (is_on_loan || until_ns == 0) {
+            if (!give_way(inbox)) {
+                break;
+            }
+        } else if (is_on_loan || until_ns == 0) {
             gy_cond_wait(&inbox->wake, &inbox->lock);
         } else if (gy_clock_ns() < until_ns) {
             gy_cond_wait_until(&inbox->wake, &inbox->lock, until_ns);
@@ -158,5 +191,8 @@ void gy_inbox_wait(struct gy_inbox *inbox, uint32_t seen, bool tasks_too, gantry
         if (next == GY_WAITER_SLEEP) {
             sleep_until(inbox, seen, tasks_too, until_ns);
         }
+    }
+    if (gives_way_until(inbox) != 0) {
+        sleep_until(inbox, seen, tasks_too, until_ns);
     }
 }

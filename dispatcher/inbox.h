@@ -8,6 +8,7 @@
 
 #include "base/hints.h"
 #include "base/thread.h"
+#include "base/wake_hint.h"
 #include "taskman/gpu_task.h"
 
 #include <stdatomic.h>
@@ -27,7 +28,8 @@ struct gy_gpu_list {
  *            wakes up                give back
  *
  * A thread that wakes up while it is on loan sleeps on: the guest sees the same news, and passes on what it
- * leaves. */
+ * leaves.  Where a guest is expected at once (`guest_comes`), a thread that has news is TAKER_ASLEEP until
+ * that has come or the hint has run out: the guest has the tasks in its caches, and no others to do. */
 enum gy_taker_state { GY_TAKER_AWAKE, GY_TAKER_ASLEEP, GY_TAKER_ON_LOAN };
 
 struct gy_inbox {
@@ -35,8 +37,9 @@ struct gy_inbox {
     _Atomic(uint32_t) signals;   /* atomic: other reasons to wake up, counted */
     _Atomic(bool) asleep;        /* atomic: the taker is, or is about to be, in gy_cond_wait(), not on loan */
     _Atomic(uint32_t) taker;     /* atomic; written under lock: enum gy_taker_state */
-    gy_mutex lock;               /* rank DISPATCHER_INBOX */
-    gy_cond wake;                /* signalled under lock when `asleep` was seen */
+    struct gy_wake_hint guest_comes; /* atomic; a guest is likely to take in the taker's place until then */
+    gy_mutex lock;                   /* rank DISPATCHER_INBOX */
+    gy_cond wake;                    /* signalled under lock when `asleep` was seen */
 };
 
 GANTRY_MUST_CHECK gantry_status gy_inbox_init(struct gy_inbox *inbox);
@@ -47,6 +50,10 @@ GY_RARE void gy_inbox_push(struct gy_inbox *inbox, gantry_task *first, gantry_ta
 
 /* Make a sleeping taker look around.  Any thread. */
 void gy_inbox_signal(struct gy_inbox *inbox);
+
+/* A thread is about to push tasks, and is likely to borrow the taker's place at once then.  The taker spins
+ * before it sleeps.  Any thread. */
+void gy_inbox_expect_guest(struct gy_inbox *inbox);
 
 /* gy_inbox_signal() for news that can wait until the taker looks around in any case: it wakes no thread. */
 static inline void gy_inbox_note(struct gy_inbox *inbox)

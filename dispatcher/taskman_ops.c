@@ -57,6 +57,13 @@ static void step_announced(gantry_dispatcher *d)
     }
 }
 
+static void guest_comes(gantry_dispatcher *d)
+{
+    if (gy_waiter_spins_first(d->config.wait)) {
+        gy_inbox_expect_guest(&d->inbox);
+    }
+}
+
 static uint64_t step_begun(gantry_dispatcher *d)
 {
     uint64_t soon_ns = 0;
@@ -295,7 +302,10 @@ const struct gy_gpu_ops gy_dispatcher_ops = {
               .usage = share_usage,
               .partition_number = partition_number},
     .guests = {.enter = gy_guest_enter, .look = gy_guest_look_at_gpu, .leave = gy_guest_leave},
-    .wake_hints = {.step_announced = step_announced, .step_begun = step_begun, .next_end = next_end},
+    .wake_hints = {.step_announced = step_announced,
+                   .guest_comes = guest_comes,
+                   .step_begun = step_begun,
+                   .next_end = next_end},
     .cancelled = cancelled,
     .device_number = device_number,
     .on_device = on_device,

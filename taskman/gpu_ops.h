@@ -106,6 +106,9 @@ struct gy_gpu_share_ops {
 struct gy_gpu_wake_hints {
     /* The first GPU task of a step that is being built was submitted.  Under the manager's lock. */
     void (*step_announced)(gantry_dispatcher *self);
+    /* The first tasks of a step are about to be handed out, and the thread that does so is likely to be a
+     * guest behind that at once. */
+    void (*guest_comes)(gantry_dispatcher *self);
     /* The first tasks of a step have been handed out.  Returns the forecast: within so many ns CPU tasks that
      * wait for the GPU are likely to become ready; 0: that is not known. */
     uint64_t (*step_begun)(gantry_dispatcher *self);
@@ -121,7 +124,7 @@ struct gy_gpu_guest {
     gantry_taskman *manager;    /* immutable: that it waits for */
     const struct gy_wait *wait; /* how; NULL: it does not yet */
     bool may_help;              /* immutable: it is allowed to, and has the stack for it */
-    bool has_helped;            /* something was done by it */
+    bool has_helped;            /* something was done by it, or could have been: see comes_at_once() */
     struct gy_worker *worker;   /* taskman's: borrowed while completions are told; NULL: none */
     bool is_counted;      /* the fields from here on are the dispatcher's: its partitions stay for as long */
     bool is_in;           /* the thread has what the dispatcher's thread has */
@@ -156,7 +159,7 @@ struct gy_gpu_ops {
 
     /* A manager's step begins / ends; counted.  begin fails (GANTRY_ERR_DEVICE_LOST, cause adopted) when
      * the dispatcher can do no more work; end is not called then.  is_helped: the thread that begins it will
-     * be a guest at once if it can, so nobody need wake up for it. */
+     * be a guest at once if it can, or is likely to, so nobody need wake up for it. */
     gantry_status (*step_begin)(gantry_dispatcher *self, bool is_helped);
     void (*step_end)(gantry_dispatcher *self);
 

@@ -46,8 +46,10 @@ struct gantry_taskman {
     uint32_t device;                  /* immutable; of GPU tasks that name none, in a fleet; else 0 */
     uint32_t partition;               /* as of a task; of GPU tasks that name none, see gy_task_partition() */
     const struct gy_gpu_ops *gpu_ops; /* immutable; NULL exactly if gpu is */
-    bool lets_gpu_guests;     /* immutable; threads that wait for it may do the GPU dispatcher's work */
-    _Atomic(bool) was_helped; /* atomic; they did so in the latest step or wait: nobody need be awake next */
+    bool lets_gpu_guests;           /* immutable; threads that wait for it may do the GPU dispatcher's work */
+    _Atomic(bool) was_helped;       /* atomic; they did so in the latest step or wait, or could have if the
+                                     * dispatcher had slept: nobody need be awake next */
+    _Atomic(uint64_t) started_ns;   /* atomic; gy_clock_ns() when its first tasks were handed out */
     struct gy_gpu_share *gpu_share; /* immutable; its bound on GPU time; NULL: none */
     struct gy_gpu_order *gpu_order; /* immutable; orders its steps on the GPU; NULL: they are independent */
     uint64_t run; /* guarded by lock, immutable while running; unlike any other manager's or run's */

@@ -1,5 +1,6 @@
 /* A step of a task manager: start, wait, stop, reset; and what it counts. */
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/handle.h"
 #include "base/options.h"
 #include "taskman/cpu/client.h"
@@ -145,12 +146,18 @@ static struct gy_worker *hand_out(gantry_taskman *manager, struct starter *start
         manager->job.owner = &manager->as_owner;
         gy_pool_start(pool, &manager->job, self);
     }
+    if (was_helped && guest == NULL && manager->gpu_ops->wake_hints.guest_comes != NULL) {
+        manager->gpu_ops->wake_hints.guest_comes(manager->gpu);
+    }
     gy_ready_dispatch(&manager->as_owner, &starter->ready);
     if (starter->job.left == 0) {
         gy_taskman_count_off(manager, GY_WORK_ACTIVE);
     }
     if (manager->gpu != NULL && !was_helped) {
         wake_for_completions(manager, pool);
+    }
+    if (manager->lets_gpu_guests) {
+        atomic_store_explicit(&manager->started_ns, gy_clock_ns(), memory_order_relaxed);
     }
     gy_pool_leave(pool);
     return self;
@@ -181,7 +188,9 @@ static void undo_prepare_start(gantry_taskman *manager)
 /* `out` gets what hand_out() returns. */
 static gantry_status start_step(gantry_taskman *manager, struct gy_gpu_guest *guest, struct gy_worker **out)
 {
-    gantry_status status = prepare_start(manager, guest != NULL && guest->may_help);
+    const bool is_helped =
+        guest != NULL ? guest->may_help : atomic_load_explicit(&manager->was_helped, memory_order_relaxed);
+    gantry_status status = prepare_start(manager, is_helped);
     if (status != GANTRY_OK) {
         return status;
     }
@@ -377,6 +386,16 @@ static bool next_end(void *user, struct gy_lookout *out)
                                                          waiter->guest->may_help, out);
 }
 
+enum { AT_ONCE_NS = 10000 /* so soon behind the start a thread that sleeps does not wake up */ };
+
+/* Did the thread come so soon that it could have done the work of the dispatcher's threads, had they slept?
+ */
+static bool comes_at_once(const gantry_taskman *manager, const struct gy_gpu_guest *guest)
+{
+    return guest->may_help &&
+           gy_clock_ns() - atomic_load_explicit(&manager->started_ns, memory_order_relaxed) < AT_ONCE_NS;
+}
+
 /* `self`: the worker that the caller has borrowed already; NULL: none. */
 static void wait_until_over(gantry_taskman *manager, bool is_stopping, struct gy_worker *self,
                             struct gy_gpu_guest *guest)
@@ -392,6 +411,7 @@ static void wait_until_over(gantry_taskman *manager, bool is_stopping, struct gy
         .next_end = manager->gpu != NULL && manager->gpu_ops->wake_hints.next_end != NULL ? next_end : NULL,
         .self = self};
     guest->wait = &wait;
+    guest->has_helped = comes_at_once(manager, guest);
     for (;; wait.self = NULL) {
         gy_pool_wait(manager->as_owner.pool, &wait);
         if (end_wait(&waiter)) {

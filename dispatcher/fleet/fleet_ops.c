@@ -120,6 +120,14 @@ static void cancelled(gantry_dispatcher *self)
     }
 }
 
+static void guest_comes(gantry_dispatcher *self)
+{
+    struct gy_fleet *fleet = fleet_of(self);
+    for (uint32_t e = 0; e < fleet->count; e++) {
+        fleet->members[e]->base.ops->wake_hints.guest_comes(fleet->members[e]);
+    }
+}
+
 static void step_announced(gantry_dispatcher *self)
 {
     struct gy_fleet *fleet = fleet_of(self);
@@ -319,7 +327,10 @@ static const struct gy_gpu_ops fleet_ops = {
               .close = gy_fleet_share_close,
               .usage = gy_fleet_share_usage,
               .partition_number = partition_number},
-    .wake_hints = {.step_announced = step_announced, .step_begun = step_begun, .next_end = next_end},
+    .wake_hints = {.step_announced = step_announced,
+                   .guest_comes = guest_comes,
+                   .step_begun = step_begun,
+                   .next_end = next_end},
     .cancelled = cancelled,
     .on_device = on_device,
     .device_number = device_number,

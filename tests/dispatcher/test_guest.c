@@ -227,6 +227,43 @@ static void test_who_is_left_something_wakes_up(void **state)
     }
 }
 
+static void spin_at_the_inbox(void *arg)
+{
+    (void)arg;
+    gy_inbox_wait(&inbox, 0, true, GANTRY_WAIT_HYBRID, UINT64_C(10000000000), 0);
+    atomic_store(&is_back, true);
+}
+
+/* A taker that is awake leaves its place to a guest that was announced and comes; and takes what there is if
+ * that does not come. */
+static void test_a_taker_gives_way_to_a_guest_that_was_announced(void **state)
+{
+    (void)state;
+    int taken = 0;
+    for (int n = 0; n < 1000 && (n < 20 || taken == 0); n++) {
+        gy_thread thread;
+        atomic_store(&is_back, false);
+        assert_ok(gy_inbox_init(&inbox));
+        assert_ok(gy_thread_start(&thread, "taker", spin_at_the_inbox, NULL));
+        gy_inbox_expect_guest(&inbox);
+        gy_inbox_signal(&inbox);
+        bool is_here = false;
+        while (n % 2 == 0 && !is_here && !atomic_load(&is_back)) { /* it may be kept from running too long */
+            is_here = gy_inbox_borrow(&inbox);
+        }
+        if (is_here) {
+            (void)usleep(100);
+            assert_false(atomic_load(&is_back));
+            gy_inbox_give_back(&inbox, 0, true, false);
+            taken++;
+        }
+        deadline_await(atomic_load(&is_back), "the taker, which has news");
+        gy_thread_join(&thread);
+        gy_inbox_fini(&inbox);
+    }
+    assert_true(taken != 0);
+}
+
 /* ---- the thread ------------------------------------------------------------------------------ */
 
 static void *run_with_a_small_stack(void *arg)
@@ -542,6 +579,7 @@ int main(void)
         cmocka_unit_test(test_a_manager_may_want_the_dispatchers_threads_only),
         cmocka_unit_test(test_other_modes_do_it_themselves),
         cmocka_unit_test(test_who_is_left_something_wakes_up),
+        cmocka_unit_test(test_a_taker_gives_way_to_a_guest_that_was_announced),
         cmocka_unit_test(test_a_small_stack_is_left_alone),
         cmocka_unit_test(test_the_thread_is_as_before),
         cmocka_unit_test(test_a_capture_of_the_callers_is_not_spoilt),
