@@ -266,17 +266,22 @@ gantry_status gy_copier_launch_kernel(struct gy_copier *copier, const struct gy_
     arguments[count + 1] = &number;
     const struct gy_launch_size size = {{g->blocks, 1, 1}, {g->threads, 1, 1}, 0};
     const struct gy_launch_extra low = {.has_priority = true, .priority = copier->least_priority};
+    gantry_status status;
     if (way->lane != NULL) {
-        return gy_lane_kernel(way->lane, kernel, &size, arguments, is_low ? &low : NULL);
+        status = gy_lane_kernel(way->lane, kernel, &size, arguments, is_low ? &low : NULL);
+    } else if (!is_low) {
+        status = GY_CALL(copier->context, cuLaunchKernel(kernel->function, g->blocks, 1, 1, g->threads, 1, 1,
+                                                         0, way->stream, arguments, NULL));
+    } else {
+        status = gy_context_check(
+            copier->context,
+            gy_launch_with(copier->context->driver, kernel->function, &size, &low, way->stream, arguments),
+            "cuLaunchKernelEx()", __FILE__, __LINE__);
     }
-    if (!is_low) {
-        return GY_CALL(copier->context, cuLaunchKernel(kernel->function, g->blocks, 1, 1, g->threads, 1, 1, 0,
-                                                       way->stream, arguments, NULL));
+    if (status == GANTRY_OK && way->went != NULL) {
+        way->went->kernels++;
     }
-    return gy_context_check(
-        copier->context,
-        gy_launch_with(copier->context->driver, kernel->function, &size, &low, way->stream, arguments),
-        "cuLaunchKernelEx()", __FILE__, __LINE__);
+    return status;
 }
 
 /* Launch the batch that is in copier->parameters. */

@@ -26,10 +26,11 @@ struct gy_copy_target {
     struct gy_copy_went *went;            /* what goes between devices is added up here; NULL: nobody asks */
 };
 
-/* Which way copies between devices went. */
+/* Which way copies went: for those between devices, how many and how many bytes. */
 enum gy_copy_by { GY_COPY_BY_ENGINE, GY_COPY_BY_KERNEL, GY_COPY_BY_HOST, GY_COPY_WAYS };
 struct gy_copy_went {
     uint64_t copies[GY_COPY_WAYS], bytes[GY_COPY_WAYS];
+    uint64_t kernels; /* how many were launched for copies of all kinds */
 };
 
 /* Dispatcher thread, context current; `options` may be NULL.  Statuses as gantry_copy_launch_with(). */

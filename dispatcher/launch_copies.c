@@ -159,7 +159,7 @@ static void count_between(gantry_launch *launch, const struct gy_copy_went *went
  * copier_begin(), the copier's function, and copier_end(). */
 struct copier_launch {
     struct gy_copy_target target;  /* refers to the two below */
-    struct gy_copy_went went;      /* stays 0 for a list: only the device reads where its copies go */
+    struct gy_copy_went went;      /* no copies of a list are in it: only the device reads where they go */
     struct gy_cta_request request; /* set while blocks are recorded, and never on a launcher's thread */
 };
 
@@ -171,7 +171,7 @@ static gantry_status copier_prepare(gantry_launch *launch, struct copier_launch 
         return status;
     }
     struct gantry_dispatcher *d = launch->dispatcher;
-    out->went = (struct gy_copy_went){{0}, {0}};
+    out->went = (struct gy_copy_went){{0}, {0}, 0};
     out->target =
         (struct gy_copy_target){.stream = launch->stream,
                                 .went = &out->went,
@@ -258,7 +258,7 @@ gantry_status gantry_launch_copy_dtod(gantry_launch *launch, void *to, const voi
         gy_again_before_count(launch);
         gy_launch_count(launch, &d->counters.peer_copies, 1);
         gy_launch_count(launch, &d->counters.staged_copies, is_staged);
-        struct gy_copy_went went = {{0}, {0}};
+        struct gy_copy_went went = {{0}, {0}, 0};
         const enum gy_copy_by by = is_staged ? GY_COPY_BY_HOST : GY_COPY_BY_ENGINE;
         went.copies[by] = 1;
         went.bytes[by] = bytes;
@@ -416,6 +416,7 @@ gantry_status gantry_copy_queue_flush_with(gantry_copy_queue *queue, gantry_laun
     copier_end(launch, &one);
     const size_t flushed = before - gantry_copy_queue_count(queue);
     gy_launch_count(launch, &launch->dispatcher->counters.batched_copies, flushed);
+    gy_launch_count(launch, &launch->dispatcher->counters.kernels, one.went.kernels);
     if (launch->launcher == NULL) { /* a call beside others is not made again */
         launch->dispatcher->graphs.flushed += flushed;
     }

@@ -108,7 +108,8 @@ static void wait_for_work(struct gantry_dispatcher *d, uint32_t seen, bool tasks
 
 /* ---- a round -------------------------------------------------------------------------------- */
 
-/* While recording: count the tasks that wait when a round begins.  Returns their sum. */
+/* While recording: count the tasks that wait when a round begins, and when it has called all it could.
+ * Returns their sum. */
 static uint32_t count_queues(const struct gy_round *round)
 {
     static const char *const names[GD_PHASES] = {"HtoD tasks waiting", "Kernel tasks waiting",
@@ -212,6 +213,9 @@ static void run_round(struct gantry_dispatcher *d, struct gy_round *round)
         gy_ahead_call(d, round);
     }
     gy_ahead_await(d, round);
+    if (gy_span_on()) {
+        (void)count_queues(round); /* before who waits for the work can see it end */
+    }
     gy_gd_flush(d);
     if (round->key.is_set) {
         gy_key_end(round);

@@ -377,6 +377,28 @@ static gantry_status run_flush(uint32_t pattern, uint32_t calls)
     return status;
 }
 
+/* The copies of a queue that do not touch each other are one kernel, also where the call is made twice. */
+static void test_a_flush_counts_its_kernels(void **state)
+{
+    (void)state;
+    flush.acts = 0;
+    flush.is_filled = true;
+    open_scene(false);
+    assert_ok(gantry_context_acquire(scene.gpu.context));
+    assert_ok(gantry_copy_queue_create(0, &flush.queue));
+    for (uint32_t run = 0; run < 3; run++) {
+        const gantry_dispatcher_stats first = gpu_fixture_stats(&scene.gpu);
+        flush.waits = run == 1;
+        assert_ok(run_flush(10 + run, run == 1 ? 2 : 1));
+        const gantry_dispatcher_stats stats = gpu_fixture_stats(&scene.gpu);
+        assert_int_equal(stats.kernels - first.kernels, 1);
+        assert_int_equal(stats.batched_copies - first.batched_copies, QUEUED + 1);
+    }
+    gantry_copy_queue_destroy(flush.queue);
+    assert_ok(gantry_context_release(scene.gpu.context));
+    modes_close(&scene);
+}
+
 /* Its copies are done, whichever thread has queued them and whatever the first call has done with the
  * queue.  Copies that only the first call has queued are lost, and then the task fails. */
 static void test_a_repeated_call_finds_its_queue_as_before(void **state)
@@ -489,6 +511,7 @@ int main(void)
         cmocka_unit_test(test_a_call_that_cannot_begin_keeps_no_mark),
         cmocka_unit_test(test_a_mark_ends_on_the_stream_that_is_no_member),
         cmocka_unit_test(test_a_call_that_cannot_leave_is_made_again),
+        cmocka_unit_test(test_a_flush_counts_its_kernels),
         cmocka_unit_test(test_a_repeated_call_finds_its_queue_as_before),
         cmocka_unit_test(test_what_is_done_once_is_counted_once),
     };

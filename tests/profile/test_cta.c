@@ -285,6 +285,15 @@ static void test_arrows_lead_from_task_to_dependent_task(void **state)
     const struct read_track *queue = reader_track(&trace, "gantry", "Kernel tasks waiting");
     assert_non_null(queue);
     assert_true(queue->counter);
+    uint64_t most = 0, latest = 0;
+    for (size_t i = 0; i < trace.count_count; i++) {
+        if (trace.counts[i].track == queue) {
+            latest = trace.counts[i].value;
+            most = latest > most ? latest : most;
+        }
+    }
+    assert_int_equal(most, 1);
+    assert_int_equal(latest, 0); /* it was called, so none waits */
 }
 
 static void test_every_arrow_joins_two(void **state)
