@@ -57,10 +57,7 @@
  *     RAW     it asks for the stream and does not say so: likewise, but only in batches that lend streams
  *     NO      its work cannot be captured
  *
- *                 a call has returned: it has not asked ──► OURS ──┐
- *     UNKNOWN ──► it has asked by gantry_launch_capture_stream() ──┴──► BEARS ──┐  by
- *                 by gantry_launch_stream() ────────────────────────────────────┴► gantry_launch_stream() ─►
- * RAW
+ *     UNKNOWN ──► OURS ──► BEARS ──► RAW, as its calls return: from one to any that is further right
  *
  *     any but NO ─── a call cannot be captured, or leaves for good ──► NO */
 enum gy_trust { GY_TRUST_UNKNOWN = 0, GY_TRUST_OURS, GY_TRUST_BEARS, GY_TRUST_RAW, GY_TRUST_NO };

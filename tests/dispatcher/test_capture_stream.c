@@ -153,6 +153,7 @@ static void open_scene(struct scene *s, const gantry_context_options *options)
     memset(s, 0, sizeof(*s));
     memset(&own, 0, sizeof(own));
     modes_open(&s->on, options);
+    gantry_context_dispatcher(s->on.gpu.context)->graphs.choice.slow_ns = UINT64_MAX; /* no time decides */
     assert_ok(gantry_context_acquire(s->on.gpu.context));
     const struct gy_driver *driver = s->on.gpu.context->cuda->driver;
     assert_int_equal(driver->cuStreamCreate(&own.side, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
