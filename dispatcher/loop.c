@@ -202,10 +202,11 @@ static void run_round(struct gantry_dispatcher *d, struct gy_round *round)
     }
     gy_gpu_time_begin_batch(d->config.time, waiting, before.number + 1);
     gy_cta_begin_batch(gy_gpu_time_ctas(d->config.time));
+    if ((automatic || round->as_graph) && gy_cta_is_ready(gy_gpu_time_ctas(d->config.time))) {
+        gy_kept_make_slots(&d->graphs.kept, &d->graphs.batch);
+    }
+    gy_cta_compare_clocks(gy_gpu_time_ctas(d->config.time));
     if (round->as_graph) {
-        if (gy_cta_is_ready(gy_gpu_time_ctas(d->config.time))) {
-            gy_kept_make_slots(&d->graphs.kept, &d->graphs.batch);
-        }
         gy_key_begin(d, round);
     }
     gy_gd_walk_once(d, round);

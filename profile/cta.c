@@ -195,8 +195,7 @@ static void prepare(struct gy_cta *cta, uint64_t generation)
     }
     cta->gpu = gy_profile_gpu_of_context(generation, context);
     cta->refused = cta->gpu == 0;
-    gy_device_clock_compare(&cta->clock, generation, HOST_PATIENCE_FIRST_NS);
-    gy_device_clock_compare_sms(&cta->clock, HOST_PATIENCE_FIRST_NS);
+    cta->is_compared = false;
 }
 
 /* ---- dispatcher thread ------------------------------------------------------------------------- */
@@ -209,6 +208,15 @@ void gy_cta_begin_batch(struct gy_cta *cta)
     }
     if (cta->prepared != generation && (gy_kernel_names_exist() || cta->has_copies)) {
         prepare(cta, generation);
+    }
+}
+
+void gy_cta_compare_clocks(struct gy_cta *cta)
+{
+    if (gy_cta_is_ready(cta) && !cta->is_compared) {
+        cta->is_compared = true;
+        gy_device_clock_compare(&cta->clock, cta->prepared, HOST_PATIENCE_FIRST_NS);
+        gy_device_clock_compare_sms(&cta->clock, HOST_PATIENCE_FIRST_NS);
     }
 }
 

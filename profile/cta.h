@@ -29,6 +29,9 @@ struct gy_cta_request {
 /* Dispatcher thread, context current, outside of a capture.  Prepare for the launches of a batch: this makes
  * buffers when a recording is first met.  It costs one branch while nothing is recorded. */
 void gy_cta_begin_batch(struct gy_cta *cta);
+/* Behind it, when all memory is there that a recording needs: compare the clocks, once for each recording.
+ * This launches kernels. */
+void gy_cta_compare_clocks(struct gy_cta *cta);
 /* Dispatcher thread.  Will launches of this batch have records? */
 bool gy_cta_is_ready(const struct gy_cta *cta);
 /* Dispatcher thread.  Get the parameter that says where the launch's records go; NULL: they are not wanted,

@@ -53,6 +53,7 @@ struct gy_cta {
                         begin */
     bool refused;
     bool is_wanted;           /* the recording `prepared` wants records of blocks */
+    bool is_compared;         /* the clocks were compared for the recording `prepared` */
     bool told_too_large;      /* a launch that no buffer of this recording has room for has been logged */
     uint32_t gpu;             /* its number in the recording */
     uint32_t large;           /* the first so many buffers are large, the others small */
