@@ -235,6 +235,7 @@ static bool is_anything_free(struct gantry_dispatcher *d)
 bool gy_guest_look_at_gpu(gantry_dispatcher *d, struct gy_gpu_guest *guest)
 {
     if (!gy_guest_may_help(d) || !count_in(d, guest)) {
+        guest->is_kept_out = guest->is_kept_out || !gy_guest_is_alone(d);
         gy_guest_leave(d, guest);
         return false;
     }

@@ -59,7 +59,7 @@ static void step_announced(gantry_dispatcher *d)
 
 static void guest_comes(gantry_dispatcher *d)
 {
-    if (gy_waiter_spins_first(d->config.wait)) {
+    if (gy_guest_may_help(d)) {
         gy_inbox_expect_guest(&d->inbox);
     }
 }

@@ -126,11 +126,13 @@ struct gy_gpu_guest {
     bool may_help;              /* immutable: it is allowed to, and has the stack for it */
     bool has_helped;            /* something was done by it, or could have been: see comes_at_once() */
     struct gy_worker *worker;   /* taskman's: borrowed while completions are told; NULL: none */
-    bool is_counted;      /* the fields from here on are the dispatcher's: its partitions stay for as long */
-    bool is_in;           /* the thread has what the dispatcher's thread has */
-    bool has_loop;        /* it has the loop of the dispatcher's thread */
-    bool is_due;          /* it has something to do in the loop */
-    uint32_t seen;        /* signals of the inbox that it has seen */
+    bool is_kept_out;           /* it wanted to help, and a step of another manager was open */
+    bool
+        is_counted; /* this field and those around it are the dispatcher's: its partitions stay for as long */
+    bool is_in;     /* the thread has what the dispatcher's thread has */
+    bool has_loop;  /* it has the loop of the dispatcher's thread */
+    bool is_due;    /* it has something to do in the loop */
+    uint32_t seen;  /* signals of the inbox that it has seen */
     uint64_t deadline_ns; /* when a gate lets something go; 0: none */
     uint64_t rings;       /* bit i: it leads completion ring i */
     bool is_pushed;       /* the context was not current, and is for now */

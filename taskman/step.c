@@ -164,8 +164,8 @@ static struct gy_worker *hand_out(gantry_taskman *manager, struct starter *start
 }
 
 /* Check before a start who calls and the phase; if both are right, tell the GPU dispatcher that a step
- * begins. */
-static gantry_status prepare_start(gantry_taskman *manager, bool is_helped)
+ * begins.  `guest`: the caller, if it is going to wait at once; else NULL. */
+static gantry_status prepare_start(gantry_taskman *manager, const struct gy_gpu_guest *guest)
 {
     gantry_status status = gy_taskman_check_owner(manager, "start");
     if (status != GANTRY_OK) {
@@ -175,6 +175,8 @@ static gantry_status prepare_start(gantry_taskman *manager, bool is_helped)
     if (phase != GY_BUILDING && !(phase == GY_STOPPED && manager->frozen)) {
         return GY_FAIL(GANTRY_ERR_STATE, "start: the task manager is %s", gy_taskman_phase_name(phase));
     }
+    const bool is_helped =
+        guest != NULL ? guest->may_help : atomic_load_explicit(&manager->was_helped, memory_order_relaxed);
     return manager->gpu != NULL ? manager->gpu_ops->step_begin(manager->gpu, is_helped) : GANTRY_OK;
 }
 
@@ -188,9 +190,7 @@ static void undo_prepare_start(gantry_taskman *manager)
 /* `out` gets what hand_out() returns. */
 static gantry_status start_step(gantry_taskman *manager, struct gy_gpu_guest *guest, struct gy_worker **out)
 {
-    const bool is_helped =
-        guest != NULL ? guest->may_help : atomic_load_explicit(&manager->was_helped, memory_order_relaxed);
-    gantry_status status = prepare_start(manager, is_helped);
+    gantry_status status = prepare_start(manager, guest);
     if (status != GANTRY_OK) {
         return status;
     }
@@ -263,7 +263,7 @@ static gantry_status start_managers(gantry_taskman *const *managers, size_t coun
     gantry_status status = GANTRY_OK;
     size_t prepared = 0;
     for (; prepared < count && status == GANTRY_OK; prepared++) {
-        status = prepare_start(managers[prepared], false);
+        status = prepare_start(managers[prepared], NULL);
     }
     prepared -= status != GANTRY_OK;
     for (size_t i = 0; i < count && status == GANTRY_OK; i++) {
@@ -420,7 +420,7 @@ static void wait_until_over(gantry_taskman *manager, bool is_stopping, struct gy
         gy_taskman_unstall(manager, is_stopping);
     }
     guest->wait = NULL;
-    if (guest->has_helped) {
+    if (guest->has_helped && !guest->is_kept_out) {
         atomic_store_explicit(&manager->was_helped, true, memory_order_relaxed);
     }
 }
