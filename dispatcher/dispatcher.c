@@ -236,6 +236,9 @@ void gy_dispatcher_destroy(gantry_dispatcher *d)
     gy_inbox_signal(&d->inbox);
     gy_thread_join(&d->thread);
     gy_launchers_destroy(d->launchers);
+    if (gy_context_is_lost(d->config.context)) { /* since the thread has looked for that, maybe */
+        gy_device_loops_cancel(&d->loops);
+    }
     drain_gpu(d);
     bool pushed = gy_context_push(d->config.context) == GANTRY_OK;
     gy_rings_fini(&d->completion);

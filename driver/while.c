@@ -236,6 +236,10 @@ gantry_status gy_while_take(struct gy_while_pool *pool, struct gy_while_record *
     }
     (void)gy_context_pop(pool->context);
     if (status == GANTRY_OK) {
+        gy_mutex_lock(&pool->lock);
+        record->made_before = pool->made;
+        pool->made = record;
+        gy_mutex_unlock(&pool->lock);
         *out = record;
     }
     return status;
@@ -261,16 +265,19 @@ bool gy_while_is_full(const struct gy_while_record *record)
     return on_their_way(record) >= GY_WHILE_ENTRIES;
 }
 
-void gy_while_enter(struct gy_while_record *record)
+void gy_while_enter(struct gy_while_pool *pool, struct gy_while_record *record)
 {
+    gy_mutex_lock(&pool->lock);
     assert(!gy_while_is_full(record));
     const uint32_t entry = atomic_load(&record->launched) + 1;
     atomic_fetch_and(word_of(record->host, entry),
                      ~bit_of(entry)); /* it was that of an entry that has ended */
     atomic_store(&record->launched, entry);
+    gy_mutex_unlock(&pool->lock);
 }
 
-bool gy_while_cancel(struct gy_while_record *record, uint32_t after)
+/* The caller holds the pool's lock. */
+static bool cancel(struct gy_while_record *record, uint32_t after)
 {
     const uint32_t launched = atomic_load(&record->launched), count = on_their_way(record);
     bool any = false;
@@ -279,6 +286,23 @@ bool gy_while_cancel(struct gy_while_record *record, uint32_t after)
         any = true;
     }
     return any;
+}
+
+bool gy_while_cancel(struct gy_while_pool *pool, struct gy_while_record *record, uint32_t after)
+{
+    gy_mutex_lock(&pool->lock);
+    const bool any = cancel(record, after);
+    gy_mutex_unlock(&pool->lock);
+    return any;
+}
+
+void gy_while_cancel_all(struct gy_while_pool *pool)
+{
+    gy_mutex_lock(&pool->lock);
+    for (struct gy_while_record *record = pool->made; record != NULL; record = record->made_before) {
+        (void)cancel(record, atomic_load(&record->host->finished));
+    }
+    gy_mutex_unlock(&pool->lock);
 }
 
 /* ---- the graph -------------------------------------------------------------------------------- */

@@ -43,14 +43,16 @@ struct gy_while_record {
     struct gy_while_host *host; /* immutable */
     CUdeviceptr host_address;   /* immutable; of `host`, for the device */
     CUdeviceptr counters; /* immutable; on the device: entries that have ended, turns of the present one */
-    _Atomic(uint32_t) launched;   /* atomic; written by GD: entries that were launched on the device */
-    struct gy_while_record *next; /* guarded by the pool's lock: of the free ones */
+    _Atomic(uint32_t) launched;          /* atomic; written by GD: entries that were launched on the device */
+    struct gy_while_record *next;        /* guarded by the pool's lock: of the free ones */
+    struct gy_while_record *made_before; /* immutable; of all that the pool has made */
 };
 
 struct gy_while_pool {
     struct gy_context *context;   /* immutable */
     gy_mutex lock;                /* rank LEAF */
-    struct gy_while_record *free; /* guarded by lock */
+    struct gy_while_record *free; /* guarded by lock; the device may still be in the loops of some */
+    struct gy_while_record *made; /* guarded by lock; all of them, the latest first */
     struct gantry_module *module; /* guarded by lock until it is set, then immutable */
     struct gantry_kernel *decide; /* guarded by lock until it is set, then immutable; NULL: the driver has no
                                      such nodes, or was not asked yet */
@@ -76,11 +78,12 @@ static inline bool gy_while_is_possible(const struct gy_while_pool *pool)
 /* Are as many entries on their way as there may be? */
 bool gy_while_is_full(const struct gy_while_record *record);
 
-/* For these two the caller holds a lock, the same one for all that concerns the record. */
 /* GD: one more entry is about to be launched; not when it is full. */
-void gy_while_enter(struct gy_while_record *record);
+void gy_while_enter(struct gy_while_pool *pool, struct gy_while_record *record);
 /* End the entries that were launched behind `after` after their present turn.  False: none is on its way. */
-bool gy_while_cancel(struct gy_while_record *record, uint32_t after);
+bool gy_while_cancel(struct gy_while_pool *pool, struct gy_while_record *record, uint32_t after);
+/* End all entries of all records, those that were put back included. */
+void gy_while_cancel_all(struct gy_while_pool *pool);
 
 /* What a loop is made of. */
 struct gy_while_made {

@@ -33,11 +33,7 @@ void gy_device_loops_fini(struct gy_device_loops *loops)
 
 void gy_device_loops_cancel(struct gy_device_loops *loops)
 {
-    gy_mutex_lock(&loops->lock);
-    for (struct gy_device_loop *loop = loops->first; loop != NULL; loop = loop->after) {
-        (void)gy_while_cancel(loop->record, atomic_load(&loop->record->host->finished));
-    }
-    gy_mutex_unlock(&loops->lock);
+    gy_while_cancel_all(&loops->pool);
 }
 
 /* ---- a loop ----------------------------------------------------------------------------------- */
@@ -69,10 +65,7 @@ static bool is_on_device(const struct gy_device_loop *loop)
 /* End the entries behind `after`.  True: some are on their way. */
 static bool cancel(struct gy_device_loop *loop, uint32_t after)
 {
-    gy_mutex_lock(&loop->list->lock);
-    const bool any = gy_while_cancel(loop->record, after);
-    gy_mutex_unlock(&loop->list->lock);
-    return any;
+    return gy_while_cancel(&loop->list->pool, loop->record, after);
 }
 
 bool gy_device_loop_end_all(struct gy_device_loop *loop)
@@ -205,9 +198,7 @@ bool gy_device_loop_may_begin(const struct gantry_dispatcher *d, struct gy_devic
 void gy_device_loop_enter(struct gy_device_loop *loop)
 {
     assert(gy_device_loop_is_valid(loop) && !loop->never);
-    gy_mutex_lock(&loop->list->lock);
-    gy_while_enter(loop->record);
-    gy_mutex_unlock(&loop->list->lock);
+    gy_while_enter(&loop->list->pool, loop->record);
     atomic_fetch_add(&loop->launches, 1);
     if (gy_taskman_is_cancelled(loop->manager)) {
         (void)cancel(loop, atomic_load(&loop->run_entry));

@@ -69,7 +69,8 @@ struct gy_device_loops {
 void gy_device_loops_init(struct gy_device_loops *loops, struct gy_context *context);
 /* The GPU is done or the context lost, and the context is current. */
 void gy_device_loops_fini(struct gy_device_loops *loops);
-/* The context is lost: what is in a loop shall leave it. */
+/* The context is lost: the device shall leave all loops that it is in, also those of managers that are gone.
+ */
 void gy_device_loops_cancel(struct gy_device_loops *loops);
 
 /* A loop without tasks; NULL: out of host memory. */

@@ -1,4 +1,6 @@
 /* Which entries of a loop a cancellation ends, and what is left of a loop that was cut short. */
+#include "base/point.h"
+#include "dispatcher/internal.h"
 #include "dispatcher/ways/device_loop.h"
 #include "taskman/gpu_task.h"
 #include "tests/dispatcher/loop_scene.h"
@@ -26,15 +28,18 @@ static void test_what_is_launched_later_is_not_ended(void **state)
     (void)state;
     struct gy_while_host host = {.finished = 4};
     struct gy_while_record record = {.host = &host, .launched = 6};
-    assert_false(gy_while_cancel(&record, 6));
-    assert_true(gy_while_cancel(&record, 5)); /* the run that has launched 6 */
+    struct gy_while_pool pool;
+    gy_while_pool_init(&pool, NULL);
+    assert_false(gy_while_cancel(&pool, &record, 6));
+    assert_true(gy_while_cancel(&pool, &record, 5)); /* the run that has launched 6 */
     assert_false(is_cancelled(&host, 5));
     assert_true(is_cancelled(&host, 6));
-    gy_while_enter(&record);
+    gy_while_enter(&pool, &record);
     assert_false(is_cancelled(&host, 7));
-    assert_true(gy_while_cancel(&record, 4));
+    assert_true(gy_while_cancel(&pool, &record, 4));
     assert_true(is_cancelled(&host, 5));
     assert_true(is_cancelled(&host, 7));
+    gy_while_pool_fini(&pool);
 }
 
 static void test_a_place_is_used_again_when_its_entry_has_ended(void **state)
@@ -42,19 +47,22 @@ static void test_a_place_is_used_again_when_its_entry_has_ended(void **state)
     (void)state;
     struct gy_while_host host = {.finished = UINT32_MAX - 3};
     struct gy_while_record record = {.host = &host, .launched = UINT32_MAX - 3};
+    struct gy_while_pool pool;
+    gy_while_pool_init(&pool, NULL);
     for (uint32_t i = 0; i < GY_WHILE_ENTRIES; i++) {
         assert_false(gy_while_is_full(&record));
-        gy_while_enter(&record);
+        gy_while_enter(&pool, &record);
     }
     assert_true(gy_while_is_full(&record));
-    assert_true(gy_while_cancel(&record, UINT32_MAX - 3));
+    assert_true(gy_while_cancel(&pool, &record, UINT32_MAX - 3));
     for (uint32_t entry = UINT32_MAX - 2; entry != GY_WHILE_ENTRIES - 3; entry++) {
         assert_true(is_cancelled(&host, entry));
     }
     host.finished++;
-    gy_while_enter(&record);
+    gy_while_enter(&pool, &record);
     assert_false(is_cancelled(&host, GY_WHILE_ENTRIES - 3));
     assert_true(is_cancelled(&host, GY_WHILE_ENTRIES - 4));
+    gy_while_pool_fini(&pool);
 }
 
 /* A loop that the device has been in for too many runs is decided by the CPU. */
@@ -197,6 +205,68 @@ static void test_a_loop_of_a_failed_run_is_not_on_its_way(void **state)
     loops_close_scene(&s);
 }
 
+/* ---- lost contexts ----------------------------------------------------------------------------- */
+
+/* The run is over as soon as its loop is launched. */
+static void leave_in_the_loop(struct loop_scene *s)
+{
+    open_unawaited(s);
+    loops_set_begin(s, ENDLESS);
+    assert_ok(gantry_taskman_run(s->gpu.manager, 1));
+    deadline_await(loops_stats_of(s).is_on_device != 0, "the loop to begin");
+}
+
+static void close_lost(struct loop_scene *s)
+{
+    deadline_begin("a loop without its tasks to end");
+    loops_close_lost(s);
+    deadline_end();
+}
+
+/* The manager may be reset or gone when the dispatcher's thread sees the failure. */
+static void test_a_failure_ends_loops_of_managers_that_are_gone(void **state)
+{
+    (void)state;
+    for (uint32_t is_gone = 0; is_gone < 2; is_gone++) {
+        struct loop_scene s;
+        leave_in_the_loop(&s);
+        if (is_gone) {
+            gantry_taskman_destroy(s.gpu.manager);
+            s.gpu.manager = NULL;
+        } else {
+            assert_ok(gantry_taskman_reset(s.gpu.manager));
+        }
+        gantry_dispatcher_force_failure(gantry_context_dispatcher(s.gpu.context));
+        close_lost(&s);
+    }
+}
+
+static gantry_dispatcher *_Atomic fails_late;
+
+static void fail_at_the_end(enum gy_point point, const void *at)
+{
+    gantry_dispatcher *d = atomic_load(&fails_late);
+    if (point == GY_POINT_INBOX_READ && d != NULL && at == &d->inbox && atomic_load(&d->closing)) {
+        atomic_store(&fails_late, NULL);
+        gantry_dispatcher_force_failure(d);
+    }
+}
+
+/* The dispatcher's thread has looked for that the last time. */
+static void test_a_failure_that_comes_with_the_end_ends_the_loop(void **state)
+{
+    (void)state;
+    struct loop_scene s;
+    leave_in_the_loop(&s);
+    gantry_taskman_destroy(s.gpu.manager);
+    s.gpu.manager = NULL;
+    atomic_store(&fails_late, gantry_context_dispatcher(s.gpu.context));
+    gy_point_hook(fail_at_the_end);
+    close_lost(&s);
+    gy_point_hook(NULL);
+    assert_null(atomic_load(&fails_late));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -207,6 +277,8 @@ int main(void)
         cmocka_unit_test(test_a_cancelled_run_leaves_the_next_one),
         cmocka_unit_test(test_a_loop_of_a_cancelled_run_is_not_on_its_way),
         cmocka_unit_test(test_a_loop_of_a_failed_run_is_not_on_its_way),
+        cmocka_unit_test(test_a_failure_ends_loops_of_managers_that_are_gone),
+        cmocka_unit_test(test_a_failure_that_comes_with_the_end_ends_the_loop),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
