@@ -245,6 +245,25 @@ static void test_a_question_that_fails_is_no_failure(void **state)
     }
 }
 
+/* As on an H200 that other programs use, too: a stream was waited for, and an event that was recorded on it
+ * says once more that it has not passed. */
+static void test_an_event_that_is_behind_its_stream_is_no_answer(void **state)
+{
+    (void)state;
+    struct gantry_emu_control emu;
+    static struct scene s;
+    if (!gpu_fixture_controls(&emu)) {
+        skip();
+    }
+    for (uint32_t nth = 1; nth <= 3; nth++) {
+        assert_int_equal((emu.fail)("cuEventQuery", nth, CUDA_ERROR_NOT_READY, GANTRY_EMU_ONCE), 0);
+        open_scene(&s, GANTRY_WAIT_DEFAULT);
+        emu.clear_faults();
+        assert_true(gy_ends_are_told(&gantry_context_dispatcher(s.on.gpu.context)->graphs.ends));
+        modes_close(&s.on);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -253,6 +272,7 @@ int main(void)
         cmocka_unit_test(test_each_task_of_a_row_is_told_when_it_ends),
         cmocka_unit_test(test_no_task_is_told_early_where_events_are_late),
         cmocka_unit_test(test_a_question_that_fails_is_no_failure),
+        cmocka_unit_test(test_an_event_that_is_behind_its_stream_is_no_answer),
     };
     return cmocka_run_group_tests_name("dispatcher ends", tests, NULL, NULL);
 }
