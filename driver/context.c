@@ -63,12 +63,32 @@ static gantry_status device_of(const struct gy_driver *driver, CUcontext native,
     return status != GANTRY_OK ? status : pop;
 }
 
+/* The driver has refused the context to adopt: say why, as far as it is known. */
+static void explain_refused(const struct gy_driver *driver)
+{
+    char copy[200];
+    if (gy_error_last()->native != CUDA_ERROR_INVALID_CONTEXT) {
+        return;
+    }
+    if (gy_driver_has_copy(driver, copy, sizeof(copy))) {
+        gy_error_put_before(
+            "the %s driver does not know the context to adopt: another copy of it is loaded, %s, "
+            "which may have made it%s",
+            driver->name, copy, driver->emulated ? " (see $GANTRY_EMULATOR)" : "");
+    } else {
+        gy_error_put_before("the %s driver does not know the context to adopt", driver->name);
+    }
+}
+
 static gantry_status adopt(const struct gy_driver *driver, const gantry_context_options *options,
                            CUdevice *device, CUcontext *native)
 {
     CUdevice named;
     CUcontext adopted = options->adopted, current = NULL;
     gantry_status status = device_of(driver, adopted, device);
+    if (status != GANTRY_OK) {
+        explain_refused(driver);
+    }
     if (status == GANTRY_OK && options->device != NULL) {
         status = gy_device_find(driver, options->device, &named);
         if (status == GANTRY_OK && named != *device) {

@@ -355,6 +355,44 @@ void gy_driver_close(const struct gy_driver *driver)
     }
 }
 
+/* ---- other copies ---------------------------------------------------------------------------- */
+
+struct copy_search {
+    const struct link_map *ours;
+    const char *name; /* of the file */
+    char *path;
+    size_t room;
+};
+
+static const char *name_in(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash != NULL ? slash + 1 : path;
+}
+
+static int find_copy(struct dl_phdr_info *info, size_t bytes, void *user)
+{
+    const struct copy_search *s = user;
+    (void)bytes;
+    if (info->dlpi_addr == s->ours->l_addr || strcmp(name_in(info->dlpi_name), s->name) != 0) {
+        return 0;
+    }
+    snprintf(s->path, s->room, "%s", info->dlpi_name);
+    return 1;
+}
+
+bool gy_driver_has_copy(const struct gy_driver *driver, char *path, size_t room)
+{
+    struct copy_search s = {.path = path, .room = room};
+    struct link_map *ours = NULL;
+    if (dlinfo(driver->library, RTLD_DI_LINKMAP, &ours) != 0 || ours == NULL) {
+        return false;
+    }
+    s.ours = ours;
+    s.name = name_in(ours->l_name);
+    return s.name[0] != '\0' && dl_iterate_phdr(find_copy, &s) != 0;
+}
+
 /* ---- results -------------------------------------------------------------------------------- */
 
 bool gy_driver_result_is_sticky(CUresult result)

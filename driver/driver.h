@@ -37,6 +37,10 @@ GANTRY_MUST_CHECK gantry_status gy_driver_open(gantry_driver_choice choice, cons
 /* Give a reference back.  A real driver stays loaded until the process ends; NULL is ignored. */
 void gy_driver_close(const struct gy_driver *driver);
 
+/* Is another copy of its library loaded, a file of the same name?  Its path comes out: each copy has contexts
+ * of its own. */
+bool gy_driver_has_copy(const struct gy_driver *driver, char *path, size_t room);
+
 /* "CUDA_ERROR_INVALID_VALUE"; static. */
 const char *gy_driver_result_name(const struct gy_driver *driver, CUresult result);
 

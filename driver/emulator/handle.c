@@ -1,5 +1,8 @@
 /* Handles: kind, generation and slot number packed into a pointer-sized number.  A slot's generation grows
- * when its object is closed, so an old handle no longer matches. */
+ * when its object is closed, so an old handle no longer matches.  Generations begin with a number that
+ * another copy of this library in the process does not begin with: no copy takes a handle of another one for
+ * its own.
+ */
 #include "driver/emulator/emu.h"
 
 #include "base/alloc.h"
@@ -26,6 +29,12 @@ static struct handle_slot *chunks[CHUNKS];
 static uint32_t slots_used; /* slots ever handed out */
 static uint32_t first_free = NO_SLOT;
 static long live[GY_EMU_KIND_COUNT];
+
+/* The page of a variable of this copy. */
+static uint32_t first_generation(void)
+{
+    return (uint32_t)((uintptr_t)&slots_used >> 12) & GENERATION_MASK;
+}
 
 static struct handle_slot *slot_at(uint32_t index)
 {
@@ -62,8 +71,9 @@ CUresult gy_emu_handle_open(enum gy_emu_kind kind, struct gy_emu_object *object)
     slot->object = object;
     slot->kind = kind;
     live[kind]++;
-    object->handle = (uintptr_t)kind << KIND_SHIFT | (uintptr_t)slot->generation << GENERATION_SHIFT |
-                     (uintptr_t)(index + 1) << SLOT_SHIFT;
+    const uintptr_t generation = (slot->generation + first_generation()) & GENERATION_MASK;
+    object->handle =
+        (uintptr_t)kind << KIND_SHIFT | generation << GENERATION_SHIFT | (uintptr_t)(index + 1) << SLOT_SHIFT;
     return CUDA_SUCCESS;
 }
 
@@ -76,7 +86,7 @@ static struct handle_slot *decode(enum gy_emu_kind kind, const void *handle, uin
         index > slots_used) {
         return NULL;
     }
-    *generation = (uint32_t)(value >> GENERATION_SHIFT) & GENERATION_MASK;
+    *generation = ((uint32_t)(value >> GENERATION_SHIFT) - first_generation()) & GENERATION_MASK;
     return slot_at(index - 1);
 }
 

@@ -71,6 +71,7 @@ def check_further_runs(folder, text, program, gantry, environment):
 
 
 def main(source, libraries, page, *compiler):
+    os.environ.pop("GANTRY_EMULATOR", None)  # the program is linked with the copy beside the library, and no other is to be loaded
     text = pathlib.Path(source, page).read_text()
     match = re.search(r"```(?:c|cpp)\n(.*?)```.*?prints.*?```text\n(.*?)```", text, re.S)
     if not match:

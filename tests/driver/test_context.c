@@ -5,8 +5,11 @@
 #include "base/alloc.h"
 #include "tests/support/cmocka_c11.h"
 
+#include <dlfcn.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static gantry_context_options emulated_options(gantry_context_mode mode)
 {
@@ -219,6 +222,65 @@ static void test_adopted_context_is_left_alone(void **state)
     gy_context_close(own);
 }
 
+static void expect_unknown(gantry_context_options *options, const char *path)
+{
+    expect_refused(options, GANTRY_ERR_DRIVER, "the emulated driver does not know the context to adopt");
+    assert_non_null(strstr(gantry_last_error(), "CUDA_ERROR_INVALID_CONTEXT"));
+    if (path != NULL) {
+        assert_non_null(strstr(gantry_last_error(), "another copy of it is loaded, "));
+        assert_non_null(strstr(gantry_last_error(), path));
+    } else {
+        assert_null(strstr(gantry_last_error(), "copy"));
+    }
+}
+
+static void copy_file(const char *from, const char *to)
+{
+    static char bytes[1 << 16];
+    FILE *in = fopen(from, "rb"), *out = fopen(to, "wb");
+    assert_true(in != NULL && out != NULL);
+    for (size_t n; (n = fread(bytes, 1, sizeof(bytes), in)) != 0;) {
+        assert_int_equal(fwrite(bytes, 1, n, out), n);
+    }
+    assert_int_equal(fclose(in) | fclose(out), 0);
+}
+
+static void *symbol_of(void *library, const char *name)
+{
+    void *found = dlsym(library, name);
+    assert_non_null(found);
+    return found;
+}
+
+/* A program that is linked with an emulated driver, while $GANTRY_EMULATOR names another one: each has a
+ * context, and whichever of the other's objects is taken for a context is none. */
+static void test_a_context_of_another_copy_is_refused(void **state)
+{
+    (void)state;
+    char folder[] = "/tmp/gantry-copy-XXXXXX", path[64];
+    CUresult (*init)(unsigned), (*retain)(CUcontext *, CUdevice), (*release)(CUdevice);
+    CUcontext theirs;
+    struct gy_context *ours = open_mode(GANTRY_CONTEXT_PRIMARY);
+    gantry_context_options options = emulated_options(GANTRY_CONTEXT_ADOPT);
+    options.adopted = (void *)16;
+    expect_unknown(&options, NULL);
+    assert_non_null(mkdtemp(folder));
+    (void)snprintf(path, sizeof(path), "%s/libgantry-emu.so", folder);
+    copy_file(getenv("GANTRY_EMULATOR"), path);
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    assert_non_null(library);
+    *(void **)&init = symbol_of(library, "cuInit");
+    *(void **)&retain = symbol_of(library, "cuDevicePrimaryCtxRetain");
+    *(void **)&release = symbol_of(library, "cuDevicePrimaryCtxRelease_v2");
+    assert_int_equal(init(0), CUDA_SUCCESS);
+    assert_int_equal(retain(&theirs, 0), CUDA_SUCCESS);
+    options.adopted = theirs;
+    expect_unknown(&options, path);
+    assert_int_equal(release(0), CUDA_SUCCESS);
+    assert_int_equal(unlink(path) | rmdir(folder), 0);
+    gy_context_close(ours);
+}
+
 static void test_push_and_pop_nest(void **state)
 {
     (void)state;
@@ -422,6 +484,7 @@ int main(void)
         TEST(test_primary_context_is_shared),
         TEST(test_own_context_is_separate_and_not_left_current),
         TEST(test_adopted_context_is_left_alone),
+        TEST(test_a_context_of_another_copy_is_refused),
         TEST(test_push_and_pop_nest),
         TEST(test_pop_without_push_is_refused),
         TEST(test_pop_under_a_foreign_context_leaves_it),

@@ -14,6 +14,7 @@ import unittest
 SOURCE, BUILD = map(pathlib.Path, sys.argv[1:3])
 CC, CXX = sys.argv[3:5]
 DRIVER = os.environ.get("GANTRY_TEST_DRIVER", "emulated")
+os.environ.pop("GANTRY_EMULATOR", None)  # one of them is linked with the installed copy, and no other is to be loaded
 WARNINGS = "-Wall -Wextra -Wshadow -Wno-unused-parameter -Werror"
 MOST_LINES = {".c": 80, ".cpp": 80, ".cu": 20}  # of a program that is read in one go
 MOST_LINES_OF_SAMPLE = 90  # hello_graph, which is a sample: it has a comment for what the others repeat
