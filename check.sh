@@ -16,11 +16,11 @@ source tools/packages.sh
 source tools/progress.sh
 
 presets="dev clang nojemalloc asan tsan"
-summary=() which=() exhaustive=OFF
+which=() exhaustive=OFF
 case $* in
     "") ;;
     --fast) presets="dev" ;;
-    --gpu) presets="gpu" summary=(--skips-fail) ;;
+    --gpu) presets="gpu" ;;
     --exhaustive) presets="dev asan tsan" exhaustive=ON which=(-L "^exhaustive$") ;;
     *)
         sed -n '2,/^set /s/^# \{0,1\}//p' "${BASH_SOURCE[0]##*/}" >&2
@@ -90,4 +90,4 @@ done
 
 printf '%s\n' "${notes[@]}" | sed '/^$/d'
 
-exec python3 tools/test_summary.py "${summary[@]}" "${results[@]}"
+exec python3 tools/test_summary.py "${results[@]}"

@@ -84,8 +84,8 @@ endif()
 
 # gantry_test(<room> <name> [SOURCES extra.c ...] [LIBRARIES ...] [LABELS ...])
 # tests/<room>/test_<name>.c against gantry_testing; test <room>.<name>, label <room>.  Exit 77 after a line
-# "skipped: why" on stderr is a skip, or a failure with GANTRY_FAIL_ON_SKIP.  $GANTRY_TEST_DRIVER ("cuda")
-# chooses the driver of tests that can use a real device; they use the emulated one when it is not set.
+# "skipped: why" on stderr is a skip, or a failure with GANTRY_FAIL_ON_SKIP (but for gantry_test_may_skip()).
+# $GANTRY_TEST_DRIVER ("cuda") chooses the driver of tests that can use a real device; they use the emulated one when it is not set.
 # Label no_threads: it starts none, which is checked, and the thread sanitizer has nothing to say about it.
 function(gantry_test room name)
   if(NOT GANTRY_BUILD_TESTS)
@@ -126,6 +126,12 @@ function(gantry_test_properties name labels)
   if(NOT GANTRY_FAIL_ON_SKIP)
     set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77)
   endif()
+endfunction()
+
+# Tests that need what no installation brings: the emulated driver, a newer CUDA, another device, or the files of
+# Perfetto's page.  A skip of theirs is one also with GANTRY_FAIL_ON_SKIP.
+function(gantry_test_may_skip)
+  set_tests_properties(${ARGV} PROPERTIES SKIP_RETURN_CODE 77)
 endfunction()
 
 # gantry_module(<room> SOURCES a.c ... [TESTS name ...]): add a room's sources to both libraries and its

@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
 """Add up the JUnit files of several ctest runs.
 
-Usage: test_summary.py [--skips-fail] FILE...
+Usage: test_summary.py FILE...
 
 Prints each failed test, each skipped one with its reason (the line "skipped: why" that the test wrote),
 and a last line "N passed, N failed, N skipped".  A file that is missing, unreadable or without tests counts
-as one failure.  The exit status is 1 when anything failed (with --skips-fail also when anything was skipped),
-else 0.
+as one failure.  The exit status is 1 when anything failed, else 0.
 """
 import re
 import sys
@@ -42,9 +41,8 @@ def read(path):
 
 
 def main(arguments):
-    paths = [argument for argument in arguments if not argument.startswith("--")]
     total_passed, total_failed, total_skipped = 0, 0, 0
-    for path in paths:
+    for path in arguments:
         passed, failed, skipped = read(path)
         total_passed += passed
         total_failed += len(failed)
@@ -54,7 +52,7 @@ def main(arguments):
         for name, why in skipped:
             print(f"skipped {path}: {name}: {why}")
     print(f"{total_passed} passed, {total_failed} failed, {total_skipped} skipped")
-    return 1 if total_failed or ("--skips-fail" in arguments and total_skipped) else 0
+    return 1 if total_failed else 0
 
 
 if __name__ == "__main__":

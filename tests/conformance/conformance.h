@@ -35,6 +35,8 @@ void cf_expect(CUresult expected, CUresult result, const char *call, const char 
             skip();             \
     } while (0)
 bool cf_skipped(const char *reason);
+/* So many tests were skipped on a real device. */
+uint32_t cf_skips(void);
 
 /* ---- fixture: taken per test, given back whether the test failed or not ---- */
 

@@ -22,6 +22,8 @@ static CUdeviceptr device_blocks[MAX_THINGS];
 static void *pinned_blocks[MAX_THINGS];
 static unsigned stream_count, event_count, device_count, pinned_count;
 
+static uint32_t skips;
+
 static sem_t gate;
 static bool gate_closed;
 
@@ -37,10 +39,13 @@ void cf_expect(CUresult expected, CUresult result, const char *call, const char 
 bool cf_skipped(const char *reason)
 {
     fprintf(stderr, "skipped: %s\n", reason);
-#ifdef GANTRY_FAIL_ON_SKIP
-    fail_msg("a skip counts as a failure here");
-#endif
+    skips += !cu->emulated;
     return true;
+}
+
+uint32_t cf_skips(void)
+{
+    return skips;
 }
 
 /* ---- the suite's context -------------------------------------------------------------------- */
