@@ -207,13 +207,19 @@ static void test_a_loop_of_a_failed_run_is_not_on_its_way(void **state)
 
 /* ---- lost contexts ----------------------------------------------------------------------------- */
 
-/* The run is over as soon as its loop is launched. */
-static void leave_in_the_loop(struct loop_scene *s)
+/* The run is over as soon as its loop is launched.  False, and all is closed: a real driver waits for the
+ * loop where its graph is destroyed. */
+static bool leave_in_the_loop(struct loop_scene *s)
 {
     open_unawaited(s);
+    if (!s->has_emu) {
+        loops_close_scene(s);
+        return false;
+    }
     loops_set_begin(s, ENDLESS);
     assert_ok(gantry_taskman_run(s->gpu.manager, 1));
     deadline_await(loops_stats_of(s).is_on_device != 0, "the loop to begin");
+    return true;
 }
 
 static void close_lost(struct loop_scene *s)
@@ -229,7 +235,9 @@ static void test_a_failure_ends_loops_of_managers_that_are_gone(void **state)
     (void)state;
     for (uint32_t is_gone = 0; is_gone < 2; is_gone++) {
         struct loop_scene s;
-        leave_in_the_loop(&s);
+        if (!leave_in_the_loop(&s)) {
+            return;
+        }
         if (is_gone) {
             gantry_taskman_destroy(s.gpu.manager);
             s.gpu.manager = NULL;
@@ -257,12 +265,16 @@ static void test_a_failure_that_comes_with_the_end_ends_the_loop(void **state)
 {
     (void)state;
     struct loop_scene s;
-    leave_in_the_loop(&s);
+    if (!leave_in_the_loop(&s)) {
+        return;
+    }
     gantry_taskman_destroy(s.gpu.manager);
     s.gpu.manager = NULL;
     atomic_store(&fails_late, gantry_context_dispatcher(s.gpu.context));
     gy_point_hook(fail_at_the_end);
-    close_lost(&s);
+    deadline_begin("a loop without its tasks to end");
+    gpu_fixture_close(&s.gpu); /* with its module: a real driver may wait for the loop to unload that */
+    deadline_end();
     gy_point_hook(NULL);
     assert_null(atomic_load(&fails_late));
 }
