@@ -80,6 +80,7 @@ gantry_status gy_node_enqueue(struct gy_nodes *n, const struct gy_node *node, CU
     case GY_NODE_FILL:
         return enqueue_fill(n, node, stream);
     case GY_NODE_EVENT:
+    case GY_NODE_WAIT:
     case GY_NODE_GRAPH:
         break;
     }

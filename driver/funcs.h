@@ -178,6 +178,8 @@
        const CUDA_KERNEL_NODE_PARAMS_v2 *params)) \
     F(true, cuGraphAddEventRecordNode, cuGraphAddEventRecordNode, \
       (CUgraphNode *node, CUgraph graph, const CUgraphNode *dependencies, size_t count, CUevent event)) \
+    F(false, cuGraphAddEventWaitNode, cuGraphAddEventWaitNode, \
+      (CUgraphNode *node, CUgraph graph, const CUgraphNode *dependencies, size_t count, CUevent event)) \
     F(true, cuGraphAddChildGraphNode, cuGraphAddChildGraphNode, \
       (CUgraphNode *node, CUgraph graph, const CUgraphNode *dependencies, size_t count, CUgraph child)) \
     F(false, cuGraphConditionalHandleCreate, cuGraphConditionalHandleCreate, \
@@ -203,6 +205,8 @@
     F(true, cuGraphExecMemsetNodeSetParams, cuGraphExecMemsetNodeSetParams, \
       (CUgraphExec exec, CUgraphNode node, const CUDA_MEMSET_NODE_PARAMS *params, CUcontext context)) \
     F(true, cuGraphExecEventRecordNodeSetEvent, cuGraphExecEventRecordNodeSetEvent, \
+      (CUgraphExec exec, CUgraphNode node, CUevent event)) \
+    F(false, cuGraphExecEventWaitNodeSetEvent, cuGraphExecEventWaitNodeSetEvent, \
       (CUgraphExec exec, CUgraphNode node, CUevent event)) \
     F(false, cuGraphUpload, cuGraphUpload, (CUgraphExec exec, CUstream stream)) \
     F(true, cuGraphLaunch, cuGraphLaunch, (CUgraphExec exec, CUstream stream))

@@ -314,29 +314,29 @@ gantry_status gy_lane_fill(struct gy_lane *lane, CUdeviceptr at, uint32_t patter
 }
 
 /* As open_node(), for an event. */
-static struct gy_node *open_event(struct gy_lane *lane, CUevent event, bool is_end)
+static struct gy_node *open_event(struct gy_lane *lane, enum gy_node_kind kind, CUevent event, bool is_order)
 {
     struct gy_nodes *n = lane->nodes;
     struct gy_node *node =
         gy_grow_array(&n->events, &n->events_room, n->event_count + (size_t)1, sizeof(*n->events))
-            ? open_node(lane, GY_NODE_EVENT, NULL)
+            ? open_node(lane, kind, NULL)
             : NULL;
     if (node != NULL) {
         node->event = n->event_count;
         n->events[n->event_count++] =
-            (struct gy_node_event){.node = n->count, .is_end = is_end, .event = event};
+            (struct gy_node_event){.node = n->count, .is_order = is_order, .event = event};
     }
     return node;
 }
 
 gantry_status gy_lane_event(struct gy_lane *lane, CUevent event)
 {
-    return open_event(lane, event, false) != NULL ? close_node(lane) : out_of_memory();
+    return open_event(lane, GY_NODE_EVENT, event, false) != NULL ? close_node(lane) : out_of_memory();
 }
 
 gantry_status gy_lane_lent_event(struct gy_lane *lane, struct gy_lent_event **place)
 {
-    if (open_event(lane, (*place)->event, false) == NULL) {
+    if (open_event(lane, GY_NODE_EVENT, (*place)->event, false) == NULL) {
         return out_of_memory();
     }
     lane->nodes->events[lane->nodes->event_count - 1].place = place;
@@ -346,12 +346,29 @@ gantry_status gy_lane_lent_event(struct gy_lane *lane, struct gy_lent_event **pl
 
 gantry_status gy_lane_end(struct gy_lane *lane, CUevent event)
 {
-    if (open_event(lane, event, true) == NULL) {
+    if (open_event(lane, GY_NODE_EVENT, event, true) == NULL) {
         return out_of_memory();
     }
     lane->nodes->count++; /* the lane's last node is still the one before it */
     assert(gy_nodes_are_valid(lane->nodes));
     return GANTRY_OK;
+}
+
+bool gy_lanes_may_wait(const struct gy_driver *driver)
+{
+    return driver->cuGraphAddEventWaitNode != NULL && driver->cuGraphExecEventWaitNodeSetEvent != NULL;
+}
+
+gantry_status gy_lane_wait_event(struct gy_lane *lane, CUevent event)
+{
+    const struct gy_node_set before = lane->last;
+    lane->last = (struct gy_node_set){0, 0};
+    if (open_event(lane, GY_NODE_WAIT, event, true) == NULL) {
+        lane->last = before;
+        return out_of_memory();
+    }
+    gy_lane_close_node(lane);
+    return before.count != 0 ? gy_lane_wait(lane, before) : GANTRY_OK;
 }
 
 gantry_status gy_lane_graph(struct gy_lane *lane, CUgraph graph)
@@ -369,11 +386,11 @@ gantry_status gy_lane_graph(struct gy_lane *lane, CUgraph graph)
 
 uint32_t gy_nodes_count_work(const struct gy_nodes *n, uint32_t count)
 {
-    uint32_t ends = 0;
+    uint32_t order = 0;
     for (uint32_t i = 0; i < n->event_count && n->events[i].node < count; i++) {
-        ends += n->events[i].is_end;
+        order += n->events[i].is_order;
     }
-    return count - ends;
+    return count - order;
 }
 
 void gy_nodes_give_events(const struct gy_nodes *n, uint32_t count)
@@ -531,6 +548,9 @@ static GY_RARE gantry_status make_other(struct gy_nodes *n, CUgraph graph, const
     case GY_NODE_EVENT:
         return GY_CALL(n->context, cuGraphAddEventRecordNode(out, graph, before, count,
                                                              gy_node_event_of(&n->events[node->event])));
+    case GY_NODE_WAIT:
+        return GY_CALL(n->context,
+                       cuGraphAddEventWaitNode(out, graph, before, count, n->events[node->event].event));
     case GY_NODE_KERNEL:
     case GY_NODE_COPY:
     case GY_NODE_FILL:

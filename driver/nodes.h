@@ -18,7 +18,7 @@
 
 #define GY_NODES_REFUSED 16
 
-enum gy_node_kind { GY_NODE_KERNEL, GY_NODE_COPY, GY_NODE_FILL, GY_NODE_EVENT, GY_NODE_GRAPH };
+enum gy_node_kind { GY_NODE_KERNEL, GY_NODE_COPY, GY_NODE_FILL, GY_NODE_EVENT, GY_NODE_WAIT, GY_NODE_GRAPH };
 
 /* The kinds of a copy's operands; a graph that is kept cannot be given others. */
 enum gy_node_sides { GY_SIDES_UNKNOWN, GY_SIDES_TO_DEVICE, GY_SIDES_TO_HOST, GY_SIDES_ON_DEVICE };
@@ -61,7 +61,8 @@ struct gy_node {
             size_t count;
             uint32_t pattern, pattern_bytes;
         } fill;
-        uint32_t event; /* nodes->events[event] is recorded: two batches that do the same have others */
+        uint32_t event; /* EVENT, WAIT: nodes->events[event], which two batches that do the same have not in
+                         * common */
         CUgraph graph;  /* it belongs to us */
     };
 };
@@ -69,7 +70,7 @@ _Static_assert(sizeof(struct gy_node) == 32 + sizeof(struct gy_node_kernel), "no
 
 struct gy_node_event {
     uint32_t node;
-    bool is_end;                  /* nothing comes after it: see gy_lane_end() */
+    bool is_order;                /* it is no work, but an end or a wait: see gy_lane_end() */
     CUevent event;                /* see gy_node_event_of() */
     struct gy_lent_event **place; /* where its holder refers to it, if it may be exchanged; else NULL */
     struct gy_lent_event *lent;   /* of a copy: it is this one's, which stays; NULL: of none */
@@ -93,8 +94,8 @@ struct gy_nodes {
     uint32_t count, before_count;
     uint32_t graphs;              /* the number of nodes of kind GY_NODE_GRAPH */
     uint64_t next_id;             /* of the next node */
-    struct gy_node_event *events; /* of the nodes of kind GY_NODE_EVENT, in their order; of a copy: those that
-                                   * its executable graph has */
+    struct gy_node_event *events; /* of the nodes of kinds GY_NODE_EVENT and GY_NODE_WAIT, in their order; of
+                                   * a copy: those that its executable graph has */
     size_t events_room;
     uint32_t event_count;
     unsigned char *bytes; /* the parameters of the kernels; what lies between them is 0 */
@@ -172,13 +173,20 @@ GANTRY_MUST_CHECK gantry_status gy_lane_event(struct gy_lane *lane, CUevent even
 GANTRY_MUST_CHECK gantry_status gy_lane_end(struct gy_lane *lane, CUevent event);
 /* As the first one, for the event that is at *place, where another one may be until it is launched. */
 GANTRY_MUST_CHECK gantry_status gy_lane_lent_event(struct gy_lane *lane, struct gy_lent_event **place);
+/* The driver has nodes that wait for an event. */
+bool gy_lanes_may_wait(const struct gy_driver *driver);
+/* Note a wait for an event of others.  Each launch of the graph waits for the record that is the latest at
+ * the call of the launch.  What is noted next on the lane comes after it; what was noted before does not. */
+GANTRY_MUST_CHECK gantry_status gy_lane_wait_event(struct gy_lane *lane, CUevent event);
+/* Is there a wait for the event? */
+bool gy_nodes_wait_for(const struct gy_nodes *nodes, CUevent event);
 /* Note `graph`, which it takes over even if it fails. */
 GANTRY_MUST_CHECK gantry_status gy_lane_graph(struct gy_lane *lane, CUgraph graph);
 
 /* A graph was made of the first `count` nodes: events that are lent stay with their holders. */
 void gy_nodes_give_events(const struct gy_nodes *nodes, uint32_t count);
 
-/* The number of the first `count` nodes without those that only tell an end. */
+/* The number of the first `count` nodes without ends and waits. */
 uint32_t gy_nodes_count_work(const struct gy_nodes *nodes, uint32_t count);
 
 /* The work that is noted next on the lane comes after `set`, too. */

@@ -386,11 +386,12 @@ static struct gy_node_event *event_of(const struct gy_nodes *kept, const struct 
 }
 
 /* The node keeps its event if that can be lent to the batch.  Others are set always: one that was destroyed
- * may have had the same address.  Ends do not count in *set. */
+ * may have had the same address.  Ends and waits do not count in *set. */
 static CUresult patch_event(const struct gy_nodes *kept, CUgraphExec exec, struct gy_node *x,
                             struct gy_node_event *had, const struct gy_nodes *n, const struct gy_node *y,
                             uint64_t *set)
 {
+    const struct gy_driver *driver = kept->context->driver;
     struct gy_node_event *event = &n->events[y->event];
     x->event = y->event;
     if (event->place != NULL && gy_lent_event_exchange(event->place, had->lent, had->event)) {
@@ -400,13 +401,15 @@ static CUresult patch_event(const struct gy_nodes *kept, CUgraphExec exec, struc
     event->event = gy_node_event_of(event);
     had->event = event->event;
     had->lent = event->place != NULL ? *event->place : NULL;
-    *set += !event->is_end;
-    return kept->context->driver->cuGraphExecEventRecordNodeSetEvent(exec, made_of(kept, x), event->event);
+    *set += !event->is_order;
+    return y->kind == GY_NODE_WAIT
+               ? driver->cuGraphExecEventWaitNodeSetEvent(exec, made_of(kept, x), event->event)
+               : driver->cuGraphExecEventRecordNodeSetEvent(exec, made_of(kept, x), event->event);
 }
 
 static GY_RARE bool is_same_other(const struct gy_node *x, const struct gy_node *y)
 {
-    if (x->kind == GY_NODE_EVENT) {
+    if (x->kind == GY_NODE_EVENT || x->kind == GY_NODE_WAIT) {
         return false;
     }
     if (x->kind == GY_NODE_COPY) {
@@ -419,7 +422,7 @@ static GY_RARE CUresult patch_node(struct gy_nodes *kept, CUgraphExec exec, stru
                                    struct gy_nodes *n, const struct gy_node *y, uint64_t *set)
 {
     assert(x->kind == y->kind && x->form == y->form && y->form != GY_FORM_FIXED);
-    *set += y->kind != GY_NODE_EVENT;
+    *set += y->kind != GY_NODE_EVENT && y->kind != GY_NODE_WAIT;
     switch (y->kind) {
     case GY_NODE_KERNEL:
         return patch_kernel(kept, exec, x, n, y);
@@ -428,6 +431,7 @@ static GY_RARE CUresult patch_node(struct gy_nodes *kept, CUgraphExec exec, stru
     case GY_NODE_FILL:
         return patch_fill(kept, exec, x, n, y);
     case GY_NODE_EVENT:
+    case GY_NODE_WAIT:
         return patch_event(kept, exec, x, event_of(kept, x), n, y, set);
     case GY_NODE_GRAPH:
         break;

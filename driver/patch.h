@@ -42,7 +42,7 @@ bool gy_nodes_pair(struct gy_pairing *pairing, const struct gy_nodes *kept, cons
 /* Give nodes of `exec`, made of `kept`, the work of their partners where that differs; `of` as above, NULL:
  * paired in their order.  Parameters that are PLACED (driver/slot_args.h) are slots of kept->table, and
  * equal; where that is 0, they were settled.  `kept` follows.  Adds the number of nodes given to
- * *set; ends, which are given always, do not count, nor do events that are lent to the batch
+ * *set; ends and waits, which are given always, do not count, nor do events that are lent to the batch
  * (driver/lent_event.h).  On failure some were given, `exec` must not be launched any more, unless it is
  * updated as a whole. */
 GANTRY_MUST_CHECK CUresult gy_nodes_patch(struct gy_nodes *kept, CUgraphExec exec, struct gy_nodes *nodes,

@@ -42,6 +42,8 @@ static gantry_status enqueue(struct gy_nodes *n, const struct gy_node *node, CUs
         return launch_child(n->context, node->graph, stream);
     case GY_NODE_EVENT:
         return GY_CALL(n->context, cuEventRecord(gy_node_event_of(&n->events[node->event]), stream));
+    case GY_NODE_WAIT:
+        return GY_CALL(n->context, cuStreamWaitEvent(stream, n->events[node->event].event, 0));
     case GY_NODE_KERNEL:
     case GY_NODE_COPY:
     case GY_NODE_FILL:

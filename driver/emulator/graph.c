@@ -460,8 +460,9 @@ CUresult cuGraphAddKernelNode_v2(CUgraphNode *node, CUgraph graph, const CUgraph
     return GY_EMU_CALL(cuGraphAddKernelNode, add_kernel(node, graph, dependencies, count, params));
 }
 
+/* A node that records the event, or waits for it. */
 static CUresult add_event(CUgraphNode *out, CUgraph handle, const CUgraphNode *dependencies, size_t count,
-                          CUevent event_handle)
+                          CUevent event_handle, enum gy_emu_work_kind kind)
 {
     struct gy_emu_graph *graph = gy_emu_handle_find(GY_EMU_GRAPH, handle);
     const struct gy_emu_event *event = gy_emu_handle_find(GY_EMU_EVENT, event_handle);
@@ -472,7 +473,7 @@ static CUresult add_event(CUgraphNode *out, CUgraph handle, const CUgraphNode *d
     struct gy_emu_node **nodes = gy_emu_graph_find_nodes(graph, dependencies, count, &result);
     struct gy_emu_node *node;
     if (result == CUDA_SUCCESS) {
-        struct gy_emu_work work = {.kind = GY_EMU_WORK_EVENT_RECORD, .context = event->object.context};
+        struct gy_emu_work work = {.kind = kind, .context = event->object.context};
         work.event = event_handle;
         result = gy_emu_graph_add(graph, &work, nodes, (uint32_t)count, &node);
     }
@@ -486,7 +487,15 @@ static CUresult add_event(CUgraphNode *out, CUgraph handle, const CUgraphNode *d
 CUresult cuGraphAddEventRecordNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *dependencies,
                                    size_t count, CUevent event)
 {
-    return GY_EMU_CALL(cuGraphAddEventRecordNode, add_event(node, graph, dependencies, count, event));
+    return GY_EMU_CALL(cuGraphAddEventRecordNode,
+                       add_event(node, graph, dependencies, count, event, GY_EMU_WORK_EVENT_RECORD));
+}
+
+CUresult cuGraphAddEventWaitNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *dependencies,
+                                 size_t count, CUevent event)
+{
+    return GY_EMU_CALL(cuGraphAddEventWaitNode,
+                       add_event(node, graph, dependencies, count, event, GY_EMU_WORK_EVENT_WAIT));
 }
 
 static CUresult add_child(CUgraphNode *out, CUgraph handle, const CUgraphNode *dependencies, size_t count,

@@ -65,8 +65,11 @@ void gy_emu_program_for_each_in_loop(struct gy_emu_op *op, void (*visit)(struct 
 /* The launch op (work GRAPH) has become the head of its stream. */
 void gy_emu_program_start(struct gy_emu_op *launch);
 void gy_emu_program_node_done(struct gy_emu_op *node);
-/* The marker that this launch's run of an event record node completes. */
+/* The marker that this launch's run of an event record node completes, or that of an event wait node waits
+ * for; NULL: it waits for nothing. */
 struct gy_emu_marker *gy_emu_program_mark(struct gy_emu_op *node);
+/* A launch of the program is over: drop what its wait nodes waited for. */
+void gy_emu_program_drop_waits(const struct gy_emu_program *program, struct gy_emu_marker **waits);
 /* The context is about to end: nothing may refer to it any more. */
 void gy_emu_graphs_forget(struct gy_emu_context *root);
 /* Does this launch have kernels of other green contexts than its stream's? */

@@ -213,6 +213,7 @@ void gy_emu_work_release(struct gy_emu_work *work)
         gy_emu_condition_unref(work->condition);
         break;
     case GY_EMU_WORK_GRAPH:
+        gy_emu_program_drop_waits(work->graph.program, work->graph.waits);
         gy_emu_program_unref(work->graph.program);
         while (work->graph.marks != NULL) {
             struct gy_emu_marker *mark = work->graph.marks;

@@ -42,6 +42,7 @@ static void set_node(struct gy_emu_program *program, uint32_t index, const struc
     n->source = node->object.handle;
     n->priority = node->priority;
     program->event_count += node->work.kind == GY_EMU_WORK_EVENT_RECORD;
+    program->wait_count += node->work.kind == GY_EMU_WORK_EVENT_WAIT;
     program->has_effects = program->has_effects || node->work.kind == GY_EMU_WORK_HOST ||
                            node->work.kind == GY_EMU_WORK_EVENT_RECORD ||
                            node->work.kind == GY_EMU_WORK_EVENT_WAIT;
@@ -348,6 +349,7 @@ static struct gy_emu_program *copy_program(const struct gy_emu_program *program)
     copy->exec->refs++;
     copy->count = program->count;
     copy->event_count = program->event_count;
+    copy->wait_count = program->wait_count;
     copy->has_effects = program->has_effects;
     copy->is_dead = program->is_dead;
     copy->edge_count = program->edge_count;
@@ -480,11 +482,11 @@ CUresult cuGraphExecMemsetNodeSetParams(CUgraphExec exec, CUgraphNode node,
     return GY_EMU_CALL(cuGraphExecMemsetNodeSetParams, set_fill(exec, node, params, context));
 }
 
-static CUresult set_event(CUgraphExec exec, CUgraphNode at, CUevent handle)
+static CUresult set_event(CUgraphExec exec, CUgraphNode at, CUevent handle, enum gy_emu_work_kind kind)
 {
     const struct gy_emu_event *event = gy_emu_handle_find(GY_EMU_EVENT, handle);
     struct gy_emu_program_node *node;
-    CUresult result = find_to_change(exec, at, GY_EMU_WORK_EVENT_RECORD, &node);
+    CUresult result = find_to_change(exec, at, kind, &node);
     if (result != CUDA_SUCCESS || event == NULL) {
         return result != CUDA_SUCCESS ? result : CUDA_ERROR_INVALID_VALUE;
     }
@@ -494,5 +496,12 @@ static CUresult set_event(CUgraphExec exec, CUgraphNode at, CUevent handle)
 
 CUresult cuGraphExecEventRecordNodeSetEvent(CUgraphExec exec, CUgraphNode node, CUevent event)
 {
-    return GY_EMU_CALL(cuGraphExecEventRecordNodeSetEvent, set_event(exec, node, event));
+    return GY_EMU_CALL(cuGraphExecEventRecordNodeSetEvent,
+                       set_event(exec, node, event, GY_EMU_WORK_EVENT_RECORD));
+}
+
+CUresult cuGraphExecEventWaitNodeSetEvent(CUgraphExec exec, CUgraphNode node, CUevent event)
+{
+    return GY_EMU_CALL(cuGraphExecEventWaitNodeSetEvent,
+                       set_event(exec, node, event, GY_EMU_WORK_EVENT_WAIT));
 }

@@ -23,7 +23,8 @@ struct gy_emu_program_node {
     uint32_t dependent_count;
     int priority;                /* the priority of the graph's node */
     uintptr_t source;            /* the handle of the graph's node from which it was made */
-    struct gy_emu_marker *mark;  /* in this run: the marker of an event record; not owned */
+    struct gy_emu_marker *mark;  /* in this run: the marker of an event record, or the one that an event wait
+                                  * waits for, NULL: nothing; not owned */
     bool is_left_out;            /* in this run: see gy_emu_program_leaves_out() */
     struct gy_emu_program *body; /* of a conditional node: a reference; else NULL */
 };
@@ -37,6 +38,7 @@ struct gy_emu_program {
     uint32_t left;        /* nodes of this run that are not done */
     uint32_t own_left;    /* those of them that are not left out */
     uint32_t event_count; /* event record nodes */
+    uint32_t wait_count;  /* event wait nodes */
     bool has_effects;     /* it has nodes that no-op mode executes */
     bool is_dead;         /* a context that it needs is gone */
     uint32_t edge_count;

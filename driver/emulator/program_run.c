@@ -1,6 +1,7 @@
 /* Executable graphs: launch, and the run of a launch. */
 #include "driver/emulator/program.h"
 
+#include "base/alloc.h"
 #include "driver/emulator/capture.h"
 #include "driver/emulator/condition.h"
 #include "driver/emulator/context.h"
@@ -49,6 +50,39 @@ static void attach_marks(const struct gy_emu_program *program, struct gy_emu_mar
     }
 }
 
+/* A wait is for the record that is there at the call of the launch, as cuStreamWaitEvent() does it. */
+static CUresult sample_waits(const struct gy_emu_program *program, struct gy_emu_marker ***out)
+{
+    *out = NULL;
+    if (program->wait_count == 0) {
+        return CUDA_SUCCESS;
+    }
+    struct gy_emu_marker **waits = gy_zalloc_array(program->wait_count, sizeof(*waits));
+    if (waits == NULL) {
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < program->count; i++) {
+        if (program->nodes[i].op.work.kind == GY_EMU_WORK_EVENT_WAIT) {
+            struct gy_emu_marker *marker = gy_emu_event_marker(program->nodes[i].op.work.event);
+            if (marker != NULL) {
+                marker->refs++;
+            }
+            waits[count++] = marker;
+        }
+    }
+    *out = waits;
+    return CUDA_SUCCESS;
+}
+
+void gy_emu_program_drop_waits(const struct gy_emu_program *program, struct gy_emu_marker **waits)
+{
+    for (uint32_t i = 0; waits != NULL && i < program->wait_count; i++) {
+        gy_emu_marker_unref(waits[i]);
+    }
+    gy_free(waits);
+}
+
 static CUresult launch(CUgraphExec exec_handle, CUstream stream_handle)
 {
     struct gy_emu_exec *exec = gy_emu_handle_find(GY_EMU_GRAPH_EXEC, exec_handle);
@@ -58,7 +92,7 @@ static CUresult launch(CUgraphExec exec_handle, CUstream stream_handle)
     struct gy_emu_stream *stream;
     CUresult result = gy_emu_stream_find_for_work(stream_handle, &stream);
     struct gy_emu_program *program = exec->program;
-    if (program->event_count < program->count) {
+    if (program->event_count + program->wait_count < program->count) {
         gy_emu_tally_launch();
     }
     if (result == CUDA_SUCCESS && program->is_dead) {
@@ -74,6 +108,9 @@ static CUresult launch(CUgraphExec exec_handle, CUstream stream_handle)
     program->refs++;
     work.graph.program = program;
     result = make_marks(program, &work.graph.marks);
+    if (result == CUDA_SUCCESS) {
+        result = sample_waits(program, &work.graph.waits);
+    }
     if (result != CUDA_SUCCESS) {
         gy_emu_work_release(&work);
         return result;
@@ -161,6 +198,7 @@ static void arm(struct gy_emu_program *program, struct gy_emu_op *launch_op)
 {
     program->own_left = 0;
     struct gy_emu_marker *mark = launch_op->work.graph.marks;
+    uint32_t waits = 0;
     for (uint32_t i = 0; i < program->count; i++) {
         struct gy_emu_program_node *node = &program->nodes[i];
         node->pending = node->dependency_count;
@@ -174,6 +212,9 @@ static void arm(struct gy_emu_program *program, struct gy_emu_op *launch_op)
         if (node->op.work.kind == GY_EMU_WORK_EVENT_RECORD) {
             node->mark = mark;
             mark = mark->next;
+        } else if (node->op.work.kind == GY_EMU_WORK_EVENT_WAIT) {
+            node->mark = program->is_body ? gy_emu_event_marker(node->op.work.event)
+                                          : launch_op->work.graph.waits[waits++];
         }
     }
     program->left = program->count;

@@ -142,7 +142,7 @@ static void execute(struct gy_emu_op *op)
         gy_emu_op_complete(op);
         break;
     case GY_EMU_WORK_EVENT_WAIT: {
-        struct gy_emu_marker *marker = gy_emu_event_marker(op->work.event);
+        struct gy_emu_marker *marker = gy_emu_program_mark(op);
         if (marker == NULL) {
             gy_emu_op_complete(op);
         } else {

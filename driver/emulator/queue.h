@@ -128,7 +128,9 @@ struct gy_emu_work {
         struct gy_emu_condition *condition; /* a reference: LOOP */
         struct {
             struct gy_emu_program *program; /* a reference */
-            struct gy_emu_marker *marks;    /* one reference per event node, in node order */
+            struct gy_emu_marker *marks;    /* one reference per event record node, in node order */
+            struct gy_emu_marker **waits;   /* one reference per event wait node, in node order, as the events
+                                             * were at the call of the launch; NULL: there are none */
             struct gy_emu_marker *own;      /* a reference each: see gy_emu_program_mark_own() */
         } graph;
     };

@@ -301,6 +301,17 @@ static void test_a_launch_records_the_events_of_its_graph(void **state)
     }
 }
 
+/* Has the event passed, after a while? */
+static CUresult await_event(CUevent event)
+{
+    CUresult passed = CUDA_ERROR_NOT_READY;
+    for (uint32_t look = 0; look < 1000000 && passed == CUDA_ERROR_NOT_READY; look++) {
+        passed = cu->cuEventQuery(event);
+        sched_yield();
+    }
+    return passed;
+}
+
 /* An event behind one kernel passes while another kernel of the graph runs.  Nothing fails before that may
  * end. */
 static void test_an_event_passes_while_its_graph_goes_on(void **state)
@@ -320,11 +331,7 @@ static void test_an_event_passes_while_its_graph_goes_on(void **state)
     cu_ok(cuGraphAddEventRecordNode(&end, c.graph, &held, 1, behind_held));
     cu_ok(cuGraphInstantiateWithFlags(&exec, c.graph, 0));
     cu_ok(cuGraphLaunch(exec, stream));
-    CUresult passed = CUDA_ERROR_NOT_READY;
-    for (uint32_t look = 0; look < 1000000 && passed == CUDA_ERROR_NOT_READY; look++) {
-        passed = cu->cuEventQuery(events[1]);
-        sched_yield();
-    }
+    const CUresult passed = await_event(events[1]);
     const CUresult not_yet = cu->cuEventQuery(behind_held), busy = cu->cuStreamQuery(stream);
     __atomic_store_n(&words[1], 1, __ATOMIC_RELEASE);
     cu_ok(cuStreamSynchronize(stream));
@@ -337,7 +344,128 @@ static void test_an_event_passes_while_its_graph_goes_on(void **state)
     cu_ok(cuGraphDestroy(c.graph));
 }
 
+/* A stream waits for a lane of a graph that has been launched, and not for the rest of it. */
+static void test_a_stream_waits_for_one_lane_of_a_graph(void **state)
+{
+    (void)state;
+    CUstream stream = cf_stream(), other = cf_stream();
+    const CUevent events[2] = {cf_event(), cf_event()};
+    CUevent behind = cf_event();
+    uint32_t *words = cf_pinned(3);
+    CUdeviceptr data = cf_device(COUNT * 4), begun = cf_address(words), open = begun + 4, ended = begun + 8;
+    void *params[] = {&begun, &open, &ended};
+    const CUDA_KERNEL_NODE_PARAMS_v2 hold = cf_kernel_node(cf_hold, 1, 1, params);
+    cu_ok(cuMemsetD32Async(data, 0, COUNT, stream));
+    struct chain c = make_chain(data, 2, events);
+    CUgraphNode held;
+    CUgraphExec exec;
+    cu_ok(cuGraphAddKernelNode(&held, c.graph, NULL, 0, &hold));
+    cu_ok(cuGraphInstantiateWithFlags(&exec, c.graph, 0));
+    cu_ok(cuGraphLaunch(exec, stream));
+    CUresult queued = cu->cuStreamWaitEvent(other, events[1], CU_EVENT_WAIT_DEFAULT);
+    queued = queued == CUDA_SUCCESS ? cu->cuMemsetD32Async(data, 9, COUNT / 2, other) : queued;
+    queued = queued == CUDA_SUCCESS ? cu->cuEventRecord(behind, other) : queued;
+    const CUresult passed = await_event(behind), busy = cu->cuStreamQuery(stream);
+    __atomic_store_n(&words[1], 1, __ATOMIC_RELEASE);
+    cu_ok(cuStreamSynchronize(stream));
+    assert_int_equal(queued, CUDA_SUCCESS);
+    assert_int_equal(passed, CUDA_SUCCESS);
+    assert_int_equal(busy, CUDA_ERROR_NOT_READY);
+    cf_expect_words(other, data, COUNT / 2, 9);
+    cf_expect_words(other, data + COUNT * 2, COUNT / 2, 2);
+    cu_ok(cuGraphExecDestroy(exec));
+    cu_ok(cuGraphExecDestroy(c.exec));
+    cu_ok(cuGraphDestroy(c.graph));
+}
+
+/* A graph of a node that waits for `first`, and of one behind it that records `told`. */
+struct waiting {
+    CUgraph graph;
+    CUgraphNode wait, end;
+    CUgraphExec exec;
+};
+
+static struct waiting make_waiting(CUevent first, CUevent told)
+{
+    struct waiting w = {.graph = NULL};
+    cu_ok(cuGraphCreate(&w.graph, 0));
+    cu_ok(cuGraphAddEventWaitNode(&w.wait, w.graph, NULL, 0, first));
+    cu_ok(cuGraphAddEventRecordNode(&w.end, w.graph, &w.wait, 1, told));
+    cu_ok(cuGraphInstantiateWithFlags(&w.exec, w.graph, 0));
+    return w;
+}
+
+static void drop_waiting(const struct waiting *w)
+{
+    cu_ok(cuGraphExecDestroy(w->exec));
+    cu_ok(cuGraphDestroy(w->graph));
+}
+
+/* Each launch waits for the record that is there at its call: also one of an event that was set since the
+ * launch before, and of one that a graph has recorded. */
+static void test_a_graph_waits_for_the_record_that_is_there(void **state)
+{
+    (void)state;
+    CUstream stream = cf_stream(), other = cf_stream();
+    CUevent never = cf_event(), told = cf_event(), events[2] = {cf_event(), cf_event()};
+    struct waiting w = make_waiting(never, told);
+    struct waiting before = make_waiting(never, events[1]);
+    CUgraphNodeType type;
+    cu_ok(cuGraphNodeGetType(w.wait, &type));
+    assert_int_equal(type, CU_GRAPH_NODE_TYPE_WAIT_EVENT);
+    cu_ok(cuGraphLaunch(w.exec, stream)); /* nothing has recorded it */
+    cu_ok(cuStreamSynchronize(stream));
+    for (int i = 0; i < 2; i++) {
+        cu_ok(cuGraphExecEventWaitNodeSetEvent(w.exec, w.wait, events[i]));
+        cf_close_gate(other);
+        CUresult queued =
+            i == 0 ? cu->cuEventRecord(events[0], other) : cu->cuGraphLaunch(before.exec, other);
+        queued = queued == CUDA_SUCCESS ? cu->cuGraphLaunch(w.exec, stream) : queued;
+        const CUresult waits = cu->cuEventQuery(told), busy = cu->cuStreamQuery(stream);
+        cf_open_gate();
+        assert_int_equal(queued, CUDA_SUCCESS);
+        assert_int_equal(waits, CUDA_ERROR_NOT_READY);
+        assert_int_equal(busy, CUDA_ERROR_NOT_READY);
+        cu_ok(cuStreamSynchronize(stream));
+        cu_ok(cuEventQuery(told));
+    }
+    cu_is(CUDA_ERROR_INVALID_VALUE, cuGraphExecEventWaitNodeSetEvent(w.exec, w.end, told));
+    cu_ok(cuStreamSynchronize(other));
+    drop_waiting(&w);
+    drop_waiting(&before);
+}
+
+/* A record behind the call of the launch is not waited for, though the device has not come to the node. */
+static void test_a_graph_does_not_wait_for_a_later_record(void **state)
+{
+    (void)state;
+    CUstream stream = cf_stream(), other = cf_stream();
+    CUevent event = cf_event(), told = cf_event();
+    uint32_t *words = cf_pinned(3);
+    CUdeviceptr begun = cf_address(words), open = begun + 4, ended = begun + 8;
+    void *params[] = {&begun, &open, &ended};
+    struct waiting w = make_waiting(event, told);
+    cu_ok(cuEventRecord(event, other));
+    cu_ok(cuStreamSynchronize(other));
+    cf_close_gate(stream);
+    CUresult queued = cu->cuGraphLaunch(w.exec, stream);
+    queued = queued == CUDA_SUCCESS ? cu->cuLaunchKernel(cf_hold, 1, 1, 1, 1, 1, 1, 0, other, params, NULL)
+                                    : queued;
+    queued = queued == CUDA_SUCCESS ? cu->cuEventRecord(event, other) : queued;
+    cf_open_gate();
+    const CUresult passed = await_event(told), busy = cu->cuStreamQuery(other);
+    __atomic_store_n(&words[1], 1, __ATOMIC_RELEASE);
+    cu_ok(cuStreamSynchronize(other));
+    assert_int_equal(queued, CUDA_SUCCESS);
+    assert_int_equal(passed, CUDA_SUCCESS);
+    assert_int_equal(busy, CUDA_ERROR_NOT_READY);
+    drop_waiting(&w);
+}
+
 static const struct CMUnitTest changes[] = {
+    CF_TEST(test_a_stream_waits_for_one_lane_of_a_graph),
+    CF_TEST(test_a_graph_waits_for_the_record_that_is_there),
+    CF_TEST(test_a_graph_does_not_wait_for_a_later_record),
     CF_TEST(test_a_launch_records_the_events_of_its_graph),
     CF_TEST(test_an_event_passes_while_its_graph_goes_on),
     CF_TEST(test_event_of_an_exec_is_changed),
