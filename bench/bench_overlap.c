@@ -4,9 +4,11 @@
  * for both on the device.  The time of both at once is compared with that of one alone.  critical: a short
  * task in a partition of its own is timed from its start until a CPU task knows its end.  Meanwhile another
  * manager submits steps of 1000 kernels without a pause, with a new shape every 100 steps.  Ours is graphs
- * mode, the yardstick is the same on streams.  urgent: two kernels are submitted together, one that fills the
- * device 72 times and a short one with the greatest priority.  The time from the long one's begin to the
- * short one's end is compared with that without the priority. */
+ * mode, the yardstick is the same on streams.  beside: of a step, a task of 5 us, a CPU task behind it, and
+ * another task of 5 us behind that are timed until the host knows their end, beside a task of 2 ms that
+ * became ready with the first one; the yardstick is the same on streams.  urgent: two kernels are submitted
+ * together, one that fills the device 72 times and a short one with the greatest priority.  The time from the
+ * long one's begin to the short one's end is compared with that without the priority. */
 #include "base/clock.h"
 #include "bench/harness.h"
 #include "bench/raw_cuda.h"
@@ -328,6 +330,105 @@ static bool bench_critical(const struct bench_options *options)
     return good;
 }
 
+/* ---- beside ------------------------------------------------------------------------------------ */
+
+struct link {
+    struct overlap *o;
+    gantry_task *then;
+};
+
+static gantry_launch_result launch_link(gantry_launch *launch, void *arg)
+{
+    struct link *link = arg;
+    link->o->then = link->then;
+    return launch_critical(launch, link->o);
+}
+
+static gantry_status do_nothing(gantry_task *task, void *arg)
+{
+    (void)task;
+    (void)arg;
+    return GANTRY_OK;
+}
+
+static bool submit_link(struct link *link, gantry_task **out)
+{
+    gantry_task_desc desc = GANTRY_TASK_DESC_INIT;
+    desc.kind = GANTRY_TASK_KERNEL;
+    desc.launch = launch_link;
+    desc.arg = link;
+    return ok(gantry_taskman_submit(link->o->managers[0], &desc, out)) &&
+           ok(gantry_task_start_after(link->then, *out));
+}
+
+/* The first short kernel and the long one are ready at once. */
+static bool time_beside(struct overlap *o, double *ns)
+{
+    gantry_taskman *manager = o->managers[0];
+    gantry_dispatcher *dispatcher = gantry_context_dispatcher(o->context);
+    gantry_task_desc between = GANTRY_TASK_DESC_INIT, end = GANTRY_TASK_DESC_INIT;
+    struct link first = {.o = o}, second = {.o = o};
+    gantry_task *a1, *a2;
+    between.run = do_nothing;
+    end.run = note_end;
+    end.arg = o;
+    bool good = ok(gantry_taskman_submit(manager, &between, &first.then)) &&
+                ok(gantry_taskman_submit(manager, &end, &second.then)) && submit_link(&first, &a1) &&
+                submit(o, manager, 1) && submit_link(&second, &a2) &&
+                ok(gantry_task_start_after(a2, first.then));
+    gantry_dispatcher_start_group(dispatcher); /* both are there when the first one is looked at */
+    good = good && ok(gantry_taskman_start(manager));
+    const uint64_t begin = gy_clock_ns();
+    gantry_dispatcher_finish_group(dispatcher);
+    good = ok(gantry_taskman_stop(manager)) && good;
+    *ns = (double)(o->ended_ns - begin);
+    good = ok(gantry_context_synchronize(o->context)) && good;
+    return ok(gantry_taskman_reset(manager)) && good;
+}
+
+static bool measure_beside(const struct bench_options *options, gantry_submission submission, double *out)
+{
+    double all[MOST];
+    struct overlap *o = calloc(1, sizeof(*o));
+    const uint32_t count = options->emulated ? 10 : options->runs * 20 < MOST ? options->runs * 20 : MOST;
+    bool good = o != NULL && open_overlap(o, options, submission, false);
+    if (good) {
+        o->blocks = 1;
+        o->ns = 2000000;
+        for (uint32_t i = 0; i < 20 + count && good; i++) { /* the first samples warm up and do not count */
+            good = time_beside(o, &all[i < 20 ? 0 : i - 20]);
+        }
+        good = good && verify(o);
+        bench_sort(all, count);
+        *out = all[count / 2];
+    }
+    if (o != NULL) {
+        close_overlap(o);
+    }
+    free(o);
+    return good;
+}
+
+static bool bench_beside(const struct bench_options *options)
+{
+    static const struct {
+        const char *name;
+        gantry_submission submission;
+    } ways[2] = {{"overlap/beside-graphs", GANTRY_SUBMISSION_GRAPHS},
+                 {"overlap/beside-auto", GANTRY_SUBMISSION_AUTO}};
+    double streams = 0;
+    bool good = measure_beside(options, GANTRY_SUBMISSION_STREAMS, &streams);
+    for (int i = 0; i < 2 && good; i++) {
+        const struct bench_case one = {
+            .name = ways[i].name, .item = "step", .items = 1, .yardstick = {.name = "on streams"}};
+        double ns = 0;
+        good = measure_beside(options, ways[i].submission, &ns);
+        const struct bench_result result = {ns, ns, streams, streams, 0, 0, good};
+        bench_report(options, &one, &result);
+    }
+    return good;
+}
+
 /* ---- urgent ------------------------------------------------------------------------------------ */
 
 static gantry_launch_result launch_long(gantry_launch *launch, void *arg)
@@ -478,6 +579,7 @@ static bool bench_overlap(const struct bench_options *options)
     bool good = bench_managers(options, GANTRY_SUBMISSION_STREAMS, "overlap/two-managers-streams");
     good = bench_managers(options, GANTRY_SUBMISSION_GRAPHS, "overlap/two-managers-graphs") && good;
     good = bench_critical(options) && good;
+    good = bench_beside(options) && good;
     return bench_urgent(options) && good;
 }
 
@@ -489,6 +591,13 @@ const struct gantry_bench gantry_bench_overlap = {
         "  critical       a short task in a partition of its own beside steps of 1000 kernels of another "
         "manager:\n"
         "                 in graphs mode, against the same on streams; the median, and 99 of 100\n"
+        "  beside         a task of 5 us, a CPU task behind it and another task of 5 us, beside a task of 2 "
+        "ms "
+        "that\n"
+        "                 is ready with the first: until the host knows the end of the last, in graphs mode "
+        "and "
+        "auto,\n"
+        "                 against the same on streams\n"
         "  urgent         a kernel of 20 us of the greatest priority beside one that fills the device 72 "
         "times\n"
         "                 for 138 us: from the long one's begin to its end, against the same without\n"
