@@ -6,6 +6,7 @@
 #include "dispatcher/guest_rule.h"
 #include "dispatcher/intake.h"
 #include "dispatcher/order/batch_order.h"
+#include "dispatcher/order/lane_order.h"
 #include "dispatcher/step.h"
 
 #include <assert.h>
@@ -136,6 +137,7 @@ void gy_ahead_await(struct gantry_dispatcher *d, struct gy_round *round)
         let_others_go(d, round, is_queued);
     }
     if (gy_batch_is_open(&d->streams.batch)) { /* what was in flight may be idle now */
+        gy_lane_order_note_ends(&d->streams);
         gy_kept_prepare(&d->graphs.kept, &d->graphs.batch);
         let_others_go(d, round, is_made);
     }

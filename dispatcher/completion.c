@@ -72,7 +72,7 @@ static gantry_status record_slot(struct gy_completion *c, struct gy_completion_s
 }
 
 /* One event, whatever it will be used for, so that equal steps are equal graphs. */
-void gy_completion_note(struct gy_completion *c, uint32_t stream)
+uint32_t gy_completion_note(struct gy_completion *c, uint32_t stream)
 {
     struct gy_stream *s = &c->streams->streams[stream];
     assert(s->is_member && s->running == 0 && gy_completion_is_unnoted(c, stream));
@@ -80,29 +80,30 @@ void gy_completion_note(struct gy_completion *c, uint32_t stream)
         c->wait == GANTRY_WAIT_BLOCK || (is_long(c, stream) && gy_completion_spins_first(c));
     CUevent event;
     if (take_event(c, may_block, &event) != GANTRY_OK) {
-        return;
+        return 0;
     }
     if (gy_lane_end(&s->lane, event) != GANTRY_OK) {
         (void)c->context->driver->cuEventDestroy(event);
-        return;
+        return 0;
     }
     atomic_fetch_add_explicit(&c->streams->recorded, 1, memory_order_relaxed);
     const uint64_t now = gy_span_begin();
-    bool is_first = true;
+    uint32_t noted = 0;
     for (uint64_t p = c->unnoted_from; p != c->written; p++) {
         struct gy_completion_slot *slot = gy_completion_slot_at(c, p);
         if (slot->stream == stream && slot->kind == GY_SLOT_POINT && !slot->is_noted) {
             slot->is_noted = true;
             slot->seq = s->tail;
             slot->recorded_ns = now;
-            slot->event = is_first ? event : NULL;
-            slot->block = is_first && may_block ? event : NULL;
-            is_first = false;
+            slot->event = noted == 0 ? event : NULL;
+            slot->block = noted == 0 && may_block ? event : NULL;
+            noted++;
         }
     }
     c->unnoted &= ~(UINT64_C(1) << stream);
     c->unnoted_from = c->unnoted == 0 ? c->written : c->unnoted_from;
-    assert(!is_first && gy_completion_is_valid(c));
+    assert(noted != 0 && gy_completion_is_valid(c));
+    return noted;
 }
 
 bool gy_completion_is_valid(struct gy_completion *c)

@@ -291,8 +291,9 @@ static inline bool gy_completion_is_pending(const struct gy_completion *completi
 
 /* GD: the tasks on the stream, which is a member of a batch, have ended their calls: the completions that
  * they have asked for get an event in the graph, right behind the work that is noted on the stream.  The
- * graph is launched before the next flush.  Without memory they get one at the flush, behind the graph. */
-void gy_completion_note(struct gy_completion *completion, uint32_t stream);
+ * graph is launched before the next flush.  Without memory they get one at the flush, behind the graph.
+ * Returns the number of completions that have it. */
+uint32_t gy_completion_note(struct gy_completion *completion, uint32_t stream);
 static inline bool gy_completion_is_unnoted(const struct gy_completion *completion, uint32_t stream)
 {
     return (completion->unnoted >> stream & 1u) != 0;

@@ -44,14 +44,15 @@ GANTRY_MUST_CHECK gantry_status gy_rings_watch(struct gy_completion_rings *rings
 uint64_t gy_rings_expect(struct gy_completion_rings *rings);
 bool gy_rings_next_end(struct gy_completion_rings *rings, const gantry_taskman *manager, bool will_look,
                        struct gy_lookout *out);
-/* Are there completions of the stream to be noted, and no event that covers them?  And note them. */
+/* Are there completions of the stream to be noted, and no event that covers them?  And note them: returns how
+ * many have one. */
 static inline bool gy_rings_is_unnoted(const struct gy_completion_rings *rings, uint32_t stream)
 {
     return gy_completion_is_unnoted(gy_rings_of(rings, stream), stream);
 }
-static inline void gy_rings_note(struct gy_completion_rings *rings, uint32_t stream)
+static inline uint32_t gy_rings_note(struct gy_completion_rings *rings, uint32_t stream)
 {
-    gy_completion_note(gy_rings_of(rings, stream), stream);
+    return gy_completion_note(gy_rings_of(rings, stream), stream);
 }
 bool gy_rings_is_full(struct gy_completion_rings *rings, uint32_t stream);
 bool gy_rings_is_pending(const struct gy_completion_rings *rings);

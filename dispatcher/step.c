@@ -31,6 +31,21 @@ static GY_COLD void mark_begin(struct gantry_dispatcher *d, gantry_task *task, u
     atomic_store_explicit(&task->mark, mark, memory_order_relaxed);
 }
 
+/* The task's stream will become a member of the batch, or wait for work: say of which step that is, and name
+ * the nodes that wait, each with a number that no call of the task has. */
+static GY_RARE void introduce(struct gantry_dispatcher *d, const gantry_task *task, uint64_t number)
+{
+    if (gy_batch_is_open(&d->streams.batch)) {
+        struct gy_gpu_order *order = gy_gd_order(d, task);
+        if (order != NULL) {
+            order->manager = gy_task_manager(task);
+        }
+        d->streams.batch.order = order;
+        d->streams.batch.run = gy_task_run(task);
+        gy_nodes_name(&d->graphs.batch, gy_task_name(task) + ((uint64_t)(UINT16_MAX - 1 - number) << 16));
+    }
+}
+
 /* Before the first call: order the stream, mark the GPU time.  From here on the task has a mark (NULL when
  * nothing is recorded), and no wait set: it is ordered. */
 static GY_RARE gantry_status prepare_any(struct gantry_dispatcher *d, gantry_task *task, uint32_t stream)
@@ -38,6 +53,7 @@ static GY_RARE gantry_status prepare_any(struct gantry_dispatcher *d, gantry_tas
     uint64_t wait_set = atomic_load_explicit(&task->wait_set, memory_order_acquire);
     const struct gy_crossing *crossing = gy_crossing_behind(wait_set);
     bool begins = crossing != NULL ? crossing->begins : gy_task_begins_step(task, wait_set);
+    introduce(d, task, 1);
     gantry_status status = gy_streams_wait(&d->streams, stream, wait_set);
     gy_wait_set_drop(&d->wait_sets, wait_set);
     atomic_store_explicit(&task->mark, NULL, memory_order_relaxed);
@@ -75,9 +91,10 @@ static inline struct gy_gpu_mark *take_mark(gantry_task *task)
  * come behind the graph. */
 static GY_RARE void note_ends(struct gantry_dispatcher *d, const struct gy_round *round, uint32_t stream)
 {
-    if (d->streams.streams[stream].running == 0 && round->recording == NULL &&
-        gy_ends_are_told(&d->graphs.ends)) {
-        gy_rings_note(&d->completion, stream);
+    struct gy_stream *s = &d->streams.streams[stream];
+    if (s->running == 0 && round->recording == NULL && gy_ends_are_told(&d->graphs.ends)) {
+        s->told = gy_rings_note(&d->completion, stream);
+        s->told_seq = s->tail;
     }
 }
 
@@ -153,6 +170,9 @@ static GY_INLINE gantry_status make_ready(struct gantry_dispatcher *d, struct ga
     uint32_t stream = launch->stream_index;
     gantry_status status = gy_mode_choose(launch);
     if (status == GANTRY_OK) {
+        if (__builtin_expect(d->streams.streams[stream].epoch != d->streams.epoch, 0)) {
+            introduce(d, task, 0);
+        }
         status = gy_streams_wait_barrier(&d->streams, stream);
     }
     if (status == GANTRY_OK && task->launch_index == 0) {

@@ -178,8 +178,6 @@ bool gy_lanes_may_wait(const struct gy_driver *driver);
 /* Note a wait for an event of others.  Each launch of the graph waits for the record that is the latest at
  * the call of the launch.  What is noted next on the lane comes after it; what was noted before does not. */
 GANTRY_MUST_CHECK gantry_status gy_lane_wait_event(struct gy_lane *lane, CUevent event);
-/* Is there a wait for the event? */
-bool gy_nodes_wait_for(const struct gy_nodes *nodes, CUevent event);
 /* Note `graph`, which it takes over even if it fails. */
 GANTRY_MUST_CHECK gantry_status gy_lane_graph(struct gy_lane *lane, CUgraph graph);
 

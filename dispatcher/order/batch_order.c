@@ -1,5 +1,6 @@
 #include "dispatcher/order/batch_order.h"
 
+#include "dispatcher/order/lane_order.h"
 #include "dispatcher/order/waits.h"
 
 #include <assert.h>
@@ -32,7 +33,7 @@ static void batch_enter(struct gy_batch_order *batch, enum gy_batch_state next)
 
 static struct gy_tail home_of(struct gy_streams *streams)
 {
-    assert(streams->batch.members != 0);
+    assert(gy_batch_is_open(&streams->batch));
     return (struct gy_tail){streams->streams[streams->batch.home].native, streams->batch.known};
 }
 
@@ -57,16 +58,45 @@ static void pass_entrance(struct gy_streams *streams, struct gy_stream *s)
     gy_streams_count(&streams->waits);
 }
 
+/* `seen`: of the plain stream. */
+static gantry_status meet_barrier(struct gy_streams *streams, const struct gy_stream *s, uint64_t *seen)
+{
+    gantry_status status = GANTRY_OK;
+    if (*seen != streams->generation) {
+        status =
+            GY_CALL(streams->context, cuStreamWaitEvent(s->native, streams->barriers[streams->barrier], 0));
+        *seen = status == GANTRY_OK ? streams->generation : *seen;
+        gy_streams_count(&streams->waits);
+    }
+    return status;
+}
+
 static gantry_status meet_plain(struct gy_streams *streams, uint32_t stream)
 {
     struct gy_stream *s = &streams->streams[stream];
-    gantry_status status = s->behind != NULL ? gy_stream_settle(streams, stream) : GANTRY_OK;
-    if (status == GANTRY_OK && s->seen != streams->generation) {
-        status =
-            GY_CALL(streams->context, cuStreamWaitEvent(s->native, streams->barriers[streams->barrier], 0));
-        s->seen = status == GANTRY_OK ? streams->generation : s->seen;
-        gy_streams_count(&streams->waits);
+    const gantry_status status = s->behind != NULL ? gy_stream_settle(streams, stream) : GANTRY_OK;
+    return status == GANTRY_OK ? meet_barrier(streams, s, &s->seen) : status;
+}
+
+/* The stream of the first member is the home, unless a graph there would wait for work of its own step.  The
+ * plain stream of the home does not wait for what its lane has in earlier graphs of that step. */
+static gantry_status choose_home(struct gy_streams *streams, uint32_t stream)
+{
+    struct gy_batch_order *batch = &streams->batch;
+    gantry_status status = GANTRY_OK;
+    batch->home = stream;
+    batch->waited = NULL;
+    if (batch->by_lanes && gy_lane_order_is_held_up(streams, stream)) {
+        status = gy_lane_order_find_home(streams, stream, &batch->home);
     }
+    struct gy_stream *home = &streams->streams[batch->home];
+    const bool is_apart = batch->by_lanes && home->behind != NULL && home->behind_home != batch->home &&
+                          gy_lane_order_is_of_step(streams, home);
+    if (status == GANTRY_OK) {
+        status = is_apart ? meet_barrier(streams, home, &home->plain_seen) : meet_plain(streams, batch->home);
+    }
+    memcpy(batch->known, is_apart ? home->plain_known : home->known,
+           streams->count * sizeof(batch->known[0]));
     return status;
 }
 
@@ -87,13 +117,17 @@ static gantry_status wait_behind(struct gy_streams *streams, const struct gy_str
 static gantry_status wait_for_member(struct gy_streams *streams, uint32_t stream)
 {
     struct gy_stream *s = &streams->streams[stream];
+    if (streams->batch.by_lanes && gy_lane_order_is_of_step(streams, s)) {
+        return gy_lane_order_enter(streams, stream);
+    }
     const bool is_foreign = s->kind != streams->streams[streams->batch.home].kind;
     const struct gy_tail home = home_of(streams);
     gantry_status status = GANTRY_OK;
     if (is_foreign && s->behind != NULL) {
         status = gy_stream_settle(streams, stream);
     }
-    if (status == GANTRY_OK && (is_foreign || s->is_unrecorded)) {
+    const bool is_beyond = s->is_unrecorded || gy_lane_order_bears_graph(s);
+    if (status == GANTRY_OK && (is_foreign || is_beyond)) {
         struct gy_stream_event *event;
         status = gy_stream_record(streams, stream, &event);
         return status == GANTRY_OK ? gy_tail_wait(streams, &home, event) : status;
@@ -113,19 +147,25 @@ static gantry_status enter(struct gy_streams *streams, uint32_t stream)
     struct gy_stream *s = &streams->streams[stream];
     gantry_status status = GANTRY_OK;
     pass_entrance(streams, s);
+    s->end = NULL;
+    s->told = 0;
     if (batch->members == 0) {
-        status = meet_plain(streams, stream);
-        batch->home = stream;
-        batch->waited = NULL;
-        memcpy(batch->known, s->known, streams->count * sizeof(batch->known[0]));
-    } else {
+        status = choose_home(streams, stream);
+    }
+    if (status == GANTRY_OK && (batch->home != stream || s->behind != NULL)) {
         status = wait_for_member(streams, stream);
     }
     if (status != GANTRY_OK) {
         return status;
     }
+    if (s->behind == NULL) {
+        memcpy(s->plain_known, s->known, streams->count * sizeof(s->known[0]));
+        s->plain_seen = s->seen;
+    }
     batch->members |= UINT64_C(1) << stream;
     s->is_member = true;
+    s->may_be_held = false;
+    s->before = s->behind;
     s->behind = NULL;
     s->seen = streams->generation; /* as its home has */
     s->entered = s->tail;
@@ -219,11 +259,13 @@ void gy_batch_resume(struct gy_streams *streams)
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-void gy_batch_begin(struct gy_streams *streams, struct gy_nodes *nodes)
+void gy_batch_begin(struct gy_streams *streams, struct gy_nodes *nodes, bool by_lanes)
 {
     assert(streams->batch.state == GY_BATCH_CLOSED && gy_streams_are_valid(streams));
     streams->batch.nodes = nodes;
+    streams->batch.number++;
     streams->batch.members = 0;
+    streams->batch.by_lanes = by_lanes;
     batch_enter(&streams->batch, GY_BATCH_OPEN);
     open_entrance(streams, (struct gy_node_set){0, 0});
 }
@@ -265,57 +307,137 @@ void gy_batch_abandon(struct gy_streams *streams)
  * those of the lanes yet. */
 static void note_beside(struct gy_streams *streams, uint64_t members)
 {
+    struct gy_stream *home = &streams->streams[streams->batch.home];
+    home->beside = members;
     for (uint64_t all = members; all != 0; all &= all - 1) {
         struct gy_stream *s = &streams->streams[__builtin_ctzll(all)];
-        s->beside = 0;
+        uint64_t beside = 0;
         for (uint64_t left = members; left != 0; left &= left - 1) {
             uint32_t i = (uint32_t)__builtin_ctzll(left);
-            s->beside |= s->known[i] < streams->streams[i].tail ? left & -left : 0;
+            beside |= s->known[i] < streams->streams[i].tail ? left & -left : 0;
+        }
+        if (s->end == NULL || !s->carries || s == home) {
+            s->beside = beside;
         }
     }
 }
 
-/* The graph comes after everything that any member comes after. */
+/* The graph comes after everything that any member comes after; a lane that ends by itself only after what
+ * the graph came after as a whole, and the lane. */
 static void merge_known(struct gy_streams *streams, uint64_t members)
 {
     struct gy_batch_order *batch = &streams->batch;
     for (uint64_t left = members; left != 0; left &= left - 1) {
-        const struct gy_stream *s = &streams->streams[__builtin_ctzll(left)];
-        for (uint32_t i = 0; i < streams->count; i++) {
-            batch->known[i] = batch->known[i] < s->known[i] ? s->known[i] : batch->known[i];
+        struct gy_stream *s = &streams->streams[__builtin_ctzll(left)];
+        if (s->end != NULL) {
+            gy_known_merge(streams, s->known, batch->known);
+            memcpy(s->end->known, s->known, streams->count * sizeof(s->known[0]));
         }
     }
     for (uint64_t left = members; left != 0; left &= left - 1) {
+        gy_known_merge(streams, batch->known, streams->streams[__builtin_ctzll(left)].known);
+    }
+    for (uint64_t left = members; left != 0; left &= left - 1) {
         struct gy_stream *s = &streams->streams[__builtin_ctzll(left)];
-        memcpy(s->known, batch->known, streams->count * sizeof(s->known[0]));
+        if (s->end == NULL) {
+            memcpy(s->known, batch->known, streams->count * sizeof(s->known[0]));
+        }
         s->learnt_at = s->tail;
     }
+}
+
+/* Record the end of the graph on its home. */
+static gantry_status record_end(struct gy_streams *streams, struct gy_stream_event **out)
+{
+    const struct gy_batch_order *batch = &streams->batch;
+    struct gy_stream *home = &streams->streams[batch->home];
+    /* What its lane has in an earlier graph does not come before this event, which is none of its ring's. */
+    const bool is_apart = home->behind != NULL;
+    struct gy_stream_event *end = is_apart ? &home->plain_ends[home->next_plain_end++ % GY_STREAM_ENDS]
+                                           : &home->outer.own[home->outer.next];
+    const gantry_status status = gy_stream_record_plain(streams, batch->home, end, batch->known);
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    if (home->end != NULL) {
+        gy_stream_keep(home, home->end, home->end_seq);
+    }
+    if (!is_apart) {
+        gy_stream_keep(home, end, home->tail);
+    }
+    *out = end;
+    return GANTRY_OK;
+}
+
+/* The graph was launched on the stream: its plain work comes after that. */
+static void note_home(struct gy_streams *streams, struct gy_stream *home, bool was_member,
+                      struct gy_stream_event *end)
+{
+    const struct gy_batch_order *batch = &streams->batch;
+    home->dirty = true; /* the graph is joined with it */
+    home->held_by = end;
+    home->may_be_held = true;
+    home->held_tail = home->tail;
+    home->held_order = batch->order;
+    home->held_run = batch->run;
+    if (was_member || home->behind != NULL) {
+        gy_known_merge(streams, home->plain_known, batch->known);
+        home->carries = true;
+    } else {
+        gy_known_merge(streams, home->known, batch->known);
+        home->learnt_at = home->tail;
+        home->owner = NULL; /* its tasks do not take it for a stream that their step comes after anyhow */
+    }
+}
+
+/* The member's work is behind its lane's end, or that of the graph. */
+static gantry_status note_member(struct gy_streams *streams, uint32_t index, struct gy_stream_event *end)
+{
+    const struct gy_batch_order *batch = &streams->batch;
+    struct gy_stream *s = &streams->streams[index];
+    const bool is_home = index == batch->home;
+    if (!is_home && s->end != NULL) {
+        gy_stream_keep(s, s->end, s->end_seq);
+    } else if (!is_home) {
+        gy_stream_keep(s, end, s->tail);
+    }
+    s->behind = s->end != NULL ? s->end : end;
+    s->behind_home = batch->home;
+    s->is_behind_open = s->running != 0;
+    if (!is_home && s->end == NULL) {
+        s->held_by = end;
+        s->may_be_held = true;
+        s->held_tail = s->tail;
+        s->held_order = batch->order;
+        s->held_run = batch->run;
+        s->carries = false;
+    } else if (!is_home) {
+        s->held_by = s->carries ? s->held_by : NULL;
+        s->may_be_held = s->carries;
+    }
+    return s->kind != streams->streams[batch->home].kind ? gy_stream_settle(streams, index) : GANTRY_OK;
 }
 
 gantry_status gy_batch_launched(struct gy_streams *streams)
 {
     assert(gy_batch_is_open(&streams->batch) && streams->batch.members != 0);
-    struct gy_batch_order *batch = &streams->batch;
+    const struct gy_batch_order *batch = &streams->batch;
     struct gy_stream *home = &streams->streams[batch->home];
     const bool is_synced = batch->state == GY_BATCH_SYNCED;
     const uint64_t members = leave(streams);
     note_beside(streams, members);
     merge_known(streams, members);
-    struct gy_stream_event *end;
-    gantry_status status = gy_stream_record(streams, batch->home, &end);
-    home->dirty = true; /* the graph is joined with it */
+    struct gy_stream_event *end = NULL;
+    gantry_status status = record_end(streams, &end);
+    if (status == GANTRY_OK) {
+        note_home(streams, home, (members >> batch->home & 1u) != 0, end);
+    }
     for (uint64_t left = members; left != 0 && status == GANTRY_OK; left &= left - 1) {
-        uint32_t i = (uint32_t)__builtin_ctzll(left);
-        struct gy_stream *s = &streams->streams[i];
-        if (i != batch->home) {
-            gy_stream_keep(s, end);
-        }
-        s->behind = end;
-        s->behind_home = batch->home;
-        status = s->kind != home->kind ? gy_stream_settle(streams, i) : GANTRY_OK;
+        status = note_member(streams, (uint32_t)__builtin_ctzll(left), end);
     }
     if (status == GANTRY_OK && is_synced) {
-        status = gy_stream_sync(streams, batch->home);
+        status = home->behind != NULL ? gy_stream_settle(streams, batch->home) : GANTRY_OK;
+        status = status == GANTRY_OK ? gy_stream_sync(streams, batch->home) : status;
     }
     assert(status != GANTRY_OK || gy_streams_are_valid(streams));
     return status;
@@ -345,8 +467,8 @@ gantry_status gy_batch_dropped(struct gy_streams *streams)
         s->dirty = s->is_unrecorded = true;
     }
     gantry_status status = GANTRY_OK;
-    /* all but the first member have not waited for the work that comes before it */
-    if ((members & (members - 1)) != 0) {
+    /* all but the home have not waited for the work that comes before the graph */
+    if ((members & ~(UINT64_C(1) << batch->home)) != 0) {
         struct gy_stream_event *event;
         status = gy_stream_record(streams, batch->home, &event);
         for (uint64_t left = members & ~(UINT64_C(1) << batch->home); left != 0 && status == GANTRY_OK;

@@ -24,8 +24,9 @@
 
 #include "dispatcher/order/streams.h"
 
-/* From now on streams that get work become members, and their work is noted in `nodes`. */
-void gy_batch_begin(struct gy_streams *streams, struct gy_nodes *nodes);
+/* From now on streams that get work become members, and their work is noted in `nodes`.  `by_lanes`: each
+ * launch of the graph is noted anew, and the driver has the nodes that lane_order.h needs. */
+void gy_batch_begin(struct gy_streams *streams, struct gy_nodes *nodes, bool by_lanes);
 
 /* Does work that comes after `wait_set` come after work in the graph? */
 bool gy_batch_reaches(const struct gy_streams *streams, uint64_t wait_set);

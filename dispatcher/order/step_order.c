@@ -96,6 +96,7 @@ void gy_step_order_begin(struct gy_gpu_order *order, uint64_t run)
     during->streams = 0;
     order->is_fenced = false;
     order->run = run;
+    order->closed = 0;
     drop_implied(order); /* first: what implies others may have passed, and then so have they */
     drop_passed(order);
     assert(gy_step_order_is_valid(order));

@@ -26,10 +26,12 @@ struct gy_gpu_order {
     bool has_peers;             /* immutable; the manager has such an order on other devices, too */
     uint64_t run;               /* the manager's step that `during` is about; 0: none yet */
     struct gy_clock before;     /* what earlier steps have left and may not have ended */
-    struct gy_clock during;     /* what this step has closed so far */
-    bool is_fenced;             /* `fence` was recorded in this step */
-    struct gy_stream_event fence; /* comes after all of `before` */
-    _Atomic(uint64_t) clear;      /* atomic; in this step nothing is left of those before; 0: not known */
+    struct gy_clock during;     /* what this step has closed so far, and */
+    uint64_t closed;            /* the number of its points */
+    const struct gantry_taskman *manager; /* whose it is; NULL: no task of it was in a graph by lanes */
+    bool is_fenced;                       /* `fence` was recorded in this step */
+    struct gy_stream_event fence;         /* comes after all of `before` */
+    _Atomic(uint64_t) clear; /* atomic; in this step nothing is left of those before; 0: not known */
 };
 
 /* Any thread.  NULL: out of host memory. */
@@ -81,6 +83,7 @@ static inline void gy_step_order_note(struct gy_gpu_order *order, uint64_t run, 
     if (__builtin_expect(order->run != run, 0)) {
         gy_step_order_begin(order, run);
     }
+    order->closed++;
     order->during.streams |= UINT64_C(1) << stream;
     order->during.seq[stream] = order->streams->streams[stream].tail;
 }

@@ -47,12 +47,13 @@ gantry_status gy_streams_init(struct gy_streams *streams, struct gy_context *con
     return GANTRY_OK;
 }
 
-static void destroy_events(const struct gy_driver *driver, const struct gy_stream_ring *ring)
+static void destroy_events(const struct gy_driver *driver, const struct gy_stream_event *events,
+                           uint32_t count)
 {
-    for (uint32_t e = 0; e < GY_STREAM_EVENTS; e++) {
-        if (ring->own[e].native != NULL) {
+    for (uint32_t e = 0; e < count; e++) {
+        if (events[e].native != NULL) {
             /* On a lost context destruction fails, as everything does, and no caller could act on it. */
-            (void)driver->cuEventDestroy(ring->own[e].native);
+            (void)driver->cuEventDestroy(events[e].native);
         }
     }
 }
@@ -62,7 +63,9 @@ static void destroy_all(struct gy_streams *streams)
     const struct gy_driver *driver = streams->context->driver;
     for (uint32_t i = 0; i < streams->count; i++) {
         struct gy_stream *s = &streams->streams[i];
-        destroy_events(driver, &s->outer);
+        destroy_events(driver, s->outer.own, GY_STREAM_EVENTS);
+        destroy_events(driver, s->ends, GY_STREAM_ENDS);
+        destroy_events(driver, s->plain_ends, GY_STREAM_ENDS);
         gy_free(s->abroad);
         (void)driver->cuStreamDestroy(s->native);
     }
@@ -136,35 +139,30 @@ static gantry_status create_stream(struct gy_streams *streams, uint32_t kind, ui
 /* Whatever is enqueued from now on comes after the stream's work anyhow, or the host has seen it finished. */
 static bool is_over(struct gy_stream *s)
 {
-    return s->floor >= s->tail || atomic_load_explicit(&s->completed, memory_order_acquire) >= s->tail;
+    return gy_stream_has_passed(s, s->tail);
 }
 
-static bool has_passed(const struct gy_stream *s, uint64_t seq)
+bool gy_stream_is_held(const struct gy_streams *streams, const struct gy_stream *s)
 {
-    return s->floor >= seq || atomic_load_explicit(&s->completed, memory_order_acquire) >= seq;
-}
-
-/* The stream's latest work is in a graph, and other work there, which it does not come after, may go on:
- * whatever is enqueued on the stream waits for that, too. */
-static bool is_held(const struct gy_streams *streams, const struct gy_stream *s)
-{
-    uint64_t beside = s->behind != NULL ? s->beside : 0;
+    const bool is_there = s->held_by != NULL && (s->carries || s->tail == s->held_tail);
+    uint64_t beside = is_there ? s->beside : 0;
     for (uint64_t left = beside; left != 0; left &= left - 1) {
         uint32_t i = (uint32_t)__builtin_ctzll(left);
         const struct gy_stream *other = &streams->streams[i];
-        if (has_passed(other, s->behind->known[i])) { /* and so has what that comes after */
-            beside &= ~(left & -left) & (other->behind == s->behind ? other->beside : UINT64_MAX);
+        if (gy_stream_has_passed(other, s->held_by->known[i])) { /* and so has what that comes after */
+            beside &= ~(left & -left) & (other->held_by == s->held_by ? other->beside : UINT64_MAX);
         }
     }
     return beside != 0;
 }
 
-/* Has the host seen that the point has passed, while its stream is held?  Then a task that comes after the
- * point has nothing to wait for, but would have on that stream. */
-static bool is_better_off(const struct gy_streams *streams, uint32_t stream, uint64_t seq)
+/* Is a task that comes after the point better off elsewhere, since its stream is held?  The point may have an
+ * end of its own, or the host may have seen that it has passed: then the task need not wait for the graph. */
+static bool is_better_off(struct gy_streams *streams, uint32_t stream, uint64_t seq)
 {
-    const struct gy_stream *s = &streams->streams[stream];
-    return s->behind != NULL && has_passed(s, seq) && is_held(streams, s);
+    struct gy_stream *s = &streams->streams[stream];
+    s->may_be_held = s->may_be_held && gy_stream_is_held(streams, s);
+    return s->may_be_held && ((s->carries && s->behind != s->held_by) || gy_stream_has_passed(s, seq));
 }
 
 /* Find what a task comes after that comes after `clock`, as far as it is known: through the tails of
@@ -176,10 +174,9 @@ static void find_reach(const struct gy_streams *streams, const struct gy_clock *
     for (uint64_t left = clock->streams; left != 0; left &= left - 1) {
         uint32_t i = (uint32_t)__builtin_ctzll(left);
         const struct gy_stream *s = &streams->streams[i];
-        const bool is_of_graph = streams->batch.entrances != 0 && has_passed(s, clock->seq[i]);
+        const bool is_of_graph = s->held_by != NULL && gy_stream_has_passed(s, clock->seq[i]);
         const uint64_t *known =
-            s->tail == clock->seq[i] && (!is_of_graph || s->behind == NULL || s->beside == 0) ? s->known
-                                                                                              : NULL;
+            s->tail == clock->seq[i] && (!is_of_graph || s->beside == 0) ? s->known : NULL;
         for (uint32_t e = 0; e < GY_STREAM_EVENTS && known == NULL && !is_of_graph; e++) {
             known = s->outer.seqs[e] == clock->seq[i] ? s->outer.at[e]->known : NULL;
         }
@@ -208,7 +205,7 @@ static bool reaches_beside(const struct gy_stream *s, const uint64_t *reach)
 {
     for (uint64_t left = s->beside; left != 0; left &= left - 1) {
         uint32_t i = (uint32_t)__builtin_ctzll(left);
-        if (reach[i] < s->behind->known[i]) {
+        if (reach[i] < s->held_by->known[i]) {
             return false;
         }
     }
@@ -222,9 +219,10 @@ static enum offer appraise(struct gy_streams *streams, uint32_t index, const uin
     if (s->running != 0) {
         return OFFER_NONE;
     }
-    const bool is_free = !is_held(streams, s);
+    const bool is_free = !gy_stream_is_held(streams, s);
     if (!s->used) {
-        return (is_free && is_over(s)) || (owner != NULL && s->owner == owner) ? OFFER_UNUSED : OFFER_OTHERS;
+        const bool is_own = owner != NULL && (s->owner == owner || (const void *)s->held_order == owner);
+        return (is_free && is_over(s)) || is_own ? OFFER_UNUSED : OFFER_OTHERS;
     }
     const bool is_own = owner != NULL && s->owner == owner;
     if (is_own && (owner->before >> index & 1u) != 0) {
@@ -360,6 +358,24 @@ void gy_streams_leave(struct gy_streams *streams, const struct gy_clock *clock)
     }
 }
 
+void gy_streams_use(struct gy_streams *streams, uint32_t stream)
+{
+    struct gy_stream *s = &streams->streams[stream];
+    if (s->used) {
+        return;
+    }
+    s->used = true;
+    streams->in_use++;
+    if (streams->in_use > atomic_load_explicit(&streams->peak, memory_order_relaxed)) {
+        atomic_store_explicit(&streams->peak, streams->in_use, memory_order_relaxed);
+    }
+}
+
+gantry_status gy_streams_add(struct gy_streams *streams, uint32_t kind, uint32_t *out)
+{
+    return may_create(streams, kind) ? create_stream(streams, kind, out) : GANTRY_OK;
+}
+
 static void supersede_all(struct gy_streams *streams)
 {
     for (uint32_t i = 0; i < streams->count; i++) {
@@ -407,13 +423,7 @@ gantry_status gy_streams_assign_any(struct gy_streams *streams, uint64_t wait_se
     }
     struct gy_stream *s = &streams->streams[index];
     streams->busy += s->running++ == 0;
-    if (!s->used) {
-        s->used = true;
-        streams->in_use++;
-        if (streams->in_use > atomic_load_explicit(&streams->peak, memory_order_relaxed)) {
-            atomic_store_explicit(&streams->peak, streams->in_use, memory_order_relaxed);
-        }
-    }
+    gy_streams_use(streams, index);
     *out = index;
     assert(gy_streams_are_valid(streams));
     return GANTRY_OK;
@@ -477,11 +487,15 @@ void gy_streams_passed(struct gy_streams *streams, uint32_t stream, uint64_t seq
 
 /* ---- checks -------------------------------------------------------------------------------- */
 
-static bool ring_is_valid(const struct gy_stream *s, const struct gy_stream_ring *ring)
+/* The events of the ring come after the stream's timeline points that they stand for, also where they were
+ * recorded again since. */
+static bool ring_is_valid(const struct gy_streams *streams, const struct gy_stream *s,
+                          const struct gy_stream_ring *ring)
 {
     for (uint32_t e = 0; e < GY_STREAM_EVENTS; e++) {
         if (ring->seqs[e] > s->tail ||
-            (ring->seqs[e] != 0 && (ring->at[e] == NULL || ring->at[e]->native == NULL))) {
+            (ring->seqs[e] != 0 && (ring->at[e] == NULL || ring->at[e]->native == NULL ||
+                                    ring->at[e]->known[s - streams->streams] < ring->seqs[e]))) {
             return false;
         }
     }
@@ -504,7 +518,7 @@ bool gy_stream_is_valid(const struct gy_streams *streams, uint32_t stream)
            s->floor <= s->tail && s->entered <= s->tail && s->seen <= streams->generation &&
            s->epoch <= streams->epoch && s->age <= streams->finished &&
            atomic_load_explicit(&s->completed, memory_order_relaxed) <= s->tail &&
-           place_is_valid(streams, stream) && ring_is_valid(s, &s->outer);
+           place_is_valid(streams, stream) && ring_is_valid(streams, s, &s->outer);
 }
 
 bool gy_streams_are_valid(const struct gy_streams *streams)

@@ -29,11 +29,15 @@
 
 /* Events kept per stream; a wait uses the earliest one that covers its timeline point. */
 #define GY_STREAM_EVENTS 8
+/* Events per stream that end its lane in a graph, and as many that end graphs on it: see lane_order.h. */
+#define GY_STREAM_ENDS 4
 _Static_assert((GY_STREAM_EVENTS & (GY_STREAM_EVENTS - 1)) == 0, "slots are counted modulo 2^32");
 
 struct gy_stream_event {
     CUevent native;                 /* NULL until first used */
     struct gy_node_set nodes;       /* of a batch that is noted: where it was recorded */
+    uint64_t noted;                 /* the number of the latest batch that records it by a node, */
+    uint64_t awaited;               /* and of the latest of which a lane waits for it by one */
     uint64_t known[GY_STREAMS_MAX]; /* what it is ordered after, the point it was recorded at included */
 };
 
@@ -68,17 +72,43 @@ struct gy_stream {
     bool dirty;                  /* work enqueued since it was last joined */
     bool is_unrecorded;          /* work enqueued since an event was last recorded on `native` */
     bool is_member;              /* it has work in the graph that is being built */
+    bool may_be_held;            /* no member: a task looks at `held_by` before it inherits the stream */
 
     struct gy_lane lane; /* where its work goes while it is a member */
     uint64_t seen;       /* generation of the last barrier it waited for */
     uint64_t entered;    /* timeline points up to here come before the latest graph that it was part of */
     uint64_t entrance;   /* of the graph that is being built, which it waits for: see batch_order.h */
-    struct gy_stream_event *behind; /* the end of a graph that its latest work is in, and `native` has not
-                                     * waited for yet; NULL: there is none */
+    struct gy_stream_event *behind; /* the end of a graph, or of its lane there, that its latest work is in,
+                                     * and `native` has not waited for yet; NULL: there is none */
     uint32_t behind_home;           /* that was launched on this stream */
-    uint64_t beside; /* of that graph: the members whose work the stream's work in it does not come after */
-    uint64_t known[GY_STREAMS_MAX]; /* per stream: the timeline point that work enqueued now comes after */
+    bool is_behind_open;            /* a task had calls left when it was launched */
+    uint64_t known[GY_STREAMS_MAX]; /* per stream: the timeline point that work of tasks that come now comes
+                                     * after: behind `behind`, or on the lane */
     uint64_t learnt_at;             /* the tail when `known` has last grown by a wait */
+    uint64_t plain_known[GY_STREAMS_MAX]; /* while `behind` is set, or it is a member: as `known`, of what is
+                                           * on `native`; and as `seen`: */
+    uint64_t plain_seen;
+
+    /* Its lane: see lane_order.h. */
+    uint32_t told;                  /* a member: completions in the graph that tell of its point, */
+    uint64_t told_seq;              /* which is this one */
+    struct gy_stream_event *end;    /* a member: noted at the end of its lane; NULL: no such */
+    uint64_t end_seq;               /* when the tail was this, and */
+    struct gy_node_set end_last;    /* this the lane's last */
+    struct gy_stream_event *before; /* a member: `behind` when it became one */
+    uint32_t next_end, next_plain_end;
+    struct gy_stream_event ends[GY_STREAM_ENDS];       /* of its lane */
+    struct gy_stream_event plain_ends[GY_STREAM_ENDS]; /* on `native`, of graphs: see gy_batch_launched() */
+
+    /* The graph that its latest work is in, or that was launched on `native`: what else is in it holds up
+     * what is enqueued on `native`. */
+    struct gy_stream_event *held_by; /* its end; NULL: there is none */
+    uint64_t held_tail;              /* the tail when it was launched */
+    uint64_t beside;                 /* members whose work the stream's work in it does not come after */
+    bool carries;                    /* it was launched on `native`, and `known` does not say so */
+    const struct gy_gpu_order *held_order; /* of the tasks in it; only compared */
+    uint64_t held_run;
+
     uint64_t (*abroad)[GY_STREAMS_MAX]; /* as `known`, of the other devices of its fleet; NULL: no wait yet */
     const struct gy_stream_owner *owner; /* the owner of the tail, see gy_streams_assign(); only compared;
                                           * NULL: it has none */
@@ -101,11 +131,17 @@ struct gy_stream {
  * is while one call is made ahead of it, on streams that are no members. */
 enum gy_batch_state { GY_BATCH_CLOSED, GY_BATCH_SUSPENDED, GY_BATCH_OPEN, GY_BATCH_SYNCED };
 
+struct gy_gpu_order;
+
 /* What the graph of a batch comes after, while it is built: see batch_order.h. */
 struct gy_batch_order {
     enum gy_batch_state state;
-    uint32_t home;                  /* the stream that it will be launched on: its first member */
+    bool by_lanes;                    /* lanes wait for themselves, and end by themselves: see lane_order.h */
+    const struct gy_gpu_order *order; /* of the task for which a stream gets ready; NULL: it has none */
+    uint64_t run;                     /* and the step that it is of */
+    uint32_t home;                  /* the stream that it will be launched on: its first member, most often */
     uint64_t members;               /* bit s: stream s is one */
+    uint64_t number;                /* counts all batches */
     uint64_t entrances;             /* of all graphs; the latest is in force */
     struct gy_nodes *nodes;         /* of the graph */
     struct gy_node_set entrance;    /* members come after these first */
@@ -215,7 +251,7 @@ GANTRY_MUST_CHECK static inline gantry_status gy_streams_assign(struct gy_stream
     /* Most tasks come after one other task, and inherit its stream. */
     struct gy_stream *s = &streams->streams[gy_timeline_stream(wait_set)];
     if (s->tail != gy_timeline_seq(wait_set) || s->running != 0 || !s->used || s->kind != kind ||
-        s->behind != NULL || atomic_load_explicit(&streams->single, memory_order_relaxed)) {
+        s->may_be_held || atomic_load_explicit(&streams->single, memory_order_relaxed)) {
         return gy_streams_assign_any(streams, wait_set, kind, owner, out);
     }
     s->pending_successors -= s->pending_successors != 0;
@@ -274,6 +310,11 @@ GANTRY_MUST_CHECK static inline gantry_status gy_streams_finish(struct gy_stream
     assert(gy_stream_is_valid(streams, stream));
     return dependents < 2 || streams->device_wide ? GANTRY_OK : gy_streams_record(streams, stream);
 }
+
+/* One more stream of the kind, if there may be; else *out stays. */
+GANTRY_MUST_CHECK gantry_status gy_streams_add(struct gy_streams *streams, uint32_t kind, uint32_t *out);
+/* The stream counts as given out. */
+void gy_streams_use(struct gy_streams *streams, uint32_t stream);
 
 /* A task that was assigned to `stream` ends without having launched or waited. */
 void gy_streams_abandon(struct gy_streams *streams, uint32_t stream);

@@ -46,7 +46,6 @@ gantry_status gy_streams_record_into(struct gy_streams *streams, uint32_t index,
     return GANTRY_OK;
 }
 
-/* `event` covers the stream's timeline points up to `seq`. */
 static void keep(struct gy_stream_ring *ring, struct gy_stream_event *event, uint64_t seq)
 {
     ring->seqs[ring->next] = seq;
@@ -70,15 +69,32 @@ GY_RARE gantry_status gy_stream_record(struct gy_streams *streams, uint32_t inde
     return GANTRY_OK;
 }
 
-void gy_stream_keep(struct gy_stream *stream, struct gy_stream_event *event)
+void gy_stream_keep(struct gy_stream *stream, struct gy_stream_event *event, uint64_t seq)
 {
-    keep(&stream->outer, event, stream->tail);
+    keep(&stream->outer, event, seq);
 }
 
-/* Record an event on the plain stream of a member, whose clock is that of its lane by now. */
+gantry_status gy_stream_record_plain(struct gy_streams *streams, uint32_t index,
+                                     struct gy_stream_event *event, const uint64_t *known)
+{
+    struct gy_stream *s = &streams->streams[index];
+    const gantry_status status = record_on(streams, s->native, event);
+    if (status == GANTRY_OK) {
+        memcpy(event->known, known, streams->count * sizeof(event->known[0]));
+        s->is_unrecorded = s->is_unrecorded && s->is_member;
+    }
+    return status;
+}
+
+/* Record an event on the plain stream of a member, whose clock is that of its lane by now.  Its work in an
+ * earlier graph, which the plain stream has not waited for, ends with another event. */
 static gantry_status record_outside(struct gy_streams *streams, uint32_t index, struct gy_stream_event **out)
 {
     struct gy_stream *s = &streams->streams[index];
+    if (s->before != NULL) {
+        *out = s->before;
+        return GANTRY_OK;
+    }
     struct gy_stream_event *event = &s->outer.own[s->outer.next];
     gantry_status status = record_on(streams, s->native, event);
     if (status != GANTRY_OK) {
@@ -180,6 +196,14 @@ static inline void learn(struct gy_streams *streams, struct gy_stream *own, uint
     }
 }
 
+static void learn_event(struct gy_streams *streams, struct gy_stream *stream,
+                        const struct gy_stream_event *event)
+{
+    for (uint32_t i = 0; i < streams->count; i++) {
+        learn(streams, stream, i, event->known[i]);
+    }
+}
+
 gantry_status gy_streams_wait_event(struct gy_streams *streams, uint32_t index,
                                     const struct gy_stream_event *event)
 {
@@ -192,9 +216,7 @@ gantry_status gy_streams_wait_event(struct gy_streams *streams, uint32_t index,
         return status;
     }
     gy_streams_count(&streams->waits);
-    for (uint32_t i = 0; i < streams->count; i++) {
-        learn(streams, own, i, event->known[i]);
-    }
+    learn_event(streams, own, event);
     assert(gy_stream_is_valid(streams, index));
     return GANTRY_OK;
 }
@@ -207,9 +229,7 @@ gantry_status gy_tail_wait(struct gy_streams *streams, const struct gy_tail *tai
         return status;
     }
     gy_streams_count(&streams->waits);
-    for (uint32_t i = 0; i < streams->count; i++) {
-        tail->known[i] = tail->known[i] < event->known[i] ? event->known[i] : tail->known[i];
-    }
+    gy_known_merge(streams, tail->known, event->known);
     return GANTRY_OK;
 }
 
@@ -255,17 +275,6 @@ bool gy_streams_is_ordered(struct gy_streams *streams, uint32_t index, const str
     return true;
 }
 
-gantry_status gy_streams_wait_for(struct gy_streams *streams, uint32_t stream, uint64_t wait_set)
-{
-    struct gy_clock room;
-    const struct gy_clock *clock = gy_wait_set_read(wait_set, &room);
-    if (clock == NULL) {
-        read_all(streams, &room);
-        clock = &room;
-    }
-    return gy_streams_wait_clock(streams, stream, clock);
-}
-
 static gantry_status wait_events(struct gy_streams *streams, uint32_t stream, const struct gy_clock *clock,
                                  uint64_t which)
 {
@@ -281,39 +290,88 @@ static gantry_status wait_events(struct gy_streams *streams, uint32_t stream, co
     return status;
 }
 
-/* A member waits for work that is in its graph; for everything else the graph waits, on the stream that it
- * will be launched on.  The graph comes after the work on its members' streams anyhow. */
-static GY_RARE gantry_status wait_as_member(struct gy_streams *streams, uint32_t stream,
-                                            const struct gy_clock *clock, uint64_t which)
+/* The graph waits for work that is not in it, on the stream where it will be launched. */
+static gantry_status wait_as_graph(struct gy_streams *streams, uint32_t stream, const struct gy_clock *clock,
+                                   uint64_t outside)
 {
     struct gy_batch_order *batch = &streams->batch;
+    const struct gy_tail home = {streams->streams[batch->home].native, batch->known};
+    const gantry_status status = gy_tail_wait_clock(streams, &home, clock, outside);
+    for (; outside != 0 && status == GANTRY_OK; outside &= outside - 1) {
+        uint32_t i = (uint32_t)__builtin_ctzll(outside);
+        learn(streams, &streams->streams[stream], i, clock->seq[i]);
+    }
+    return status;
+}
+
+gantry_status gy_streams_wait_outside(struct gy_streams *streams, uint32_t stream,
+                                      struct gy_stream_event *event)
+{
     struct gy_stream *own = &streams->streams[stream];
+    struct gy_batch_order *batch = &streams->batch;
+    assert(gy_batch_is_open(batch) && event->native != NULL);
+    gantry_status status;
+    if (event->noted == batch->number) { /* the graph records it again: so it waits for the record now */
+        const struct gy_tail home = {streams->streams[batch->home].native, batch->known};
+        status = gy_tail_wait(streams, &home, event);
+    } else {
+        status = gy_lane_wait_event(&own->lane, event->native);
+        gy_streams_count(&streams->waits);
+        event->awaited = batch->number;
+    }
+    if (status == GANTRY_OK) {
+        learn_event(streams, own, event);
+    }
+    return status;
+}
+
+/* The member's lane waits for it by itself. */
+static gantry_status wait_as_lane(struct gy_streams *streams, uint32_t stream, const struct gy_clock *clock,
+                                  uint64_t outside)
+{
+    struct needs needs;
+    gantry_status status = collect_needs(streams, streams->streams[stream].known, clock, outside, &needs);
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    reduce_needs(streams, clock, &needs);
+    for (uint64_t left = needs.streams; left != 0 && status == GANTRY_OK; left &= left - 1) {
+        status = gy_streams_wait_outside(streams, stream, needs.events[__builtin_ctzll(left)]);
+    }
+    return status;
+}
+
+/* A member waits for work that is in its graph; for everything else its lane waits where `by_lane`, or else
+ * the graph. */
+static GY_RARE gantry_status wait_as_member(struct gy_streams *streams, uint32_t stream,
+                                            const struct gy_clock *clock, uint64_t which, bool by_lane)
+{
+    const struct gy_batch_order *batch = &streams->batch;
+    const struct gy_stream *own = &streams->streams[stream];
     uint64_t inside = 0, outside = 0;
     for (uint64_t left = which; left != 0; left &= left - 1) {
         uint32_t i = (uint32_t)__builtin_ctzll(left);
         if (gy_batch_holds(streams, i, clock->seq[i])) {
             inside |= left & -left;
-        } else if (!streams->streams[i].is_member && own->known[i] < clock->seq[i]) {
+        } else if (own->known[i] < clock->seq[i] && batch->known[i] < clock->seq[i]) {
             outside |= left & -left;
         } else {
             gy_streams_count(&streams->dropped);
         }
     }
-    const struct gy_tail home = {streams->streams[batch->home].native, batch->known};
-    gantry_status status = outside != 0 ? gy_tail_wait_clock(streams, &home, clock, outside) : GANTRY_OK;
-    for (; outside != 0 && status == GANTRY_OK; outside &= outside - 1) {
-        uint32_t i = (uint32_t)__builtin_ctzll(outside);
-        learn(streams, own, i, clock->seq[i]);
-    }
+    gantry_status status = outside == 0 ? GANTRY_OK
+                           : by_lane    ? wait_as_lane(streams, stream, clock, outside)
+                                        : wait_as_graph(streams, stream, clock, outside);
     return status == GANTRY_OK && inside != 0 ? wait_events(streams, stream, clock, inside) : status;
 }
 
-static gantry_status wait_at_home(struct gy_streams *streams, uint32_t stream, const struct gy_clock *clock)
+static gantry_status wait_at_home(struct gy_streams *streams, uint32_t stream, const struct gy_clock *clock,
+                                  bool by_lane)
 {
     assert(gy_stream_is_valid(streams, stream));
     const uint64_t which = clock->streams & ~(UINT64_C(1) << stream);
     if (__builtin_expect(streams->streams[stream].is_member, 0)) {
-        return wait_as_member(streams, stream, clock, which);
+        return wait_as_member(streams, stream, clock, which, by_lane);
     }
     if (streams->device_wide) {
         return gy_streams_is_ordered(streams, stream, clock) ? GANTRY_OK : gy_stream_sync(streams, stream);
@@ -394,12 +452,29 @@ static GY_COLD gantry_status wait_abroad(struct gy_streams *streams, uint32_t st
     return GANTRY_OK;
 }
 
-gantry_status gy_streams_wait_clock(struct gy_streams *streams, uint32_t stream, const struct gy_clock *clock)
+static gantry_status wait_clock(struct gy_streams *streams, uint32_t stream, const struct gy_clock *clock,
+                                bool by_lane)
 {
-    gantry_status status = wait_at_home(streams, stream, clock);
+    gantry_status status = wait_at_home(streams, stream, clock, by_lane);
     return status == GANTRY_OK && __builtin_expect(clock->crossing != NULL, 0)
                ? wait_abroad(streams, stream, clock->crossing)
                : status;
+}
+
+gantry_status gy_streams_wait_clock(struct gy_streams *streams, uint32_t stream, const struct gy_clock *clock)
+{
+    return wait_clock(streams, stream, clock, false);
+}
+
+gantry_status gy_streams_wait_for(struct gy_streams *streams, uint32_t stream, uint64_t wait_set)
+{
+    struct gy_clock room;
+    const struct gy_clock *clock = gy_wait_set_read(wait_set, &room);
+    if (clock == NULL) {
+        read_all(streams, &room);
+        clock = &room;
+    }
+    return wait_clock(streams, stream, clock, streams->batch.by_lanes);
 }
 
 gantry_status gy_streams_record(struct gy_streams *streams, uint32_t stream)
@@ -425,6 +500,9 @@ gantry_status gy_stream_settle(struct gy_streams *streams, uint32_t index)
         s->is_unrecorded = true;
     }
     s->behind = NULL; /* the points it has learnt from the graph are known since that was launched */
+    gy_known_merge(streams, s->known, s->plain_known);
+    s->learnt_at = s->tail;
+    s->carries = false;
     return GANTRY_OK;
 }
 
@@ -433,7 +511,8 @@ static bool is_last_there(const struct gy_streams *streams, const struct gy_stre
 {
     const struct gy_stream *home = &streams->streams[s->behind_home];
     const struct gy_stream_ring *ring = &home->outer;
-    return !home->is_unrecorded && !home->is_member && (home->behind == NULL || home->behind == s->behind) &&
+    return !home->is_unrecorded && !home->is_member &&
+           (home->behind == NULL || home->behind_home == s->behind_home) &&
            ring->at[(ring->next - 1) % GY_STREAM_EVENTS] == s->behind;
 }
 

@@ -17,6 +17,24 @@ static inline void gy_stream_supersede(struct gy_stream *stream, uint64_t seq)
     stream->superseded = stream->superseded < seq ? seq : stream->superseded;
 }
 
+/* The host has seen that the GPU has passed the point, or it lies before the barrier. */
+static inline bool gy_stream_has_passed(const struct gy_stream *stream, uint64_t seq)
+{
+    return stream->floor >= seq || atomic_load_explicit(&stream->completed, memory_order_acquire) >= seq;
+}
+
+/* `clock` comes after what `from` comes after. */
+static inline void gy_known_merge(const struct gy_streams *streams, uint64_t *clock, const uint64_t *from)
+{
+    for (uint32_t i = 0; i < streams->count; i++) {
+        clock[i] = clock[i] < from[i] ? from[i] : clock[i];
+    }
+}
+
+/* The stream's latest work is in a graph, or one was launched on it, and other work there, which that work
+ * does not come after, may go on: whatever is enqueued on the stream waits for that, too. */
+bool gy_stream_is_held(const struct gy_streams *streams, const struct gy_stream *stream);
+
 /* Is timeline point `seq` of stream `of` in the graph that is being built? */
 static inline bool gy_batch_holds(const struct gy_streams *streams, uint32_t of, uint64_t seq)
 {
@@ -45,8 +63,14 @@ GANTRY_MUST_CHECK gantry_status gy_streams_join(struct gy_streams *streams, cons
                                                 uint32_t except);
 /* A barrier behind everything, on the stream; no graph is being built. */
 GANTRY_MUST_CHECK gantry_status gy_stream_sync(struct gy_streams *streams, uint32_t stream);
-/* `event` covers all timeline points of the stream that are closed. */
-void gy_stream_keep(struct gy_stream *stream, struct gy_stream_event *event);
+/* `event` covers the timeline points of the stream up to `seq`. */
+void gy_stream_keep(struct gy_stream *stream, struct gy_stream_event *event, uint64_t seq);
+/* Record `event` on the plain stream, whatever its lane does; `known` is what that comes after. */
+GANTRY_MUST_CHECK gantry_status gy_stream_record_plain(struct gy_streams *streams, uint32_t index,
+                                                       struct gy_stream_event *event, const uint64_t *known);
+/* The member's lane comes after the event, which is outside of the graph. */
+GANTRY_MUST_CHECK gantry_status gy_streams_wait_outside(struct gy_streams *streams, uint32_t stream,
+                                                        struct gy_stream_event *event);
 /* `plain` comes after the graph that the stream's work is in. */
 GANTRY_MUST_CHECK gantry_status gy_stream_settle(struct gy_streams *streams, uint32_t index);
 

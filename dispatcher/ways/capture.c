@@ -13,10 +13,13 @@
 
 /* ---- the capture ---------------------------------------------------------------------------- */
 
-static gantry_status begin_capture(struct gantry_dispatcher *d)
+/* Shares measure whole graphs, and a recorded unit is launched again as it is. */
+static gantry_status begin_capture(struct gantry_dispatcher *d, const struct gy_round *round)
 {
-    gantry_status status = gy_shares_any(&d->shares) ? gy_shares_begin_capture(&d->shares) : GANTRY_OK;
-    return status == GANTRY_OK ? gy_graphs_begin(&d->graphs) : status;
+    const bool has_shares = gy_shares_any(&d->shares);
+    gantry_status status = has_shares ? gy_shares_begin_capture(&d->shares) : GANTRY_OK;
+    return status == GANTRY_OK ? gy_graphs_begin(&d->graphs, !has_shares && round->recording == NULL)
+                               : status;
 }
 
 gantry_status gy_capture_end(struct gantry_dispatcher *d)
@@ -117,7 +120,7 @@ static GY_RARE gantry_status choose_anew(struct gantry_launch *launch, bool is_l
     const bool may_be_noted = launch->trust != GY_TRUST_NO;
     d->graphs.part += is_large;
     gantry_status status = gy_capture_cut(d);
-    if (status == GANTRY_OK && may_be_noted && begin_capture(d) != GANTRY_OK) {
+    if (status == GANTRY_OK && may_be_noted && begin_capture(d, launch->round) != GANTRY_OK) {
         launch->round->as_graph = false; /* the rest of this batch is no graph */
         status = gy_context_is_lost(d->config.context) ? gy_context_adopt_loss(d->config.context) : GANTRY_OK;
     }

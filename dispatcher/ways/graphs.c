@@ -5,6 +5,7 @@
 #include "dispatcher/capture_mode.h"
 #include "dispatcher/current.h"
 #include "dispatcher/order/batch_order.h"
+#include "dispatcher/order/lane_order.h"
 #include "dispatcher/ways/ends.h"
 #include "dispatcher/ways/launch_batch.h"
 
@@ -209,7 +210,7 @@ static gantry_status begin_guard(struct gy_graphs *g)
     return status;
 }
 
-gantry_status gy_graphs_begin(struct gy_graphs *g)
+gantry_status gy_graphs_begin(struct gy_graphs *g, bool by_lanes)
 {
     struct gy_streams *streams = g->streams;
     assert(!gy_batch_is_open(&streams->batch) && gy_graphs_are_valid(g));
@@ -224,7 +225,9 @@ gantry_status gy_graphs_begin(struct gy_graphs *g)
     gy_kept_forget(&g->kept);
     gy_nodes_clear(&g->batch);
     gy_copier_begin_capture(g->copier);
-    gy_batch_begin(streams, &g->batch);
+    gy_batch_begin(streams, &g->batch,
+                   by_lanes && g->notes && gy_ends_are_told(&g->ends) &&
+                       gy_lanes_may_wait(g->context->driver) && !streams->device_wide);
     assert(gy_graphs_are_valid(g));
     return GANTRY_OK;
 }
@@ -275,6 +278,7 @@ static gantry_status end_into(struct gy_graphs *g, struct gy_graph_place *into)
         return drop(g);
     }
     end_guard(g);
+    gy_lane_order_note_ends(streams);
     const gantry_status status = gy_graphs_launch(g, into);
     if (status != GANTRY_OK) {
         /* The tasks were released.  Their work is gone, and their callbacks must not be called again. */

@@ -144,8 +144,9 @@ void gy_graphs_fini(struct gy_graphs *graphs);
  * on streams, and what was learnt about batches there. */
 void gy_graphs_forget(struct gy_graphs *graphs);
 
-/* Begin a batch.  On failure (not of the context) nothing is being captured, and streams mode goes on. */
-GANTRY_MUST_CHECK gantry_status gy_graphs_begin(struct gy_graphs *graphs);
+/* Begin a batch; `by_lanes`: its lanes may wait and end by themselves (order/lane_order.h).  On failure (not
+ * of the context) nothing is being captured, and streams mode goes on. */
+GANTRY_MUST_CHECK gantry_status gy_graphs_begin(struct gy_graphs *graphs, bool by_lanes);
 /* A call goes ahead of the batch: the work it notes will be enqueued on `stream`. */
 void gy_graphs_begin_ahead(struct gy_graphs *graphs, CUstream stream);
 /* Launch the nodes that are noted, or play them.  On failure the context is lost: callbacks of released tasks

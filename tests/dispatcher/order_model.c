@@ -72,15 +72,36 @@ static uint64_t noted_of(const struct gy_nodes *nodes, struct gy_node_set set)
     return noted;
 }
 
-/* The launch records the events of the graph, which has all nodes still. */
-static void record_inside(uint64_t before)
+/* Nodes that no call has noted: ends, and waits for events that were recorded before. */
+static void note_events(const struct gy_nodes *nodes)
+{
+    for (uint32_t i = 0; i < nodes->event_count; i++) {
+        const struct gy_node *node = &nodes->list[nodes->events[i].node];
+        assert_true(nodes->events[i].node < MAX_NOTED);
+        model.noted[nodes->events[i].node] =
+            noted_of(nodes, node->before) |
+            (node->kind == GY_NODE_WAIT ? atomic_load(&slot_of(nodes->events[i].event)->nodes) : 0);
+    }
+}
+
+/* The launch records the events of the graph, which has all nodes still.  Returns what its waits bring. */
+static uint64_t record_inside(uint64_t before)
 {
     const struct gy_nodes *nodes = model.nodes;
+    uint64_t brought = 0;
+    if (nodes != NULL) {
+        note_events(nodes);
+    }
     for (uint32_t i = 0; nodes != NULL && i < nodes->event_count; i++) {
         const struct gy_node_event *e = &nodes->events[i];
+        if (nodes->list[e->node].kind == GY_NODE_WAIT) {
+            brought |= model.noted[e->node];
+            continue;
+        }
         atomic_store(&slot_of(e->event)->nodes, before | noted_of(nodes, nodes->list[e->node].before));
     }
     model.nodes = NULL;
+    return brought;
 }
 
 /* All nodes that the graph needs are before it, and all its nodes are before the work behind it. */
@@ -92,8 +113,7 @@ static CUresult launch_graph(CUgraphExec exec, CUstream stream)
             (model.deferred[i] & ~(atomic_load(&home->nodes) | atomic_load(&model.passed))) != 0;
         atomic_fetch_add(&model.unordered, is_missing);
     }
-    record_inside(atomic_load(&home->nodes));
-    atomic_fetch_or(&home->nodes, model.captured);
+    atomic_fetch_or(&home->nodes, record_inside(atomic_load(&home->nodes)) | model.captured);
     model.deferred_count = 0;
     model.captured = 0;
     return model.launch(exec, stream);
@@ -192,8 +212,11 @@ void order_model_begin(gantry_launch *launch, uint64_t before)
     struct slot *own = slot_of(launch->stream);
     own->began++;
     if (launch->lane != NULL) {
+        model.nodes = launch->lane->nodes;
+        note_events(model.nodes);
         const uint64_t inside = noted_of(launch->lane->nodes, launch->lane->last);
-        model.deferred_count = launch->nodes != 0 ? model.deferred_count : 0; /* for graphs without nodes */
+        const bool has_work = gy_nodes_count_work(launch->lane->nodes, launch->nodes) != 0;
+        model.deferred_count = has_work ? model.deferred_count : 0; /* for graphs without nodes */
         assert_true(model.deferred_count < MAX_DEFERRED);
         model.deferred[model.deferred_count++] = before & ~inside;
         return;
@@ -220,6 +243,7 @@ void order_model_called(gantry_launch *launch, uint64_t ends)
     const struct gy_nodes *nodes = launch->lane->nodes;
     model.nodes = nodes;
     model.captured |= ends;
+    note_events(nodes);
     for (uint32_t i = launch->nodes; i < nodes->count; i++) {
         assert_true(i < MAX_NOTED);
         model.noted[i] = noted_of(nodes, nodes->list[i].before) | ends;

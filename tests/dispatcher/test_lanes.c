@@ -17,7 +17,7 @@ enum { FLAG = 1000, SEEN, IN_TIME = 2, STEPS = 12 };
 struct scene {
     struct modes_scene on;
     gantry_kernel *await;
-    struct modes_job jobs[8];
+    struct modes_job jobs[10];
     _Atomic(uint32_t) runs;
 };
 
@@ -112,6 +112,88 @@ static void by_the_host_often(struct scene *s, gantry_task *first)
     }
 }
 
+/* A1 -> A2 -> set, where A2 comes in a later batch, for it also comes after a host task behind E. */
+static void by_an_edge(struct scene *s, gantry_task *first)
+{
+    gantry_task *set = cpu(s, "set", set_flag), *between = cpu(s, "between", modes_count_run);
+    gantry_task *a1 = stamping(s, 1, "a1", NULL);
+    gantry_task *b1 = awaiting(s, "b1");
+    gantry_task *e = stamping(s, 3, "e", between);
+    gantry_task *a2 = stamping(s, 2, "a2", set);
+    gpu_fixture_after(a1, first);
+    gpu_fixture_after(b1, first);
+    gpu_fixture_after(e, first);
+    gpu_fixture_after(a2, a1);
+    gpu_fixture_after(a2, between);
+}
+
+static void by_an_edge_behind(struct scene *s, gantry_task *first)
+{
+    gantry_task *set = cpu(s, "set", set_flag), *between = cpu(s, "between", modes_count_run);
+    gantry_task *b1 = awaiting(s, "b1");
+    gantry_task *a1 = stamping(s, 1, "a1", NULL);
+    gantry_task *e = stamping(s, 3, "e", between);
+    gantry_task *a2 = stamping(s, 2, "a2", set);
+    gpu_fixture_after(b1, first);
+    gpu_fixture_after(a1, first);
+    gpu_fixture_after(e, first);
+    gpu_fixture_after(a2, a1);
+    gpu_fixture_after(a2, between);
+}
+
+/* The same with B1 -> B2, where B2 comes together with A2, before it or behind it. */
+static void both_by_edges(struct scene *s, gantry_task *first, bool is_b_first)
+{
+    gantry_task *set = cpu(s, "set", set_flag), *between = cpu(s, "between", modes_count_run);
+    gantry_task *a1 = stamping(s, 1, "a1", NULL);
+    gantry_task *b1 = awaiting(s, "b1");
+    gantry_task *e = stamping(s, 3, "e", between);
+    gantry_task *b2 = is_b_first ? stamping(s, 4, "b2", NULL) : NULL;
+    gantry_task *a2 = stamping(s, 2, "a2", set);
+    b2 = is_b_first ? b2 : stamping(s, 4, "b2", NULL);
+    gpu_fixture_after(a1, first);
+    gpu_fixture_after(b1, first);
+    gpu_fixture_after(e, first);
+    gantry_task *const second[] = {is_b_first ? b2 : a2, is_b_first ? a2 : b2};
+    for (int i = 0; i < 2; i++) {
+        gpu_fixture_after(second[i], second[i] == a2 ? a1 : b1);
+        gpu_fixture_after(second[i], between);
+    }
+}
+
+static void both_with_a_first(struct scene *s, gantry_task *first)
+{
+    both_by_edges(s, first, false);
+}
+
+static void both_with_b_first(struct scene *s, gantry_task *first)
+{
+    both_by_edges(s, first, true);
+}
+
+/* Chains of five tasks in five batches beside B1, of which each task comes after the one before, by an edge,
+ * and after a host task behind another chain. */
+static void by_many_edges(struct scene *s, gantry_task *first)
+{
+    gantry_task *b1 = awaiting(s, "b1"), *a = first, *between = NULL;
+    gpu_fixture_after(b1, first);
+    for (uint32_t i = 0; i < 4; i++) {
+        gantry_task *then = i == 3 ? cpu(s, "set", set_flag) : NULL;
+        gantry_task *next = stamping(s, 1 + 2 * i, "a", then);
+        gpu_fixture_after(next, a);
+        if (between != NULL) {
+            gpu_fixture_after(next, between);
+        }
+        if (i < 3) {
+            gantry_task *before = between;
+            between = cpu(s, "between", modes_count_run);
+            gantry_task *e = stamping(s, 2 + 2 * i, "e", between);
+            gpu_fixture_after(e, before != NULL ? before : first);
+        }
+        a = next;
+    }
+}
+
 static void run_step(struct scene *s, step_fn build)
 {
     memset(s->on.stamps.cells, 0, (SEEN + 1) * sizeof(uint32_t));
@@ -145,10 +227,27 @@ static void test_what_follows_a_host_task_does_not_wait_for_the_rest_of_the_grap
     run_in_all_modes(by_the_host_often, 4);
 }
 
+static void test_what_follows_by_an_edge_waits_for_its_own_lane(void **state)
+{
+    (void)state;
+    run_in_all_modes(by_an_edge, 6);
+    run_in_all_modes(by_an_edge_behind, 6);
+    run_in_all_modes(by_many_edges, 10);
+}
+
+static void test_lanes_of_a_later_graph_wait_for_themselves(void **state)
+{
+    (void)state;
+    run_in_all_modes(both_with_a_first, 6);
+    run_in_all_modes(both_with_b_first, 6);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_follows_a_host_task_does_not_wait_for_the_rest_of_the_graph),
+        cmocka_unit_test(test_what_follows_by_an_edge_waits_for_its_own_lane),
+        cmocka_unit_test(test_lanes_of_a_later_graph_wait_for_themselves),
     };
     return cmocka_run_group_tests_name("dispatcher lanes", tests, NULL, NULL);
 }

@@ -1,0 +1,159 @@
+#include "dispatcher/order/lane_order.h"
+
+#include "dispatcher/order/step_order.h"
+#include "dispatcher/order/waits.h"
+#include "taskman/manager.h"
+
+#include <assert.h>
+
+bool gy_lane_order_is_of_step(const struct gy_streams *streams, const struct gy_stream *s)
+{
+    const struct gy_gpu_order *order = streams->batch.order;
+    if (gy_lane_order_bears_graph(s) && s->held_order == order && s->held_run == streams->batch.run) {
+        return true;
+    }
+    return order != NULL && s->owner == &order->owner && order->run == streams->batch.run &&
+           (order->during.streams >> (s - streams->streams) & 1u) != 0;
+}
+
+bool gy_lane_order_is_held_up(const struct gy_streams *streams, uint32_t stream)
+{
+    const struct gy_stream *s = &streams->streams[stream];
+    const struct gy_batch_order *batch = &streams->batch;
+    const bool is_there = s->behind == NULL || s->behind_home == stream || s->carries;
+    if (is_there && s->held_order == batch->order && s->held_run == batch->run &&
+        gy_stream_is_held(streams, s)) {
+        return true;
+    }
+    return s->behind == NULL && gy_lane_order_is_of_step(streams, s) && !gy_stream_has_passed(s, s->tail);
+}
+
+/* Would a graph of the batch that is launched there wait for nothing but what its step comes after? */
+static bool is_fit_for_home(const struct gy_streams *streams, uint32_t index)
+{
+    const struct gy_stream *s = &streams->streams[index];
+    const struct gy_batch_order *batch = &streams->batch;
+    const bool is_own = (const void *)s->owner == batch->order || s->held_order == batch->order;
+    return s->running == 0 && !gy_lane_order_is_held_up(streams, index) &&
+           (is_own || gy_stream_has_passed(s, s->tail));
+}
+
+gantry_status gy_lane_order_find_home(struct gy_streams *streams, uint32_t stream, uint32_t *out)
+{
+    const uint32_t kind = streams->streams[stream].kind;
+    *out = stream;
+    for (uint32_t i = 0; i < streams->count; i++) {
+        if (streams->streams[i].kind == kind && is_fit_for_home(streams, i)) {
+            *out = i;
+            break;
+        }
+    }
+    const gantry_status status = *out == stream ? gy_streams_add(streams, kind, out) : GANTRY_OK;
+    if (status == GANTRY_OK) {
+        gy_streams_use(streams, *out);
+    }
+    return status;
+}
+
+/* ---- waits --------------------------------------------------------------------------------- */
+
+/* Has the host seen that the lane, which has ended by itself, has passed? */
+static bool is_past(const struct gy_stream *s)
+{
+    return s->behind >= s->ends && s->behind < s->ends + GY_STREAM_ENDS && !s->is_behind_open &&
+           gy_stream_has_passed(s, s->tail);
+}
+
+gantry_status gy_lane_order_enter(struct gy_streams *streams, uint32_t stream)
+{
+    struct gy_stream *s = &streams->streams[stream];
+    struct gy_stream_event *event = s->behind;
+    if (event != NULL) {
+        const bool is_there = s->behind_home == streams->batch.home;
+        return is_there || is_past(s) ? GANTRY_OK : gy_streams_wait_outside(streams, stream, event);
+    }
+    /* `known` is of the plain stream now, so the event must be behind all that is there. */
+    const uint32_t latest = (s->outer.next - 1) % GY_STREAM_EVENTS;
+    gantry_status status = GANTRY_OK;
+    if (s->is_unrecorded || (s->outer.seqs[latest] < s->tail && !gy_lane_order_bears_graph(s))) {
+        status = gy_stream_record(streams, stream, &event);
+    } else if (gy_lane_order_bears_graph(s)) {
+        event = s->held_by;
+    } else {
+        event = s->outer.at[latest];
+    }
+    return status == GANTRY_OK ? gy_streams_wait_outside(streams, stream, event) : status;
+}
+
+/* ---- ends ---------------------------------------------------------------------------------- */
+
+/* An event for an end that the batch neither waits for nor records; NULL: there is none. */
+static struct gy_stream_event *take_end(struct gy_streams *streams, struct gy_stream *s)
+{
+    const uint64_t number = streams->batch.number;
+    struct gy_stream_event *event = NULL;
+    for (uint32_t i = 0; i < GY_STREAM_ENDS && event == NULL; i++) {
+        event = &s->ends[s->next_end++ % GY_STREAM_ENDS];
+        event = event->noted != number && event->awaited != number ? event : NULL;
+    }
+    const bool is_there = event != NULL && event->native != NULL;
+    return event == NULL || is_there ||
+                   GY_CALL(streams->context, cuEventCreate(&event->native, CU_EVENT_DISABLE_TIMING)) ==
+                       GANTRY_OK
+               ? event
+               : NULL;
+}
+
+/* Have all GPU tasks of the step come, of which the latest task of the member is?  Its manager has not ended:
+ * the step goes on until the graph was launched. */
+static bool has_all(const struct gy_stream *s)
+{
+    const struct gy_gpu_order *order = (const struct gy_gpu_order *)(const void *)s->owner;
+    return s->tail > s->entered && order != NULL && order->manager != NULL &&
+           order->closed == gy_taskman_gpu_tasks(order->manager);
+}
+
+/* Will somebody wait for the end of the member's lane? */
+static bool is_awaited(const struct gy_stream *s)
+{
+    const uint32_t told = s->told_seq == s->tail ? s->told : 0;
+    return s->running != 0 || (s->pending_successors > told && !has_all(s));
+}
+
+static bool is_noted(const struct gy_stream *s)
+{
+    return s->end != NULL && s->end_seq == s->tail && s->end_last.first == s->lane.last.first &&
+           s->end_last.count == s->lane.last.count;
+}
+
+/* Without an end, the end of the graph tells that of the lane. */
+static void note_end(struct gy_streams *streams, struct gy_stream *s)
+{
+    struct gy_nodes *nodes = streams->batch.nodes;
+    struct gy_stream_event *event = take_end(streams, s);
+    const uint64_t of = s->lane.last.count != 0 ? nodes->list[nodes->before[s->lane.last.first]].id : 0;
+    s->end = NULL;
+    gy_nodes_name(nodes, of ^ UINT64_C(1) << 63); /* it goes with the node that it ends */
+    if (event != NULL && gy_lane_end(&s->lane, event->native) == GANTRY_OK) {
+        event->noted = streams->batch.number;
+        s->end = event;
+        s->end_seq = s->tail;
+        s->end_last = s->lane.last;
+        gy_streams_count(&streams->recorded);
+    }
+}
+
+void gy_lane_order_note_ends(struct gy_streams *streams)
+{
+    const struct gy_batch_order *batch = &streams->batch;
+    assert(gy_batch_is_open(batch));
+    const bool are_wanted = batch->by_lanes && (batch->members & (batch->members - 1)) != 0;
+    for (uint64_t left = are_wanted ? batch->members : 0; left != 0; left &= left - 1) {
+        struct gy_stream *s = &streams->streams[__builtin_ctzll(left)];
+        if (!is_awaited(s)) {
+            s->end = NULL;
+        } else if (!is_noted(s)) {
+            note_end(streams, s);
+        }
+    }
+}
