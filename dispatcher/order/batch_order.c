@@ -161,6 +161,7 @@ static gantry_status enter(struct gy_streams *streams, uint32_t stream)
     if (s->behind == NULL) {
         memcpy(s->plain_known, s->known, streams->count * sizeof(s->known[0]));
         s->plain_seen = s->seen;
+        gy_abroad_split(s);
     }
     batch->members |= UINT64_C(1) << stream;
     s->is_member = true;
@@ -476,6 +477,9 @@ gantry_status gy_batch_dropped(struct gy_streams *streams)
             uint32_t i = (uint32_t)__builtin_ctzll(left);
             status = gy_streams_wait_event(streams, i, event);
         }
+        /* a home that is no member may have waited, too, and no timeline point of its own says so */
+        struct gy_stream *home = &streams->streams[batch->home];
+        home->is_unrecorded |= (members >> batch->home & 1u) == 0;
     }
     status = status == GANTRY_OK ? record_ended(streams, members) : status;
     if (status == GANTRY_OK && is_synced && members != 0) {

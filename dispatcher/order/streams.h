@@ -109,7 +109,9 @@ struct gy_stream {
     const struct gy_gpu_order *held_order; /* of the tasks in it; only compared */
     uint64_t held_run;
 
-    uint64_t (*abroad)[GY_STREAMS_MAX]; /* as `known`, of the other devices of its fleet; NULL: no wait yet */
+    uint64_t (*abroad)[GY_STREAMS_MAX];  /* as `known`, of each device of its fleet, and behind those as
+                                          * `plain_known`; NULL: no wait yet */
+    uint32_t devices;                    /* of the fleet, once `abroad` is set */
     const struct gy_stream_owner *owner; /* the owner of the tail, see gy_streams_assign(); only compared;
                                           * NULL: it has none */
     uint64_t flow;                       /* while something is recorded: the arrow of the latest task */

@@ -381,28 +381,60 @@ static gantry_status wait_at_home(struct gy_streams *streams, uint32_t stream, c
 
 /* ---- other devices --------------------------------------------------------------------------- */
 
-/* Does `stream` come after everything that the task with `crossing` needs of device `e`? */
-static bool is_known_abroad(const struct gy_stream *stream, const struct gy_crossing *crossing, uint32_t e)
+void gy_abroad_split(struct gy_stream *stream)
+{
+    if (__builtin_expect(stream->abroad != NULL, 0)) {
+        memcpy(stream->abroad[stream->devices], stream->abroad[0],
+               stream->devices * sizeof(stream->abroad[0]));
+    }
+}
+
+/* `native` waits for `behind`. */
+static void unite_abroad(struct gy_stream *stream)
+{
+    for (uint32_t e = 0; __builtin_expect(stream->abroad != NULL, 0) && e < stream->devices; e++) {
+        const uint64_t *plain = stream->abroad[stream->devices + e];
+        for (uint32_t i = 0; i < GY_STREAMS_MAX; i++) {
+            stream->abroad[e][i] = stream->abroad[e][i] < plain[i] ? plain[i] : stream->abroad[e][i];
+        }
+    }
+}
+
+/* Of which row of `abroad` on is what `native` comes after? */
+static uint32_t plain_row(const struct gy_stream *stream)
+{
+    return stream->is_member || stream->behind != NULL ? stream->devices : 0;
+}
+
+/* Does what is in the row come after everything that the task with `crossing` needs of device `e`? */
+static bool is_known_abroad(const struct gy_stream *stream, uint32_t row, const struct gy_crossing *crossing,
+                            uint32_t e)
 {
     const struct gy_clock *clock = &crossing->of[e];
     for (uint64_t left = clock->streams; left != 0; left &= left - 1) {
         uint32_t i = (uint32_t)__builtin_ctzll(left);
-        if (stream->abroad == NULL || stream->abroad[e][i] < clock->seq[i]) {
+        if (stream->abroad == NULL || stream->abroad[row + e][i] < clock->seq[i]) {
             return false;
         }
     }
     return true;
 }
 
-static void learn_abroad(struct gy_stream *stream, uint32_t devices, uint32_t e,
-                         const struct gy_export *export)
+/* Without memory it is waited for again next time. */
+static void find_room_abroad(struct gy_stream *stream, uint32_t devices)
 {
     if (stream->abroad == NULL) {
-        stream->abroad = gy_zalloc_array(devices, sizeof(*stream->abroad));
+        stream->abroad = gy_zalloc_array(2 * (size_t)devices, sizeof(*stream->abroad));
+        stream->devices = stream->abroad != NULL ? devices : 0;
     }
+}
+
+static void learn_abroad(struct gy_stream *stream, uint32_t row, uint32_t e, const struct gy_export *export)
+{
     for (uint32_t i = 0; i < GY_STREAMS_MAX && stream->abroad != NULL; i++) {
-        uint64_t known = export->event.known[i];
-        stream->abroad[e][i] = stream->abroad[e][i] < known ? known : stream->abroad[e][i];
+        const uint64_t known = export->event.known[i];
+        uint64_t *at = &stream->abroad[row + e][i];
+        *at = *at < known ? known : *at;
     }
 }
 
@@ -418,7 +450,10 @@ static void record_wait(struct gy_stream *stream, const struct gy_crossing *cros
     gy_span_end(GY_SPAN_ACROSS, name, begin, export->stream);
 }
 
-/* The exports of the crossing.  A member's are waited for by the stream where its graph will be launched. */
+/* The exports of the crossing.  A member's are waited for by the plain stream where its graph will be
+ * launched: its lane comes after that, too, but a lane of that stream may be in another graph, which does
+ * not.
+ */
 static GY_COLD gantry_status wait_abroad(struct gy_streams *streams, uint32_t stream,
                                          const struct gy_crossing *crossing)
 {
@@ -430,7 +465,9 @@ static GY_COLD gantry_status wait_abroad(struct gy_streams *streams, uint32_t st
         if (export == NULL) {
             continue;
         }
-        if (is_known_abroad(own, crossing, e) || is_known_abroad(on, crossing, e)) {
+        find_room_abroad(own, devices);
+        find_room_abroad(on, devices);
+        if (is_known_abroad(own, 0, crossing, e) || is_known_abroad(on, plain_row(on), crossing, e)) {
             gy_streams_count(&streams->dropped);
             continue;
         }
@@ -444,10 +481,8 @@ static GY_COLD gantry_status wait_abroad(struct gy_streams *streams, uint32_t st
             record_wait(own, crossing, export, begin);
         }
         gy_streams_count(&streams->waits);
-        learn_abroad(own, devices, e, export);
-        if (on != own) {
-            learn_abroad(on, devices, e, export);
-        }
+        learn_abroad(own, 0, e, export);
+        learn_abroad(on, plain_row(on), e, export);
     }
     return GANTRY_OK;
 }
@@ -501,6 +536,7 @@ gantry_status gy_stream_settle(struct gy_streams *streams, uint32_t index)
     }
     s->behind = NULL; /* the points it has learnt from the graph are known since that was launched */
     gy_known_merge(streams, s->known, s->plain_known);
+    unite_abroad(s);
     s->learnt_at = s->tail;
     s->carries = false;
     return GANTRY_OK;

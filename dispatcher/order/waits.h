@@ -31,6 +31,9 @@ static inline void gy_known_merge(const struct gy_streams *streams, uint64_t *cl
     }
 }
 
+/* The stream becomes a member: what `native` comes after abroad is kept apart from what its lane does. */
+void gy_abroad_split(struct gy_stream *stream);
+
 /* The stream's latest work is in a graph, or one was launched on it, and other work there, which that work
  * does not come after, may go on: whatever is enqueued on the stream waits for that, too. */
 bool gy_stream_is_held(const struct gy_streams *streams, const struct gy_stream *stream);

@@ -68,6 +68,7 @@ static struct {
     bool share;  /* the manager has a bound on its GPU time */
     bool stable; /* most GPU tasks are stable, and graphs are frozen */
     bool asks;   /* some GPU tasks ask for a sync point of their device */
+    bool few;    /* there are fewer streams than most graphs are wide */
 } extra;
 
 static uint32_t draw(struct scene *s, uint32_t below)
@@ -108,6 +109,7 @@ static void open_scene(uint32_t wanted, gantry_submission submission, gantry_wai
     context.mode = GANTRY_CONTEXT_OWN;
     context.submission = submission;
     context.completion_wait = wait;
+    context.stream_limit = extra.few ? 3 : context.stream_limit;
     gantry_heap_options heap = GANTRY_HEAP_OPTIONS_INIT;
     heap.limit_bytes[GANTRY_MEMORY_DEVICE] = extra.memory ? ROOM : 0;
     context.heap = &heap;
@@ -460,6 +462,16 @@ static void test_sync_points(void **state)
     extra.asks = false;
 }
 
+/* Tasks share streams, also with graphs of which they are no part. */
+static void test_few_streams(void **state)
+{
+    (void)state;
+    extra.few = true;
+    run_graphs(2, GANTRY_SUBMISSION_GRAPHS, GANTRY_WAIT_HYBRID);
+    run_graphs(3, GANTRY_SUBMISSION_GRAPHS, GANTRY_WAIT_BLOCK);
+    extra.few = false;
+}
+
 static void test_shares(void **state)
 {
     (void)state;
@@ -652,6 +664,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_declared_memory),
         cmocka_unit_test(test_stable_tasks),
         cmocka_unit_test(test_sync_points),
+        cmocka_unit_test(test_few_streams),
         cmocka_unit_test(test_shares),
         cmocka_unit_test(test_faults_anywhere),
         cmocka_unit_test(test_kernels_fault_anywhere),
