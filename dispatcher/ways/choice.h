@@ -31,6 +31,13 @@
  * nearly all are graphs; and of those that nothing is ever like, two.  Where the credit is spent, the 64th
  * new large shape is a try, then the 128th behind it, and so on.
  *
+ * A shape may come again without its work: where workers release tasks, a batch has now these and now those,
+ * and graphs of it are strange one after the other.  The number of works tells that, on streams, too.  A
+ * strange graph of a shape of which no graph has gained yet takes a credit of its own if its number of works
+ * is not that of the batch before, and so many as above give it back.  While that credit is spent, such a
+ * graph sends its shape to streams at once, and a shape is FIRST until two of its batches in a row have as
+ * many works.
+ *
  * No time decides but that of slow calls: means of times need many batches of either kind, and the first ones
  * count.
  *
@@ -45,6 +52,7 @@
 #define GY_CHOICE_SMALL 32u /* a graph of fewer nodes takes the time of several steps to be made */
 #define GY_CHOICE_SMALL_CREDIT 1u
 #define GY_CHOICE_LARGE_CREDIT 2u /* less than a tenth of the first 20 steps' time */
+#define GY_CHOICE_OTHERS_CREDIT 2u
 #define GY_CHOICE_GIVES 8u        /* so many graphs that are not strange give one back */
 #define GY_CHOICE_VAINS 3u        /* so many in a row */
 #define GY_CHOICE_FORGIVES 2u     /* lone batches for each node of a graph that gains */
@@ -71,6 +79,9 @@ struct gy_choice_shape {
     struct gy_choice_pause pause; /* STREAMS: the one that is under way */
     uint32_t vains;               /* in a row */
     uint32_t forgiven;            /* so many lone batches to come do not count */
+    uint64_t works;               /* of its latest batch of several; 0: there was none */
+    bool has_equal;               /* its two latest of these had as many works */
+    bool has_gained;              /* GRAPHS: one of them was not in vain */
     bool is_lone;                 /* all that are in `vains` were lone, or those that led to STREAMS */
     bool is_small;                /* its steps have less than GY_CHOICE_SMALL GPU tasks */
 };
@@ -78,6 +89,7 @@ struct gy_choice_shape {
 struct gy_choice {
     struct gy_choice_shape shapes[GY_CHOICE_SHAPES];
     struct gy_choice_credit small, large; /* of new shapes, by the GPU tasks of their steps */
+    struct gy_choice_credit others;       /* of shapes that come again with other work only */
     struct gy_choice_pause large_pause;   /* while the credit of large ones is spent */
     uint64_t slow_ns;                     /* immutable; so long a call is slow; 0: GY_CHOICE_SLOW_NS */
 };
@@ -98,5 +110,8 @@ bool gy_choice_take(struct gy_choice *choice, uint64_t shape, uint64_t tasks);
  * a graph when it comes again. */
 bool gy_choice_learn(struct gy_choice *choice, uint64_t shape, bool as_graph,
                      const struct gy_choice_outcome *outcome);
+
+/* The counts are within their bounds. */
+bool gy_choice_is_valid(const struct gy_choice *choice);
 
 #endif

@@ -131,6 +131,48 @@ static void test_small_steps_are_graphs_when_they_come_again(void **state)
     assert_int_equal(run_new(FEW, &strange_small, 20), 1); /* they gave the credit back */
 }
 
+/* A strange batch of so many works. */
+static struct gy_choice_outcome strange_of(uint64_t works)
+{
+    return (struct gy_choice_outcome){CALLS, works, works, works, 1000 * CALLS, 1};
+}
+
+/* Shapes come again and again, but with other work each time: two are graphs at once, since they are new, and
+ * these two again; then the credit is spent. */
+static void test_shapes_that_come_again_with_other_work_go_to_streams(void **state)
+{
+    (void)state;
+    uint32_t graphs = 0;
+    uint64_t works = CALLS;
+    fresh();
+    for (uint32_t i = 0; i < 300; i++) {
+        const struct gy_choice_outcome o = strange_of(works++);
+        graphs += run(i % 5, CALLS, &o);
+    }
+    assert_int_equal(graphs, GY_CHOICE_LARGE_CREDIT + GY_CHOICE_OTHERS_CREDIT + 1); /* the first one, a third time */
+    const struct gy_choice_outcome equal = strange_of(works);
+    assert_false(run(4, CALLS, &equal));
+    assert_false(run(4, CALLS, &equal));
+    assert_int_equal(run_many(4, CALLS, &equal, GY_CHOICE_VAINS), GY_CHOICE_VAINS); /* it came again */
+    assert_false(run(4, CALLS, &equal));
+    assert_false(run(3, CALLS, &like)); /* has other works than the batch of this shape before */
+    assert_false(run(3, CALLS, &like));
+    assert_int_equal(run_many(3, CALLS, &like, GY_CHOICE_GIVES), GY_CHOICE_GIVES);
+    assert_true(run(2, CALLS, &equal)); /* the credit was given back */
+}
+
+/* Of a shape whose batches are cut by chance some are strange, and most are not. */
+static void test_batches_that_are_cut_by_chance_are_graphs(void **state)
+{
+    (void)state;
+    fresh();
+    for (uint32_t i = 0; i < 100; i++) {
+        const struct gy_choice_outcome o = strange_of(CALLS + i);
+        assert_true(run(7, CALLS, &o));
+        assert_int_equal(run_many(7, CALLS, &like, GY_CHOICE_GIVES), GY_CHOICE_GIVES);
+    }
+}
+
 static void test_one_task_is_no_graph_unless_it_enqueues_more(void **state)
 {
     (void)state;
@@ -318,6 +360,8 @@ int main(void)
         cmocka_unit_test(test_credit_is_of_steps_and_of_graphs_that_gain),
         cmocka_unit_test(test_strange_graphs_of_one_shape_go_to_streams),
         cmocka_unit_test(test_small_steps_are_graphs_when_they_come_again),
+        cmocka_unit_test(test_shapes_that_come_again_with_other_work_go_to_streams),
+        cmocka_unit_test(test_batches_that_are_cut_by_chance_are_graphs),
         cmocka_unit_test(test_one_task_is_no_graph_unless_it_enqueues_more),
         cmocka_unit_test(test_graphs_in_vain_go_to_streams),
         cmocka_unit_test(test_a_shape_that_gains_again_becomes_a_graph_again),
