@@ -53,10 +53,10 @@
 #define GY_CHOICE_SMALL_CREDIT 1u
 #define GY_CHOICE_LARGE_CREDIT 2u /* less than a tenth of the first 20 steps' time */
 #define GY_CHOICE_OTHERS_CREDIT 2u
-#define GY_CHOICE_GIVES 8u        /* so many graphs that are not strange give one back */
-#define GY_CHOICE_VAINS 3u        /* so many in a row */
-#define GY_CHOICE_FORGIVES 2u     /* lone batches for each node of a graph that gains */
-#define GY_CHOICE_NODES 4u /* a graph's launch takes the time of so many launches on a stream, at most */
+#define GY_CHOICE_GIVES 8u    /* so many graphs that are not strange give one back */
+#define GY_CHOICE_VAINS 3u    /* so many in a row */
+#define GY_CHOICE_FORGIVES 2u /* lone batches for each node of a graph that gains */
+#define GY_CHOICE_NODES 4u    /* a graph's launch takes the time of so many launches on a stream, at most */
 #define GY_CHOICE_SLOW_NS 40000u /* ten launches on a stream: of so long a call little can be saved */
 #define GY_CHOICE_PAUSE 64u      /* batches on streams before the next try; twice as many each time … */
 #define GY_CHOICE_PAUSE_MOST 512u

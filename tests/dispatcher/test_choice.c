@@ -149,7 +149,8 @@ static void test_shapes_that_come_again_with_other_work_go_to_streams(void **sta
         const struct gy_choice_outcome o = strange_of(works++);
         graphs += run(i % 5, CALLS, &o);
     }
-    assert_int_equal(graphs, GY_CHOICE_LARGE_CREDIT + GY_CHOICE_OTHERS_CREDIT + 1); /* the first one, a third time */
+    assert_int_equal(graphs,
+                     GY_CHOICE_LARGE_CREDIT + GY_CHOICE_OTHERS_CREDIT + 1); /* the first one, a third time */
     const struct gy_choice_outcome equal = strange_of(works);
     assert_false(run(4, CALLS, &equal));
     assert_false(run(4, CALLS, &equal));
