@@ -227,9 +227,12 @@ static void test_who_is_left_something_wakes_up(void **state)
     }
 }
 
+static atomic_bool is_there;
+
 static void spin_at_the_inbox(void *arg)
 {
     (void)arg;
+    atomic_store(&is_there, true);
     gy_inbox_wait(&inbox, 0, true, GANTRY_WAIT_HYBRID, UINT64_C(10000000000), 0);
     atomic_store(&is_back, true);
 }
@@ -243,8 +246,11 @@ static void test_a_taker_gives_way_to_a_guest_that_was_announced(void **state)
     for (int n = 0; n < 1000 && (n < 20 || taken == 0); n++) {
         gy_thread thread;
         atomic_store(&is_back, false);
+        atomic_store(&is_there, false);
         assert_ok(gy_inbox_init(&inbox));
         assert_ok(gy_thread_start(&thread, "taker", spin_at_the_inbox, NULL));
+        deadline_await(atomic_load(&is_there), "the taker"); /* it gives way only for some microseconds */
+        (void)usleep(100);
         gy_inbox_expect_guest(&inbox);
         gy_inbox_signal(&inbox);
         bool is_here = false;
