@@ -230,10 +230,10 @@ class Report(unittest.TestCase):
 
     def test_a_recording_whose_program_was_killed_is_read(self):
         """It hangs; when all that it recorded has come into the file, it is killed."""
-        path = os.path.join(FOLDER, "killed.pftrace")
         whole = json.loads(gantry("trace", TRACE, "--json"))
         same = ("cpu_tasks", "batches", "launches", "kernels")
         for environment in ({"MAKE_TRACE_ENCODERS": "3"}, {"MAKE_TRACE_COMPRESS": "1"}):
+            path = os.path.join(FOLDER, "killed" + next(iter(environment)) + ".pftrace")  # a file of its own: none is there before
             process = subprocess.Popen([MAKE_TRACE, path], stdout=subprocess.DEVNULL,
                                        env={**os.environ, **environment, "MAKE_TRACE_HANG": "1"})
             report = {}
