@@ -98,8 +98,9 @@ static void wait_for_work(struct gantry_dispatcher *d, uint32_t seen, bool tasks
 {
     uint64_t deadline = gy_gates_deadline(d);
 #ifdef GANTRY_TESTING
-    if (deadline != 0 && gy_share_test_clock != NULL) {
-        gy_share_test_clock->sleep_until(deadline);
+    const struct gy_share_clock *clock = gy_share_test_clock;
+    if (deadline != 0 && clock != NULL) {
+        clock->sleep_until(deadline);
         return;
     }
 #endif

@@ -12,14 +12,15 @@
 #define QUANTUM_NS 1000000.0
 
 #ifdef GANTRY_TESTING
-const struct gy_share_clock *gy_share_test_clock;
+const struct gy_share_clock *_Atomic gy_share_test_clock;
 #endif
 
 uint64_t gy_share_now(void)
 {
 #ifdef GANTRY_TESTING
-    if (gy_share_test_clock != NULL) {
-        return gy_share_test_clock->now();
+    const struct gy_share_clock *clock = gy_share_test_clock; /* a test may take it away meanwhile */
+    if (clock != NULL) {
+        return clock->now();
     }
 #endif
     return gy_clock_ns();

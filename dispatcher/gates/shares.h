@@ -254,7 +254,7 @@ struct gy_share_clock {
     uint64_t (*now)(void);
     void (*sleep_until)(uint64_t ns);
 };
-extern const struct gy_share_clock *gy_share_test_clock;
+extern const struct gy_share_clock *_Atomic gy_share_test_clock;
 #endif
 uint64_t gy_share_now(void);
 
