@@ -147,12 +147,43 @@ static void take_loop(struct gantry_dispatcher *d, struct gy_gpu_guest *guest)
     }
 }
 
+static enum gd_turn take_turn(struct gantry_dispatcher *d, struct gy_gpu_guest *guest)
+{
+    gy_gd_current = d;
+    gy_guest_current = guest;
+    gy_thread_serve(true); /* it counts as the dispatcher's thread, or as a completion thread */
+    d->last_error = gy_error_last();
+    d->refusals = gy_told_refusals_at();
+    enum gd_turn turn = gy_gd_turn(d, &guest->seen);
+    gy_capture_mode_relax_again(d->config.context);
+    gy_thread_serve(false);
+    gy_guest_current = NULL;
+    gy_gd_current = NULL;
+    guest->is_due = turn != GD_TURN_IDLE;
+    guest->deadline_ns = turn == GD_TURN_IDLE ? gy_gates_deadline(d) : 0;
+    return turn;
+}
+
+/* The guest's wait is over, and a turn is due, behind the one that has ended it: mostly that finds nothing,
+ * and to wake the dispatcher's thread for it takes longer.  If there is anything, that is left to it: a guest
+ * that is through puts down what it has taken in. */
+static void look_a_last_time(struct gantry_dispatcher *d, struct gy_gpu_guest *guest)
+{
+    if (gy_guest_is_alone(d) && !gy_gd_has_work(d) &&
+        !gy_inbox_has_news(&d->inbox, guest->seen, gy_gd_may_read(d))) {
+        (void)take_turn(d, guest);
+    }
+}
+
 static void leave_loop(struct gantry_dispatcher *d, struct gy_gpu_guest *guest)
 {
     if (!guest->has_loop) {
         return;
     }
     assert(d->guest == guest);
+    if (guest->is_due && gy_gpu_guest_is_through(guest)) {
+        look_a_last_time(d, guest);
+    }
     bool wake = guest->is_due || gy_gd_has_work(d) || guest->deadline_ns != 0;
     guest->has_loop = false;
     d->guest = NULL;
@@ -173,19 +204,7 @@ static bool look_at_loop(struct gantry_dispatcher *d, struct gy_gpu_guest *guest
     if (is_time || has_news) {
         gy_guest_leave_pending_rings(d);
     }
-    gy_gd_current = d;
-    gy_guest_current = guest;
-    gy_thread_serve(true); /* it counts as the dispatcher's thread, or as a completion thread */
-    d->last_error = gy_error_last();
-    d->refusals = gy_told_refusals_at();
-    enum gd_turn turn = gy_gd_turn(d, &guest->seen);
-    gy_capture_mode_relax_again(d->config.context);
-    gy_thread_serve(false);
-    gy_guest_current = NULL;
-    gy_gd_current = NULL;
-    guest->is_due = turn != GD_TURN_IDLE;
-    guest->deadline_ns = turn == GD_TURN_IDLE ? gy_gates_deadline(d) : 0;
-    return turn == GD_TURN_AGAIN;
+    return take_turn(d, guest) == GD_TURN_AGAIN;
 }
 
 /* ---- what there is to do ----------------------------------------------------------------------- */
@@ -217,6 +236,9 @@ void gy_guest_enter(gantry_dispatcher *d, struct gy_gpu_guest *guest)
     if (enter_thread(d, guest)) {
         take_loop(d, guest);
         take_rings(d, guest);
+        if (!guest->has_loop) {
+            gy_inbox_expect_guest(&d->inbox); /* its thread is awake, and leaves its place before it takes */
+        }
     } else {
         count_out(d, guest);
     }

@@ -41,7 +41,10 @@ void gy_gpu_guest_stop_helping(struct gy_gpu_guest *guest)
 {
     assert(guest->worker == NULL);
     if (guest->is_in || guest->is_counted) {
+        struct gy_kept_error before;
+        gy_error_keep(&before);
         guest->manager->gpu_ops->guests.leave(guest->manager->gpu, guest);
+        gy_error_put_back(&before);
     }
 }
 
