@@ -26,6 +26,14 @@ static gantry_launch_result note_call(gantry_launch *launch, void *arg)
                                                                       : GANTRY_LAUNCH_FAILED;
 }
 
+static gantry_launch_result note_the_thread(gantry_launch *launch, void *arg)
+{
+    (void)launch;
+    (void)arg;
+    called_on = pthread_self();
+    return GANTRY_LAUNCH_DONE;
+}
+
 static gantry_status note_run(gantry_task *task, void *arg)
 {
     (void)task;
@@ -268,6 +276,25 @@ static void test_a_taker_gives_way_to_a_guest_that_was_announced(void **state)
         gy_inbox_fini(&inbox);
     }
     assert_true(taken != 0);
+}
+
+/* A guest that has done everything wakes nobody when it leaves: a call would count as a signal besides the
+ * note at the end of the step. */
+static void test_a_guest_that_leaves_nothing_wakes_nobody(void **state)
+{
+    (void)state;
+    bool was_quiet = false;
+    open_fixture(GANTRY_WAIT_HYBRID);
+    (void)gpu_fixture_gpu(&fixture, GANTRY_TASK_KERNEL, "plain", note_the_thread, NULL);
+    assert_ok(gantry_taskman_freeze(fixture.manager));
+    for (int n = 0; n < RUNS && !was_quiet; n++) {
+        await_sleep();
+        const uint32_t before = atomic_load(&dispatcher()->inbox.signals);
+        run();
+        was_quiet = is_here(called_on) && atomic_load(&dispatcher()->inbox.signals) == before + 1;
+    }
+    assert_true(was_quiet);
+    gpu_fixture_close(&fixture);
 }
 
 /* ---- the thread ------------------------------------------------------------------------------ */
@@ -586,6 +613,7 @@ int main(void)
         cmocka_unit_test(test_other_modes_do_it_themselves),
         cmocka_unit_test(test_who_is_left_something_wakes_up),
         cmocka_unit_test(test_a_taker_gives_way_to_a_guest_that_was_announced),
+        cmocka_unit_test(test_a_guest_that_leaves_nothing_wakes_nobody),
         cmocka_unit_test(test_a_small_stack_is_left_alone),
         cmocka_unit_test(test_the_thread_is_as_before),
         cmocka_unit_test(test_a_capture_of_the_callers_is_not_spoilt),
