@@ -120,11 +120,12 @@ class ImagePipeline(unittest.TestCase):
     def test_memory_is_bounded_by_the_photos_in_flight(self):
         self.put("a.png", png(80, 50, 1) if LIGHT else png(200, 100, 1))
         peaks = []
-        for repeat in ("2", "20"):
-            status, out, err = self.run_pipeline("--repeat", repeat, "--in-flight", "2", "--no-timeline")
+        for repeat, in_flight in (("1", "1"), ("20", "2")):
+            status, out, err = self.run_pipeline("--repeat", repeat, "--in-flight", in_flight, "--no-timeline")
             self.assertEqual(status, 0, err)
             peaks.append(float(re.search(r"at most ([0-9.]+) MiB on the device", out).group(1)))
-        self.assertLessEqual(peaks[1], peaks[0] * 1.01 + 0.1)
+        # Two photos need not be on the device at once in a short run: one photo's memory is the measure.
+        self.assertLessEqual(peaks[1], 2 * (peaks[0] + 0.05) * 1.01 + 0.05)
 
     def test_the_timeline_can_be_decoded(self):
         self.put("a.png", png(40, 30, 1))
