@@ -12,6 +12,11 @@ gantry_status gy_inbox_init(struct gy_inbox *inbox)
     atomic_init(&inbox->signals, 0);
     atomic_init(&inbox->asleep, false);
     atomic_init(&inbox->taker, GY_TAKER_AWAKE);
+    atomic_init(&inbox->naps, false);
+    atomic_init(&inbox->guest_comes.until_ns, 0);
+    atomic_init(&inbox->naps_on.until_ns, 0);
+    atomic_init(&inbox->deserted.until_ns, 0);
+    inbox->is_called = false;
     return gy_guard_init(&inbox->lock, GY_RANK_DISPATCHER_INBOX, &inbox->wake);
 }
 
@@ -20,19 +25,33 @@ void gy_inbox_fini(struct gy_inbox *inbox)
     gy_guard_fini(&inbox->lock, &inbox->wake);
 }
 
+enum {
+    GUEST_NS = 10000,     /* less than a thread that sleeps takes to wake up */
+    NAP_NS = 50000,       /* the first naps; later ones are half as long as no guest has come */
+    NAPPING_NS = 1000000, /* behind a guest's step: another one is likely to follow */
+    DESERTED_NS =
+        10000000, /* so long nobody counts on guests when one has not come: a nap is a 20th of it at most */
+};
+
+static void call_taker(struct gy_inbox *inbox) GY_REQUIRES(inbox->lock)
+{
+    inbox->is_called = true;
+    gy_cond_signal(&inbox->wake);
+}
+
 static void wake_sleeper(struct gy_inbox *inbox)
 {
     /* Pairs with the taker's store of `asleep` before its last look: both are sequentially consistent, so
      * either we see it asleep or it sees what we just added. */
     if (atomic_load(&inbox->asleep)) {
         gy_mutex_lock(&inbox->lock);
-        gy_cond_signal(&inbox->wake);
+        call_taker(inbox);
         gy_mutex_unlock(&inbox->lock);
     }
 }
 
 /* Path of a task, step 4 of 8: the inbox. */
-void gy_inbox_push(struct gy_inbox *inbox, gantry_task *first, gantry_task *last)
+static inline void add(struct gy_inbox *inbox, gantry_task *first, gantry_task *last)
 {
     gy_point(GY_POINT_PATH_4, first);
     /* Reverse the list: it becomes newest first, as the stack is. */
@@ -47,7 +66,28 @@ void gy_inbox_push(struct gy_inbox *inbox, gantry_task *first, gantry_task *last
     do {
         first->next = head;
     } while (!atomic_compare_exchange_weak(&inbox->head, &head, reversed));
+}
+
+void gy_inbox_push(struct gy_inbox *inbox, gantry_task *first, gantry_task *last)
+{
+    add(inbox, first, last);
     wake_sleeper(inbox);
+}
+
+void gy_inbox_push_for_guest(struct gy_inbox *inbox, gantry_task *first, gantry_task *last)
+{
+    const uint64_t now = gy_clock_ns();
+    const bool is_deserted = gy_wake_hint_left(&inbox->deserted, now) != 0;
+    gy_wake_hint_give(&inbox->guest_comes, now + GUEST_NS);
+    if (!is_deserted) {
+        gy_wake_hint_give(&inbox->naps_on, now + NAPPING_NS);
+    }
+    add(inbox, first, last);
+    /* Pairs with the taker's store of `naps` before it looks once more and sleeps for good: both are
+     * sequentially consistent. */
+    if (is_deserted || !atomic_load(&inbox->naps)) {
+        wake_sleeper(inbox);
+    }
 }
 
 void gy_inbox_signal(struct gy_inbox *inbox)
@@ -55,8 +95,6 @@ void gy_inbox_signal(struct gy_inbox *inbox)
     atomic_fetch_add(&inbox->signals, 1);
     wake_sleeper(inbox);
 }
-
-enum { GUEST_NS = 10000 /* less than a thread that sleeps takes to wake up */ };
 
 void gy_inbox_expect_guest(struct gy_inbox *inbox)
 {
@@ -125,7 +163,7 @@ void gy_inbox_give_back(struct gy_inbox *inbox, uint32_t seen, bool tasks_too, b
         gy_inbox_note(inbox); /* the tasks that are left need not be news to the thread that wakes up */
     }
     if (wake || gy_inbox_has_news(inbox, seen, tasks_too)) {
-        gy_cond_signal(&inbox->wake);
+        call_taker(inbox);
     }
     gy_mutex_unlock(&inbox->lock);
 }
@@ -148,11 +186,65 @@ static bool give_way(struct gy_inbox *inbox) GY_REQUIRES(inbox->lock)
         return false;
     }
     gy_mutex_unlock(&inbox->lock);
-    struct gy_waiter waiter = gy_waiter_begin(GANTRY_WAIT_SPIN, 0, until_ns);
+    struct gy_waiter waiter =
+        gy_waiter_begin(GANTRY_WAIT_HYBRID, GUEST_NS, until_ns); /* it may need this core */
     while (gy_inbox_is_free(inbox) && gy_waiter_pause(&waiter) == GY_WAITER_LOOK) {
     }
     gy_mutex_lock(&inbox->lock);
     return true;
+}
+
+/* What the taker looks at when it has slept: signals that only note something are no news at the end of a
+ * nap, or each guest's step would be followed by a turn of the taker's own thread. */
+enum look { LOOK_AT_ALL, LOOK_AT_TASKS, LOOK_IS_OVER };
+
+/* A task that a guest was to take is left alone for one nap.  The longer no guest has come, the less likely
+ * is one: so a chain of naps is few of them.  `left_ns`: of the time for which the taker naps. */
+static uint64_t nap_ns(uint64_t left_ns)
+{
+    const uint64_t half_ns = left_ns < NAPPING_NS ? (NAPPING_NS - left_ns) / 2 : 0;
+    return half_ns > NAP_NS ? half_ns : NAP_NS;
+}
+
+/* Sleep until somebody calls, until the end of a nap, or until the time is over; 0: there is no such time. */
+static enum look sleep_once(struct gy_inbox *inbox, uint64_t until_ns) GY_REQUIRES(inbox->lock)
+{
+    const bool has_napped = gy_wake_hint_was_given(&inbox->naps_on);
+    const uint64_t now = has_napped || until_ns != 0 ? gy_clock_ns() : 0;
+    if (until_ns != 0 && now >= until_ns) {
+        return LOOK_IS_OVER;
+    }
+    const uint64_t napping_ns = has_napped ? gy_wake_hint_left(&inbox->naps_on, now) : 0;
+    if (napping_ns == 0 && atomic_load_explicit(&inbox->naps, memory_order_relaxed)) {
+        atomic_store(&inbox->naps, false);
+        return LOOK_AT_TASKS; /* who has pushed just now may have counted on a nap */
+    }
+    if (napping_ns != 0) {
+        atomic_store(&inbox->naps, true);
+        const uint64_t end_ns = now + nap_ns(napping_ns);
+        gy_cond_wait_until(&inbox->wake, &inbox->lock,
+                           until_ns != 0 && until_ns < end_ns ? until_ns : end_ns);
+        return LOOK_AT_TASKS;
+    }
+    if (until_ns != 0) {
+        gy_cond_wait_until(&inbox->wake, &inbox->lock, until_ns);
+    } else {
+        gy_cond_wait(&inbox->wake, &inbox->lock);
+    }
+    return LOOK_AT_ALL;
+}
+
+/* `look` becomes LOOK_AT_ALL if somebody has called meanwhile: also while the lock was not held, in
+ * give_way(). */
+static bool finds(struct gy_inbox *inbox, enum look *look, uint32_t seen, bool tasks_too)
+    GY_REQUIRES(inbox->lock)
+{
+    if (*look == LOOK_AT_TASKS && !inbox->is_called) {
+        return gy_inbox_has_tasks(inbox, tasks_too);
+    }
+    *look = LOOK_AT_ALL;
+    inbox->is_called = false;
+    return gy_inbox_has_news(inbox, seen, tasks_too);
 }
 
 /* The taker's sleep, until woken or until the time is over, and nobody takes in its place. */
@@ -161,21 +253,19 @@ static void sleep_until(struct gy_inbox *inbox, uint32_t seen, bool tasks_too, u
     gy_point(GY_POINT_INBOX_SLEEP, inbox);
     gy_mutex_lock(&inbox->lock);
     enter(inbox, GY_TAKER_ASLEEP);
-    for (;;) {
+    for (enum look look = LOOK_AT_ALL; look != LOOK_IS_OVER;) {
         bool is_on_loan = taker_of(inbox) == GY_TAKER_ON_LOAN;
-        if (!is_on_loan && gy_inbox_has_news(inbox, seen, tasks_too)) {
-            if (!give_way(inbox)) {
-                break;
+        if (is_on_loan || !finds(inbox, &look, seen, tasks_too)) {
+            look = sleep_once(inbox, is_on_loan ? 0 : until_ns);
+        } else if (!give_way(inbox)) {
+            if (look == LOOK_AT_TASKS) { /* nobody has called: they were pushed for a guest */
+                gy_wake_hint_give(&inbox->deserted, gy_clock_ns() + DESERTED_NS);
             }
-        } else if (is_on_loan || until_ns == 0) {
-            gy_cond_wait(&inbox->wake, &inbox->lock);
-        } else if (gy_clock_ns() < until_ns) {
-            gy_cond_wait_until(&inbox->wake, &inbox->lock, until_ns);
-        } else {
             break;
         }
     }
     enter(inbox, GY_TAKER_AWAKE);
+    atomic_store(&inbox->naps, false);
     gy_mutex_unlock(&inbox->lock);
 }
 

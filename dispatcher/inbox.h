@@ -29,7 +29,13 @@ struct gy_gpu_list {
  *
  * A thread that wakes up while it is on loan sleeps on: the guest sees the same news, and passes on what it
  * leaves.  Where a guest is expected at once (`guest_comes`), a thread that has news is TAKER_ASLEEP until
- * that has come or the hint has run out: the guest has the tasks in its caches, and no others to do. */
+ * that has come or the hint has run out: the guest has the tasks in its caches, and no others to do.
+ *
+ * To wake a thread takes its waker some microseconds.  A guest that comes at once need not spend them
+ * (gy_inbox_push_for_guest()): while such guests come, and NAPPING_NS behind the last, the sleep of the
+ * taker's own thread is a chain of naps.  At the end of each it looks for tasks, so those that no guest takes
+ * are left alone for one nap.  Who pushes in any other way, and who signals, wakes it from a nap as from any
+ * sleep.  tests/models/inbox.pml has the push and the end of the naps, guest.pml the loan. */
 enum gy_taker_state { GY_TAKER_AWAKE, GY_TAKER_ASLEEP, GY_TAKER_ON_LOAN };
 
 struct gy_inbox {
@@ -37,6 +43,10 @@ struct gy_inbox {
     _Atomic(uint32_t) signals;   /* atomic: other reasons to wake up, counted */
     _Atomic(bool) asleep;        /* atomic: the taker is, or is about to be, in gy_cond_wait(), not on loan */
     _Atomic(uint32_t) taker;     /* atomic; written under lock: enum gy_taker_state */
+    _Atomic(bool) naps; /* atomic; written under lock, by the taker's own thread: its sleep ends soon */
+    bool is_called;     /* guarded by lock: somebody has woken it since it last looked at everything */
+    struct gy_wake_hint naps_on;     /* atomic; guests come at once lately: the taker naps until then */
+    struct gy_wake_hint deserted;    /* atomic; one has not come: until then nobody counts on them */
     struct gy_wake_hint guest_comes; /* atomic; a guest is likely to take in the taker's place until then */
     gy_mutex lock;                   /* rank DISPATCHER_INBOX */
     gy_cond wake;                    /* signalled under lock when `asleep` was seen */
@@ -54,6 +64,10 @@ void gy_inbox_signal(struct gy_inbox *inbox);
 /* A thread is about to push tasks, and is likely to borrow the taker's place at once then.  The taker spins
  * before it sleeps.  Any thread. */
 void gy_inbox_expect_guest(struct gy_inbox *inbox);
+
+/* gy_inbox_expect_guest() and gy_inbox_push() in one, which wakes no taker that naps: if the guest does not
+ * come, the tasks are found at the end of its nap.  Any thread. */
+void gy_inbox_push_for_guest(struct gy_inbox *inbox, gantry_task *first, gantry_task *last);
 
 /* gy_inbox_signal() for news that can wait until the taker looks around in any case: it wakes no thread. */
 static inline void gy_inbox_note(struct gy_inbox *inbox)
@@ -75,10 +89,15 @@ static inline bool gy_inbox_is_empty(struct gy_inbox *inbox)
 void gy_inbox_wait(struct gy_inbox *inbox, uint32_t seen, bool tasks_too, gantry_wait_mode mode,
                    uint64_t spin_budget_ns, uint64_t until_ns);
 
+static inline bool gy_inbox_has_tasks(struct gy_inbox *inbox, bool tasks_too)
+{
+    return tasks_too && atomic_load(&inbox->head) != NULL;
+}
+
 /* Would gy_inbox_wait() return at once? */
 static inline bool gy_inbox_has_news(struct gy_inbox *inbox, uint32_t seen, bool tasks_too)
 {
-    return atomic_load(&inbox->signals) != seen || (tasks_too && atomic_load(&inbox->head) != NULL);
+    return atomic_load(&inbox->signals) != seen || gy_inbox_has_tasks(inbox, tasks_too);
 }
 
 /* The taker sleeps, and nobody has taken its place. */

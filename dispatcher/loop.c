@@ -61,9 +61,10 @@ static void gd_enter(struct gantry_dispatcher *d, const struct gy_round *round, 
 
 /* How long to spin before sleeping, in wait modes that spin. */
 enum {
-    IDLE_NS = 20000,      /* between steps: about the time that a sleep and a wake-up take */
-    STEP_NS = 200000,     /* while a step is open, since more tasks will most likely come */
-    ADAPTIVE_NS = 4000000 /* the most in the adaptive mode */
+    IDLE_NS = 20000,       /* between steps: about the time that a sleep and a wake-up take */
+    STEP_NS = 200000,      /* while a step is open, since more tasks will most likely come */
+    ADAPTIVE_NS = 4000000, /* the most in the adaptive mode */
+    TIMER_SLACK_NS = 1000  /* how much longer the system may let a sleep last */
 };
 
 /* The least time to look for tasks: a step that was announced or is open is a wake hint. */
@@ -385,6 +386,7 @@ void gy_gd_main(void *arg)
     d->round = &round;
     gy_gd_current = d;
     gy_thread_serve(true);
+    (void)gy_thread_set_slack(TIMER_SLACK_NS); /* else naps last 50 us longer */
     bool pushed = gy_context_push(d->config.context) == GANTRY_OK;
     if (!pushed) {
         gy_context_lose(d->config.context, gy_error_last());

@@ -141,6 +141,18 @@ static void submit(gantry_dispatcher *d, gantry_task *first, gantry_task *last)
     }
 }
 
+/* The same from a thread that is likely to be a guest at once. */
+static void submit_for_guest(gantry_dispatcher *d, gantry_task *first, gantry_task *last)
+{
+    if (!gy_guest_may_help(d) || gy_span_on() || gy_gd_current == d) {
+        guest_comes(d);
+        submit(d, first, last);
+        return;
+    }
+    gy_point(GY_POINT_PATH_3, first);
+    gy_inbox_push_for_guest(&d->inbox, first, last);
+}
+
 static bool device_number(gantry_dispatcher *d, const gantry_context *context, uint32_t *device)
 {
     *device = 0;
@@ -301,7 +313,10 @@ const struct gy_gpu_ops gy_dispatcher_ops = {
               .close = share_close,
               .usage = share_usage,
               .partition_number = partition_number},
-    .guests = {.enter = gy_guest_enter, .look = gy_guest_look_at_gpu, .leave = gy_guest_leave},
+    .guests = {.enter = gy_guest_enter,
+               .look = gy_guest_look_at_gpu,
+               .leave = gy_guest_leave,
+               .submit = submit_for_guest},
     .wake_hints = {.step_announced = step_announced,
                    .guest_comes = guest_comes,
                    .step_begun = step_begun,

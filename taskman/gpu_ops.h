@@ -149,6 +149,9 @@ struct gy_gpu_guest_ops {
     bool (*look)(gantry_dispatcher *self, struct gy_gpu_guest *guest);
     /* Give everything back, before the thread does anything else, sleeps or returns. */
     void (*leave)(gantry_dispatcher *self, struct gy_gpu_guest *guest);
+    /* gy_gpu_ops.submit() by a thread that is likely to be a guest at once: no thread is woken for the tasks
+     * if the dispatcher's own looks for them soon in any case. */
+    void (*submit)(gantry_dispatcher *self, gantry_task *first, gantry_task *last);
 };
 
 /* Every dispatcher has the functions of this table; the tables below belong to features that it may have

@@ -36,6 +36,9 @@ struct gy_frozen {
     struct gy_gpu_plan *live; /* the plan in a run of all tasks, else NULL; immutable while running */
 };
 
+/* So often must a thread come at once before a step counts on that. */
+enum { GY_PUNCTUAL = 4 };
+
 struct gantry_taskman {
     struct gy_task_owner as_owner; /* guarded by its own comments; first: see gy_task_manager() */
 
@@ -49,7 +52,10 @@ struct gantry_taskman {
     bool lets_gpu_guests;           /* immutable; threads that wait for it may do the GPU dispatcher's work */
     _Atomic(bool) was_helped;       /* atomic; they did so in the latest step or wait, or could have if the
                                      * dispatcher had slept: nobody need be awake next */
-    _Atomic(uint64_t) started_ns;   /* atomic; gy_clock_ns() when its first tasks were handed out */
+    _Atomic(uint64_t) started_ns;   /* atomic; gy_clock_ns() when its first tasks were handed out; 0: a thread
+                                     * has waited for them since */
+    _Atomic(uint32_t) punctual;     /* atomic; so many steps in a row were waited for at once behind their
+                                     * start() by a thread that may be a guest; GY_PUNCTUAL at most */
     struct gy_gpu_share *gpu_share; /* immutable; its bound on GPU time; NULL: none */
     struct gy_gpu_order *gpu_order; /* immutable; orders its steps on the GPU; NULL: they are independent */
     uint64_t run; /* guarded by lock, immutable while running; unlike any other manager's or run's */

@@ -126,6 +126,21 @@ static void wake_for_completions(gantry_taskman *manager, gantry_cpu_dispatcher 
     }
 }
 
+/* The caller is likely to be a guest behind the start at once.  If it was so for some steps, no thread is
+ * woken for the first GPU tasks. */
+static void expect_guest(gantry_taskman *manager, struct gy_task_list *first)
+{
+    const struct gy_gpu_ops *ops = manager->gpu_ops;
+    if (first->first != NULL && ops->guests.submit != NULL &&
+        atomic_load_explicit(&manager->punctual, memory_order_relaxed) == GY_PUNCTUAL) {
+        const struct gy_task_list tasks = *first;
+        *first = (struct gy_task_list){0};
+        ops->guests.submit(manager->gpu, tasks.first, tasks.last);
+    } else if (ops->wake_hints.guest_comes != NULL) {
+        ops->wake_hints.guest_comes(manager->gpu);
+    }
+}
+
 /* Plain CPU tasks are left to the workers to fetch; the rest goes its usual way.  If the caller is going to
  * wait at once, as `guest` (else NULL), it begins with the first itself: returns the worker that it has
  * borrowed, or NULL. */
@@ -146,8 +161,8 @@ static struct gy_worker *hand_out(gantry_taskman *manager, struct starter *start
         manager->job.owner = &manager->as_owner;
         gy_pool_start(pool, &manager->job, self);
     }
-    if (was_helped && guest == NULL && manager->gpu_ops->wake_hints.guest_comes != NULL) {
-        manager->gpu_ops->wake_hints.guest_comes(manager->gpu);
+    if (was_helped && guest == NULL) {
+        expect_guest(manager, &starter->ready.gpu);
     }
     gy_ready_dispatch(&manager->as_owner, &starter->ready);
     if (starter->job.left == 0) {
@@ -388,12 +403,20 @@ static bool next_end(void *user, struct gy_lookout *out)
 
 enum { AT_ONCE_NS = 10000 /* so soon behind the start a thread that sleeps does not wake up */ };
 
-/* Did the thread come so soon that it could have done the work of the dispatcher's threads, had they slept?
- */
-static bool comes_at_once(const gantry_taskman *manager, const struct gy_gpu_guest *guest)
+/* A thread begins to wait, not in run().  Does it come so soon that it can do the work of the dispatcher's
+ * threads, if they sleep?  Who waits first behind a start tells how the next one is handed out. */
+static bool comes_at_once(gantry_taskman *manager, const struct gy_gpu_guest *guest)
 {
-    return guest->may_help &&
-           gy_clock_ns() - atomic_load_explicit(&manager->started_ns, memory_order_relaxed) < AT_ONCE_NS;
+    const uint64_t started_ns =
+        guest->may_help ? atomic_exchange_explicit(&manager->started_ns, 0, memory_order_relaxed) : 0;
+    if (started_ns == 0) {
+        return false;
+    }
+    const bool is_at_once = gy_clock_ns() - started_ns < AT_ONCE_NS;
+    const uint32_t before = atomic_load_explicit(&manager->punctual, memory_order_relaxed);
+    const uint32_t now = !is_at_once ? 0 : before < GY_PUNCTUAL ? before + 1 : before;
+    atomic_store_explicit(&manager->punctual, now, memory_order_relaxed);
+    return is_at_once;
 }
 
 /* `self`: the worker that the caller has borrowed already; NULL: none. */
@@ -411,7 +434,6 @@ static void wait_until_over(gantry_taskman *manager, bool is_stopping, struct gy
         .next_end = manager->gpu != NULL && manager->gpu_ops->wake_hints.next_end != NULL ? next_end : NULL,
         .self = self};
     guest->wait = &wait;
-    guest->has_helped = comes_at_once(manager, guest);
     for (;; wait.self = NULL) {
         gy_pool_wait(manager->as_owner.pool, &wait);
         if (end_wait(&waiter)) {
@@ -465,6 +487,7 @@ gantry_status gantry_taskman_wait(gantry_taskman *manager)
     }
     struct gy_gpu_guest guest;
     gy_gpu_guest_init(&guest, manager);
+    guest.has_helped = comes_at_once(manager, &guest);
     wait_until_over(manager, false, NULL, &guest);
     return outcome(manager);
 }
@@ -498,6 +521,7 @@ gantry_status gantry_taskman_stop(gantry_taskman *manager)
     }
     struct gy_gpu_guest guest;
     gy_gpu_guest_init(&guest, manager);
+    guest.has_helped = comes_at_once(manager, &guest);
     return stop_step(manager, NULL, &guest);
 }
 
@@ -507,6 +531,7 @@ static gantry_status run_once(gantry_taskman *manager)
     struct gy_worker *self = NULL;
     struct gy_gpu_guest guest;
     gy_gpu_guest_init(&guest, manager);
+    guest.has_helped = guest.may_help;
     gantry_status status = start_step(manager, &guest, &self);
     return status != GANTRY_OK ? status : stop_step(manager, self, &guest);
 }

@@ -1,5 +1,6 @@
 /* A thread that waits for a manager does the dispatcher's work while its threads sleep: where callbacks are
  * called, the state of the thread afterwards, and when it leaves the work to the dispatcher's own threads. */
+#include "base/clock.h"
 #include "context/context.h"
 #include "dispatcher/internal.h"
 #include "tests/support/cmocka_c11.h"
@@ -250,8 +251,7 @@ static void spin_at_the_inbox(void *arg)
 static void test_a_taker_gives_way_to_a_guest_that_was_announced(void **state)
 {
     (void)state;
-    int taken = 0;
-    for (int n = 0; n < 1000 && (n < 20 || taken == 0); n++) {
+    for (int n = 0; n < 20; n++) {
         gy_thread thread;
         atomic_store(&is_back, false);
         atomic_store(&is_there, false);
@@ -260,22 +260,45 @@ static void test_a_taker_gives_way_to_a_guest_that_was_announced(void **state)
         deadline_await(atomic_load(&is_there), "the taker"); /* it gives way only for some microseconds */
         (void)usleep(100);
         gy_inbox_expect_guest(&inbox);
-        gy_inbox_signal(&inbox);
-        bool is_here = false;
-        while (n % 2 == 0 && !is_here && !atomic_load(&is_back)) { /* it may be kept from running too long */
-            is_here = gy_inbox_borrow(&inbox);
+        if (n % 2 == 0) { /* for longer, since this thread may be kept from running */
+            gy_wake_hint_give(&inbox.guest_comes, gy_clock_ns() + UINT64_C(60000000000));
         }
-        if (is_here) {
+        gy_inbox_signal(&inbox);
+        if (n % 2 == 0) {
+            deadline_await(gy_inbox_borrow(&inbox), "the taker to give way");
             (void)usleep(100);
             assert_false(atomic_load(&is_back));
+            gy_wake_hint_give(&inbox.guest_comes, 1);
             gy_inbox_give_back(&inbox, 0, true, false);
-            taken++;
         }
         deadline_await(atomic_load(&is_back), "the taker, which has news");
         gy_thread_join(&thread);
         gy_inbox_fini(&inbox);
     }
-    assert_true(taken != 0);
+}
+
+/* ---- who is woken --------------------------------------------------------------------------- */
+
+/* Start a step and do something else: its tasks are called all the same, also when the steps before it were
+ * waited for at once, and the next one does not count on the caller. */
+static void test_a_step_that_nobody_waits_for_is_done(void **state)
+{
+    (void)state;
+    open_fixture(GANTRY_WAIT_HYBRID);
+    make_graph(note_call);
+    for (int n = 0; n < 30; n++) {
+        for (int at_once = n % 7; at_once > 0; at_once--) {
+            assert_ok(gantry_taskman_start(fixture.manager));
+            assert_ok(gantry_taskman_stop(fixture.manager));
+        }
+        const int before = atomic_load(&calls);
+        assert_ok(gantry_taskman_start(fixture.manager));
+        deadline_await(atomic_load(&calls) == before + 1, "the dispatcher's thread");
+        (void)usleep(50);
+        assert_ok(gantry_taskman_stop(fixture.manager));
+        assert_int_equal(atomic_load(&fixture.manager->punctual), 0);
+    }
+    gpu_fixture_close(&fixture);
 }
 
 /* A guest that has done everything wakes nobody when it leaves: a call would count as a signal besides the
@@ -613,6 +636,7 @@ int main(void)
         cmocka_unit_test(test_other_modes_do_it_themselves),
         cmocka_unit_test(test_who_is_left_something_wakes_up),
         cmocka_unit_test(test_a_taker_gives_way_to_a_guest_that_was_announced),
+        cmocka_unit_test(test_a_step_that_nobody_waits_for_is_done),
         cmocka_unit_test(test_a_guest_that_leaves_nothing_wakes_nobody),
         cmocka_unit_test(test_a_small_stack_is_left_alone),
         cmocka_unit_test(test_the_thread_is_as_before),

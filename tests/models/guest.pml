@@ -5,8 +5,11 @@
  * Each statement is one access of the C code to what is shared, in its order; what happens under the inbox's lock is
  * one step, as are taking all that is in the inbox (inbox.pml has it in full) and the run of one task.
  *
+ * GD may nap: a nap ends by itself, on loan or not, and then GD looks at the inbox alone unless it was called.  Own tasks
+ * may be pushed for a guest, which wakes nobody who naps.
+ *
  * -DBROKEN: a thread to which tasks are left finds no news.  -DBROKEN_RULE: the guest does not look whether it is alone
- * once it has taken something in. */
+ * once it has taken something in.  -DBROKEN_CALL: who leaves tasks does not say that it has called GD. */
 #define OWN 2    /* tasks of the guest's manager */
 #define OTHERS 1 /* of another one */
 #define LOOKS 2  /* of the guest, each with what it takes and leaves */
@@ -23,6 +26,8 @@ byte open_steps = 1;      /* d->open_steps: the guest's */
 byte taker = AWAKE;       /* inbox->taker */
 bool asleep;              /* inbox->asleep */
 bool waiting;             /* GD is in gy_cond_wait(&inbox->wake) */
+bool naps;                /* inbox->naps */
+bool called;              /* inbox->is_called */
 byte holders = 1;         /* to be checked: threads that have the loop */
 
 #define NEWS(seen) (signals != seen || in_own + in_others != 0)
@@ -32,7 +37,7 @@ byte holders = 1;         /* to be checked: threads that have the loop */
 inline wake_sleeper()
 {
     if
-    :: asleep -> waiting = false /* under the lock */
+    :: asleep -> atomic { called = true; waiting = false } /* under the lock */
     :: else
     fi
 }
@@ -46,7 +51,13 @@ proctype own()
 {
     byte n;
     do
-    :: n < OWN -> in_own++; wake_sleeper(); n++
+    :: n < OWN ->
+        in_own++;
+        n++;
+        if
+        :: naps /* gy_inbox_push_for_guest() */
+        :: wake_sleeper()
+        fi
     :: else -> break
     od
 }
@@ -66,6 +77,7 @@ proctype others()
 proctype gd()
 {
     byte seen;
+    bool tasks_only;
 turn:
     seen = signals;
     take();
@@ -77,19 +89,31 @@ turn:
     atomic { /* sleep_until() */
         taker = ASLEEP;
         asleep = true;
+        tasks_only = false;
         holders--
     };
 look:
     atomic {
         if
-        :: taker == ASLEEP && NEWS(seen) -> taker = AWAKE; asleep = false; holders++; goto turn
-        :: else -> waiting = true
-        fi
+        :: taker == ASLEEP && tasks_only && !called && in_own + in_others != 0 ->
+            taker = AWAKE; asleep = false; naps = false; holders++; goto turn
+        :: taker == ASLEEP && (!tasks_only || called) && NEWS(seen) ->
+            called = false; taker = AWAKE; asleep = false; naps = false; holders++; goto turn
+        :: else -> if :: taker == ASLEEP -> called = false :: else fi
+        fi;
+        if /* sleep_once() */
+        :: !naps
+        :: naps -> naps = false; tasks_only = true; goto look
+        :: naps = true
+        fi;
+        waiting = true
     };
     do
     :: atomic { !waiting -> break }
+    :: atomic { waiting && naps && !(DONE && taker == ASLEEP) -> waiting = false; break }
     :: DONE && taker == ASLEEP -> goto over /* gy_dispatcher_destroy() */
     od;
+    tasks_only = naps;
     goto look;
 over:
     skip
@@ -138,8 +162,11 @@ proctype guest()
 #ifndef BROKEN
                 signals++;
 #endif
+#ifndef BROKEN_CALL
+                called = true;
+#endif
                 waiting = false
-            :: !wakes && NEWS(seen) -> waiting = false
+            :: !wakes && NEWS(seen) -> called = true; waiting = false
             :: else
             fi
         };

@@ -5,7 +5,11 @@
  * Each statement is one access of the C code to `head`, `asleep`, the lock or the condition variable, in its
  * order.  `head` and `asleep` are sequentially consistent in the code where they race.
  *
- * -DBROKEN: the taker looks for news before it says that it sleeps, and not after. */
+ * The taker's sleep may be a chain of naps, each of which ends by itself at any time.  A producer whose tasks a guest
+ * is about to take wakes nobody who naps, gy_inbox_push_for_guest().  The chain ends when it likes.
+ *
+ * -DBROKEN: the taker looks for news before it says that it sleeps, and not after.
+ * -DBROKEN_NAPS: it does not look once more behind the last nap. */
 #define PRODUCERS 2
 #define EACH 2
 #define NONE 255
@@ -14,6 +18,7 @@ byte head = NONE;               /* inbox->head: a task's number */
 byte next[PRODUCERS * EACH];    /* the link in each task */
 bool asleep, locked;            /* inbox->asleep, inbox->lock */
 bool waiting;                   /* the taker is in gy_cond_wait() */
+bool naps;                      /* inbox->naps */
 byte last[PRODUCERS];           /* how many of each producer have arrived */
 byte arrived;
 
@@ -38,12 +43,18 @@ proctype producer(byte me)
         od;
         i++;
         if
+        :: naps -> goto pushed /* for a guest */
+        :: true
+        fi;
+        if
         :: asleep ->
             lock();
             waiting = false; /* gy_cond_signal() */
             unlock()
         :: else
-        fi
+        fi;
+pushed:
+        skip
     :: else -> break
     od
 }
@@ -88,12 +99,25 @@ inline wait()
 #else
     asleep = true;
     do
-    :: head == NONE -> /* has_news() */
-        atomic { waiting = true; locked = false }; /* gy_cond_wait() */
-        !waiting;
-        lock()
+    :: head == NONE -> /* has_news(); then sleep_once() */
+        if
+        :: !naps
+        :: naps ->
+            naps = false;
+#ifndef BROKEN_NAPS
+            goto again
+#endif
+        :: naps = true
+        fi;
+        atomic { waiting = true; locked = false }; /* gy_cond_wait(), gy_cond_wait_until() */
+        !waiting || naps;
+        waiting = false;
+        lock();
+again:
+        skip
     :: else -> break
     od;
+    naps = false;
 #endif
     asleep = false;
     unlock()
