@@ -129,7 +129,14 @@ struct gy_launcher;
 struct gy_round;
 
 /* How a call is made, and where its work goes: see ways/mode.h.  gy_mode_set() is the only writer. */
-enum gy_call_mode { GY_MODE_PLAIN, GY_MODE_SYNCHRONOUS, GY_MODE_BATCH, GY_MODE_RECORDING, GY_MODE_AHEAD };
+enum gy_call_mode {
+    GY_MODE_PLAIN,
+    GY_MODE_SYNCHRONOUS,
+    GY_MODE_FIRST,
+    GY_MODE_BATCH,
+    GY_MODE_RECORDING,
+    GY_MODE_AHEAD
+};
 
 /* One call of a launch callback; on GD's stack, or in a turn of launchers.h. */
 struct gantry_launch {

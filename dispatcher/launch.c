@@ -14,22 +14,29 @@
 
 static GY_COLD CUstream ask_noted(gantry_launch *launch, bool plainly);
 
+/* The callback asks for its stream. */
+static GY_INLINE CUstream ask(gantry_launch *launch, bool plainly)
+{
+    if (__builtin_expect(launch->mode >= GY_MODE_FIRST, 0)) {
+        if (gy_mode_is_noted(launch)) {
+            return ask_noted(launch, plainly);
+        }
+        launch->asked = true;
+        launch->asked_plainly |= plainly;
+    }
+    return launch->stream;
+}
+
 void *gantry_launch_stream(const gantry_launch *launch)
 {
     GY_ACCEPT_OR(NULL, LAUNCH, launch);
-    if (__builtin_expect(gy_mode_is_noted(launch), 0)) {
-        return ask_noted((gantry_launch *)(uintptr_t)launch, true);
-    }
-    return launch->stream;
+    return ask((gantry_launch *)(uintptr_t)launch, true);
 }
 
 void *gantry_launch_capture_stream(const gantry_launch *launch)
 {
     GY_ACCEPT_OR(NULL, LAUNCH, launch);
-    if (gy_mode_is_noted(launch)) {
-        return ask_noted((gantry_launch *)(uintptr_t)launch, false);
-    }
-    return launch->stream;
+    return ask((gantry_launch *)(uintptr_t)launch, false);
 }
 
 uint64_t gantry_launch_index(const gantry_launch *launch)
@@ -109,11 +116,7 @@ static CUstream ask_noted(gantry_launch *launch, bool plainly)
         return gy_capture_leave_for_good(launch, "it asks for its stream") == GANTRY_OK ? launch->stream
                                                                                         : NULL;
     }
-    gy_log(
-        GANTRY_LOG_INFO,
-        "task '%s' asks for its stream, so auto runs its callback on streams; what bears to be captured asks "
-        "by gantry_launch_capture_stream()",
-        gantry_task_label(launch->task));
+    gy_capture_tell_asks(launch);
     gy_graphs_set_trust(g, gy_task_launch_fn(launch->task), GY_TRUST_RAW);
     return gy_capture_leave(launch) == GANTRY_OK ? launch->stream : NULL;
 }

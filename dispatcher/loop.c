@@ -136,16 +136,20 @@ static uint64_t mixed(uint64_t value)
 
 /* The shape by which AUTO knows a batch again: the set of launch functions that are ready at its beginning,
  * as bits of their hashes, and how many GPU tasks their step has.  How many of the functions' tasks are ready
- * already, and in which order, is chance. */
-static uint64_t shape_of(const struct gy_round *round, uint64_t tasks)
+ * already, and in which order, is chance.  *meets: one of the functions was not met. */
+static uint64_t shape_of(struct gantry_dispatcher *d, const struct gy_round *round, uint64_t tasks,
+                         bool *meets)
 {
     uint64_t functions = 0;
     for (int phase = 0; phase < GD_PHASES; phase++) {
         gantry_launch_fn latest = NULL;
         for (gantry_task *task = round->bins.of[phase].first; task != NULL; task = task->next) {
             const gantry_launch_fn function = gy_task_launch_fn(task);
-            functions |= function != latest ? UINT64_C(1) << (mixed((uint64_t)(uintptr_t)function) >> 58) : 0;
-            latest = function;
+            if (function != latest) {
+                functions |= UINT64_C(1) << (mixed((uint64_t)(uintptr_t)function) >> 58);
+                *meets |= gy_graphs_is_unmet(&d->graphs, function);
+                latest = function;
+            }
         }
     }
     return mixed(mixed(functions) + tasks);
@@ -186,12 +190,14 @@ static void run_round(struct gantry_dispatcher *d, struct gy_round *round)
     bool automatic = mode == GANTRY_SUBMISSION_AUTO && may_capture && d->launchers == NULL &&
                      gy_ends_are_told(&d->graphs.ends);
     uint64_t tasks = automatic ? gy_taskman_gpu_tasks(gy_task_manager(gy_bins_first(&round->bins))) : 0;
-    uint64_t shape = automatic ? shape_of(round, tasks) : 0;
-    bool chosen = automatic && gy_choice_take(&d->graphs.choice, shape, tasks);
+    bool meets = false; /* then it goes to streams: the same graph comes again when all were met */
+    uint64_t shape = automatic ? shape_of(d, round, tasks, &meets) : 0;
+    bool chosen = automatic && !meets && gy_choice_take(&d->graphs.choice, shape, tasks);
     struct gy_choice_outcome counted = {.calls = 0};
     counted = automatic ? outcome_since(d, &counted) : counted;
     round->as_graph = chosen || (mode == GANTRY_SUBMISSION_GRAPHS && may_capture);
     round->lends = d->graphs.may_lend && !automatic;
+    round->meets = meets || chosen;
     d->graphs.part = 0;
     round->in_batch = false;
     gantry_batch_stats before = {.struct_size = sizeof(before)};
@@ -225,7 +231,7 @@ static void run_round(struct gantry_dispatcher *d, struct gy_round *round)
     }
     if (round->in_batch) {
         gy_gd_end_batch(d, &before, &now);
-        if (automatic) {
+        if (automatic && !meets) {
             learn(d, shape, chosen, &counted, &now);
         }
     }

@@ -30,8 +30,9 @@ struct gy_round {
     enum gd_phase phase;            /* the one it is in */
     bool as_graph;                  /* work that can be captured is captured */
     bool lends;                     /* that includes what callbacks enqueue on their streams themselves */
-    bool in_batch;                  /* something was launched */
-    bool last_in_phase;             /* no other task is known to follow in this phase */
+    bool meets; /* AUTO: the first call of a function that was not met is made on its stream (ways/met.h) */
+    bool in_batch;      /* something was launched */
+    bool last_in_phase; /* no other task is known to follow in this phase */
 };
 
 /* The round's bins are in order, and its recording is of a unit that is being called. */

@@ -127,6 +127,20 @@ static GY_RARE gantry_status choose_anew(struct gantry_launch *launch, bool is_l
     return status;
 }
 
+/* Is this the first call of its function, which is to be made on its stream? */
+static bool is_first(const struct gantry_launch *launch)
+{
+    const struct gy_round *round = launch->round;
+    return round->meets && round->recording == NULL &&
+           gy_graphs_is_unmet(&launch->dispatcher->graphs, gy_task_launch_fn(launch->task));
+}
+
+void gy_capture_choose_first(struct gantry_launch *launch)
+{
+    launch->trust = GY_TRUST_UNKNOWN;
+    gy_mode_set(launch, is_first(launch) ? GY_MODE_FIRST : GY_MODE_PLAIN);
+}
+
 gantry_status gy_capture_choose_any(struct gantry_launch *launch)
 {
     struct gantry_dispatcher *d = launch->dispatcher;
@@ -138,6 +152,11 @@ gantry_status gy_capture_choose_any(struct gantry_launch *launch)
         gy_mode_set(launch, GY_MODE_AHEAD);
         return GANTRY_OK;
     }
+    if (__builtin_expect(is_first(launch), 0)) { /* there is no batch for the callback to disturb */
+        gy_mode_set(launch, GY_MODE_FIRST);
+        return gy_capture_cut(d);
+    }
+    launch->trust = gy_graphs_trust_in(g, round->lends, gy_task_launch_fn(launch->task));
     const bool is_waited_for = atomic_load_explicit(&g->waiting, memory_order_relaxed) != 0 && g->calls > 0 &&
                                round->recording == NULL;
     const bool is_large = gy_graphs_is_large(g) && round->recording == NULL;
@@ -197,6 +216,30 @@ static void learn_trust(const struct gantry_launch *launch)
                                                        : GY_TRUST_OURS;
     if (launch->trust < learnt) {
         gy_graphs_set_trust(&launch->dispatcher->graphs, gy_task_launch_fn(launch->task), learnt);
+    }
+}
+
+void gy_capture_tell_asks(const struct gantry_launch *launch)
+{
+    gy_log(
+        GANTRY_LOG_INFO,
+        "task '%s' asks for its stream, so auto runs its callback on streams; what bears to be captured asks "
+        "by gantry_launch_capture_stream()",
+        gantry_task_label(launch->task));
+}
+
+/* Where the driver does not tell of refused calls, nothing that a callback enqueues itself is captured. */
+void gy_capture_meet(struct gantry_launch *launch)
+{
+    struct gy_graphs *g = &launch->dispatcher->graphs;
+    assert(launch->mode == GY_MODE_FIRST && launch->trust == GY_TRUST_UNKNOWN);
+    if (launch->asked_plainly) {
+        gy_capture_tell_asks(launch);
+    }
+    if (launch->asked && !g->may_lend) {
+        gy_graphs_set_trust(g, gy_task_launch_fn(launch->task), GY_TRUST_NO);
+    } else {
+        learn_trust(launch);
     }
 }
 

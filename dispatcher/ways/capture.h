@@ -21,6 +21,13 @@ GANTRY_MUST_CHECK static GY_INLINE gantry_status gy_capture_choose(struct gantry
     gy_mode_set(launch, GY_MODE_BATCH); /* most calls are like the one before */
     return GANTRY_OK;
 }
+/* In a round on streams that meets functions: is it the first call of one?  Chooses the call's mode. */
+void gy_capture_choose_first(struct gantry_launch *launch);
+/* After the first call of a function, which has not failed: learn what it has asked for. */
+void gy_capture_meet(struct gantry_launch *launch);
+/* The log says that the callback asks for its stream, for which auto does not capture it. */
+GY_COLD void gy_capture_tell_asks(const struct gantry_launch *launch);
+
 /* Note what there is to go back to, should the call have to be made again. */
 static inline void gy_capture_note_state(struct gantry_launch *launch, struct gy_lane *lane)
 {

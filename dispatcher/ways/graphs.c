@@ -8,6 +8,7 @@
 #include "dispatcher/order/lane_order.h"
 #include "dispatcher/ways/ends.h"
 #include "dispatcher/ways/launch_batch.h"
+#include "dispatcher/ways/met.h"
 
 #include <assert.h>
 #include <string.h>
@@ -328,6 +329,9 @@ enum gy_trust gy_graphs_find_trust(struct gy_graphs *g, gantry_launch_fn functio
 void gy_graphs_set_trust(struct gy_graphs *g, gantry_launch_fn function, enum gy_trust trust)
 {
     assert(gy_graphs_are_valid(g));
+    if (trust == GY_TRUST_OURS) {
+        gy_met_add(function);
+    }
     trust = trust == GY_TRUST_OURS && !g->notes ? GY_TRUST_RAW : trust;
     uint32_t i = place_of(g, function);
     if (g->functions[i].function == NULL) {
@@ -340,6 +344,15 @@ void gy_graphs_set_trust(struct gy_graphs *g, gantry_launch_fn function, enum gy
     g->functions[i].trust = trust;
     set_latest(g, function, trust);
     assert(gy_graphs_are_valid(g));
+}
+
+bool gy_graphs_adopt_met(struct gy_graphs *g, gantry_launch_fn function)
+{
+    const bool is_met = gy_met_has(function);
+    if (is_met) {
+        gy_graphs_set_trust(g, function, GY_TRUST_OURS);
+    }
+    return is_met;
 }
 
 void gy_graphs_tell_child(struct gy_graphs *g, gantry_launch_fn function, const char *label)

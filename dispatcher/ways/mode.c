@@ -18,6 +18,7 @@ bool gy_mode_is_valid(const struct gantry_launch *launch)
            (is_noted || (launch->lane == NULL && !launch->aside)) &&
            (launch->lane == NULL || !launch->aside) && (!is_noted || launch->launcher == NULL) &&
            (launch->mode == GY_MODE_SYNCHRONOUS) == (d->config.synchronous) &&
+           (launch->mode != GY_MODE_FIRST || launch->round->meets) &&
            (launch->mode != GY_MODE_RECORDING || launch->round->recording != NULL) &&
            (launch->mode != GY_MODE_BATCH || launch->round->recording == NULL);
 }
@@ -51,6 +52,9 @@ gantry_launch_result gy_mode_after_any(struct gantry_launch *launch, gantry_laun
     assert(gy_mode_is_valid(launch));
     if (gy_mode_is_noted(launch) && !gy_capture_took(launch, result)) {
         result = gy_capture_after(launch, result);
+    }
+    if (launch->mode == GY_MODE_FIRST && result != GANTRY_LAUNCH_FAILED) {
+        gy_capture_meet(launch);
     }
     if (launch->mode == GY_MODE_AHEAD && gy_capture_play(launch) != GANTRY_OK) {
         result = GANTRY_LAUNCH_FAILED;

@@ -3,13 +3,15 @@
  *     PLAIN         The call's work goes to the task's stream.
  *     SYNCHRONOUS   The same, and the work is waited for when the call has returned, so that an error names
  *                   the task that has failed.
+ *     FIRST         The same as PLAIN, in auto mode: the first call of a function, which shows what its calls
+ *                   ask for (met.h).
  *     BATCH         The work is noted for the graph of the batch, and looked at when the call has returned.
  *     RECORDING     The same for the graph of a replay unit, which is launched again in later runs.
  *     AHEAD         A batch is open, and the call goes ahead of it: the work is noted by itself, and enqueued
  *                   on the task's stream when the call has returned.
  *
- *               choose                                                           after
- *     (no call) ───────► PLAIN or SYNCHRONOUS ── begin ── the callback is called ──────► (no call)
+ *               choose                                                                  after
+ *     (no call) ───────► PLAIN, SYNCHRONOUS or FIRST ── begin ── the callback is called ──────► (no call)
  *         │                ▲ PLAIN
  *         │                │ the callback does what no graph takes: its graph is launched without it
  *         └────► BATCH, RECORDING or AHEAD ───── begin ── the callback is called ──────► (no call)
@@ -32,7 +34,7 @@ bool gy_mode_is_valid(const struct gantry_launch *launch);
 /* No call of this round changes its mode or has to be waited for. */
 static inline bool gy_mode_is_plain(const struct gantry_dispatcher *d, const struct gy_round *round)
 {
-    return !round->as_graph && round->recording == NULL && !d->config.synchronous;
+    return !round->as_graph && !round->meets && round->recording == NULL && !d->config.synchronous;
 }
 
 /* Choose the mode of the call, before anything is put on its stream. */
@@ -40,6 +42,10 @@ GANTRY_MUST_CHECK static GY_INLINE gantry_status gy_mode_choose(struct gantry_la
 {
     if (launch->round->as_graph) {
         return gy_capture_choose(launch);
+    }
+    if (__builtin_expect(launch->round->meets, 0)) {
+        gy_capture_choose_first(launch);
+        return GANTRY_OK;
     }
     gy_mode_set(launch, launch->dispatcher->config.synchronous ? GY_MODE_SYNCHRONOUS : GY_MODE_PLAIN);
     return GANTRY_OK;
