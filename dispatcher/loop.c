@@ -165,7 +165,8 @@ static struct gy_choice_outcome outcome_since(const struct gantry_dispatcher *d,
                  atomic_load_explicit(&d->counters.copies, memory_order_relaxed) - before->works,
         .nodes = atomic_load_explicit(&g->launched_nodes, memory_order_relaxed) - before->nodes,
         .strange = g->strange + g->kept.strange - before->strange,
-        .graphs = atomic_load_explicit(&g->launches, memory_order_relaxed) - before->graphs};
+        .graphs = atomic_load_explicit(&g->launches, memory_order_relaxed) - before->graphs,
+        .plays = atomic_load_explicit(&g->plays, memory_order_relaxed) - before->plays};
 }
 
 /* The auto mode learns what came of the round, which was of this shape. */
@@ -180,24 +181,48 @@ static void learn(struct gantry_dispatcher *d, uint64_t shape, bool as_graph,
     d->graphs.kept.strangers += is_new; /* graphs behind it are cut as if it had been one */
 }
 
+/* What the auto mode knows of a round. */
+struct chosen {
+    bool automatic;
+    bool is_learnt; /* what it comes to is learnt */
+    uint64_t shape;
+};
+
+/* Choose the way of the round.  Launchers are for streams, and a graph that tells all ends at once could wait
+ * for the host for ever. */
+static struct chosen choose(struct gantry_dispatcher *d, struct gy_round *round)
+{
+    const gantry_submission mode = atomic_load_explicit(&d->submission, memory_order_acquire);
+    const bool may_capture = !d->config.synchronous;
+    struct chosen c = {.automatic = mode == GANTRY_SUBMISSION_AUTO && may_capture && d->launchers == NULL &&
+                                    gy_ends_are_told(&d->graphs.ends)};
+    if (!c.automatic) {
+        round->as_graph = mode == GANTRY_SUBMISSION_GRAPHS && may_capture;
+        round->lends = d->graphs.may_lend;
+        round->meets = false;
+        d->graphs.kept.plays = GY_PLAYS_NOTHING;
+        return c;
+    }
+    const uint64_t tasks = gy_taskman_gpu_tasks(gy_task_manager(gy_bins_first(&round->bins)));
+    bool meets = false; /* then it goes to streams: the same graph comes again when all were met */
+    c.shape = shape_of(d, round, tasks, &meets);
+    c.is_learnt = !meets;
+    const enum gy_choice_way way = meets ? GY_WAY_STREAMS : gy_choice_take(&d->graphs.choice, c.shape, tasks);
+    round->as_graph = way != GY_WAY_STREAMS;
+    round->lends = false;
+    round->meets = meets || round->as_graph;
+    d->graphs.kept.plays = way == GY_WAY_IF_KNOWN ? GY_PLAYS_STRANGE : GY_PLAYS_FEW;
+    return c;
+}
+
 /* One walk through the phases. */
 static void run_round(struct gantry_dispatcher *d, struct gy_round *round)
 {
     assert(gy_round_is_valid(round) && round->recording == NULL);
-    gantry_submission mode = atomic_load_explicit(&d->submission, memory_order_acquire);
-    bool may_capture = !d->config.synchronous;
-    /* Launchers are for streams, and a graph that tells all ends at once could wait for the host for ever. */
-    bool automatic = mode == GANTRY_SUBMISSION_AUTO && may_capture && d->launchers == NULL &&
-                     gy_ends_are_told(&d->graphs.ends);
-    uint64_t tasks = automatic ? gy_taskman_gpu_tasks(gy_task_manager(gy_bins_first(&round->bins))) : 0;
-    bool meets = false; /* then it goes to streams: the same graph comes again when all were met */
-    uint64_t shape = automatic ? shape_of(d, round, tasks, &meets) : 0;
-    bool chosen = automatic && !meets && gy_choice_take(&d->graphs.choice, shape, tasks);
+    const struct chosen c = choose(d, round);
+    const bool as_graph = round->as_graph; /* it may be given up on the way */
     struct gy_choice_outcome counted = {.calls = 0};
-    counted = automatic ? outcome_since(d, &counted) : counted;
-    round->as_graph = chosen || (mode == GANTRY_SUBMISSION_GRAPHS && may_capture);
-    round->lends = d->graphs.may_lend && !automatic;
-    round->meets = meets || chosen;
+    counted = c.automatic ? outcome_since(d, &counted) : counted;
     d->graphs.part = 0;
     round->in_batch = false;
     gantry_batch_stats before = {.struct_size = sizeof(before)};
@@ -210,11 +235,11 @@ static void run_round(struct gantry_dispatcher *d, struct gy_round *round)
     }
     gy_gpu_time_begin_batch(d->config.time, waiting, before.number + 1);
     gy_cta_begin_batch(gy_gpu_time_ctas(d->config.time));
-    if ((automatic || round->as_graph) && gy_cta_is_ready(gy_gpu_time_ctas(d->config.time))) {
+    if ((c.automatic || as_graph) && gy_cta_is_ready(gy_gpu_time_ctas(d->config.time))) {
         gy_kept_make_slots(&d->graphs.kept, &d->graphs.batch);
     }
     gy_cta_compare_clocks(gy_gpu_time_ctas(d->config.time));
-    if (round->as_graph) {
+    if (as_graph) {
         gy_key_begin(d, round);
     }
     gy_gd_walk_once(d, round);
@@ -231,8 +256,8 @@ static void run_round(struct gantry_dispatcher *d, struct gy_round *round)
     }
     if (round->in_batch) {
         gy_gd_end_batch(d, &before, &now);
-        if (automatic && !meets) {
-            learn(d, shape, chosen, &counted, &now);
+        if (c.is_learnt) {
+            learn(d, c.shape, as_graph, &counted, &now);
         }
     }
     assert(gy_round_is_valid(round) && !gy_batch_is_open(&d->streams.batch));

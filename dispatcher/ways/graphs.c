@@ -74,6 +74,8 @@ void gy_graphs_forget(struct gy_graphs *g)
     assert(g->streams->batch.state == GY_BATCH_CLOSED && !g->guarded);
     gy_nodes_drop_stream(&g->batch);
     gy_nodes_drop_stream(&g->ahead);
+    gy_player_fini(&g->player);
+    gy_player_init(&g->player, g->context);
     destroy_made(g);
     memset(g->cache, 0, sizeof(g->cache));
     g->choice = (struct gy_choice){.slow_ns = g->choice.slow_ns};

@@ -172,11 +172,10 @@ void gy_kept_fini(struct gy_kept_set *set)
     gy_pairing_fini(&set->pairing);
 }
 
-/* What was learnt about batches is of kernels, or of streams, that are no more. */
+/* What is kept is of kernels, or of streams, that are no more.  That batches have come before stays true. */
 static void start_anew(struct gy_kept_set *set)
 {
     set->strangers = 0;
-    memset(set->latest, 0, sizeof(set->latest));
     memset(set->beginnings, 0, sizeof(set->beginnings));
     for (uint32_t i = 0; i < GY_KEPT_MOST; i++) {
         if (set->of[i].exec != NULL) {
@@ -311,13 +310,15 @@ static struct gy_kept_found find(struct gy_kept_set *set, const struct gy_nodes 
 
 /* A batch like which there is none.  Returns the number of its first nodes that go together: all, unless it
  * begins as others have.  *familiar: so many of its first nodes are a beginning of others, and may be cut
- * off, now or later. */
-static uint32_t cut(struct gy_kept_set *set, const struct gy_nodes *nodes, uint32_t *familiar)
+ * off, now or later.  *is_new: none of the latest such batches was like it. */
+static uint32_t cut(struct gy_kept_set *set, const struct gy_nodes *nodes, uint32_t *familiar, bool *is_new)
 {
     uint64_t shapes[GY_MOST_SIZES];
     const uint32_t sizes = gy_nodes_shapes(nodes, shapes);
     uint32_t found = 0;
-    if (count_latest(set->latest, &set->next_latest, shapes[sizes - 1]) >= OFTEN) {
+    const uint32_t times = count_latest(set->latest, &set->next_latest, shapes[sizes - 1]);
+    *is_new = times == 0;
+    if (times >= OFTEN) {
         return nodes->count;
     }
     for (uint32_t i = 0; i < sizes - 1; i++) {
@@ -505,8 +506,28 @@ static gantry_status take(struct gy_kept_set *set, const struct gy_kept_found *f
     if (found->kept == NULL && found->is_enough) {
         return GANTRY_OK;
     }
-    set->strange += found->is_strange ? nodes->count - found->familiar : 0;
+    const bool has_come = set->plays == GY_PLAYS_STRANGE; /* else it would be played */
+    set->strange += found->is_strange && !has_come ? nodes->count - found->familiar : 0;
     return make(set, nodes, out);
+}
+
+/* Was no such batch among the latest?  It is one of them now. */
+static bool is_new_shape(struct gy_kept_set *set, const struct gy_nodes *nodes)
+{
+    uint64_t shapes[GY_MOST_SIZES];
+    const uint32_t sizes = gy_nodes_shapes(nodes, shapes);
+    return count_latest(set->latest, &set->next_latest, shapes[sizes - 1]) == 0;
+}
+
+/* Is the batch, for which there is none, better played than made or updated? */
+static bool is_better_played(const struct gy_kept_set *set, const struct gy_nodes *nodes,
+                             const struct gy_kept_found *found, bool is_new)
+{
+    if (found->is_enough) { /* a child graph would be instantiated to be played */
+        return set->plays != GY_PLAYS_NOTHING && nodes->count <= GY_KEPT_FEW && gy_nodes_are_patchable(nodes);
+    }
+    return set->plays == GY_PLAYS_STRANGE && found->is_strange && is_new &&
+           set->found_first == nodes->count && 4 * found->familiar < nodes->count;
 }
 
 static bool may_keep(const struct gy_kept_set *set, const struct gy_nodes *nodes)
@@ -525,16 +546,20 @@ static void look(struct gy_kept_set *set, struct gy_nodes *nodes)
     gy_kept_forget(set); /* nodes were taken back, or a module was unloaded */
     follow_generation(set);
     struct gy_kept_found found = find(set, nodes);
+    bool is_new = false;
     set->found_first = whole;
     if (found.kept == NULL && !gy_nodes_are_patchable(nodes)) {
         found.is_enough = true; /* there will be none */
     } else if (found.kept == NULL && !found.is_known && !found.is_enough) {
         uint32_t familiar = 0;
-        set->found_first = nodes->count = cut(set, nodes, &familiar);
+        set->found_first = nodes->count = cut(set, nodes, &familiar, &is_new);
         found = nodes->count != whole ? find(set, nodes) : found;
         found.familiar = familiar;
         nodes->count = whole;
+    } else if (found.is_strange && !found.is_enough && set->plays == GY_PLAYS_STRANGE) {
+        is_new = is_new_shape(set, nodes); /* its calls have come, but with other edges */
     }
+    found.is_played = found.kept == NULL && is_better_played(set, nodes, &found, is_new);
     set->found = found;
     set->found_nodes = whole;
 }
@@ -567,7 +592,7 @@ void gy_kept_prepare(struct gy_kept_set *set, struct gy_nodes *nodes)
     }
     gy_slot_args_place(nodes);
     look(set, nodes);
-    if (set->asked != NULL || set->found.kept != NULL || set->found.is_enough) {
+    if (set->asked != NULL || set->found.kept != NULL || set->found.is_enough || set->found.is_played) {
         return;
     }
     CUgraph graph;
@@ -593,17 +618,24 @@ void gy_kept_prepare(struct gy_kept_set *set, struct gy_nodes *nodes)
 }
 
 gantry_status gy_kept_take(struct gy_kept_set *set, struct gy_nodes *nodes, uint32_t *first,
-                           struct gy_kept **out)
+                           struct gy_kept **out, enum gy_kept_way *way)
 {
     assert(*first == nodes->count && gy_kept_is_valid(set));
     const uint32_t whole = nodes->count;
+    gantry_status status = GANTRY_OK;
     *out = NULL;
+    *way = GY_KEPT_WHOLE;
     if (!may_keep(set, nodes)) {
         return GANTRY_OK;
     }
     look(set, nodes);
     *first = nodes->count = set->found_first;
-    const gantry_status status = take(set, &set->found, nodes, out);
+    if (set->found.is_played) {
+        *way = GY_KEPT_PLAYED;
+    } else {
+        status = take(set, &set->found, nodes, out);
+        *way = *out != NULL ? GY_KEPT_THERE : GY_KEPT_WHOLE;
+    }
     nodes->count = whole;
     gy_kept_forget(set);
     return status;

@@ -18,6 +18,10 @@
  * When there is none, a batch whose first 16, 32, 64, ... nodes are a beginning that was seen before is cut
  * there: batches that are cut by chance have beginnings in common, but not their ends.
  *
+ * In auto mode some batches are played on the streams of their lanes (driver/play.h) in place of being made
+ * or updated: a few nodes of which all like them are in flight, since that takes longer than their launches;
+ * and, where the choice (choice.h) has no credit, what nothing is like the first time it comes.
+ *
  * While something is recorded, kernels have slots (driver/slot_args.h): a graph of which a node has one gets
  * a part of the slots, of a slot for each of its nodes.  What they shall be is copied there ahead of the
  * launch, on its stream; not if all are 0, and were.
@@ -41,7 +45,8 @@
 #define GY_KEPT_REFUSALS 16u /* so many patches more were refused than taken: it is not tried any more */
 #define GY_KEPT_STRANGERS 8u /* after so many batches that nothing was like, others are cut */
 #define GY_KEPT_LARGE 128u   /* nodes of a graph that others feel when it is queued */
-#define GY_KEPT_LATEST 16u
+#define GY_KEPT_LATEST 64u
+#define GY_KEPT_FEW 3u /* so many nodes are enqueued before an executable graph is updated as a whole */
 #define GY_KEPT_SEEN 256u
 
 struct gy_kept {
@@ -56,6 +61,17 @@ struct gy_kept {
     uint64_t used;   /* the number of the launch that used it last; 0: none */
 };
 
+/* What is played, of what there is no executable graph for. */
+enum gy_kept_plays {
+    GY_PLAYS_NOTHING,
+    GY_PLAYS_FEW,    /* a few nodes whose like are all in flight */
+    GY_PLAYS_STRANGE /* these, and nodes that nothing is like, unless they were seen before */
+};
+
+/* How a batch is launched: as an executable graph that is kept; as one that is made or updated as a whole;
+ * or it is played. */
+enum gy_kept_way { GY_KEPT_THERE, GY_KEPT_WHOLE, GY_KEPT_PLAYED };
+
 /* What there is for a batch. */
 struct gy_kept_found {
     struct gy_kept *kept; /* NULL: none is idle */
@@ -65,6 +81,7 @@ struct gy_kept_found {
     bool is_known;        /* there are some of the same calls */
     bool is_strange;      /* there are none that are alike, in flight or not */
     bool is_enough;       /* there are as many of its like as there may be */
+    bool is_played;       /* none is made: it is played */
     uint32_t familiar;    /* of strange nodes, so many of the first are a beginning that was seen before */
 };
 
@@ -78,6 +95,7 @@ struct gy_kept_running {
 
 struct gy_kept_set {
     struct gy_context *context; /* immutable */
+    enum gy_kept_plays plays;   /* of the batch; whoever begins it says so */
     struct gy_kept_found found; /* for the first found_first of the found_nodes nodes of the batch */
     uint32_t found_nodes;       /* 0: the batch was not looked at */
     uint32_t found_first;
@@ -97,8 +115,8 @@ struct gy_kept_set {
     uint64_t strangers;                /* batches that nothing was like; or auto took their shape for new */
     uint64_t patches_due; /* nodes to be patched before another batch that comes again gets one of its own */
     uint64_t refusals;    /* patches that the driver has refused */
-    uint64_t strange;     /* nodes of executable graphs that were made since nothing was like them, but
-                           * for those that a batch before has begun with, too */
+    uint64_t strange;     /* nodes of executable graphs that were made since nothing was like them, the
+                           * first time that they came, but for those that a batch before has begun with, too */
     CUgraphExec refused[GY_KEPT_MOST]; /* the driver would not destroy them: it is asked again at the end */
     uint32_t refused_count;
     _Atomic(uint64_t) made;       /* atomic: executable graphs, in all */
@@ -131,10 +149,10 @@ static inline void gy_kept_forget(struct gy_kept_set *set)
 }
 
 /* Find or make an executable graph for the first *count nodes, whose parameters are PLACED, which is their
- * number on entry; it has their work when it comes out.  *out NULL and GANTRY_OK: they cannot be patched, or
- * too many are in flight. On failure nothing was launched. */
+ * number on entry; *out has their work when it comes out, and *way is THERE.  Else *out is NULL: WHOLE, they
+ * cannot be patched, or too many are in flight; or PLAYED.  On failure nothing was launched. */
 GANTRY_MUST_CHECK gantry_status gy_kept_take(struct gy_kept_set *set, struct gy_nodes *nodes, uint32_t *count,
-                                             struct gy_kept **out);
+                                             struct gy_kept **out, enum gy_kept_way *way);
 /* Launch it on `home`, a stream of that partition.  On failure it was not launched, or the context is lost.
  */
 GANTRY_MUST_CHECK gantry_status gy_kept_launch(struct gy_kept_set *set, struct gy_kept *kept, CUstream home,

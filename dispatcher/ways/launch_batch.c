@@ -201,6 +201,19 @@ static gantry_status launch_loop(struct gy_graphs *g, struct gy_graph_place *int
 
 /* ---- on the streams of their lanes ----------------------------------------------------------- */
 
+/* Enqueue the first `count` nodes there; none was launched. */
+static GY_RARE gantry_status play(struct gy_graphs *g, uint32_t count)
+{
+    gy_slot_args_settle(&g->batch, count);
+    gantry_status status = gy_play_begin(&g->player, &g->batch, count, gy_batch_home(g->streams));
+    status = status == GANTRY_OK ? gy_play_some(&g->player, count) : status;
+    status = status == GANTRY_OK ? gy_play_end(&g->player) : status;
+    if (status == GANTRY_OK) {
+        atomic_fetch_add_explicit(&g->plays, 1, memory_order_relaxed);
+    }
+    return status;
+}
+
 /* The driver has refused to make or to launch a graph of the first `count` nodes; none was launched. */
 static GY_COLD gantry_status play_refused(struct gy_graphs *g, uint32_t count, gantry_status status)
 {
@@ -212,41 +225,51 @@ static GY_COLD gantry_status play_refused(struct gy_graphs *g, uint32_t count, g
         gy_log(GANTRY_LOG_WARNING, "the driver takes no graph of %u nodes (%s): such work goes to streams",
                count, gy_error_last()->text);
     }
-    gy_slot_args_settle(&g->batch, count);
-    status = gy_play_begin(&g->player, &g->batch, count, gy_batch_home(g->streams));
-    status = status == GANTRY_OK ? gy_play_some(&g->player, count) : status;
-    status = status == GANTRY_OK ? gy_play_end(&g->player) : status;
-    if (status == GANTRY_OK) {
-        atomic_fetch_add_explicit(&g->plays, 1, memory_order_relaxed);
-    }
-    return status;
+    return play(g, count);
 }
 
 /* ---- a batch --------------------------------------------------------------------------------- */
 
-/* Launch all nodes, by executable graphs that are kept where there may be some. */
+/* Launch the first `count` nodes, as a graph. */
+static gantry_status launch_first(struct gy_graphs *g, uint32_t count, struct gy_kept *kept)
+{
+    if (kept == NULL) {
+        return make_and_launch(g, count, NULL);
+    }
+    const uint32_t partition = gy_batch_partition(g->streams);
+    return count_launch(g, count, gy_kept_launch(&g->kept, kept, gy_batch_home(g->streams), partition));
+}
+
+/* Launch some of the first nodes, whose number is *count then, or play them. */
+static gantry_status launch_some(struct gy_graphs *g, uint32_t *count)
+{
+    struct gy_kept *kept;
+    enum gy_kept_way way;
+    gantry_status status = gy_kept_take(&g->kept, &g->batch, count, &kept, &way);
+    if (status == GANTRY_OK && way == GY_KEPT_PLAYED && gy_nodes_are_released(&g->batch, *count)) {
+        return play(g, *count);
+    }
+    status = status == GANTRY_OK ? launch_first(g, *count, kept) : status;
+    return __builtin_expect(status != GANTRY_OK, 0) ? play_refused(g, *count, status) : status;
+}
+
+/* Launch all nodes, by executable graphs that are kept where there may be some.  What is left of a batch
+ * whose beginning was cut off is made. */
 static gantry_status launch_nodes(struct gy_graphs *g)
 {
-    const CUstream home = gy_batch_home(g->streams);
-    const uint32_t partition = gy_batch_partition(g->streams);
+    const enum gy_kept_plays plays = g->kept.plays;
     gantry_status status = GANTRY_OK;
     uint32_t left = g->batch.count;
     while (left != 0 && status == GANTRY_OK) {
-        struct gy_kept *kept;
         uint32_t first = left;
-        status = gy_kept_take(&g->kept, &g->batch, &first, &kept);
-        if (status == GANTRY_OK) {
-            status = kept == NULL ? make_and_launch(g, first, NULL)
-                                  : count_launch(g, first, gy_kept_launch(&g->kept, kept, home, partition));
-        }
-        if (__builtin_expect(status != GANTRY_OK, 0)) {
-            status = play_refused(g, first, status);
-        }
+        status = launch_some(g, &first);
         left -= first;
         if (left != 0 && status == GANTRY_OK) {
             gy_kept_drop_first(&g->kept, &g->batch, first);
+            g->kept.plays = GY_PLAYS_NOTHING;
         }
     }
+    g->kept.plays = plays;
     return status;
 }
 

@@ -300,8 +300,9 @@ typedef struct gantry_dispatcher_stats {
     uint64_t completion_awaited;   /* ends of GPU work that were waited for, each of one completion or more */
     uint64_t completion_unseen_ns; /* time between these and the look before, in all: none was told later
                                     * after its end than so; see docs/guides/waiting.md */
-    uint64_t graph_plays; /* batches, or parts of one, that were noted for a graph and went to streams, since
-                           * the driver has refused the graph */
+    uint64_t graph_plays; /* batches, or parts of one, that were noted for a graph and went to streams: the
+                           * driver refused to make or to launch the graph, or auto makes none of work that
+                           * nothing is like */
 } gantry_dispatcher_stats;
 
 /** The counters as they are now.  Any thread.

@@ -35,10 +35,17 @@ static struct {
     CUresult (*query)(CUevent event);
     CUresult (*synchronize)(CUevent event);
     CUresult (*launch)(CUgraphExec exec, CUstream stream);
+    CUresult (*kernel)(CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
+                       unsigned int block_x, unsigned int block_y, unsigned int block_z,
+                       unsigned int shared_bytes, CUstream stream, void **args, void **extra);
     struct slot slots[SLOTS];
     uint64_t deferred[MAX_DEFERRED]; /* of the graph that is being noted, used by its thread only */
     uint32_t deferred_count;
     uint64_t noted[MAX_NOTED];    /* the set of nodes that each of its nodes comes after, and is itself */
+    uint64_t needs[MAX_NOTED];    /* nodes outside of the graph that each of its nodes needs */
+    bool begins;                  /* the call is the first of a node */
+    uint64_t own[MAX_NOTED];      /* nodes that end with each of its nodes */
+    uint32_t played;              /* so many of its nodes were enqueued on streams */
     uint64_t captured;            /* nodes that ended in the graph */
     const struct gy_nodes *nodes; /* of the graph; NULL: it was launched */
     _Atomic(uint64_t) passed;     /* nodes that the host knows to be done */
@@ -119,6 +126,48 @@ static CUresult launch_graph(CUgraphExec exec, CUstream stream)
     return model.launch(exec, stream);
 }
 
+static uint32_t next_kernel(const struct gy_nodes *nodes, uint32_t from)
+{
+    while (from < nodes->count && nodes->list[from].kind != GY_NODE_KERNEL) {
+        from++;
+    }
+    return from;
+}
+
+/* The next kernel of the batch is enqueued on a stream, which must be behind everything that it needs. */
+static void play(CUstream stream)
+{
+    const struct gy_nodes *nodes = model.nodes;
+    struct slot *own = slot_of(stream);
+    const uint32_t i = next_kernel(nodes, model.played);
+    assert_true(i < nodes->count && i < MAX_NOTED);
+    const uint64_t needed = model.needs[i] | noted_of(nodes, nodes->list[i].before);
+    atomic_fetch_add(&model.unordered,
+                     (needed & ~(atomic_load(&own->nodes) | atomic_load(&model.passed))) != 0);
+    atomic_fetch_or(&own->nodes, model.own[i]);
+    model.played = i + 1;
+    if (next_kernel(nodes, model.played) == nodes->count) {
+        model.deferred_count = model.played = 0;
+        model.captured = 0;
+        model.nodes = NULL;
+    }
+}
+
+/* While a batch is noted no callback launches on a stream. */
+static CUresult launch_kernel(CUfunction function, unsigned int grid_x, unsigned int grid_y,
+                              unsigned int grid_z, unsigned int block_x, unsigned int block_y,
+                              unsigned int block_z, unsigned int shared_bytes, CUstream stream, void **args,
+                              void **extra)
+{
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    if (model.nodes != NULL && model.driver->cuStreamIsCapturing(stream, &status) == CUDA_SUCCESS &&
+        status == CU_STREAM_CAPTURE_STATUS_NONE) { /* else it is tried */
+        play(stream);
+    }
+    return model.kernel(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, stream,
+                        args, extra);
+}
+
 static CUresult record(CUevent event, CUstream stream)
 {
     atomic_store(&slot_of(event)->nodes, atomic_load(&slot_of(stream)->nodes));
@@ -177,11 +226,13 @@ void order_model_attach(bool exact)
     model.query = model.driver->cuEventQuery;
     model.synchronize = model.driver->cuEventSynchronize;
     model.launch = model.driver->cuGraphLaunch;
+    model.kernel = model.driver->cuLaunchKernel;
     model.driver->cuEventRecord = record;
     model.driver->cuStreamWaitEvent = wait;
     model.driver->cuEventQuery = query;
     model.driver->cuEventSynchronize = synchronize;
     model.driver->cuGraphLaunch = launch_graph;
+    model.driver->cuLaunchKernel = launch_kernel;
 }
 
 void order_model_detach(void)
@@ -191,6 +242,7 @@ void order_model_detach(void)
     model.driver->cuEventQuery = model.query;
     model.driver->cuEventSynchronize = model.synchronize;
     model.driver->cuGraphLaunch = model.launch;
+    model.driver->cuLaunchKernel = model.kernel;
     gy_context_close(model.held);
 }
 
@@ -219,7 +271,14 @@ void order_model_begin(gantry_launch *launch, uint64_t before)
         model.deferred_count = has_work ? model.deferred_count : 0; /* for graphs without nodes */
         assert_true(model.deferred_count < MAX_DEFERRED);
         model.deferred[model.deferred_count++] = before & ~inside;
+        assert_true(model.nodes->count < MAX_NOTED);
+        model.needs[model.nodes->count] = before & ~inside;
+        model.begins = true;
         return;
+    }
+    if (model.nodes != NULL) { /* a batch without work has ended without a launch */
+        model.nodes = NULL;
+        model.played = 0;
     }
     if ((before & ~(atomic_load(&own->nodes) | atomic_load(&model.passed))) != 0) {
         atomic_fetch_add(&model.unordered, 1);
@@ -247,7 +306,10 @@ void order_model_called(gantry_launch *launch, uint64_t ends)
     for (uint32_t i = launch->nodes; i < nodes->count; i++) {
         assert_true(i < MAX_NOTED);
         model.noted[i] = noted_of(nodes, nodes->list[i].before) | ends;
+        model.own[i] = ends;
+        model.needs[i] = i == launch->nodes && model.begins ? model.needs[i] : 0;
     }
+    model.begins = false;
 }
 
 struct order_faults order_model_faults(void)

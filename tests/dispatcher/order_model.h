@@ -2,7 +2,8 @@
  * every node of a batch that is noted knows the set of nodes (bits) whose work comes before it on the
  * device.  So a test can say for each task whether its stream was behind all the work it must come after,
  * and whether some wait was redundant.  Nodes of a graph are judged when that is launched, on a stream that
- * has to be behind everything that they need.  The model replaces functions in the table of the loaded
+ * has to be behind everything that they need; where they are played instead, each when it is enqueued.  The
+ * model replaces functions in the table of the loaded
  * driver: attach it while no context exists. */
 #ifndef TESTS_DISPATCHER_ORDER_MODEL_H
 #define TESTS_DISPATCHER_ORDER_MODEL_H

@@ -12,15 +12,15 @@
 
 enum { CALLS = 100, MANY = 1000, FEW = 8 };
 
-/* calls, works, nodes, strange, ns, graphs */
-static const struct gy_choice_outcome like = {CALLS, CALLS, CALLS, 0, 1000 * CALLS, 1},
-                                      strange = {CALLS, CALLS, CALLS, CALLS, 1000 * CALLS, 1},
-                                      small = {FEW, FEW, FEW, 0, 1000 * FEW, 1},
-                                      strange_small = {FEW, FEW, FEW, FEW, 1000 * FEW, 1},
-                                      one = {1, 1, 1, 0, 1000, 1},
-                                      no_nodes = {CALLS, CALLS, 3, 0, 1000 * CALLS, 1},
-                                      slow = {CALLS, CALLS, CALLS, 0, (uint64_t)50000 * CALLS, 1},
-                                      cut_up = {CALLS, CALLS, 3 * CALLS / 4, 0, 1000 * CALLS, CALLS / 4};
+/* calls, works, nodes, strange, ns, graphs, plays */
+static const struct gy_choice_outcome like = {CALLS, CALLS, CALLS, 0, 1000 * CALLS, 1, 0},
+                                      strange = {CALLS, CALLS, CALLS, CALLS, 1000 * CALLS, 1, 0},
+                                      small = {FEW, FEW, FEW, 0, 1000 * FEW, 1, 0},
+                                      strange_small = {FEW, FEW, FEW, FEW, 1000 * FEW, 1, 0},
+                                      one = {1, 1, 1, 0, 1000, 1, 0}, strange_one = {1, 1, 1, 1, 1000, 1, 0},
+                                      no_nodes = {CALLS, CALLS, 3, 0, 1000 * CALLS, 1, 0},
+                                      slow = {CALLS, CALLS, CALLS, 0, (uint64_t)50000 * CALLS, 1, 0},
+                                      cut_up = {CALLS, CALLS, 3 * CALLS / 4, 0, 1000 * CALLS, CALLS / 4, 0};
 
 static struct gy_choice c;
 
@@ -29,14 +29,24 @@ static void fresh(void)
     memset(&c, 0, sizeof(c));
 }
 
-/* A batch of the shape, in a step of so many tasks; true: it was a graph, of which came what `as_graph`
- * says. */
+/* A batch of the shape, in a step of so many tasks; of a graph comes what `as_graph` says, but what is
+ * strange may be played.  Returns what was chosen for it. */
+static enum gy_choice_way take(uint64_t shape, uint64_t tasks, const struct gy_choice_outcome *as_graph)
+{
+    const enum gy_choice_way way = gy_choice_take(&c, shape, tasks);
+    struct gy_choice_outcome o = *as_graph;
+    if (way == GY_WAY_STREAMS || (way == GY_WAY_IF_KNOWN && 4 * o.strange > 3 * o.nodes)) {
+        o.nodes = o.strange = o.graphs = 0;
+        o.plays = way != GY_WAY_STREAMS;
+    }
+    gy_choice_learn(&c, shape, way != GY_WAY_STREAMS, &o);
+    return way;
+}
+
+/* True: it may have been a graph. */
 static bool run(uint64_t shape, uint64_t tasks, const struct gy_choice_outcome *as_graph)
 {
-    const bool is = gy_choice_take(&c, shape, tasks);
-    const struct gy_choice_outcome on_streams = {as_graph->calls, as_graph->works, 0, 0, as_graph->ns, 0};
-    gy_choice_learn(&c, shape, is, is ? as_graph : &on_streams);
-    return is;
+    return take(shape, tasks, as_graph) != GY_WAY_STREAMS;
 }
 
 /* How many of so many batches were graphs? */
@@ -56,7 +66,7 @@ static uint32_t run_many(uint64_t shape, uint64_t tasks, const struct gy_choice_
 static void test_large_new_steps_are_graphs_if_most_of_them_is_known(void **state)
 {
     (void)state;
-    static const struct gy_choice_outcome part = {CALLS, CALLS, CALLS, 3 * CALLS / 4, 1000 * CALLS, 1};
+    static const struct gy_choice_outcome part = {CALLS, CALLS, CALLS, 3 * CALLS / 4, 1000 * CALLS, 1, 0};
     fresh();
     assert_int_equal(run_many(7, CALLS, &like, 200), 200);
     for (uint64_t shape = 100; shape < 1100; shape++) {
@@ -82,13 +92,15 @@ static void test_large_new_steps_like_which_nothing_is_go_to_streams(void **stat
 {
     (void)state;
     fresh();
-    assert_int_equal(run_new(CALLS, &strange, GY_CHOICE_LARGE_CREDIT), GY_CHOICE_LARGE_CREDIT);
+    assert_int_equal(run_new(CALLS, &strange, GY_CHOICE_CREDIT), GY_CHOICE_CREDIT);
+    assert_int_equal(run_new(CALLS, &strange, GY_CHOICE_CURIOUS), GY_CHOICE_CURIOUS);
     assert_int_equal(run_new(CALLS, &strange, GY_CHOICE_PAUSE - 1), 0);
     assert_int_equal(run_new(CALLS, &strange, 1), 1); /* a try; 128, 256, 512, 512 later there are others */
     assert_int_equal(run_new(CALLS, &strange, 128 + 256 + 512 + 512), 4);
     assert_false(run(7, CALLS, &like));
     assert_int_equal(run_many(7, CALLS, &like, GY_CHOICE_GIVES), GY_CHOICE_GIVES); /* it comes again */
-    assert_int_equal(run_new(CALLS, &strange, GY_CHOICE_PAUSE), 1);                /* the credit it gave */
+    assert_int_equal(run_new(CALLS, &strange, 1), 1);                              /* the credit it gave */
+    assert_int_equal(run_new(CALLS, &strange, GY_CHOICE_CURIOUS + GY_CHOICE_PAUSE - 1), GY_CHOICE_CURIOUS);
     assert_int_equal(run_new(CALLS, &strange, 1), 1); /* the pause is the first one again */
 }
 
@@ -97,9 +109,9 @@ static void test_credit_is_of_steps_and_of_graphs_that_gain(void **state)
 {
     (void)state;
     fresh();
-    assert_int_equal(run_new(CALLS, &strange_small, GY_CHOICE_PAUSE), GY_CHOICE_LARGE_CREDIT);
+    assert_int_equal(run_new(CALLS, &strange_small, GY_CHOICE_PAUSE), GY_CHOICE_CREDIT + GY_CHOICE_CURIOUS);
     fresh();
-    assert_int_equal(run_new(CALLS, &strange, 10), GY_CHOICE_LARGE_CREDIT);
+    assert_int_equal(run_new(CALLS, &strange, 10), GY_CHOICE_CREDIT + GY_CHOICE_CURIOUS);
     for (uint32_t i = 0; i < 10; i++) {
         (void)run_many(i, CALLS, &no_nodes, 1 + GY_CHOICE_VAINS);
     }
@@ -110,8 +122,8 @@ static void test_strange_graphs_of_one_shape_go_to_streams(void **state)
 {
     (void)state;
     fresh();
-    assert_int_equal(run_many(7, CALLS, &strange, GY_CHOICE_PAUSE), GY_CHOICE_VAINS);
-    assert_int_equal(run_many(7, CALLS, &like, 200), 200 - GY_CHOICE_VAINS + 1);
+    assert_int_equal(run_many(7, CALLS, &strange, GY_CHOICE_PAUSE), 1 + GY_CHOICE_PLAYS);
+    assert_int_equal(run_many(7, CALLS, &like, 200), 200 - GY_CHOICE_PLAYS);
 }
 
 static void test_small_steps_are_graphs_when_they_come_again(void **state)
@@ -131,35 +143,20 @@ static void test_small_steps_are_graphs_when_they_come_again(void **state)
     assert_int_equal(run_new(FEW, &strange_small, 20), 1); /* they gave the credit back */
 }
 
-/* A strange batch of so many works. */
-static struct gy_choice_outcome strange_of(uint64_t works)
-{
-    return (struct gy_choice_outcome){CALLS, works, works, works, 1000 * CALLS, 1};
-}
-
-/* Shapes come again and again, but with other work each time: two are graphs at once, since they are new, and
- * these two again; then the credit is spent. */
+/* Shapes come again and again, but with other work each time: one is made a graph, since it is new, and the
+ * rest is played. */
 static void test_shapes_that_come_again_with_other_work_go_to_streams(void **state)
 {
     (void)state;
-    uint32_t graphs = 0;
-    uint64_t works = CALLS;
+    uint32_t graphs = 0, looked_at = 0;
     fresh();
     for (uint32_t i = 0; i < 300; i++) {
-        const struct gy_choice_outcome o = strange_of(works++);
-        graphs += run(i % 5, CALLS, &o);
+        const enum gy_choice_way way = take(i % 5, CALLS, &strange);
+        graphs += way == GY_WAY_GRAPH;
+        looked_at += way == GY_WAY_IF_KNOWN;
     }
-    assert_int_equal(graphs,
-                     GY_CHOICE_LARGE_CREDIT + GY_CHOICE_OTHERS_CREDIT + 1); /* the first one, a third time */
-    const struct gy_choice_outcome equal = strange_of(works);
-    assert_false(run(4, CALLS, &equal));
-    assert_false(run(4, CALLS, &equal));
-    assert_int_equal(run_many(4, CALLS, &equal, GY_CHOICE_VAINS), GY_CHOICE_VAINS); /* it came again */
-    assert_false(run(4, CALLS, &equal));
-    assert_false(run(3, CALLS, &like)); /* has other works than the batch of this shape before */
-    assert_false(run(3, CALLS, &like));
-    assert_int_equal(run_many(3, CALLS, &like, GY_CHOICE_GIVES), GY_CHOICE_GIVES);
-    assert_true(run(2, CALLS, &equal)); /* the credit was given back */
+    assert_int_equal(graphs, 1);
+    assert_int_equal(looked_at, 5 * GY_CHOICE_PLAYS);
 }
 
 /* Of a shape whose batches are cut by chance some are strange, and most are not. */
@@ -168,31 +165,34 @@ static void test_batches_that_are_cut_by_chance_are_graphs(void **state)
     (void)state;
     fresh();
     for (uint32_t i = 0; i < 100; i++) {
-        const struct gy_choice_outcome o = strange_of(CALLS + i);
-        assert_true(run(7, CALLS, &o));
+        assert_int_equal(take(7, CALLS, &strange), GY_WAY_GRAPH);
         assert_int_equal(run_many(7, CALLS, &like, GY_CHOICE_GIVES), GY_CHOICE_GIVES);
     }
 }
 
+/* One that comes again and again is a graph, since its launch takes less time than that of a stream. */
 static void test_one_task_is_no_graph_unless_it_enqueues_more(void **state)
 {
     (void)state;
     fresh();
-    assert_int_equal(run_many(7, 1, &one, MANY), 0);
-    static const struct gy_choice_outcome two = {1, 2, 2, 0, 1000, 1};
+    assert_int_equal(run_many(6, 1, &one, MANY), MANY - GY_CHOICE_LONE);
+    assert_int_equal(run_many(6, 1, &strange_one, MANY), 1 + GY_CHOICE_PLAYS + 4); /* never the same */
+    fresh();
+    static const struct gy_choice_outcome two = {1, 2, 2, 0, 1000, 1, 0};
     assert_false(run(7, 1, &two));
     assert_int_equal(run_many(7, 1, &two, 20), 20);
 }
 
-/* Three at first, and one after 64, 128, 256 and 512 batches on streams. */
+/* Three at first, of what is strange one and eight that are played; one after 64, 128, 256 and 512 batches on
+ * streams. */
 static void test_graphs_in_vain_go_to_streams(void **state)
 {
     (void)state;
-    static const struct gy_choice_outcome *const in_vain[] = {&no_nodes, &slow, &one, &strange_small,
-                                                              &cut_up};
+    static const struct gy_choice_outcome *const in_vain[] = {&no_nodes, &slow, &strange_small, &cut_up};
     for (uint32_t i = 0; i < sizeof(in_vain) / sizeof(in_vain[0]); i++) {
+        const uint32_t most = in_vain[i] == &strange_small ? 1 + GY_CHOICE_PLAYS : GY_CHOICE_VAINS;
         fresh();
-        assert_int_equal(run_many(7, CALLS, in_vain[i], GY_CHOICE_PAUSE), GY_CHOICE_VAINS);
+        assert_int_equal(run_many(7, CALLS, in_vain[i], GY_CHOICE_PAUSE), most);
         assert_int_equal(run_many(7, CALLS, in_vain[i], MANY), 4);
         fresh();
         assert_int_equal(run_many(7, CALLS, &like, 5), 5);
@@ -220,8 +220,8 @@ static void test_shapes_that_share_a_place_are_told_apart(void **state)
     fresh();
     assert_int_equal(run_many(1, CALLS, &like, 5), 5);
     assert_int_equal(run_many(2, CALLS, &no_nodes, 5), GY_CHOICE_VAINS);
-    assert_true(gy_choice_take(&c, 1, CALLS));
-    assert_false(gy_choice_take(&c, 2, CALLS));
+    assert_true(gy_choice_take(&c, 1, CALLS) != GY_WAY_STREAMS);
+    assert_true(gy_choice_take(&c, 2, CALLS) == GY_WAY_STREAMS);
     assert_true(run(2 + GY_CHOICE_SHAPES, CALLS, &like)); /* it takes the place of the other one */
     assert_true(run(2, CALLS, &like));
 }
@@ -261,14 +261,14 @@ static void test_steps_are_graphs_when_they_repeat(void **state)
     assert_int_equal(graphs_of(10, 1), STEPS - 1); /* in the first step the callback is met */
     assert_int_equal(graphs_of(10, 1), STEPS);
     assert_int_equal(graphs_of(2, 1), STEPS);
-    assert_int_equal(graphs_of(1, 1), 0);
+    assert_int_equal(graphs_of(1, 1), STEPS - GY_CHOICE_LONE);
     assert_int_equal(graphs_of(2, STEPS), 1);      /* small ones of which none comes again */
     assert_int_equal(graphs_of(10, 5), STEPS - 4); /* five shapes in turn */
     assert_int_equal(graphs_of(GY_CHOICE_SMALL, STEPS), STEPS);
 }
 
 /* Steps with CPU tasks in them: three batches of one kernel each, then one of several, all of one shape. */
-static void test_lone_batches_beside_larger_ones_do_not_count(void **state)
+static void test_lone_batches_beside_larger_ones_are_graphs(void **state)
 {
     (void)state;
     uint32_t graphs = 0;
@@ -276,14 +276,32 @@ static void test_lone_batches_beside_larger_ones_do_not_count(void **state)
     for (uint32_t step = 0; step < 100; step++) {
         graphs += run_many(7, FEW, &one, 3) + run(7, FEW, &small);
     }
-    assert_int_equal(graphs, 399); /* all but the first larger one, before which there were lone ones only */
-    assert_int_equal(run_many(7, FEW, &one, 600), 2 * FEW + 3 + 3); /* it becomes what has lone ones only */
-    assert_false(run(7, FEW, &small));
-    assert_true(run(7, FEW, &small));
+    assert_int_equal(graphs, 400);
     fresh();
-    assert_true(run_many(7, FEW, &no_nodes, 3) == 3 && !run(7, FEW, &one));
-    assert_int_equal(run_many(7, FEW, &small, 62), 0); /* not only lone ones led here: only a try finds out */
+    assert_true(run(6, FEW, &strange_small)); /* there is no credit for others */
+    assert_int_equal(run_many(7, FEW, &one, GY_CHOICE_LONE + 1), 1);
     assert_true(run(7, FEW, &small));
+}
+
+/* While the credit is spent, no graph is made of what is strange, unless it comes again: see test_frugal.c.
+ */
+static void test_nothing_strange_is_made_on_spent_credit(void **state)
+{
+    (void)state;
+    fresh();
+    assert_int_equal(take(7, CALLS, &like), GY_WAY_GRAPH);
+    assert_int_equal(take(7, CALLS, &strange), GY_WAY_GRAPH); /* there is credit */
+    assert_int_equal(take(7, CALLS, &strange), GY_WAY_IF_KNOWN);
+    for (uint32_t i = 0; i < GY_CHOICE_GIVES; i++) {
+        assert_int_equal(take(7, CALLS, &like), GY_WAY_IF_KNOWN);
+    }
+    assert_int_equal(take(7, CALLS, &like), GY_WAY_GRAPH);
+    fresh();
+    assert_int_equal(take(7, CALLS, &strange), GY_WAY_GRAPH);
+    assert_int_equal(run_new(CALLS, &strange, GY_CHOICE_CURIOUS + GY_CHOICE_PAUSE - 1), GY_CHOICE_CURIOUS);
+    assert_int_equal(take(8, CALLS, &strange), GY_WAY_IF_KNOWN); /* the try */
+    assert_int_equal(take(8, CALLS, &like), GY_WAY_IF_KNOWN);    /* it has come again */
+    assert_int_equal(run_new(CALLS, &strange, GY_CHOICE_CURIOUS), GY_CHOICE_CURIOUS);
 }
 
 /* ---- what is right on streams --------------------------------------------------------------------- */
@@ -369,7 +387,8 @@ int main(void)
         cmocka_unit_test(test_a_shape_that_gains_again_becomes_a_graph_again),
         cmocka_unit_test(test_shapes_that_share_a_place_are_told_apart),
         cmocka_unit_test(test_steps_are_graphs_when_they_repeat),
-        cmocka_unit_test(test_lone_batches_beside_larger_ones_do_not_count),
+        cmocka_unit_test(test_lone_batches_beside_larger_ones_are_graphs),
+        cmocka_unit_test(test_nothing_strange_is_made_on_spent_credit),
         cmocka_unit_test(test_callbacks_load_modules),
         cmocka_unit_test(test_the_environment_says_it_where_the_context_does_not),
     };
