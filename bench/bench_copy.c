@@ -608,6 +608,7 @@ static bool open_gantry(struct copy_bench *b)
 {
     gantry_context_options context = GANTRY_CONTEXT_OPTIONS_INIT;
     context.driver = b->options->driver;
+    context.submission = GANTRY_SUBMISSION_STREAMS; /* rows of graphs change it for themselves */
     gantry_cpu_dispatcher_options cpus = GANTRY_CPU_DISPATCHER_OPTIONS_INIT;
     cpus.worker_count = 1;
     gantry_taskman_options manager = GANTRY_TASKMAN_OPTIONS_INIT;

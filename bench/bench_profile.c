@@ -444,6 +444,7 @@ static bool open_all(struct profile_bench *b, const struct bench_options *option
     static const char *const names[] = {"recorded_work"};
     gantry_context_options context = GANTRY_CONTEXT_OPTIONS_INIT;
     context.driver = options->driver;
+    context.submission = GANTRY_SUBMISSION_STREAMS; /* kernels are compared, not their launches */
     gantry_cpu_dispatcher_options cpus = GANTRY_CPU_DISPATCHER_OPTIONS_INIT;
     cpus.worker_count = 1;
     gantry_taskman_options manager = GANTRY_TASKMAN_OPTIONS_INIT;

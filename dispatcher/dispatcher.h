@@ -35,7 +35,7 @@ struct gy_dispatcher_config {
 /* Which way is meant by `asked`, which is one of the enum?  GANTRY_SUBMISSION_DEFAULT is what
  * $GANTRY_SUBMISSION says, and without it GY_SUBMISSION_UNASKED; any other is itself.  ERR_INVALID_ARGUMENT:
  * the variable names no way. */
-#define GY_SUBMISSION_UNASKED GANTRY_SUBMISSION_STREAMS
+#define GY_SUBMISSION_UNASKED GANTRY_SUBMISSION_AUTO
 GANTRY_MUST_CHECK gantry_status gy_submission_find(gantry_submission asked, gantry_submission *out);
 
 GANTRY_MUST_CHECK gantry_status gy_dispatcher_create(const struct gy_dispatcher_config *config,

@@ -215,7 +215,7 @@ GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_taskman_submit_launch_tasks(ga
 
 /** How GPU work reaches the device. */
 typedef enum gantry_submission {
-    GANTRY_SUBMISSION_DEFAULT = 0, /* $GANTRY_SUBMISSION ("streams", "graphs", "auto") if set, else STREAMS */
+    GANTRY_SUBMISSION_DEFAULT = 0, /* $GANTRY_SUBMISSION ("streams", "graphs", "auto") if set, else AUTO */
     GANTRY_SUBMISSION_STREAMS = 1, /* each launch at once, on its stream */
     GANTRY_SUBMISSION_GRAPHS = 2,  /* each batch is noted, and launched as a graph at its end (a large one in
                                     * parts): much less host time per launch, but nothing starts before that.

@@ -115,7 +115,7 @@ typedef struct gantry_task_desc {
     gantry_partition *partition; /* GPU tasks: whose streams its work goes to; NULL: its manager's */
     bool is_stable;              /* GPU tasks: `launch` would enqueue the same in every run of a frozen
                                   * graph, see gantry_task_invalidate(); does nothing beside `memory`, and
-                                  * where GPU work is submitted to streams, which is the default */
+                                  * where GPU work is submitted to streams (GANTRY_SUBMISSION_STREAMS) */
     bool is_independent;         /* GPU tasks: its work need not come after GPU work of the manager's step
                                   * before, as an upload into the other of two buffers; what depends on it
                                   * still does.  See gantry_taskman_start() */

@@ -361,7 +361,7 @@ static void test_the_environment_says_it_where_the_context_does_not(void **state
     expect_submission("graphs", GANTRY_SUBMISSION_DEFAULT, GANTRY_SUBMISSION_GRAPHS);
     expect_submission("auto", GANTRY_SUBMISSION_DEFAULT, GANTRY_SUBMISSION_AUTO);
     expect_submission("graphs", GANTRY_SUBMISSION_AUTO, GANTRY_SUBMISSION_AUTO);
-    expect_submission(NULL, GANTRY_SUBMISSION_DEFAULT, GY_SUBMISSION_UNASKED);
+    expect_submission(NULL, GANTRY_SUBMISSION_DEFAULT, GANTRY_SUBMISSION_AUTO);
     gantry_context_options options = modes_options();
     gantry_context *context;
     expect_submission("graphs", GANTRY_SUBMISSION_STREAMS, GANTRY_SUBMISSION_STREAMS);
