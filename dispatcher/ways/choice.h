@@ -18,8 +18,7 @@
  *                                                     a try 64 batches later, then 128, ... 512
  *
  * A LONE batch is one of one work.  Its graph is launched in less time than the work on a stream, but to make
- * it takes as long as some forty launches.  So what comes again and again is a graph, and what does not stay
- * is none.
+ * the graph takes as long as some twenty launches.  So it is made when such batches have come many times.
  *
  * FIRST counts what a batch enqueues.  So a step of one task is not made a graph to find out that it is one
  * node, and a new shape goes to streams once where there is no credit.

@@ -25,7 +25,7 @@ add_executable(one ../main.c)
 target_include_directories(one PRIVATE "$root/include")
 gantry_add_kernels(one ../adder.cu)
 END
-sed 's/one/two/g' one/CMakeLists.txt >two/CMakeLists.txt
+sed 's/(one /(two /' one/CMakeLists.txt >two/CMakeLists.txt
 cat >adder.cu <<'END'
 #include "amount.h"
 #include <gantry/kernel.h>
