@@ -164,7 +164,7 @@ struct gantry_launch {
     bool asked;             /* the callback has asked for the stream … */
     bool asked_plainly;     /* … by gantry_launch_stream(), not only by gantry_launch_capture_stream() */
     struct gy_calls *calls; /* the call's actions are noted there; NULL: they are not */
-    const char *spoilt;     /* why its work cannot be captured; NULL: it can */
+    const char *spoilt; /* why its work cannot be captured, or of a FIRST call leaves graphs; NULL: it can */
 };
 
 /* A call on its way: of a task that has this stream. */

@@ -211,7 +211,9 @@ static struct chosen choose(struct gantry_dispatcher *d, struct gy_round *round)
     round->as_graph = way != GY_WAY_STREAMS;
     round->lends = false;
     round->meets = meets || round->as_graph;
-    d->graphs.kept.plays = way == GY_WAY_IF_KNOWN ? GY_PLAYS_STRANGE : GY_PLAYS_FEW;
+    d->graphs.kept.plays = d->config.partitions->is_planned || gy_shares_any(&d->shares) ? GY_PLAYS_NOTHING
+                           : way == GY_WAY_IF_KNOWN                                      ? GY_PLAYS_STRANGE
+                                                                                         : GY_PLAYS_FEW;
     return c;
 }
 
@@ -270,6 +272,7 @@ static void run_due(struct gantry_dispatcher *d, struct gy_round *round)
     gantry_batch_stats now = before;
     gy_gd_read_batch(d, &before);
     uint64_t batches = atomic_load_explicit(&d->counters.batches, memory_order_relaxed);
+    d->graphs.kept.plays = GY_PLAYS_NOTHING;
     gy_replay_run_due(d, round);
     gy_gd_poll(d, round);
     gy_gd_flush_completions(d); /* flush the completions that the end of its tasks has asked for */

@@ -76,6 +76,14 @@ void gy_player_fini(struct gy_player *p)
             (void)p->context->driver->cuEventDestroy(p->events[i].native);
         }
     }
+    for (uint32_t i = 0; i < GY_PLAY_LANES; i++) {
+        if (p->own[i].done != NULL) {
+            (void)p->context->driver->cuEventDestroy(p->own[i].done);
+        }
+        if (p->own[i].native != NULL) {
+            (void)p->context->driver->cuStreamDestroy(p->own[i].native);
+        }
+    }
     gy_free(p->marks);
 }
 
@@ -113,7 +121,8 @@ static bool add_lane(struct gy_player *p, CUstream stream)
         return false;
     }
     p->latest = p->lane_count++;
-    p->lanes[p->latest].stream = stream;
+    p->lanes[p->latest].stream = p->lanes[p->latest].on = stream;
+    p->lanes[p->latest].own = NULL;
     p->lanes[p->latest].last = GY_PLAY_NONE;
     for (uint32_t i = 0; i < GY_PLAY_LANES; i++) {
         p->lanes[p->latest].behind[i] = 0;
@@ -129,6 +138,51 @@ static bool find_lanes(struct gy_player *p, CUstream home)
         has_room = lane_of(p, i) != GY_PLAY_NONE || add_lane(p, p->nodes->streams[i]);
     }
     return has_room;
+}
+
+/* ---- streams of its own ------------------------------------------------------------------------ */
+
+static bool make_own(struct gy_player *p, struct gy_play_stream *own)
+{
+    return gy_context_create_stream(p->context, NULL, 0, &own->native) == GANTRY_OK &&
+           GY_CALL(p->context, cuEventCreate(&own->done, CU_EVENT_DISABLE_TIMING)) == GANTRY_OK;
+}
+
+/* Is no work there?  It is made if need be. */
+static bool is_free(struct gy_player *p, struct gy_play_stream *own)
+{
+    if (own->done == NULL) {
+        return own->native == NULL && make_own(p, own);
+    }
+    return !own->is_used || p->context->driver->cuEventQuery(own->done) == CUDA_SUCCESS;
+}
+
+/* The streams are looked through once: who comes later gets a later one. */
+static bool find_own(struct gy_player *p)
+{
+    uint32_t next = 0;
+    for (uint32_t i = 1; i < p->lane_count; i++) {
+        while (next < GY_PLAY_LANES && !is_free(p, &p->own[next])) {
+            next++;
+        }
+        if (next == GY_PLAY_LANES) {
+            return false;
+        }
+        p->lanes[i].own = &p->own[next++];
+        p->lanes[i].on = p->lanes[i].own->native;
+    }
+    return true;
+}
+
+bool gy_play_apart(struct gy_player *p, struct gy_nodes *nodes, uint32_t count, CUstream home)
+{
+    assert(p->nodes == NULL && count <= nodes->count);
+    p->nodes = nodes;
+    p->count = count;
+    p->is_apart = gy_grow_array(&p->marks, &p->marks_room, count, sizeof(*p->marks)) && find_lanes(p, home) &&
+                  find_own(p);
+    p->nodes = NULL;
+    return p->is_apart;
 }
 
 /* Mark the nodes that others wait for, on other lanes. */
@@ -157,7 +211,7 @@ static gantry_status record(struct gy_player *p, uint32_t lane, uint32_t node, s
                                ? GANTRY_OK
                                : GY_CALL(p->context, cuEventCreate(&event->native, CU_EVENT_DISABLE_TIMING));
     if (status == GANTRY_OK) {
-        status = GY_CALL(p->context, cuEventRecord(event->native, p->lanes[lane].stream));
+        status = GY_CALL(p->context, cuEventRecord(event->native, p->lanes[lane].on));
     }
     if (status == GANTRY_OK) {
         event->node = node;
@@ -185,7 +239,7 @@ static GY_COLD gantry_status wait_for(struct gy_player *p, uint32_t lane, uint32
         status = record(p, other, p->lanes[other].last, &event);
     }
     if (status == GANTRY_OK) {
-        status = GY_CALL(p->context, cuStreamWaitEvent(p->lanes[lane].stream, event->native, 0));
+        status = GY_CALL(p->context, cuStreamWaitEvent(p->lanes[lane].on, event->native, 0));
         *behind = event->node + 1;
     }
     return status;
@@ -197,7 +251,7 @@ static gantry_status fork_lanes(struct gy_player *p)
     struct gy_play_event *begin = NULL;
     gantry_status status = p->lane_count > 1 ? record(p, 0, GY_PLAY_NONE, &begin) : GANTRY_OK;
     for (uint32_t i = 1; i < p->lane_count && status == GANTRY_OK; i++) {
-        status = GY_CALL(p->context, cuStreamWaitEvent(p->lanes[i].stream, begin->native, 0));
+        status = GY_CALL(p->context, cuStreamWaitEvent(p->lanes[i].on, begin->native, 0));
     }
     return status;
 }
@@ -207,13 +261,15 @@ static gantry_status fork_lanes(struct gy_player *p)
 gantry_status gy_play_begin(struct gy_player *p, struct gy_nodes *nodes, uint32_t count, CUstream home)
 {
     assert(p->nodes == NULL && count <= nodes->count);
+    const bool is_apart = p->is_apart;
+    p->is_apart = false;
     if (!gy_grow_array(&p->marks, &p->marks_room, count, sizeof(*p->marks))) {
         return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "out of memory to enqueue the nodes of a graph");
     }
     p->nodes = nodes;
     p->count = count;
     p->next = p->next_event = 0;
-    if (!find_lanes(p, home)) {
+    if (!is_apart && !find_lanes(p, home)) {
         return stop(p, GY_FAIL(GANTRY_ERR_UNSUPPORTED, "the nodes of a graph are of more than %u streams",
                                GY_PLAY_LANES));
     }
@@ -233,7 +289,7 @@ static gantry_status play_node(struct gy_player *p, uint32_t i)
         const uint32_t before = n->before[node->before.first + b];
         status = n->streams[before] == stream ? GANTRY_OK : wait_for(p, lane, before);
     }
-    status = status == GANTRY_OK ? enqueue(n, node, stream) : status;
+    status = status == GANTRY_OK ? enqueue(n, node, p->lanes[lane].on) : status;
     p->lanes[lane].last = i;
     if (status == GANTRY_OK && p->marks[i] == MARKED) {
         struct gy_play_event *event;
@@ -252,16 +308,29 @@ gantry_status gy_play_some(struct gy_player *p, uint32_t most)
     return status == GANTRY_OK ? status : stop(p, status);
 }
 
+/* Let home come after the lane. */
+static gantry_status join_lane(struct gy_player *p, struct gy_play_lane *lane, uint32_t number)
+{
+    struct gy_play_event *event = NULL;
+    CUevent end = NULL;
+    gantry_status status;
+    if (lane->own != NULL) {
+        end = lane->own->done;
+        status = GY_CALL(p->context, cuEventRecord(end, lane->on));
+        lane->own->is_used = true;
+    } else {
+        status = record(p, number, GY_PLAY_NONE, &event);
+        end = status == GANTRY_OK ? event->native : NULL;
+    }
+    return status == GANTRY_OK ? GY_CALL(p->context, cuStreamWaitEvent(p->lanes[0].on, end, 0)) : status;
+}
+
 gantry_status gy_play_end(struct gy_player *p)
 {
     assert(p->nodes != NULL && p->next == p->count);
     gantry_status status = GANTRY_OK;
     for (uint32_t i = 1; i < p->lane_count && status == GANTRY_OK; i++) {
-        struct gy_play_event *end = NULL;
-        status = record(p, i, GY_PLAY_NONE, &end);
-        if (status == GANTRY_OK) {
-            status = GY_CALL(p->context, cuStreamWaitEvent(p->lanes[0].stream, end->native, 0));
-        }
+        status = join_lane(p, &p->lanes[i], i);
     }
     if (status == GANTRY_OK) {
         gy_nodes_give_events(p->nodes, p->count);

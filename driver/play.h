@@ -8,6 +8,10 @@
  *                  └─────────┐      └──────┐         │
  *      another   ────────────┴──[ b1 ]─────┴─[ b2 ]──●──►     b2 comes after a2
  *
+ * Or a lane but home's is on a stream of the player's own, on which no other work is.  Then nothing of it is
+ * on the lane's stream, as with a graph: what comes there next does not wait for it, nor it for what is
+ * there.
+ *
  *             begin             all nodes are enqueued, some at a time                end
  *      IDLE ---------> PLAYING -----------------------------------------> PLAYING ---------> IDLE
  *
@@ -29,8 +33,17 @@ struct gy_play_event {
     uint32_t node;  /* it was last recorded behind this one, in its lane */
 };
 
+/* A stream of the player's own. */
+struct gy_play_stream {
+    CUstream native; /* NULL: not made yet */
+    CUevent done;    /* behind the latest lane that was there */
+    bool is_used;    /* there was one */
+};
+
 struct gy_play_lane {
-    CUstream stream;
+    CUstream stream;                /* that its nodes were noted for, and */
+    CUstream on;                    /* where they are enqueued */
+    struct gy_play_stream *own;     /* that is this one's; NULL: it is `stream` */
     uint32_t last;                  /* the node that was enqueued last; GY_PLAY_NONE: none */
     uint32_t behind[GY_PLAY_LANES]; /* per lane: it has waited for the nodes there below this number */
 };
@@ -46,6 +59,8 @@ struct gy_player {
     uint32_t lane_count;
     uint32_t latest;                          /* the lane of the node that was looked at last */
     struct gy_play_lane lanes[GY_PLAY_LANES]; /* the first one is that of home */
+    struct gy_play_stream own[GY_PLAY_LANES];
+    bool is_apart; /* the lanes are found already, and have streams of its own */
     uint32_t next_event;
     struct gy_play_event events[GY_PLAY_EVENTS];
 };
@@ -54,6 +69,10 @@ void gy_player_init(struct gy_player *player, struct gy_context *context);
 /* It is IDLE, or the context is lost. */
 void gy_player_fini(struct gy_player *player);
 
+/* Find a stream of the player's own for each lane of the first `count` nodes but home's, all of which are of
+ * no partition and no priority: to play them begins next.  False: there are none. */
+GANTRY_MUST_CHECK bool gy_play_apart(struct gy_player *player, struct gy_nodes *nodes, uint32_t count,
+                                     CUstream home);
 /* Begin to play the first `count` nodes; parameters that were PLACED are settled (driver/slot_args.h).
  * On failure, of this as of the others, it is IDLE: parts of the work may have been enqueued.
  * @retval GANTRY_ERR_OUT_OF_HOST_MEMORY, and the driver's errors */

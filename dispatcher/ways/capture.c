@@ -102,6 +102,7 @@ gantry_status gy_capture_leave_for_good(gantry_launch *launch, const char *why)
 {
     assert(gy_launch_is_valid(launch));
     if (!gy_mode_is_noted(launch)) {
+        launch->spoilt = launch->mode == GY_MODE_FIRST ? why : launch->spoilt;
         return GANTRY_OK;
     }
     gy_log(GANTRY_LOG_INFO, "task '%s' leaves the graph: %s; its callback runs on streams from now on",
@@ -228,7 +229,8 @@ void gy_capture_tell_asks(const struct gantry_launch *launch)
         gantry_task_label(launch->task));
 }
 
-/* Where the driver does not tell of refused calls, nothing that a callback enqueues itself is captured. */
+/* What leaves graphs has left.  Where the driver does not tell of refused calls, nothing that a callback
+ * enqueues itself is captured. */
 void gy_capture_meet(struct gantry_launch *launch)
 {
     struct gy_graphs *g = &launch->dispatcher->graphs;
@@ -236,7 +238,7 @@ void gy_capture_meet(struct gantry_launch *launch)
     if (launch->asked_plainly) {
         gy_capture_tell_asks(launch);
     }
-    if (launch->asked && !g->may_lend) {
+    if (launch->spoilt != NULL || (launch->asked && !g->may_lend)) {
         gy_graphs_set_trust(g, gy_task_launch_fn(launch->task), GY_TRUST_NO);
     } else {
         learn_trust(launch);

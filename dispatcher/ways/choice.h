@@ -27,10 +27,10 @@
  * eight that are not in vain give it back.  So of large steps that never come again, but begin as others,
  * nearly all are graphs; and of those that nothing is ever like, one.
  *
- * While the credit is spent, batches are graphs IF_KNOWN: their work is noted, and where nothing is like it,
- * it is not made a graph but played (driver/play.h), unless it has come before.  To find out that nothing is
- * like it costs little that way.  Of new large shapes eight are so, if no graph gains meanwhile; then the
- * 64th is tried, the 128th behind it, and so on.
+ * While the credit is spent, batches in GRAPHS are graphs IF_KNOWN, unless they come from FIRST: their work
+ * is noted, and where nothing is like it, it is not made a graph but played (driver/play.h), unless it has
+ * come before.  To find out that nothing is like it costs little that way.  Of new large shapes eight are so,
+ * if no graph gains meanwhile; then the 64th is tried, the 128th behind it, and so on.
  *
  * A shape may come again without its work: where workers release tasks, a batch has now these and now those.
  * Once the credit is spent, such batches are played, and behind eight in a row their shape goes to streams.
@@ -78,7 +78,7 @@ struct gy_choice_shape {
     uint64_t key;
     enum gy_choice_state state;   /* enter() of choice.c is the only writer */
     struct gy_choice_pause pause; /* STREAMS: the one that is under way */
-    uint32_t vains;               /* in a row, */
+    uint32_t vains;               /* since one gained, */
     uint32_t plays;               /* and those that were played */
     uint32_t lone;                /* FIRST: lone batches in a row, up to GY_CHOICE_LONE */
     bool has_several;             /* FIRST: a batch of two works or more was on streams */

@@ -332,7 +332,7 @@ void gy_graphs_set_trust(struct gy_graphs *g, gantry_launch_fn function, enum gy
 {
     assert(gy_graphs_are_valid(g));
     if (trust == GY_TRUST_OURS) {
-        gy_met_add(function);
+        gy_met_add(function, g->context->native);
     }
     trust = trust == GY_TRUST_OURS && !g->notes ? GY_TRUST_RAW : trust;
     uint32_t i = place_of(g, function);
@@ -350,7 +350,7 @@ void gy_graphs_set_trust(struct gy_graphs *g, gantry_launch_fn function, enum gy
 
 bool gy_graphs_adopt_met(struct gy_graphs *g, gantry_launch_fn function)
 {
-    const bool is_met = gy_met_has(function);
+    const bool is_met = gy_met_has(function, g->context->native);
     if (is_met) {
         gy_graphs_set_trust(g, function, GY_TRUST_OURS);
     }

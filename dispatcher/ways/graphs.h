@@ -187,7 +187,7 @@ static inline bool gy_graphs_is_over(const struct gy_graphs *g, gantry_status st
 void gy_graphs_spend(struct gy_graphs *graphs, CUgraph graph);
 
 GY_RARE enum gy_trust gy_graphs_find_trust(struct gy_graphs *graphs, gantry_launch_fn function);
-/* Of an UNKNOWN function: another context has met it, and so it is OURS. */
+/* Of an UNKNOWN function: another user of the CUDA context has met it, and so it is OURS. */
 GY_COLD bool gy_graphs_adopt_met(struct gy_graphs *graphs, gantry_launch_fn function);
 /* Does the batch take a call of the function that was asked for last, of which we know that its work can be
  * noted? */
@@ -208,7 +208,7 @@ static inline enum gy_trust gy_graphs_trust_in(struct gy_graphs *graphs, bool le
     const enum gy_trust trust = gy_graphs_trust(graphs, function);
     return trust == GY_TRUST_RAW && !lends ? GY_TRUST_NO : trust;
 }
-/* Has neither this context nor another one met the function (met.h)? */
+/* Was the function not met on the CUDA context (met.h)? */
 static inline bool gy_graphs_is_unmet(struct gy_graphs *graphs, gantry_launch_fn function)
 {
     return gy_graphs_trust(graphs, function) == GY_TRUST_UNKNOWN && !gy_graphs_adopt_met(graphs, function);

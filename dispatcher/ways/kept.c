@@ -506,7 +506,7 @@ static gantry_status take(struct gy_kept_set *set, const struct gy_kept_found *f
     if (found->kept == NULL && found->is_enough) {
         return GANTRY_OK;
     }
-    const bool has_come = set->plays == GY_PLAYS_STRANGE; /* else it would be played */
+    const bool has_come = set->plays == GY_PLAYS_STRANGE; /* or it begins as others; else it is played */
     set->strange += found->is_strange && !has_come ? nodes->count - found->familiar : 0;
     return make(set, nodes, out);
 }

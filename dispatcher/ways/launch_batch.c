@@ -214,6 +214,14 @@ static GY_RARE gantry_status play(struct gy_graphs *g, uint32_t count)
     return status;
 }
 
+/* May the first `count` nodes be played, which a graph could be made of as well?  To the stream pool it is
+ * one: so they are kept apart from what is on its streams. */
+static bool may_play(struct gy_graphs *g, uint32_t count)
+{
+    return gy_nodes_are_released(&g->batch, count) &&
+           gy_play_apart(&g->player, &g->batch, count, gy_batch_home(g->streams));
+}
+
 /* The driver has refused to make or to launch a graph of the first `count` nodes; none was launched. */
 static GY_COLD gantry_status play_refused(struct gy_graphs *g, uint32_t count, gantry_status status)
 {
@@ -246,7 +254,7 @@ static gantry_status launch_some(struct gy_graphs *g, uint32_t *count)
     struct gy_kept *kept;
     enum gy_kept_way way;
     gantry_status status = gy_kept_take(&g->kept, &g->batch, count, &kept, &way);
-    if (status == GANTRY_OK && way == GY_KEPT_PLAYED && gy_nodes_are_released(&g->batch, *count)) {
+    if (status == GANTRY_OK && way == GY_KEPT_PLAYED && may_play(g, *count)) {
         return play(g, *count);
     }
     status = status == GANTRY_OK ? launch_first(g, *count, kept) : status;

@@ -3,31 +3,40 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-static _Atomic(uintptr_t) functions[GY_MET_MOST]; /* atomic; open addressing; 0: free */
+/* atomic; the keys of functions on contexts, open addressing; 0: free */
+static _Atomic(uint64_t) met[GY_MET_MOST];
 
-static uint32_t place_of(uintptr_t function)
+static uint64_t mixed(uint64_t value)
 {
-    return (uint32_t)(((uint64_t)function * UINT64_C(0x9e3779b97f4a7c15)) >> 54) % GY_MET_MOST;
+    value *= UINT64_C(0x9e3779b97f4a7c15);
+    return value ^ value >> 29;
 }
 
-void gy_met_add(gantry_launch_fn function)
+/* Two that have the same one are as unlikely as a hash of 64 bits makes it. */
+static uint64_t key_of(gantry_launch_fn function, CUcontext context)
 {
-    const uintptr_t what = (uintptr_t)function;
-    for (uint32_t i = 0, place = place_of(what); i < GY_MET_MOST; i++, place = (place + 1) % GY_MET_MOST) {
-        uintptr_t there = 0;
-        if (atomic_compare_exchange_strong(&functions[place], &there, what) || there == what) {
+    const uint64_t key = mixed(mixed((uint64_t)(uintptr_t)function) + (uint64_t)(uintptr_t)context);
+    return key != 0 ? key : 1;
+}
+
+void gy_met_add(gantry_launch_fn function, CUcontext context)
+{
+    const uint64_t key = key_of(function, context);
+    for (uint32_t i = 0, place = key % GY_MET_MOST; i < GY_MET_MOST; i++, place = (place + 1) % GY_MET_MOST) {
+        uint64_t there = 0;
+        if (atomic_compare_exchange_strong(&met[place], &there, key) || there == key) {
             return;
         }
     }
 }
 
-bool gy_met_has(gantry_launch_fn function)
+bool gy_met_has(gantry_launch_fn function, CUcontext context)
 {
-    const uintptr_t what = (uintptr_t)function;
-    for (uint32_t i = 0, place = place_of(what); i < GY_MET_MOST; i++, place = (place + 1) % GY_MET_MOST) {
-        const uintptr_t there = atomic_load_explicit(&functions[place], memory_order_relaxed);
-        if (there == what || there == 0) {
-            return there == what;
+    const uint64_t key = key_of(function, context);
+    for (uint32_t i = 0, place = key % GY_MET_MOST; i < GY_MET_MOST; i++, place = (place + 1) % GY_MET_MOST) {
+        const uint64_t there = atomic_load_explicit(&met[place], memory_order_relaxed);
+        if (there == key || there == 0) {
+            return there == key;
         }
     }
     return false;

@@ -32,7 +32,8 @@ typedef struct gantry_dispatcher gantry_dispatcher;
  * that stream capture forbids, a fork that is not joined, pageable memory), nothing of the call has happened,
  * what was before it is launched, and **the callback is called once more with the same index**, on the plain
  * stream, where its function stays.  What it did to the application's own data before must bear that.
- * gantry_launch_leave_graph() avoids all that.  GANTRY_SUBMISSION_AUTO captures nothing here: what was noted
+ * gantry_launch_leave_graph() avoids all that.  GANTRY_SUBMISSION_AUTO captures nothing here, but for stable
+ * tasks of frozen graphs: what was noted
  * before is launched, and the call goes on on the plain stream; see gantry_launch_capture_stream().  It also
  * makes the first call of each launch function on its plain stream, where libraries may allocate.  Ask on the
  * callback's own thread.
@@ -227,8 +228,9 @@ typedef enum gantry_submission {
                                     * callbacks that ask for their stream by gantry_launch_stream() */
 } gantry_submission;
 
-/** Takes effect with the next batch.  Synchronous mode uses streams anyhow.  The first change to graphs asks
- *  the driver how it tells ends, which takes some 100 us; any thread.
+/** Takes effect with the next batch.  Synchronous mode uses streams anyhow.  The first change to graphs or
+ *  auto asks the driver how it tells ends, which takes some 100 us, if the context has begun with streams;
+ * any thread.
  *  @retval GANTRY_OK
  *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL or no such mode, also in $GANTRY_SUBMISSION (for DEFAULT) */
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_dispatcher_set_submission(gantry_dispatcher *dispatcher,
@@ -301,8 +303,8 @@ typedef struct gantry_dispatcher_stats {
     uint64_t completion_unseen_ns; /* time between these and the look before, in all: none was told later
                                     * after its end than so; see docs/guides/waiting.md */
     uint64_t graph_plays; /* batches, or parts of one, that were noted for a graph and went to streams: the
-                           * driver refused to make or to launch the graph, or auto makes none of work that
-                           * nothing is like */
+                           * driver refused to make or to launch the graph; or auto makes none of work that
+                           * nothing is like, or of a few nodes while all graphs like them are in flight */
 } gantry_dispatcher_stats;
 
 /** The counters as they are now.  Any thread.

@@ -258,6 +258,9 @@ static uint32_t graphs_of(uint32_t from, uint32_t more)
 static void test_steps_are_graphs_when_they_repeat(void **state)
 {
     (void)state;
+    gantry_context_options options = modes_options();
+    gantry_context *keeper; /* of the CUDA context, where the callback stays met */
+    assert_ok(gantry_context_create(&options, &keeper));
     assert_int_equal(graphs_of(10, 1), STEPS - 1); /* in the first step the callback is met */
     assert_int_equal(graphs_of(10, 1), STEPS);
     assert_int_equal(graphs_of(2, 1), STEPS);
@@ -265,6 +268,7 @@ static void test_steps_are_graphs_when_they_repeat(void **state)
     assert_int_equal(graphs_of(2, STEPS), 1);      /* small ones of which none comes again */
     assert_int_equal(graphs_of(10, 5), STEPS - 4); /* five shapes in turn */
     assert_int_equal(graphs_of(GY_CHOICE_SMALL, STEPS), STEPS);
+    gantry_context_destroy(keeper);
 }
 
 /* Steps with CPU tasks in them: three batches of one kernel each, then one of several, all of one shape. */

@@ -87,6 +87,11 @@ static void close_scene(struct modes_scene *s)
     modes_close(s);
 }
 
+static CUcontext native_of(const struct modes_scene *s)
+{
+    return s->gpu.context->cuda->native;
+}
+
 /* A step of a row of tasks, of which those from `from` on have this callback; returns the graphs that it was.
  */
 static uint64_t run(struct modes_scene *s, gantry_launch_fn before, gantry_launch_fn behind, uint32_t from)
@@ -121,11 +126,11 @@ static void test_what_the_first_call_makes_is_made_once(void **state)
     for (uint32_t i = 0; i < MAKINGS; i++) {
         struct modes_scene s;
         open_scene(&s, (enum making)i);
-        assert_false(gy_met_has(functions[i]));
+        assert_false(gy_met_has(functions[i], native_of(&s)));
         assert_int_equal(run(&s, functions[i], functions[i], JOBS), 0);
         /* One that asks for its stream is met by each context, and says nothing of its later calls. */
         const bool asks = i == ASKS_THEN_ALLOCATES;
-        assert_int_equal(gy_met_has(functions[i]), !asks);
+        assert_int_equal(gy_met_has(functions[i], native_of(&s)), !asks);
         for (uint32_t step = 1; step < STEPS; step++) {
             assert_int_equal(run(&s, functions[i], functions[i], JOBS), asks ? 0 : 1);
         }
@@ -144,7 +149,7 @@ static void test_a_function_is_met_within_a_batch(void **state)
     /* What was cut, both parts; the whole, which is played the first time, since the credit is spent. */
     static const uint64_t graphs[STEPS] = {2, 0, 1, 1, 1};
     open_scene(&s, SYNCHRONIZES);
-    gy_met_add(modes_launch);
+    gy_met_add(modes_launch, native_of(&s));
     for (uint32_t step = 0; step < STEPS; step++) {
         assert_int_equal(run(&s, modes_launch, launch_late, JOBS / 2), graphs[step]);
     }
@@ -153,9 +158,13 @@ static void test_a_function_is_met_within_a_batch(void **state)
     close_scene(&s);
 }
 
-static void test_what_one_context_has_met_all_know(void **state)
+/* The primary context of the device stays while `keeper` is open. */
+static void test_what_one_context_has_met_all_of_its_device_know(void **state)
 {
     (void)state;
+    gantry_context_options options = modes_options();
+    gantry_context *keeper;
+    assert_ok(gantry_context_create(&options, &keeper));
     for (uint32_t i = 0; i < 3; i++) {
         struct modes_scene s;
         open_scene(&s, ALLOCATES);
@@ -164,6 +173,26 @@ static void test_what_one_context_has_met_all_know(void **state)
         assert_int_equal(own.refused, 0);
         close_scene(&s);
     }
+    gantry_context_destroy(keeper);
+}
+
+static gantry_launch_result launch_leaving(gantry_launch *launch, void *arg)
+{
+    return gantry_launch_leave_graph(launch) == GANTRY_OK ? modes_launch(launch, arg) : GANTRY_LAUNCH_FAILED;
+}
+
+/* A function that leaves the graph in its first call stays on streams. */
+static void test_who_leaves_in_the_first_call_has_left(void **state)
+{
+    (void)state;
+    struct modes_scene s;
+    open_scene(&s, ALLOCATES);
+    for (uint32_t step = 0; step < STEPS; step++) {
+        assert_int_equal(run(&s, launch_leaving, launch_leaving, JOBS), 0);
+        assert_false(gy_met_has(launch_leaving, native_of(&s)));
+    }
+    assert_int_equal(gpu_fixture_stats(&s.gpu).graph_cuts, 0);
+    close_scene(&s);
 }
 
 static gantry_launch_result launch_failing(gantry_launch *launch, void *arg)
@@ -179,7 +208,7 @@ static void test_a_call_that_has_failed_was_no_meeting(void **state)
     struct modes_job jobs[1] = {{0}};
     open_scene(&s, ALLOCATES);
     assert_int_equal(modes_run_chain(&s, launch_failing, jobs, 1), GANTRY_ERR_TASK_FAILED);
-    assert_false(gy_met_has(launch_failing));
+    assert_false(gy_met_has(launch_failing, native_of(&s)));
     assert_int_equal(run(&s, launch_failing, launch_failing, JOBS), 0);
     assert_int_equal(run(&s, launch_failing, launch_failing, JOBS), 1);
     close_scene(&s);
@@ -192,21 +221,25 @@ static gantry_launch_fn numbered(uint32_t i)
     return (gantry_launch_fn)(uintptr_t)(4096 + 16 * (uintptr_t)i);
 }
 
-/* Where there is no room it is forgotten, and nothing else is. */
+/* What was met on one CUDA context was not on another.  Where there is no room it is forgotten, and nothing
+ * else is. */
 static void test_there_is_room_for_many(void **state)
 {
     (void)state;
+    const CUcontext one = (CUcontext)(uintptr_t)64, other = (CUcontext)(uintptr_t)128;
     uint32_t kept = 0;
+    gy_met_add(launch_known, one);
+    assert_true(gy_met_has(launch_known, one) && !gy_met_has(launch_known, other));
     for (uint32_t i = 0; i < 2 * GY_MET_MOST; i++) {
-        gy_met_add(numbered(i));
-        gy_met_add(numbered(i));
+        gy_met_add(numbered(i), one);
+        gy_met_add(numbered(i), one);
     }
     for (uint32_t i = 0; i < 2 * GY_MET_MOST; i++) {
-        kept += gy_met_has(numbered(i));
+        kept += gy_met_has(numbered(i), one);
     }
-    assert_true(gy_met_has(numbered(0)) && gy_met_has(launch_known) &&
-                !gy_met_has(numbered(3 * GY_MET_MOST)));
-    assert_true(kept < GY_MET_MOST && kept > GY_MET_MOST - 20);
+    assert_true(gy_met_has(numbered(0), one) && gy_met_has(launch_known, one));
+    assert_false(gy_met_has(numbered(3 * GY_MET_MOST), one) || gy_met_has(numbered(0), other));
+    assert_true(kept < GY_MET_MOST && kept > GY_MET_MOST - 40);
 }
 
 int main(void)
@@ -214,7 +247,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_the_first_call_makes_is_made_once),
         cmocka_unit_test(test_a_function_is_met_within_a_batch),
-        cmocka_unit_test(test_what_one_context_has_met_all_know),
+        cmocka_unit_test(test_what_one_context_has_met_all_of_its_device_know),
+        cmocka_unit_test(test_who_leaves_in_the_first_call_has_left),
         cmocka_unit_test(test_a_call_that_has_failed_was_no_meeting),
         cmocka_unit_test(test_there_is_room_for_many),
     };

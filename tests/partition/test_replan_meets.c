@@ -95,7 +95,8 @@ static void test_auto_learns_anew(void **state)
         for (uint32_t n = 0; n < 4; n++) {
             run_wide(&s);
         }
-        assert_true(gpu_fixture_stats(&s.gpu).graph_launches >= graphs + 4);
+        const bool meets = i == 0; /* the first step of all, which goes to streams */
+        assert_true(gpu_fixture_stats(&s.gpu).graph_launches >= graphs + 4 - meets);
         assert_memory_not_equal(choice, &fresh, sizeof(fresh));
         change(&s, i);
         assert_memory_equal(choice, &fresh, sizeof(fresh));
