@@ -38,6 +38,7 @@
     F(true, cuCtxGetCurrent, cuCtxGetCurrent, (CUcontext *context)) \
     F(true, cuCtxSetCurrent, cuCtxSetCurrent, (CUcontext context)) \
     F(true, cuCtxGetDevice, cuCtxGetDevice, (CUdevice *device)) \
+    F(false, cuCtxGetId, cuCtxGetId, (CUcontext context, unsigned long long *id)) \
     F(true, cuCtxSynchronize, cuCtxSynchronize, (void)) \
     F(true, cuCtxGetStreamPriorityRange, cuCtxGetStreamPriorityRange, (int *least, int *greatest)) \
     F(false, cuDeviceCanAccessPeer, cuDeviceCanAccessPeer, (int *can, CUdevice device, CUdevice peer)) \

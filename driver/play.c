@@ -142,63 +142,72 @@ static bool find_lanes(struct gy_player *p, CUstream home)
 
 /* ---- streams of its own ------------------------------------------------------------------------ */
 
-static bool make_own(struct gy_player *p, struct gy_play_stream *own)
+/* It is made if it is not there. */
+static bool is_there(struct gy_player *p, struct gy_play_stream *own)
 {
-    return gy_context_create_stream(p->context, NULL, 0, &own->native) == GANTRY_OK &&
-           GY_CALL(p->context, cuEventCreate(&own->done, CU_EVENT_DISABLE_TIMING)) == GANTRY_OK;
-}
-
-/* Is no work there?  It is made if need be. */
-static bool is_free(struct gy_player *p, struct gy_play_stream *own)
-{
-    if (own->done == NULL) {
-        return own->native == NULL && make_own(p, own);
+    gantry_status status =
+        own->native != NULL ? GANTRY_OK : gy_context_create_stream(p->context, NULL, 0, &own->native);
+    if (status == GANTRY_OK && own->done == NULL) {
+        status = GY_CALL(p->context, cuEventCreate(&own->done, CU_EVENT_DISABLE_TIMING));
     }
-    return !own->is_used || p->context->driver->cuEventQuery(own->done) == CUDA_SUCCESS;
+    return status == GANTRY_OK;
 }
 
-/* The streams are looked through once: who comes later gets a later one. */
+/* The next one that is there and has no work; NULL: there is none. */
+static struct gy_play_stream *next_own(struct gy_player *p, uint32_t *next)
+{
+    while (*next < GY_PLAY_LANES && is_there(p, &p->own[*next])) {
+        struct gy_play_stream *own = &p->own[(*next)++];
+        if (!own->is_used || p->context->driver->cuEventQuery(own->done) == CUDA_SUCCESS) {
+            return own;
+        }
+    }
+    return NULL;
+}
+
 static bool find_own(struct gy_player *p)
 {
+    bool is_found = true;
     uint32_t next = 0;
-    for (uint32_t i = 1; i < p->lane_count; i++) {
-        while (next < GY_PLAY_LANES && !is_free(p, &p->own[next])) {
-            next++;
-        }
-        if (next == GY_PLAY_LANES) {
-            return false;
-        }
-        p->lanes[i].own = &p->own[next++];
-        p->lanes[i].on = p->lanes[i].own->native;
+    for (uint32_t i = 1; i < p->lane_count && is_found; i++) {
+        struct gy_play_stream *own = next_own(p, &next);
+        is_found = own != NULL;
+        p->lanes[i].own = own;
+        p->lanes[i].on = is_found ? own->native : NULL;
     }
-    return true;
+    return is_found;
 }
 
-bool gy_play_apart(struct gy_player *p, struct gy_nodes *nodes, uint32_t count, CUstream home)
-{
-    assert(p->nodes == NULL && count <= nodes->count);
-    p->nodes = nodes;
-    p->count = count;
-    p->is_apart = gy_grow_array(&p->marks, &p->marks_room, count, sizeof(*p->marks)) && find_lanes(p, home) &&
-                  find_own(p);
-    p->nodes = NULL;
-    return p->is_apart;
-}
-
-/* Mark the nodes that others wait for, on other lanes. */
-static void mark(struct gy_player *p)
+/* Mark the nodes that others wait for, on other lanes; returns how many these are. */
+static uint32_t mark(struct gy_player *p)
 {
     const struct gy_nodes *n = p->nodes;
+    uint32_t marked = 0;
     for (uint32_t i = 0; i < p->count; i++) {
         const struct gy_node_set before = n->list[i].before;
         p->marks[i] = GY_PLAY_NONE;
         for (uint32_t b = 0; b < before.count; b++) {
             const uint32_t number = n->before[before.first + b];
             if (n->streams[number] != n->streams[i]) {
+                marked += p->marks[number] != MARKED;
                 p->marks[number] = MARKED;
             }
         }
     }
+    return marked;
+}
+
+/* An event that is used again may be behind a kernel that waits for the host, and who waits for it need not
+ * come after that.  The first one is behind what is on home. */
+bool gy_play_apart(struct gy_player *p, struct gy_nodes *nodes, uint32_t count, CUstream home)
+{
+    assert(p->nodes == NULL && count <= nodes->count);
+    p->nodes = nodes;
+    p->count = count;
+    p->is_apart = gy_grow_array(&p->marks, &p->marks_room, count, sizeof(*p->marks)) && find_lanes(p, home) &&
+                  mark(p) < GY_PLAY_EVENTS && find_own(p);
+    p->nodes = NULL;
+    return p->is_apart;
 }
 
 /* ---- events ------------------------------------------------------------------------------------ */
@@ -273,7 +282,7 @@ gantry_status gy_play_begin(struct gy_player *p, struct gy_nodes *nodes, uint32_
         return stop(p, GY_FAIL(GANTRY_ERR_UNSUPPORTED, "the nodes of a graph are of more than %u streams",
                                GY_PLAY_LANES));
     }
-    mark(p);
+    (void)mark(p);
     const gantry_status status = fork_lanes(p);
     return status == GANTRY_OK ? status : stop(p, status);
 }

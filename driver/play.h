@@ -25,7 +25,7 @@
 
 #include "driver/nodes.h"
 
-#define GY_PLAY_EVENTS 256u
+#define GY_PLAY_EVENTS 1024u
 #define GY_PLAY_LANES 64u
 
 struct gy_play_event {
@@ -70,7 +70,8 @@ void gy_player_init(struct gy_player *player, struct gy_context *context);
 void gy_player_fini(struct gy_player *player);
 
 /* Find a stream of the player's own for each lane of the first `count` nodes but home's, all of which are of
- * no partition and no priority: to play them begins next.  False: there are none. */
+ * no partition and no priority: to play them begins next.  False: there are none, or others wait for so many
+ * of the nodes that events would be used again. */
 GANTRY_MUST_CHECK bool gy_play_apart(struct gy_player *player, struct gy_nodes *nodes, uint32_t count,
                                      CUstream home);
 /* Begin to play the first `count` nodes; parameters that were PLACED are settled (driver/slot_args.h).

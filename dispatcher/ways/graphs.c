@@ -22,6 +22,7 @@ gantry_status gy_graphs_init(struct gy_graphs *g, struct gy_context *context, st
     g->spin_budget_ns = spin_budget_ns;
     g->first_calls = GY_GRAPHS_FIRST_CALLS;
     g->may_lend = context->driver->log != NULL;
+    g->met_context = gy_met_context(context);
     g->notes = gy_nodes_are_possible(context->driver);
     gy_nodes_init(&g->batch, context);
     gy_nodes_init(&g->ahead, context);
@@ -332,7 +333,7 @@ void gy_graphs_set_trust(struct gy_graphs *g, gantry_launch_fn function, enum gy
 {
     assert(gy_graphs_are_valid(g));
     if (trust == GY_TRUST_OURS) {
-        gy_met_add(function, g->context->native);
+        gy_met_add(function, g->met_context);
     }
     trust = trust == GY_TRUST_OURS && !g->notes ? GY_TRUST_RAW : trust;
     uint32_t i = place_of(g, function);
@@ -350,7 +351,7 @@ void gy_graphs_set_trust(struct gy_graphs *g, gantry_launch_fn function, enum gy
 
 bool gy_graphs_adopt_met(struct gy_graphs *g, gantry_launch_fn function)
 {
-    const bool is_met = gy_met_has(function, g->context->native);
+    const bool is_met = gy_met_has(function, g->met_context);
     if (is_met) {
         gy_graphs_set_trust(g, function, GY_TRUST_OURS);
     }

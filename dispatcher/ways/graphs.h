@@ -81,8 +81,9 @@ struct gy_graphs {
     struct gy_copier *copier;   /* immutable */
     bool may_lend; /* immutable; callbacks may have their stream captured: the code can tell when that goes
                       wrong */
-    struct gy_ends ends; /* its own guards; does an event in a graph tell the end of the work before it? */
-    bool guarded;        /* GD only; `guard` is being captured */
+    uint64_t met_context; /* immutable; of met.h */
+    struct gy_ends ends;  /* its own guards; does an event in a graph tell the end of the work before it? */
+    bool guarded;         /* GD only; `guard` is being captured */
     CUstream guard; /* GD only; nothing is enqueued on it: its capture breaks when a callback makes a call
                        that captures of its thread forbid; NULL: it was not needed yet */
     struct gy_nodes batch;     /* GD only */

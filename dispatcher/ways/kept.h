@@ -18,9 +18,9 @@
  * When there is none, a batch whose first 16, 32, 64, ... nodes are a beginning that was seen before is cut
  * there: batches that are cut by chance have beginnings in common, but not their ends.
  *
- * In auto mode some batches are played on the streams of their lanes (driver/play.h) in place of being made
- * or updated: a few nodes of which all like them are in flight, since that takes longer than their launches;
- * and, where the choice (choice.h) has no credit, what nothing is like the first time it comes.
+ * In auto mode some batches are played (driver/play.h), on streams of the player's own, in place of being
+ * made or updated: a few nodes of which all like them are in flight, since that takes longer than their
+ * launches; and, where the choice (choice.h) has no credit, what nothing is like the first time it comes.
  *
  * While something is recorded, kernels have slots (driver/slot_args.h): a graph of which a node has one gets
  * a part of the slots, of a slot for each of its nodes.  What they shall be is copied there ahead of the

@@ -199,9 +199,10 @@ static gantry_status launch_loop(struct gy_graphs *g, struct gy_graph_place *int
     return status;
 }
 
-/* ---- on the streams of their lanes ----------------------------------------------------------- */
+/* ---- on streams -------------------------------------------------------------------------------- */
 
-/* Enqueue the first `count` nodes there; none was launched. */
+/* Enqueue the first `count` nodes there: where gy_play_apart() has put them, else on the streams of their
+ * lanes.  None was launched. */
 static GY_RARE gantry_status play(struct gy_graphs *g, uint32_t count)
 {
     gy_slot_args_settle(&g->batch, count);

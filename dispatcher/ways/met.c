@@ -13,13 +13,23 @@ static uint64_t mixed(uint64_t value)
 }
 
 /* Two that have the same one are as unlikely as a hash of 64 bits makes it. */
-static uint64_t key_of(gantry_launch_fn function, CUcontext context)
+static uint64_t key_of(gantry_launch_fn function, uint64_t context)
 {
-    const uint64_t key = mixed(mixed((uint64_t)(uintptr_t)function) + (uint64_t)(uintptr_t)context);
+    const uint64_t key = mixed(mixed((uint64_t)(uintptr_t)function) + context);
     return key != 0 ? key : 1;
 }
 
-void gy_met_add(gantry_launch_fn function, CUcontext context)
+uint64_t gy_met_context(const struct gy_context *context)
+{
+    static _Atomic(uint64_t) untold = 1; /* atomic */
+    const struct gy_driver *driver = context->driver;
+    unsigned long long id;
+    const bool is_told =
+        driver->cuCtxGetId != NULL && driver->cuCtxGetId(context->native, &id) == CUDA_SUCCESS;
+    return is_told ? (uint64_t)id : UINT64_MAX - atomic_fetch_add(&untold, 1);
+}
+
+void gy_met_add(gantry_launch_fn function, uint64_t context)
 {
     const uint64_t key = key_of(function, context);
     for (uint32_t i = 0, place = key % GY_MET_MOST; i < GY_MET_MOST; i++, place = (place + 1) % GY_MET_MOST) {
@@ -30,7 +40,7 @@ void gy_met_add(gantry_launch_fn function, CUcontext context)
     }
 }
 
-bool gy_met_has(gantry_launch_fn function, CUcontext context)
+bool gy_met_has(gantry_launch_fn function, uint64_t context)
 {
     const uint64_t key = key_of(function, context);
     for (uint32_t i = 0, place = key % GY_MET_MOST; i < GY_MET_MOST; i++, place = (place + 1) % GY_MET_MOST) {

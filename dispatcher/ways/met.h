@@ -10,13 +10,19 @@
 #ifndef DISPATCHER_WAYS_MET_H
 #define DISPATCHER_WAYS_MET_H
 
-#include "driver/cuda_abi.h"
+#include "driver/context.h"
 
 #include <gantry/dispatcher.h>
 
+#include <stdbool.h>
+#include <stdint.h>
+
 #define GY_MET_MOST 1024u
 
-void gy_met_add(gantry_launch_fn function, CUcontext context);
-bool gy_met_has(gantry_launch_fn function, CUcontext context);
+/* What `context` of the functions below is: no other CUDA context of the process has or had it.  Where the
+ * driver does not tell, no other context of this library has. */
+uint64_t gy_met_context(const struct gy_context *context);
+void gy_met_add(gantry_launch_fn function, uint64_t context);
+bool gy_met_has(gantry_launch_fn function, uint64_t context);
 
 #endif

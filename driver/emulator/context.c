@@ -488,6 +488,25 @@ CUresult cuCtxGetDevice(CUdevice *device)
     return GY_EMU_CALL(cuCtxGetDevice, get_context_device(device));
 }
 
+/* No two contexts of a process have the same id: handles are not used again. */
+static CUresult get_id(CUcontext handle, unsigned long long *id)
+{
+    struct gy_emu_context *context;
+    CUresult result = gy_emu_context_find(handle, &context);
+    if (result == CUDA_SUCCESS && id == NULL) {
+        result = CUDA_ERROR_INVALID_VALUE;
+    }
+    if (result == CUDA_SUCCESS) {
+        *id = (unsigned long long)(uintptr_t)handle;
+    }
+    return result;
+}
+
+CUresult cuCtxGetId(CUcontext context, unsigned long long *id)
+{
+    return GY_EMU_CALL(cuCtxGetId, get_id(context, id));
+}
+
 /* Synchronize a context.  For a root this covers its green contexts as well, except for some kernels of
  * graphs. */
 static CUresult synchronize(void)

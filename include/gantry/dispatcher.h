@@ -33,10 +33,9 @@ typedef struct gantry_dispatcher gantry_dispatcher;
  * what was before it is launched, and **the callback is called once more with the same index**, on the plain
  * stream, where its function stays.  What it did to the application's own data before must bear that.
  * gantry_launch_leave_graph() avoids all that.  GANTRY_SUBMISSION_AUTO captures nothing here, but for stable
- * tasks of frozen graphs: what was noted
- * before is launched, and the call goes on on the plain stream; see gantry_launch_capture_stream().  It also
- * makes the first call of each launch function on its plain stream, where libraries may allocate.  Ask on the
- * callback's own thread.
+ * tasks of frozen graphs: what was noted before is launched, and the call goes on on the plain stream; see
+ * gantry_launch_capture_stream().  It also makes the first call of each launch function on a CUDA context on
+ * its plain stream, where libraries may allocate.  Ask on the callback's own thread.
  *  @return NULL and an error only while a batch is to be a graph: on another thread, or when the driver
  *          refuses */
 GANTRY_API void *gantry_launch_stream(const gantry_launch *launch);

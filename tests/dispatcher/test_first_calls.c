@@ -87,9 +87,9 @@ static void close_scene(struct modes_scene *s)
     modes_close(s);
 }
 
-static CUcontext native_of(const struct modes_scene *s)
+static uint64_t native_of(const struct modes_scene *s)
 {
-    return s->gpu.context->cuda->native;
+    return gy_met_context(s->gpu.context->cuda);
 }
 
 /* A step of a row of tasks, of which those from `from` on have this callback; returns the graphs that it was.
@@ -226,7 +226,7 @@ static gantry_launch_fn numbered(uint32_t i)
 static void test_there_is_room_for_many(void **state)
 {
     (void)state;
-    const CUcontext one = (CUcontext)(uintptr_t)64, other = (CUcontext)(uintptr_t)128;
+    const uint64_t one = 64, other = 128;
     uint32_t kept = 0;
     gy_met_add(launch_known, one);
     assert_true(gy_met_has(launch_known, one) && !gy_met_has(launch_known, other));

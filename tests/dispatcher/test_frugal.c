@@ -23,7 +23,7 @@ static void open_scene(struct modes_scene *s, gantry_submission submission)
     gantry_context_options options = modes_options();
     options.submission = submission;
     modes_open(s, &options);
-    gy_met_add(modes_launch, s->gpu.context->cuda->native);
+    gy_met_add(modes_launch, gy_met_context(s->gpu.context->cuda));
     gantry_context_dispatcher(s->gpu.context)->graphs.choice.slow_ns = UINT64_MAX; /* no time decides */
 }
 

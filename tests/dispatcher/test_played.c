@@ -461,6 +461,34 @@ static void note_nodes(struct gy_lane *lanes, const uint32_t *words)
     note_stamp(&lanes[0], 1, 3000000);
 }
 
+static uint32_t count_own(const struct gy_player *player)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < GY_PLAY_LANES; i++) {
+        count += player->own[i].native != NULL;
+    }
+    return count;
+}
+
+/* Not where events would be used again; and what could not be made once is made later. */
+static void check_apart(struct gy_context *context, struct gy_nodes *nodes, CUstream home)
+{
+    static struct gy_player player;
+    gy_player_init(&player, context);
+    assert_false(gy_play_apart(&player, nodes, nodes->count, home));
+    assert_int_equal((emu.fail)("cuEventCreate", 1, OUT_OF_MEMORY, GANTRY_EMU_ALWAYS), 0);
+    for (int i = 0; i < 3; i++) {
+        assert_false(gy_play_apart(&player, nodes, BACK, home));
+        assert_int_equal(count_own(&player), 1);
+    }
+    emu.clear_faults();
+    for (int i = 0; i < 3; i++) {
+        assert_true(gy_play_apart(&player, nodes, BACK, home));
+        assert_int_equal(count_own(&player), LANES);
+    }
+    gy_player_fini(&player);
+}
+
 static void play_nodes(struct gy_context *context, struct gy_nodes *nodes, CUstream home)
 {
     static struct gy_player player;
@@ -499,6 +527,7 @@ static void test_events_are_used_again(void **state)
     }
     memset(s.cells, 0, sizeof(*s.cells));
     note_nodes(lanes, on_device);
+    check_apart(context, &nodes, home);
     play_nodes(context, &nodes, home);
     assert_true(s.cells->end[0] != 0 && s.cells->end[1] != 0);
     for (uint32_t i = 0; i < NODES; i++) {

@@ -147,7 +147,7 @@ static void open_scene(enum form form, gantry_submission submission)
     assert_ok(gantry_module_get_kernel(module, "await_flag", &s.await));
     const gantry_launch_fn met[] = {modes_launch, launch_a, launch_await};
     for (size_t i = 0; i < sizeof(met) / sizeof(met[0]); i++) {
-        gy_met_add(met[i], s.on.gpu.context->cuda->native);
+        gy_met_add(met[i], gy_met_context(s.on.gpu.context->cuda));
     }
     (void)add("x", launch_x, &s.x, 2); /* now it is known to ask */
     run();
