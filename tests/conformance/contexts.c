@@ -122,9 +122,14 @@ static void test_contexts_form_a_stack_per_thread(void **state)
     (void)state;
     CUcontext other = NULL, popped = NULL;
     CUdevice device = -1;
+    unsigned long long ids[3];
     assert_ptr_equal(current(), cf_context->native);
     cu_ok(cuCtxCreate(&other, CU_CTX_SCHED_BLOCKING_SYNC | CU_CTX_MAP_HOST, cf_context->device));
     assert_ptr_equal(current(), other); /* a new context is pushed */
+    cu_ok(cuCtxGetId(cf_context->native, &ids[0]));
+    cu_ok(cuCtxGetId(other, &ids[1]));
+    cu_ok(cuCtxGetId(cf_context->native, &ids[2]));
+    assert_true(ids[0] == ids[2] && ids[0] != ids[1]);
     cu_ok(cuCtxGetDevice(&device));
     assert_int_equal(device, cf_context->device);
     cu_ok(cuCtxPushCurrent(cf_context->native));
