@@ -12,7 +12,8 @@ enum { MOST = 20000 };
 /* The tasks that a body makes, in this order, and the order in which they run. */
 struct fan {
     int count;
-    int cancels_at;       /* after so many have run, one cancels; 0: none does */
+    int cancels_at;       /* after so many have run, one cancels, which later ones wait for; 0: none does */
+    atomic_int cancelled; /* it has */
     atomic_int ran, gate; /* the first leaf waits for `gate` to be 0 */
     atomic_int ends;      /* tasks before and behind the leaves that have run */
     atomic_int awaited;   /* the task before waits for this to be 0 */
@@ -32,7 +33,15 @@ static gantry_status leaf_body(gantry_task *task, void *arg)
         sched_yield();
     }
     leaf->turn = atomic_fetch_add(&of->ran, 1);
-    return leaf->turn + 1 == of->cancels_at ? gantry_taskman_cancel(gantry_task_manager(task)) : GANTRY_OK;
+    gantry_status status = GANTRY_OK;
+    if (leaf->turn + 1 == of->cancels_at) {
+        status = gantry_taskman_cancel(gantry_task_manager(task));
+        atomic_store(&of->cancelled, 1);
+    }
+    while (of->cancels_at != 0 && leaf->turn + 1 > of->cancels_at && atomic_load(&of->cancelled) == 0) {
+        sched_yield();
+    }
+    return status;
 }
 
 static gantry_status fan_out(gantry_task *task, struct fan *out)
