@@ -282,7 +282,9 @@ gantry_status gy_play_begin(struct gy_player *p, struct gy_nodes *nodes, uint32_
         return stop(p, GY_FAIL(GANTRY_ERR_UNSUPPORTED, "the nodes of a graph are of more than %u streams",
                                GY_PLAY_LANES));
     }
-    (void)mark(p);
+    if (!is_apart) { /* else they are marked */
+        (void)mark(p);
+    }
     const gantry_status status = fork_lanes(p);
     return status == GANTRY_OK ? status : stop(p, status);
 }
