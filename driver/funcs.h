@@ -177,6 +177,12 @@
     F(true, cuGraphAddKernelNode, cuGraphAddKernelNode_v2, \
       (CUgraphNode *node, CUgraph graph, const CUgraphNode *dependencies, size_t count, \
        const CUDA_KERNEL_NODE_PARAMS_v2 *params)) \
+    F(true, cuGraphAddMemcpyNode, cuGraphAddMemcpyNode, \
+      (CUgraphNode *node, CUgraph graph, const CUgraphNode *dependencies, size_t count, \
+       const CUDA_MEMCPY3D *params, CUcontext context)) \
+    F(true, cuGraphAddMemsetNode, cuGraphAddMemsetNode, \
+      (CUgraphNode *node, CUgraph graph, const CUgraphNode *dependencies, size_t count, \
+       const CUDA_MEMSET_NODE_PARAMS *params, CUcontext context)) \
     F(true, cuGraphAddEventRecordNode, cuGraphAddEventRecordNode, \
       (CUgraphNode *node, CUgraph graph, const CUgraphNode *dependencies, size_t count, CUevent event)) \
     F(false, cuGraphAddEventWaitNode, cuGraphAddEventWaitNode, \

@@ -489,6 +489,33 @@ static GY_INLINE gantry_status add_kernel(struct gy_nodes *n, CUgraph graph, con
                : status;
 }
 
+/* What a capture would have made of it: the driver knows of any address what memory it is of. */
+static gantry_status add_copy(struct gy_nodes *n, CUgraph graph, const struct gy_node *node,
+                              const CUgraphNode *before, CUgraphNode *out)
+{
+    const CUDA_MEMCPY3D copy = {.srcMemoryType = CU_MEMORYTYPE_UNIFIED,
+                                .srcDevice = node->copy.from,
+                                .dstMemoryType = CU_MEMORYTYPE_UNIFIED,
+                                .dstDevice = node->copy.to,
+                                .WidthInBytes = node->copy.bytes,
+                                .Height = 1,
+                                .Depth = 1};
+    return GY_CALL(n->context,
+                   cuGraphAddMemcpyNode(out, graph, before, node->before.count, &copy, n->context->native));
+}
+
+static gantry_status add_fill(struct gy_nodes *n, CUgraph graph, const struct gy_node *node,
+                              const CUgraphNode *before, CUgraphNode *out)
+{
+    const CUDA_MEMSET_NODE_PARAMS fill = {.dst = node->fill.at,
+                                          .value = node->fill.pattern,
+                                          .elementSize = node->fill.pattern_bytes,
+                                          .width = node->fill.count,
+                                          .height = 1};
+    return GY_CALL(n->context,
+                   cuGraphAddMemsetNode(out, graph, before, node->before.count, &fill, n->context->native));
+}
+
 /* Find the node that was captured last on the stream. */
 static gantry_status find_captured(struct gy_nodes *n, const struct gy_node *node, CUgraphNode *out)
 {
@@ -542,6 +569,8 @@ static GY_RARE gantry_status make_other(struct gy_nodes *n, CUgraph graph, const
                                         const CUgraphNode *before, CUgraphNode *out)
 {
     const uint32_t count = node->before.count;
+    const bool is_special =
+        node->form >= GY_FORM_LANE(0); /* a capture takes what the stream has of its own */
     switch (node->kind) {
     case GY_NODE_GRAPH:
         return GY_CALL(n->context, cuGraphAddChildGraphNode(out, graph, before, count, node->graph));
@@ -551,9 +580,11 @@ static GY_RARE gantry_status make_other(struct gy_nodes *n, CUgraph graph, const
     case GY_NODE_WAIT:
         return GY_CALL(n->context,
                        cuGraphAddEventWaitNode(out, graph, before, count, n->events[node->event].event));
-    case GY_NODE_KERNEL:
     case GY_NODE_COPY:
+        return is_special ? capture(n, graph, node, before, out) : add_copy(n, graph, node, before, out);
     case GY_NODE_FILL:
+        return is_special ? capture(n, graph, node, before, out) : add_fill(n, graph, node, before, out);
+    case GY_NODE_KERNEL:
         break;
     }
     return capture(n, graph, node, before, out);

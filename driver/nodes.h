@@ -4,9 +4,9 @@
  * was noted on its lane before it, and after the nodes that the lane was told to wait for.  Until the graph
  * is made, no capture is open that other calls could break, and the last nodes can be taken back.
  *
- * Kernels become nodes by a call of their own.  Copies and fills, and kernels on a stream with a priority or
- * a partition of its own, are captured from the lane's stream into the graph, one by one: so each node is the
- * one that a capture would have made.
+ * Kernels, copies and fills become nodes by a call of their own.  On a stream with a priority or a partition
+ * of its own they are captured from the lane's stream into the graph, one by one, and so are copies between
+ * what the driver does not tell: so each node is the one that a capture would have made.
  *
  * One thread at a time; the context is current. */
 #ifndef DRIVER_NODES_H

@@ -1,4 +1,5 @@
 /* The parameters of copy and fill nodes, as the application sees and changes them. */
+#include "base/alloc.h"
 #include "driver/emulator/context.h"
 #include "driver/emulator/graph.h"
 #include "driver/emulator/image.h"
@@ -84,7 +85,8 @@ CUresult cuGraphMemcpyNodeGetParams(CUgraphNode node, CUDA_MEMCPY3D *params)
     return GY_EMU_CALL(cuGraphMemcpyNodeGetParams, get_copy_params(node, params));
 }
 
-/* The operand of one side; it must be of the kind that the node was made with, and one row. */
+/* The operand of one side, one row; it must be of the kind that the node was made with, which is `before`
+ * (NULL: the node is made now). */
 static CUresult import_side(CUmemorytype type, const void *host, CUdeviceptr device, const void *before,
                             size_t bytes, CUdeviceptr *out)
 {
@@ -94,7 +96,8 @@ static CUresult import_side(CUmemorytype type, const void *host, CUdeviceptr dev
     }
     *out = is_host ? (CUdeviceptr)(uintptr_t)host : device;
     const CUresult result = gy_emu_memory_check(is_host ? GY_EMU_SIDE_HOST : GY_EMU_SIDE_ANY, *out, bytes);
-    return result == CUDA_SUCCESS && side_of((const void *)(uintptr_t)*out) != side_of(before)
+    return result == CUDA_SUCCESS && before != NULL &&
+                   side_of((const void *)(uintptr_t)*out) != side_of(before)
                ? CUDA_ERROR_INVALID_VALUE
                : result;
 }
@@ -109,11 +112,11 @@ CUresult gy_emu_copy_params_import(const CUDA_MEMCPY3D *params, const struct gy_
     }
     const size_t bytes = params->WidthInBytes;
     CUdeviceptr to = 0, from = 0;
-    CUresult result =
-        import_side(params->dstMemoryType, params->dstHost, params->dstDevice, before->copy.to, bytes, &to);
+    CUresult result = import_side(params->dstMemoryType, params->dstHost, params->dstDevice,
+                                  before != NULL ? before->copy.to : NULL, bytes, &to);
     if (result == CUDA_SUCCESS) {
-        result = import_side(params->srcMemoryType, params->srcHost, params->srcDevice, before->copy.from,
-                             bytes, &from);
+        result = import_side(params->srcMemoryType, params->srcHost, params->srcDevice,
+                             before != NULL ? before->copy.from : NULL, bytes, &from);
     }
     if (result == CUDA_SUCCESS && (!gy_emu_memory_is_granted(work->context, to, bytes) ||
                                    !gy_emu_memory_is_granted(work->context, from, bytes))) {
@@ -141,4 +144,55 @@ CUresult gy_emu_fill_params_import(const CUDA_MEMSET_NODE_PARAMS *params, struct
     return result == CUDA_SUCCESS && !gy_emu_memory_is_granted(work->context, params->dst, bytes)
                ? CUDA_ERROR_INVALID_VALUE
                : result;
+}
+
+/* ---- nodes that are made without a capture ----------------------------------------------------- */
+
+/* The place of a new node, and the context of its operands. */
+struct new_node {
+    CUgraphNode *out;
+    CUgraph graph;
+    const CUgraphNode *dependencies;
+    size_t count;
+    CUcontext context;
+};
+
+/* One of these is given. */
+static CUresult add(const struct new_node *n, const CUDA_MEMCPY3D *copy, const CUDA_MEMSET_NODE_PARAMS *fill)
+{
+    struct gy_emu_graph *graph = gy_emu_handle_find(GY_EMU_GRAPH, n->graph);
+    struct gy_emu_work work = {.kind = copy != NULL ? GY_EMU_WORK_COPY : GY_EMU_WORK_FILL};
+    CUresult result = gy_emu_context_find(n->context, &work.context);
+    if (result != CUDA_SUCCESS || graph == NULL || graph->is_broken || n->out == NULL ||
+        (copy == NULL && fill == NULL)) {
+        return result != CUDA_SUCCESS ? result : CUDA_ERROR_INVALID_VALUE;
+    }
+    struct gy_emu_node **nodes = gy_emu_graph_find_nodes(graph, n->dependencies, n->count, &result);
+    struct gy_emu_node *node;
+    if (result == CUDA_SUCCESS) {
+        result = copy != NULL ? gy_emu_copy_params_import(copy, NULL, &work)
+                              : gy_emu_fill_params_import(fill, &work);
+    }
+    if (result == CUDA_SUCCESS) {
+        result = gy_emu_graph_add(graph, &work, nodes, (uint32_t)n->count, &node);
+    }
+    if (result == CUDA_SUCCESS) {
+        *n->out = (CUgraphNode)node->object.handle;
+    }
+    gy_free(nodes);
+    return result;
+}
+
+CUresult cuGraphAddMemcpyNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *dependencies, size_t count,
+                              const CUDA_MEMCPY3D *params, CUcontext context)
+{
+    const struct new_node n = {node, graph, dependencies, count, context};
+    return GY_EMU_CALL(cuGraphAddMemcpyNode, add(&n, params, NULL));
+}
+
+CUresult cuGraphAddMemsetNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *dependencies, size_t count,
+                              const CUDA_MEMSET_NODE_PARAMS *params, CUcontext context)
+{
+    const struct new_node n = {node, graph, dependencies, count, context};
+    return GY_EMU_CALL(cuGraphAddMemsetNode, add(&n, NULL, params));
 }

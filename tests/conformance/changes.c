@@ -156,6 +156,56 @@ static void test_function_and_size_of_a_kernel_are_changed(void **state)
     cu_ok(cuGraphDestroy(graph));
 }
 
+/* Copies and fills that are made nodes by a call of their own: what their operands are is known by address.
+ */
+static void test_copies_and_fills_are_added(void **state)
+{
+    (void)state;
+    CUstream stream = cf_stream();
+    CUdeviceptr data = cf_device(COUNT * 4), other = cf_device(COUNT * 4);
+    uint32_t *host = cf_pinned(COUNT), *back = cf_pinned(COUNT);
+    CUgraph graph = NULL;
+    CUgraphNode in = NULL, fill = NULL, across = NULL, out = NULL;
+    CUgraphExec exec = NULL;
+    CUDA_MEMCPY3D copy = {.srcMemoryType = CU_MEMORYTYPE_UNIFIED,
+                          .dstMemoryType = CU_MEMORYTYPE_UNIFIED,
+                          .srcDevice = cf_address(host),
+                          .dstDevice = data,
+                          .WidthInBytes = COUNT * 4,
+                          .Height = 1,
+                          .Depth = 1};
+    CUDA_MEMSET_NODE_PARAMS five = {
+        .dst = data, .value = 5, .elementSize = 4, .width = COUNT / 2, .height = 1};
+    for (uint32_t i = 0; i < COUNT; i++) {
+        host[i] = 7;
+        back[i] = 0;
+    }
+    cu_ok(cuGraphCreate(&graph, 0));
+    cu_ok(cuGraphAddMemcpyNode(&in, graph, NULL, 0, &copy, cf_context->native));
+    cu_ok(cuGraphAddMemsetNode(&fill, graph, &in, 1, &five, cf_context->native));
+    copy.srcDevice = data;
+    copy.dstDevice = other;
+    cu_ok(cuGraphAddMemcpyNode(&across, graph, &fill, 1, &copy, cf_context->native));
+    copy.srcDevice = other;
+    copy.dstDevice = cf_address(back);
+    cu_ok(cuGraphAddMemcpyNode(&out, graph, &across, 1, &copy, cf_context->native));
+    cu_ok(cuGraphInstantiateWithFlags(&exec, graph, 0));
+    for (uint32_t turn = 0; turn < 2; turn++) { /* as they are; with other operands of the same kinds */
+        cu_ok(cuGraphLaunch(exec, stream));
+        cu_ok(cuStreamSynchronize(stream));
+        for (uint32_t i = 0; i < COUNT; i++) {
+            assert_int_equal(back[i], i < COUNT / 2 ? 5 + turn : 7);
+        }
+        cu_ok(cuGraphMemcpyNodeGetParams(across, &copy));
+        cu_ok(cuGraphExecMemcpyNodeSetParams(exec, across, &copy, cf_context->native));
+        five.value = 6;
+        cu_ok(cuGraphExecMemsetNodeSetParams(exec, fill, &five, cf_context->native));
+    }
+    cu_is(CUDA_ERROR_INVALID_VALUE, cuGraphAddMemcpyNode(&in, graph, NULL, 0, NULL, cf_context->native));
+    cu_ok(cuGraphExecDestroy(exec));
+    cu_ok(cuGraphDestroy(graph));
+}
+
 /* A node that a capture into a graph has made can be addressed like nodes made by hand. */
 static void test_node_captured_into_a_graph_is_changed(void **state)
 {
@@ -473,6 +523,7 @@ static const struct CMUnitTest changes[] = {
     CF_TEST(test_launches_under_way_keep_what_they_had),
     CF_TEST(test_exec_refuses_nodes_of_another_kind),
     CF_TEST(test_function_and_size_of_a_kernel_are_changed),
+    CF_TEST(test_copies_and_fills_are_added),
     CF_TEST(test_node_captured_into_a_graph_is_changed),
 };
 CF_GROUP(changes)
