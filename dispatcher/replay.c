@@ -440,7 +440,7 @@ static void record(struct gantry_dispatcher *d, struct gy_round *round, struct g
     count_recorded(d, unit, true);
     call(d, &own, unit);
     if (enter_shares_first(d, unit, &own.bins) != GANTRY_OK ||
-        gy_graphs_begin(&d->graphs, false) != GANTRY_OK) {
+        gy_graphs_begin(&d->graphs, GY_GUARD_WHOLE, false) != GANTRY_OK) {
         gy_bins_append(&round->bins, &own.bins);
         return;
     }

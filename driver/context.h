@@ -32,13 +32,14 @@ struct gy_context {
     gantry_context_mode mode;       /* immutable */
     gantry_device_info info;        /* immutable */
     uint32_t sms; /* immutable; the SMs that its work may run on: all, or those of an adopted green context */
-    CUgreenCtx home;  /* immutable but for gy_partitions_enter(), which is called while nobody makes streams:
-                         the  green context in which they are made; NULL: all SMs */
-    uint32_t plans;   /* immutable but for that: how often it has got partitions */
-    uint64_t plan_id; /* immutable but for that: of the latest; no others of the process have it */
-    _Atomic(unsigned) stop;       /* atomic; written under cause_lock; of enum gy_context_stop */
-    gy_mutex cause_lock;          /* rank LEAF */
-    struct gy_error cause;        /* guarded by cause_lock; the first cause, valid once lost */
+    CUgreenCtx home; /* immutable but for gy_partitions_enter(), which is called while nobody makes streams:
+                        the  green context in which they are made; NULL: all SMs */
+    _Atomic(CUgreenCtx) apart; /* atomic; written once by gy_apart_open(); see apart.h */
+    uint32_t plans;            /* immutable but for that: how often it has got partitions */
+    uint64_t plan_id;          /* immutable but for that: of the latest; no others of the process have it */
+    _Atomic(unsigned) stop;    /* atomic; written under cause_lock; of enum gy_context_stop */
+    gy_mutex cause_lock;       /* rank LEAF */
+    struct gy_error cause;     /* guarded by cause_lock; the first cause, valid once lost */
     bool aborts_on_out_of_memory; /* immutable */
     struct gy_error
         abort_cause; /* guarded by cause_lock; the first cause since it was cleared, valid if aborted */

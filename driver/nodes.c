@@ -1,6 +1,7 @@
 #include "driver/nodes.h"
 
 #include "base/alloc.h"
+#include "driver/apart.h"
 #include "driver/note_kernel.h"
 
 #include <assert.h>
@@ -166,14 +167,13 @@ gantry_status gy_kernel_failed(struct gy_context *context, const struct gantry_k
     return gy_context_failed(context, result, call, __FILE__, __LINE__);
 }
 
-/* Try a launch in a capture: the driver's answer is the same as on a stream. */
+/* Try a launch in a capture, which hinders nobody: the driver's answer is the same as on a stream. */
 static GY_COLD gantry_status try_launch(struct gy_nodes *n, struct gantry_kernel *kernel,
                                         const struct gy_launch_size *size, void *const *args)
 {
     struct gy_context *context = n->context;
     const struct gy_driver *driver = context->driver;
-    gantry_status status =
-        n->trial == NULL ? gy_context_create_stream(context, NULL, 0, &n->trial) : GANTRY_OK;
+    gantry_status status = n->trial == NULL ? gy_apart_create_stream(context, &n->trial) : GANTRY_OK;
     if (status == GANTRY_OK) {
         status = GY_CALL(context, cuStreamBeginCapture(n->trial, CU_STREAM_CAPTURE_MODE_RELAXED));
     }
@@ -184,8 +184,13 @@ static GY_COLD gantry_status try_launch(struct gy_nodes *n, struct gantry_kernel
         kernel->function, size->grid.x, size->grid.y, size->grid.z, size->block.x, size->block.y,
         size->block.z, (unsigned)size->shared_bytes, n->trial, (void **)(uintptr_t)args, NULL);
     CUgraph dropped = NULL;
+    CUstreamCaptureStatus left = CU_STREAM_CAPTURE_STATUS_NONE;
     if (gy_stream_end_capture(driver, n->trial, &dropped) == CUDA_SUCCESS) {
         destroy_graph(n, dropped);
+    } else if (driver->cuStreamIsCapturing(n->trial, &left) != CUDA_SUCCESS ||
+               left != CU_STREAM_CAPTURE_STATUS_NONE) { /* nothing else would end it */
+        (void)driver->cuStreamDestroy(n->trial);
+        n->trial = NULL;
     }
     return result == CUDA_SUCCESS ? GANTRY_OK : gy_kernel_failed(context, kernel, size, result);
 }

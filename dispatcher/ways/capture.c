@@ -14,11 +14,12 @@
 /* ---- the capture ---------------------------------------------------------------------------- */
 
 /* Shares measure whole graphs, and a recorded unit is launched again as it is. */
-static gantry_status begin_capture(struct gantry_dispatcher *d, const struct gy_round *round)
+static gantry_status begin_capture(struct gantry_dispatcher *d, const struct gy_round *round,
+                                   enum gy_batch_guard_state guard)
 {
     const bool has_shares = gy_shares_any(&d->shares);
     gantry_status status = has_shares ? gy_shares_begin_capture(&d->shares) : GANTRY_OK;
-    return status == GANTRY_OK ? gy_graphs_begin(&d->graphs, !has_shares && round->recording == NULL)
+    return status == GANTRY_OK ? gy_graphs_begin(&d->graphs, guard, !has_shares && round->recording == NULL)
                                : status;
 }
 
@@ -54,7 +55,7 @@ static bool was_refused(const struct gantry_launch *launch)
 {
     const struct gantry_dispatcher *d = launch->dispatcher;
     const bool tells = d->config.context->driver->log != NULL;
-    return *d->refusals != launch->refusals || (!tells && gy_graphs_is_guard_broken(&d->graphs));
+    return *d->refusals != launch->refusals || (!tells && gy_batch_guard_is_broken(&d->graphs.guard));
 }
 
 gantry_status gy_capture_play(struct gantry_launch *launch)
@@ -115,31 +116,31 @@ gantry_status gy_capture_leave_for_good(gantry_launch *launch, const char *why)
 /* ---- before a call -------------------------------------------------------------------------- */
 
 /* End the graph that is being built before this call, or begin one with this call. */
-static GY_RARE gantry_status choose_anew(struct gantry_launch *launch, bool is_large)
+static GY_RARE gantry_status choose_anew(struct gantry_launch *launch, enum gy_batch_guard_state guard,
+                                         bool is_large)
 {
     struct gantry_dispatcher *d = launch->dispatcher;
     const bool may_be_noted = launch->trust != GY_TRUST_NO;
     d->graphs.part += is_large;
     gantry_status status = gy_capture_cut(d);
-    if (status == GANTRY_OK && may_be_noted && begin_capture(d, launch->round) != GANTRY_OK) {
+    if (status == GANTRY_OK && may_be_noted && begin_capture(d, launch->round, guard) != GANTRY_OK) {
         launch->round->as_graph = false; /* the rest of this batch is no graph */
         status = gy_context_is_lost(d->config.context) ? gy_context_adopt_loss(d->config.context) : GANTRY_OK;
     }
     return status;
 }
 
-/* Is this the first call of its function, which is to be made on its stream? */
-static bool is_first(const struct gantry_launch *launch)
+/* Is the first call of a function made on its stream? */
+static bool is_met_first(const struct gy_round *round)
 {
-    const struct gy_round *round = launch->round;
-    return round->meets && round->recording == NULL &&
-           gy_graphs_is_unmet(&launch->dispatcher->graphs, gy_task_launch_fn(launch->task));
+    return round->meets && round->recording == NULL;
 }
 
 void gy_capture_choose_first(struct gantry_launch *launch)
 {
+    const bool is_unmet = gy_graphs_is_unmet(&launch->dispatcher->graphs, gy_task_launch_fn(launch->task));
     launch->trust = GY_TRUST_UNKNOWN;
-    gy_mode_set(launch, is_first(launch) ? GY_MODE_FIRST : GY_MODE_PLAIN);
+    gy_mode_set(launch, is_unmet && is_met_first(launch->round) ? GY_MODE_FIRST : GY_MODE_PLAIN);
 }
 
 gantry_status gy_capture_choose_any(struct gantry_launch *launch)
@@ -148,22 +149,27 @@ gantry_status gy_capture_choose_any(struct gantry_launch *launch)
     struct gy_graphs *g = &d->graphs;
     const struct gy_round *round = launch->round;
     gantry_status status = GANTRY_OK;
-    launch->trust = gy_graphs_trust_in(g, round->lends, gy_task_launch_fn(launch->task));
+    const gantry_launch_fn function = gy_task_launch_fn(launch->task);
+    const bool is_unmet = round->meets && gy_graphs_is_unmet(g, function);
+    /* A function that was met does not wait for the whole context.  Only auto meets functions. */
+    const enum gy_batch_guard_state guard = round->meets && !is_unmet ? GY_GUARD_APART : GY_GUARD_WHOLE;
+    launch->trust = gy_graphs_trust_in(g, round->lends, function);
     if (d->streams.batch.state == GY_BATCH_SUSPENDED) {
         gy_mode_set(launch, GY_MODE_AHEAD);
-        return GANTRY_OK;
+        return guard == GY_GUARD_WHOLE ? gy_graphs_guard_whole(g) : GANTRY_OK;
     }
-    if (__builtin_expect(is_first(launch), 0)) { /* there is no batch for the callback to disturb */
+    if (__builtin_expect(is_unmet && is_met_first(round), 0)) { /* there is no batch for it to disturb */
         gy_mode_set(launch, GY_MODE_FIRST);
         return gy_capture_cut(d);
     }
-    launch->trust = gy_graphs_trust_in(g, round->lends, gy_task_launch_fn(launch->task));
     const bool is_waited_for = atomic_load_explicit(&g->waiting, memory_order_relaxed) != 0 && g->calls > 0 &&
                                round->recording == NULL;
     const bool is_large = gy_graphs_is_large(g) && round->recording == NULL;
     const bool goes_on = gy_batch_is_open(&d->streams.batch) && !is_waited_for && !is_large;
     if (__builtin_expect(!goes_on || launch->trust == GY_TRUST_NO, 0)) {
-        status = choose_anew(launch, is_large);
+        status = choose_anew(launch, guard, is_large);
+    } else if (guard == GY_GUARD_WHOLE) {
+        status = gy_graphs_guard_whole(g);
     }
     gy_mode_set(launch, !gy_batch_is_open(&d->streams.batch) ? GY_MODE_PLAIN
                         : round->recording != NULL           ? GY_MODE_RECORDING
@@ -203,7 +209,7 @@ static bool is_spoilt(struct gantry_launch *launch, gantry_launch_result result)
         (void)gy_aside_close(launch, !failed && !refused);
     }
     const bool doubtful = failed || refused || launch->spoilt != NULL || !tells;
-    if (launch->spoilt == NULL && (refused || (doubtful && gy_graphs_is_guard_broken(&d->graphs)))) {
+    if (launch->spoilt == NULL && (refused || (doubtful && gy_batch_guard_is_broken(&d->graphs.guard)))) {
         launch->spoilt = forbidden;
     }
     return launch->spoilt != NULL;

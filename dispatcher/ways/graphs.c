@@ -2,7 +2,6 @@
 
 #include "base/alloc.h"
 #include "base/waiter.h"
-#include "dispatcher/capture_mode.h"
 #include "dispatcher/current.h"
 #include "dispatcher/order/batch_order.h"
 #include "dispatcher/order/lane_order.h"
@@ -27,6 +26,7 @@ gantry_status gy_graphs_init(struct gy_graphs *g, struct gy_context *context, st
     gy_nodes_init(&g->batch, context);
     gy_nodes_init(&g->ahead, context);
     gy_player_init(&g->player, context);
+    gy_batch_guard_init(&g->guard, context);
     gantry_status status = gy_kept_init(&g->kept, context);
     if (status != GANTRY_OK) {
         return status;
@@ -46,6 +46,7 @@ void gy_graphs_prepare(struct gy_graphs *g)
     const struct gy_relaxed relaxed = gy_relaxed_begin(g->context);
     if (relaxed.status == GANTRY_OK) {
         gy_ends_ask(&g->ends, g->context);
+        gy_apart_open(g->context);
         (void)gy_relaxed_end(g->context, &relaxed);
     }
     (void)gy_context_pop(g->context);
@@ -65,14 +66,12 @@ static void destroy_made(struct gy_graphs *g)
     for (uint32_t i = 0; i < g->refused_count; i++) {
         (void)driver->cuGraphExecDestroy(g->refused[i]);
     }
-    if (g->guard != NULL) {
-        (void)driver->cuStreamDestroy(g->guard);
-    }
+    gy_batch_guard_forget(&g->guard);
 }
 
 void gy_graphs_forget(struct gy_graphs *g)
 {
-    assert(g->streams->batch.state == GY_BATCH_CLOSED && !g->guarded);
+    assert(g->streams->batch.state == GY_BATCH_CLOSED && g->guard.state == GY_GUARD_CLOSED);
     gy_nodes_drop_stream(&g->batch);
     gy_nodes_drop_stream(&g->ahead);
     gy_player_fini(&g->player);
@@ -81,7 +80,6 @@ void gy_graphs_forget(struct gy_graphs *g)
     memset(g->cache, 0, sizeof(g->cache));
     g->choice = (struct gy_choice){.slow_ns = g->choice.slow_ns};
     g->spent_count = g->refused_count = 0;
-    g->guard = NULL;
     gy_kept_drop_all(&g->kept);
     assert(gy_graphs_are_valid(g));
 }
@@ -93,6 +91,7 @@ void gy_graphs_fini(struct gy_graphs *g)
     gy_nodes_fini(&g->batch);
     gy_nodes_fini(&g->ahead);
     gy_player_fini(&g->player);
+    gy_apart_close(g->context);
     gy_free(g->nodes);
     gy_guard_fini(&g->lock, &g->launched);
 }
@@ -174,52 +173,31 @@ void gy_graphs_open_gate(struct gy_graphs *g)
 
 /* ---- capture ------------------------------------------------------------------------------- */
 
-static CUstreamCaptureStatus status_of(const struct gy_graphs *g, CUstream stream)
-{
-    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-    CUresult result = g->context->driver->cuStreamIsCapturing(stream, &status);
-    return result == CUDA_SUCCESS ? status : CU_STREAM_CAPTURE_STATUS_INVALIDATED;
-}
-
 static void end_guard(struct gy_graphs *g)
 {
-    const struct gy_driver *driver = g->context->driver;
-    CUgraph empty = NULL;
-    if (!g->guarded) {
-        return;
-    }
-    g->guarded = false;
-    if (driver->cuStreamEndCapture(g->guard, &empty) == CUDA_SUCCESS) {
+    CUgraph empty = gy_batch_guard_end(&g->guard);
+    if (empty != NULL) {
         gy_graphs_spend(g, empty);
-    } else if (status_of(g, g->guard) !=
-               CU_STREAM_CAPTURE_STATUS_NONE) { /* nothing else would end the guard */
-        (void)driver->cuStreamDestroy(g->guard);
-        g->guard = NULL;
     }
 }
 
-static gantry_status begin_guard(struct gy_graphs *g)
+static gantry_status begin_guard(struct gy_graphs *g, enum gy_batch_guard_state guard)
 {
     end_guard(g);
-    gantry_status status =
-        g->guard == NULL ? gy_context_create_stream(g->context, NULL, 0, &g->guard) : GANTRY_OK;
-    if (status == GANTRY_OK) {
-        status = gy_capture_mode_be_strict(g->context);
-    }
-    if (status == GANTRY_OK) {
-        status = GY_CALL(g->context, cuStreamBeginCapture(g->guard, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
-    }
-    g->guarded = status == GANTRY_OK;
-    assert(gy_graphs_are_valid(g));
-    return status;
+    return gy_batch_guard_begin(&g->guard, guard);
 }
 
-gantry_status gy_graphs_begin(struct gy_graphs *g, bool by_lanes)
+gantry_status gy_graphs_guard_whole(struct gy_graphs *g)
+{
+    return g->guard.state == GY_GUARD_APART ? begin_guard(g, GY_GUARD_WHOLE) : GANTRY_OK;
+}
+
+gantry_status gy_graphs_begin(struct gy_graphs *g, enum gy_batch_guard_state guard, bool by_lanes)
 {
     struct gy_streams *streams = g->streams;
     assert(!gy_batch_is_open(&streams->batch) && gy_graphs_are_valid(g));
     gy_graphs_open_gate(g);
-    gantry_status status = begin_guard(g);
+    gantry_status status = begin_guard(g, guard);
     if (status != GANTRY_OK) {
         gy_graphs_close_gate(g);
         return status;
@@ -266,11 +244,6 @@ static gantry_status drop(struct gy_graphs *g)
         return gy_context_adopt_loss(g->context);
     }
     return leave(g, gy_batch_dropped(g->streams));
-}
-
-bool gy_graphs_is_guard_broken(const struct gy_graphs *g)
-{
-    return g->guarded && status_of(g, g->guard) != CU_STREAM_CAPTURE_STATUS_ACTIVE;
 }
 
 static gantry_status end_into(struct gy_graphs *g, struct gy_graph_place *into)

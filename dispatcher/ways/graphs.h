@@ -36,6 +36,7 @@
 
 #include "copykernel/copier.h"
 #include "dispatcher/order/streams.h"
+#include "dispatcher/ways/batch_guard.h"
 #include "dispatcher/ways/choice.h"
 #include "dispatcher/ways/ends.h"
 #include "dispatcher/ways/kept.h"
@@ -83,15 +84,13 @@ struct gy_graphs {
                       wrong */
     uint64_t met_context; /* immutable; of met.h */
     struct gy_ends ends;  /* its own guards; does an event in a graph tell the end of the work before it? */
-    bool guarded;         /* GD only; `guard` is being captured */
-    CUstream guard; /* GD only; nothing is enqueued on it: its capture breaks when a callback makes a call
-                       that captures of its thread forbid; NULL: it was not needed yet */
-    struct gy_nodes batch;     /* GD only */
-    struct gy_nodes ahead;     /* GD only; of a call that goes ahead of the batch: see dispatcher/ahead.h */
-    struct gy_lane ahead_lane; /* GD only; where it notes them */
-    struct gy_kept_set kept;   /* GD only, atomics apart */
-    struct gy_player player;   /* GD only */
-    bool told_refused;         /* GD only; the log has said that the driver refuses a graph */
+    struct gy_batch_guard guard; /* GD only; open while callbacks are called */
+    struct gy_nodes batch;       /* GD only */
+    struct gy_nodes ahead;       /* GD only; of a call that goes ahead of the batch: see dispatcher/ahead.h */
+    struct gy_lane ahead_lane;   /* GD only; where it notes them */
+    struct gy_kept_set kept;     /* GD only, atomics apart */
+    struct gy_player player;     /* GD only */
+    bool told_refused;           /* GD only; the log has said that the driver refuses a graph */
     bool notes; /* immutable; kernels can be noted; else each call is captured aside, and no function is OURS
                  */
     CUgraphNode *nodes;             /* GD only; room for nodes_room nodes, to look at the nodes of a graph */
@@ -145,9 +144,10 @@ void gy_graphs_fini(struct gy_graphs *graphs);
  * on streams, and what was learnt about batches there. */
 void gy_graphs_forget(struct gy_graphs *graphs);
 
-/* Begin a batch; `by_lanes`: its lanes may wait and end by themselves (order/lane_order.h).  On failure (not
- * of the context) nothing is being captured, and streams mode goes on. */
-GANTRY_MUST_CHECK gantry_status gy_graphs_begin(struct gy_graphs *graphs, bool by_lanes);
+/* Begin a batch, with its guard.  `by_lanes`: its lanes may wait and end by themselves (order/lane_order.h).
+ * On failure (not of the context) nothing is being captured, and streams mode goes on. */
+GANTRY_MUST_CHECK gantry_status gy_graphs_begin(struct gy_graphs *graphs, enum gy_batch_guard_state guard,
+                                                bool by_lanes);
 /* A call goes ahead of the batch: the work it notes will be enqueued on `stream`. */
 void gy_graphs_begin_ahead(struct gy_graphs *graphs, CUstream stream);
 /* Launch the nodes that are noted, or play them.  On failure the context is lost: callbacks of released tasks
@@ -176,8 +176,8 @@ static inline bool gy_graphs_is_large(const struct gy_graphs *graphs)
 {
     return graphs->calls >= graphs->large_calls && gy_batch_is_open(&graphs->streams->batch);
 }
-/* Has a callback made a call that its thread's captures forbid? */
-bool gy_graphs_is_guard_broken(const struct gy_graphs *graphs);
+/* The batch's guard is WHOLE from now on. */
+GANTRY_MUST_CHECK gantry_status gy_graphs_guard_whole(struct gy_graphs *graphs);
 /* True: the graph is gone, or the context is lost, and then the driver's answer does not say whether it is
  * gone. */
 static inline bool gy_graphs_is_over(const struct gy_graphs *g, gantry_status status)

@@ -337,7 +337,7 @@ gantry_status gy_graphs_launch(struct gy_graphs *g, struct gy_graph_place *into)
 bool gy_graphs_are_valid(const struct gy_graphs *g)
 {
     bool is_open = atomic_load_explicit(&g->open, memory_order_relaxed);
-    return (!gy_batch_is_open(&g->streams->batch) || is_open) && (!g->guarded || g->guard != NULL) &&
+    return (!gy_batch_is_open(&g->streams->batch) || is_open) && gy_batch_guard_is_valid(&g->guard) &&
            g->spent_count <= GY_GRAPHS_SPENT && g->refused_count <= GY_GRAPHS_REFUSED &&
            g->function_count < GY_GRAPHS_FUNCTIONS;
 }

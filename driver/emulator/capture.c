@@ -290,9 +290,10 @@ static bool invalidate(struct gy_emu_context *context,
     return any;
 }
 
+/* Captures on streams of green contexts do not concern calls on their root, as on an H200. */
 static bool is_of(const struct gy_emu_stream *stream, const struct gy_emu_context *context)
 {
-    return context == context->root || stream->object.context == context;
+    return stream->object.context == context;
 }
 
 static bool orders_in(const struct gy_emu_stream *stream, const struct gy_emu_context *context)
@@ -305,10 +306,7 @@ CUresult gy_emu_capture_forbids_context(struct gy_emu_context *context)
     if (captures == NULL) {
         return CUDA_SUCCESS;
     }
-    if (invalidate(context, is_of)) {
-        return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-    }
-    return gy_emu_capture_forbids_unsafe();
+    return invalidate(context, is_of) ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : CUDA_SUCCESS;
 }
 
 CUresult gy_emu_capture_forbids_null(struct gy_emu_stream *null_stream)

@@ -592,6 +592,32 @@ static void test_a_part_can_be_divided(void **state)
     destroy_green(a);
 }
 
+/* While a stream of a green context is captured, calls on the whole of the primary context go on, of all
+ * threads, and the capture is not broken.  Its own thread is refused what any capture forbids it. */
+static void test_a_capture_in_a_part_leaves_the_primary_context_alone(void **state)
+{
+    (void)state;
+    NEED_GREEN();
+    CUdevResource all = all_sms();
+    struct green part = create_green(&all, 1);
+    CUevent event = cf_event();
+    CUdeviceptr data = cf_device(64), memory = 0;
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    CUgraph graph = NULL;
+    cu_ok(cuStreamBeginCapture(part.stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+    cf_launch_add(cf_stream(), data, 16, 1);
+    cu_ok(cuCtxSynchronize());
+    cu_ok(cuCtxRecordEvent(cf_context->native, event));
+    cu_ok(cuCtxWaitEvent(cf_context->native, event));
+    cu_ok(cuStreamIsCapturing(part.stream, &status));
+    assert_int_equal(status, CU_STREAM_CAPTURE_STATUS_ACTIVE);
+    cu_is(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, cuMemAlloc(&memory, 64));
+    cu_ok(cuStreamIsCapturing(part.stream, &status));
+    assert_int_equal(status, CU_STREAM_CAPTURE_STATUS_INVALIDATED);
+    cu_is(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, cuStreamEndCapture(part.stream, &graph));
+    destroy_green(part);
+}
+
 static const struct CMUnitTest green[] = {
     CF_TEST(test_device_offers_all_multiprocessors),
     CF_TEST(test_dry_run_tells_the_number_of_groups),
@@ -606,6 +632,7 @@ static const struct CMUnitTest green[] = {
     CF_TEST(test_event_of_a_context_may_leave_out_kernels_of_graphs),
     CF_TEST(test_mistaken_parts_are_refused),
     CF_TEST(test_structured_split_makes_unequal_groups),
+    CF_TEST(test_a_capture_in_a_part_leaves_the_primary_context_alone),
     CF_TEST(test_streams_and_contexts_tell_what_they_have),
 };
 CF_GROUP(green)
