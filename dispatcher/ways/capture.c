@@ -235,9 +235,20 @@ void gy_capture_tell_asks(const struct gantry_launch *launch)
         gantry_task_label(launch->task));
 }
 
+/* A call that waits for the whole context would wait for less than it knows of while its batch is noted, and
+ * the batch's guard may let it. */
+static void note_wait(struct gantry_launch *launch)
+{
+    if (gy_graphs_note_wait(&launch->dispatcher->graphs, gy_task_launch_fn(launch->task))) {
+        gy_log(GANTRY_LOG_INFO,
+               "task '%s' waits for the device in its callback, or takes long, so auto runs it on streams",
+               gantry_task_label(launch->task));
+    }
+}
+
 /* What leaves graphs has left.  Where the driver does not tell of refused calls, nothing that a callback
  * enqueues itself is captured. */
-void gy_capture_meet(struct gantry_launch *launch)
+void gy_capture_meet(struct gantry_launch *launch, enum gy_hold_answer answer)
 {
     struct gy_graphs *g = &launch->dispatcher->graphs;
     assert(launch->mode == GY_MODE_FIRST && launch->trust == GY_TRUST_UNKNOWN);
@@ -246,8 +257,10 @@ void gy_capture_meet(struct gantry_launch *launch)
     }
     if (launch->spoilt != NULL || (launch->asked && !g->may_lend)) {
         gy_graphs_set_trust(g, gy_task_launch_fn(launch->task), GY_TRUST_NO);
-    } else {
+    } else if (launch->asked || answer == GY_HOLD_DID_NOT_WAIT) {
         learn_trust(launch);
+    } else if (answer == GY_HOLD_MAY_HAVE_WAITED) {
+        note_wait(launch);
     }
 }
 

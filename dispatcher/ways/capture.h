@@ -23,8 +23,9 @@ GANTRY_MUST_CHECK static GY_INLINE gantry_status gy_capture_choose(struct gantry
 }
 /* In a round on streams that meets functions: is it the first call of one?  Chooses the call's mode. */
 void gy_capture_choose_first(struct gantry_launch *launch);
-/* After the first call of a function, which has not failed: learn what it has asked for. */
-void gy_capture_meet(struct gantry_launch *launch);
+/* After the first call of a function, which has not failed: learn what it has asked for, and whether it waits
+ * for the whole context.  Where that is not known it has not been met. */
+void gy_capture_meet(struct gantry_launch *launch, enum gy_hold_answer answer);
 /* The log says that the callback asks for its stream, for which auto does not capture it. */
 GY_COLD void gy_capture_tell_asks(const struct gantry_launch *launch);
 

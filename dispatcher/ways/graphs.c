@@ -27,6 +27,7 @@ gantry_status gy_graphs_init(struct gy_graphs *g, struct gy_context *context, st
     gy_nodes_init(&g->ahead, context);
     gy_player_init(&g->player, context);
     gy_batch_guard_init(&g->guard, context);
+    gy_holds_init(&g->hold, context);
     gantry_status status = gy_kept_init(&g->kept, context);
     if (status != GANTRY_OK) {
         return status;
@@ -67,6 +68,7 @@ static void destroy_made(struct gy_graphs *g)
         (void)driver->cuGraphExecDestroy(g->refused[i]);
     }
     gy_batch_guard_forget(&g->guard);
+    gy_holds_forget(&g->hold);
 }
 
 void gy_graphs_forget(struct gy_graphs *g)
@@ -320,6 +322,17 @@ void gy_graphs_set_trust(struct gy_graphs *g, gantry_launch_fn function, enum gy
     g->functions[i].trust = trust;
     set_latest(g, function, trust);
     assert(gy_graphs_are_valid(g));
+}
+
+bool gy_graphs_note_wait(struct gy_graphs *g, gantry_launch_fn function)
+{
+    gy_graphs_set_trust(g, function, GY_TRUST_UNKNOWN);
+    struct gy_graph_function *f = &g->functions[place_of(g, function)];
+    const bool is_enough = f->function != NULL && ++f->waits >= GY_GRAPHS_WAITS;
+    if (is_enough) {
+        gy_graphs_set_trust(g, function, GY_TRUST_NO);
+    }
+    return is_enough;
 }
 
 bool gy_graphs_adopt_met(struct gy_graphs *g, gantry_launch_fn function)

@@ -39,6 +39,7 @@
 #include "dispatcher/ways/batch_guard.h"
 #include "dispatcher/ways/choice.h"
 #include "dispatcher/ways/ends.h"
+#include "dispatcher/ways/hold.h"
 #include "dispatcher/ways/kept.h"
 #include "driver/play.h"
 
@@ -47,6 +48,7 @@
 #define GY_GRAPHS_REFUSED 16
 #define GY_GRAPHS_FIRST_CALLS 256
 #define GY_GRAPHS_FUNCTIONS 256
+#define GY_GRAPHS_WAITS 4 /* first calls that may wait, one after the other */
 
 #define GY_GRAPHS_SEVERAL ((const struct gantry_taskman *)(uintptr_t)1) /* work of more than one manager */
 
@@ -74,6 +76,7 @@ struct gy_graph_function {
     gantry_launch_fn function; /* GD only; NULL: the entry is free */
     enum gy_trust trust;       /* GD only */
     bool is_told;              /* GD only; the log has said that its batches are not patched */
+    uint8_t waits;             /* GD only; first calls of it that may have waited for the whole context */
 };
 
 struct gy_graphs {
@@ -85,6 +88,7 @@ struct gy_graphs {
     uint64_t met_context; /* immutable; of met.h */
     struct gy_ends ends;  /* its own guards; does an event in a graph tell the end of the work before it? */
     struct gy_batch_guard guard; /* GD only; open while callbacks are called */
+    struct gy_holds hold;        /* GD only; during first calls */
     struct gy_nodes batch;       /* GD only */
     struct gy_nodes ahead;       /* GD only; of a call that goes ahead of the batch: see dispatcher/ahead.h */
     struct gy_lane ahead_lane;   /* GD only; where it notes them */
@@ -188,6 +192,9 @@ static inline bool gy_graphs_is_over(const struct gy_graphs *g, gantry_status st
 void gy_graphs_spend(struct gy_graphs *graphs, CUgraph graph);
 
 GY_RARE enum gy_trust gy_graphs_find_trust(struct gy_graphs *graphs, gantry_launch_fn function);
+/* A first call of the function may have waited for the whole context.  True: it is NO now, since such calls
+ * have done so each time. */
+bool gy_graphs_note_wait(struct gy_graphs *graphs, gantry_launch_fn function);
 /* Of an UNKNOWN function: another user of the CUDA context has met it, and so it is OURS. */
 GY_COLD bool gy_graphs_adopt_met(struct gy_graphs *graphs, gantry_launch_fn function);
 /* Does the batch take a call of the function that was asked for last, of which we know that its work can be

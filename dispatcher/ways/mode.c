@@ -29,6 +29,9 @@ gantry_status gy_mode_begin_any(struct gantry_launch *launch)
     if (status == GANTRY_OK && gy_mode_is_noted(launch)) {
         status = gy_capture_before(launch);
     }
+    if (status == GANTRY_OK && launch->mode == GY_MODE_FIRST) {
+        gy_hold_begin(&launch->dispatcher->graphs.hold);
+    }
     assert(status != GANTRY_OK || gy_mode_is_valid(launch));
     return status;
 }
@@ -53,8 +56,11 @@ gantry_launch_result gy_mode_after_any(struct gantry_launch *launch, gantry_laun
     if (gy_mode_is_noted(launch) && !gy_capture_took(launch, result)) {
         result = gy_capture_after(launch, result);
     }
-    if (launch->mode == GY_MODE_FIRST && result != GANTRY_LAUNCH_FAILED) {
-        gy_capture_meet(launch);
+    if (launch->mode == GY_MODE_FIRST) {
+        const enum gy_hold_answer answer = gy_hold_end(&launch->dispatcher->graphs.hold);
+        if (result != GANTRY_LAUNCH_FAILED) {
+            gy_capture_meet(launch, answer);
+        }
     }
     if (launch->mode == GY_MODE_AHEAD && gy_capture_play(launch) != GANTRY_OK) {
         result = GANTRY_LAUNCH_FAILED;

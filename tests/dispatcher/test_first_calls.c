@@ -17,7 +17,7 @@ enum making { ALLOCATES, FREES, SYNCHRONIZES, ASKS_THEN_ALLOCATES, MAKINGS };
 static struct {
     enum making making;
     bool is_made;
-    uint32_t calls, refused;
+    uint32_t calls, refused, missed;
     CUdeviceptr memory;
 } own;
 
@@ -195,6 +195,37 @@ static void test_who_leaves_in_the_first_call_has_left(void **state)
     close_scene(&s);
 }
 
+/* It waits for the device in each call, and the task before it has to be done then. */
+static gantry_launch_result launch_waiting(gantry_launch *launch, void *arg)
+{
+    const struct modes_job *job = arg;
+    const bool waited = takes(launch->dispatcher->config.context->driver->cuCtxSynchronize());
+    own.calls++;
+    own.missed += job->index != 0 && modes_end_of(job->scene, job->index - 1) == 0;
+    return waited ? modes_launch(launch, arg) : GANTRY_LAUNCH_FAILED;
+}
+
+/* A callback that waits for the device never is in a batch that is noted, also where the driver would let it
+ * wait for what it knows of. */
+static void test_who_waits_for_the_device_stays_on_streams(void **state)
+{
+    (void)state;
+    struct modes_scene s;
+    struct log_lines lines;
+    open_scene(&s, ALLOCATES);
+    own.is_made = true;
+    log_lines_begin(&lines, "waits for the device");
+    for (uint32_t step = 0; step < STEPS; step++) {
+        assert_int_equal(run(&s, launch_waiting, launch_waiting, JOBS), 0);
+    }
+    assert_int_equal(log_lines_end(&lines), 1);
+    assert_false(gy_met_has(launch_waiting, native_of(&s)));
+    assert_int_equal(own.calls, STEPS * JOBS);
+    assert_int_equal(own.refused, 0);
+    assert_int_equal(own.missed, 0);
+    close_scene(&s);
+}
+
 static gantry_launch_result launch_failing(gantry_launch *launch, void *arg)
 {
     return own.calls++ == 0 ? GANTRY_LAUNCH_FAILED : modes_launch(launch, arg);
@@ -249,6 +280,7 @@ int main(void)
         cmocka_unit_test(test_a_function_is_met_within_a_batch),
         cmocka_unit_test(test_what_one_context_has_met_all_of_its_device_know),
         cmocka_unit_test(test_who_leaves_in_the_first_call_has_left),
+        cmocka_unit_test(test_who_waits_for_the_device_stays_on_streams),
         cmocka_unit_test(test_a_call_that_has_failed_was_no_meeting),
         cmocka_unit_test(test_there_is_room_for_many),
     };
