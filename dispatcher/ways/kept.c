@@ -19,9 +19,11 @@ static uint64_t read(const _Atomic(uint64_t) *counter)
 
 /* ---- entries ----------------------------------------------------------------------------------- */
 
-gantry_status gy_kept_init(struct gy_kept_set *set, struct gy_context *context)
+gantry_status gy_kept_init(struct gy_kept_set *set, struct gy_context *context,
+                           const struct gy_streams *streams)
 {
     set->context = context;
+    set->streams = streams;
     return gy_maker_init(&set->maker, context);
 }
 
@@ -212,7 +214,7 @@ void gy_kept_drop_all(struct gy_kept_set *set)
 /* Is its latest launch not seen done? */
 static bool is_in_flight(const struct gy_kept_set *set, const struct gy_kept *kept)
 {
-    return !is_done(set, kept->done);
+    return !gy_few_points_are_passed(&kept->ends, set->streams) && !is_done(set, kept->done);
 }
 
 /* ---- finding ----------------------------------------------------------------------------------- */
@@ -658,6 +660,7 @@ gantry_status gy_kept_launch(struct gy_kept_set *set, struct gy_kept *kept, CUst
         return status;
     }
     kept->used = ++set->launches;
+    gy_few_points_take(&kept->ends, set->streams, set->streams->batch.members);
     if (gy_kept_is_large(&kept->nodes)) {
         set->running[partition] = (struct gy_kept_running){kept->done, gy_clock_ns(), kept->nodes.count};
     }

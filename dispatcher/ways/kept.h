@@ -31,6 +31,7 @@
 #ifndef DISPATCHER_WAYS_KEPT_H
 #define DISPATCHER_WAYS_KEPT_H
 
+#include "dispatcher/order/few_points.h"
 #include "dispatcher/ways/maker.h"
 #include "dispatcher/ways/slots.h"
 #include "driver/patch.h"
@@ -50,10 +51,11 @@
 #define GY_KEPT_SEEN 256u
 
 struct gy_kept {
-    CUgraphExec exec;      /* NULL: the entry is free */
-    CUgraph graph;         /* the graph that it was made of: nodes are addressed by it */
-    CUevent done;          /* behind the latest launch; NULL: not made yet */
-    struct gy_nodes nodes; /* nodes.table is where `slots` lies on the device */
+    CUgraphExec exec;          /* NULL: the entry is free */
+    CUgraph graph;             /* the graph that it was made of: nodes are addressed by it */
+    CUevent done;              /* behind the latest launch; NULL: not made yet */
+    struct gy_few_points ends; /* of that launch's members: where these are passed `done` need not be asked */
+    struct gy_nodes nodes;     /* nodes.table is where `slots` lies on the device */
     struct gy_slots_part slots;
     bool has_values; /* of its slots, some are not 0 on the device */
     bool is_written; /* its slots on the host are for the next launch */
@@ -94,10 +96,11 @@ struct gy_kept_running {
 };
 
 struct gy_kept_set {
-    struct gy_context *context; /* immutable */
-    enum gy_kept_plays plays;   /* of the batch; whoever begins it says so */
-    struct gy_kept_found found; /* for the first found_first of the found_nodes nodes of the batch */
-    uint32_t found_nodes;       /* 0: the batch was not looked at */
+    struct gy_context *context;       /* immutable */
+    const struct gy_streams *streams; /* immutable */
+    enum gy_kept_plays plays;         /* of the batch; whoever begins it says so */
+    struct gy_kept_found found;       /* for the first found_first of the found_nodes nodes of the batch */
+    uint32_t found_nodes;             /* 0: the batch was not looked at */
     uint32_t found_first;
     struct gy_maker maker; /* not IDLE: it makes what the batch needs, of `asked` */
     CUgraph asked;         /* NULL: nothing */
@@ -127,7 +130,8 @@ struct gy_kept_set {
     _Atomic(uint64_t) node_count; /* atomic: nodes of these */
 };
 
-GANTRY_MUST_CHECK gantry_status gy_kept_init(struct gy_kept_set *set, struct gy_context *context);
+GANTRY_MUST_CHECK gantry_status gy_kept_init(struct gy_kept_set *set, struct gy_context *context,
+                                             const struct gy_streams *streams);
 /* The GPU is done with them, or the context is lost. */
 void gy_kept_fini(struct gy_kept_set *set);
 

@@ -5,6 +5,7 @@
  * With a share of GPU time (CUDA_DEVICE_SM_LIMIT=50) this has to be run by hand: the time decides when
  * events are asked about then, and so which thread hears of a failure first. */
 #include "base/alloc.h"
+#include "context/context.h"
 #include "dispatcher/internal.h"
 #include "driver/context.h"
 #include "driver/emulator/gantry_emu.h"
@@ -172,11 +173,13 @@ static void open_scene(struct scene *s, gantry_submission submission)
     memset(s, 0, sizeof(*s));
     gantry_context_options options = GANTRY_CONTEXT_OPTIONS_INIT;
     options.driver = GANTRY_DRIVER_EMULATED;
-    options.mode = GANTRY_CONTEXT_OWN;
+    /* batches of auto have a green context, which is the primary one's */
+    options.mode = submission == GANTRY_SUBMISSION_AUTO ? GANTRY_CONTEXT_PRIMARY : GANTRY_CONTEXT_OWN;
     options.completion_wait = launch_threads > 1 ? GANTRY_WAIT_HYBRID : GANTRY_WAIT_BLOCK;
     options.launch_threads = launch_threads;
     options.submission = submission;
     assert_ok(gantry_context_create(&options, &s->gpu.context));
+    gantry_context_dispatcher(s->gpu.context)->graphs.choice.slow_ns = UINT64_MAX; /* no time decides */
     gantry_cpu_dispatcher_options cpus = GANTRY_CPU_DISPATCHER_OPTIONS_INIT;
     cpus.worker_count = 1;
     assert_ok(gantry_cpu_dispatcher_create(&cpus, &s->gpu.cpus));
@@ -433,6 +436,14 @@ static void test_any_call_failing_in_graphs_mode_is_survived(void **state)
     sweep_calls(*state, GANTRY_SUBMISSION_GRAPHS, ILLEGAL_ADDRESS, GANTRY_EMU_ONCE);
 }
 
+static void test_any_call_failing_in_auto_mode_is_survived(void **state)
+{
+    sweep_calls(*state, GANTRY_SUBMISSION_AUTO, OUT_OF_MEMORY, GANTRY_EMU_ONCE);
+    if (!light()) {
+        sweep_calls(*state, GANTRY_SUBMISSION_AUTO, OUT_OF_MEMORY, GANTRY_EMU_ALWAYS);
+    }
+}
+
 static void test_any_call_failing_in_a_replay_is_survived(void **state)
 {
     sweep_scene(*state, GANTRY_SUBMISSION_GRAPHS, true, OUT_OF_MEMORY, GANTRY_EMU_ONCE);
@@ -578,6 +589,7 @@ int main(void)
         TEST(test_any_call_losing_the_context_is_survived),
         TEST(test_any_call_failing_beside_others_is_survived),
         TEST(test_any_call_failing_in_graphs_mode_is_survived),
+        TEST(test_any_call_failing_in_auto_mode_is_survived),
         TEST(test_any_call_failing_in_a_replay_is_survived),
         TEST(test_graphs_that_are_not_destroyed_are_destroyed_later),
         TEST(test_any_kernel_failing_on_the_device_is_survived),
