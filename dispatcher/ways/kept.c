@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "dispatcher/ways/kept_find.h"
 
 #include <assert.h>
 #include <string.h>
@@ -40,25 +41,13 @@ static void destroy(struct gy_kept_set *set, CUgraphExec exec, CUgraph graph)
     }
 }
 
-/* Has the GPU passed the event?  The thread may have a capture of the application's open, which such a
- * question must not spoil. */
-static bool is_done(const struct gy_kept_set *set, CUevent event)
-{
-    struct gy_context *context = set->context;
-    const struct gy_relaxed relaxed = gy_relaxed_begin(context);
-    const CUresult result =
-        relaxed.status == GANTRY_OK ? context->driver->cuEventQuery(event) : CUDA_ERROR_NOT_READY;
-    (void)gy_relaxed_end(context, &relaxed); /* a failure is in the context */
-    return result == CUDA_SUCCESS;
-}
-
 /* Take back what graphs have had that were dropped in flight. */
 static void sweep_slots(struct gy_kept_set *set)
 {
     struct gy_slots *slots = &set->slots;
     for (uint32_t i = slots->retired_count; i-- > 0;) {
         const struct gy_slots_retired one = slots->retired[i];
-        if (!is_done(set, one.passed)) {
+        if (!gy_kept_is_done(set, one.passed)) {
             continue;
         }
         for (uint32_t p = 0; p < GANTRY_PARTITIONS_MAX; p++) {
@@ -133,7 +122,7 @@ static void drop_slots(struct gy_kept_set *set, struct gy_kept *kept)
     if (part.count == 0) {
         return;
     }
-    if (kept->used == 0 || is_done(set, kept->done)) {
+    if (kept->used == 0 || gy_kept_is_done(set, kept->done)) {
         gy_slots_put(&set->slots, part);
     } else if (gy_slots_retire(&set->slots, part, kept->done)) {
         kept->done = NULL;
@@ -209,131 +198,6 @@ void gy_kept_drop_all(struct gy_kept_set *set)
             set->of[i].done = NULL;
         }
     }
-}
-
-/* Is its latest launch not seen done? */
-static bool is_in_flight(const struct gy_kept_set *set, const struct gy_kept *kept)
-{
-    return !gy_few_points_are_passed(&kept->ends, set->streams) && !is_done(set, kept->done);
-}
-
-/* ---- finding ----------------------------------------------------------------------------------- */
-
-static bool has_same_ends(const struct gy_kept *kept, const struct gy_nodes *nodes)
-{
-    const uint32_t last = nodes->count - 1;
-    return kept->nodes.list[0].id == nodes->list[0].id && kept->nodes.list[last].id == nodes->list[last].id;
-}
-
-/* One that is alike in the order of the nodes and idle.  `same`: of the same calls, else of others.  *copies:
- * adds the number of those that are alike, until it is found.  *is_equal: its nodes are equal, too. */
-static struct gy_kept *find_alike(struct gy_kept_set *set, const struct gy_nodes *nodes, bool same,
-                                  uint32_t *copies, bool *is_equal)
-{
-    for (uint32_t i = 0; i < GY_KEPT_MOST; i++) {
-        struct gy_kept *kept = &set->of[i];
-        if (kept->exec == NULL || kept->nodes.count != nodes->count || has_same_ends(kept, nodes) != same) {
-            continue;
-        }
-        *is_equal = gy_nodes_are_equal(&kept->nodes, nodes);
-        if (!*is_equal && !gy_nodes_are_alike(&kept->nodes, nodes)) {
-            continue;
-        }
-        ++*copies;
-        if (!is_in_flight(set, kept)) {
-            return kept;
-        }
-    }
-    return NULL;
-}
-
-/* One of the same calls, in whatever order, that is idle; the pairs are in set->pairing then. */
-static struct gy_kept *find_paired(struct gy_kept_set *set, const struct gy_nodes *nodes, uint64_t names,
-                                   uint32_t *copies)
-{
-    for (uint32_t i = 0; i < GY_KEPT_MOST; i++) {
-        struct gy_kept *kept = &set->of[i];
-        if (kept->exec == NULL || kept->names != names || kept->nodes.count != nodes->count ||
-            !gy_nodes_pair(&set->pairing, &kept->nodes, nodes)) {
-            continue;
-        }
-        ++*copies;
-        if (!is_in_flight(set, kept)) {
-            return kept;
-        }
-    }
-    return NULL;
-}
-
-enum { OFTEN = 2 /* a batch that was seen so often lately comes again, we guess */ };
-
-/* How often is it among the latest?  It is one of them now. */
-static uint32_t count_latest(uint64_t *latest, uint32_t *next, uint64_t what)
-{
-    uint32_t found = 0;
-    for (uint32_t i = 0; i < GY_KEPT_LATEST; i++) {
-        found += latest[i] == what;
-    }
-    latest[(*next)++ % GY_KEPT_LATEST] = what;
-    return found;
-}
-
-static struct gy_kept_found find(struct gy_kept_set *set, const struct gy_nodes *nodes)
-{
-    uint32_t copies = 0, alike = 0;
-    struct gy_kept_found found = {0};
-    found.kept = find_alike(set, nodes, true, &copies, &found.is_equal);
-    if (found.kept != NULL) {
-        return found;
-    }
-    found.names = gy_nodes_names(nodes);
-    if (copies == 0) {
-        found.kept = find_paired(set, nodes, found.names, &copies);
-        found.is_paired = found.kept != NULL;
-        found.is_equal = false;
-    }
-    if (found.kept != NULL) {
-        return found;
-    }
-    /* One of other calls costs more patches.  A batch that comes again gets one of its own. */
-    found.kept = find_alike(set, nodes, false, &alike, &found.is_equal);
-    found.is_enough = copies >= GY_KEPT_COPIES || alike >= GY_KEPT_ALIKE;
-    const bool comes_again = count_latest(set->latest_names, &set->next_names, found.names) >= OFTEN;
-    if (found.kept != NULL && comes_again && !found.is_enough && set->patches_due == 0) {
-        found.kept = NULL;
-        set->patches_due = (uint64_t)GY_KEPT_PATCHES * nodes->count;
-    }
-    found.is_known = copies != 0 || comes_again;
-    found.is_strange = copies == 0 && alike == 0;
-    return found;
-}
-
-/* ---- cutting ----------------------------------------------------------------------------------- */
-
-/* A batch like which there is none.  Returns the number of its first nodes that go together: all, unless it
- * begins as others have.  *familiar: so many of its first nodes are a beginning of others, and may be cut
- * off, now or later.  *is_new: none of the latest such batches was like it. */
-static uint32_t cut(struct gy_kept_set *set, const struct gy_nodes *nodes, uint32_t *familiar, bool *is_new)
-{
-    uint64_t shapes[GY_MOST_SIZES];
-    const uint32_t sizes = gy_nodes_shapes(nodes, shapes);
-    uint32_t found = 0;
-    const uint32_t times = count_latest(set->latest, &set->next_latest, shapes[sizes - 1]);
-    *is_new = times == 0;
-    if (times >= OFTEN) {
-        return nodes->count;
-    }
-    for (uint32_t i = 0; i < sizes - 1; i++) {
-        uint64_t *seen = &set->beginnings[shapes[i] % GY_KEPT_SEEN];
-        const uint32_t size = 1u << (GY_FIRST_SIZE + i);
-        if (*seen == shapes[i] && size >= nodes->count / 4) {
-            found = size;
-        }
-        *seen = shapes[i];
-    }
-    set->strangers++;
-    *familiar = found != 0 && gy_nodes_may_drop(&set->pairing, nodes) ? found : 0;
-    return *familiar != 0 && set->strangers > GY_KEPT_STRANGERS ? found : nodes->count;
 }
 
 /* ---- making ------------------------------------------------------------------------------------ */
@@ -513,14 +377,6 @@ static gantry_status take(struct gy_kept_set *set, const struct gy_kept_found *f
     return make(set, nodes, out);
 }
 
-/* Was no such batch among the latest?  It is one of them now. */
-static bool is_new_shape(struct gy_kept_set *set, const struct gy_nodes *nodes)
-{
-    uint64_t shapes[GY_MOST_SIZES];
-    const uint32_t sizes = gy_nodes_shapes(nodes, shapes);
-    return count_latest(set->latest, &set->next_latest, shapes[sizes - 1]) == 0;
-}
-
 /* Is the batch, for which there is none, better played than made or updated? */
 static bool is_better_played(const struct gy_kept_set *set, const struct gy_nodes *nodes,
                              const struct gy_kept_found *found, bool is_new)
@@ -547,19 +403,19 @@ static void look(struct gy_kept_set *set, struct gy_nodes *nodes)
     }
     gy_kept_forget(set); /* nodes were taken back, or a module was unloaded */
     follow_generation(set);
-    struct gy_kept_found found = find(set, nodes);
+    struct gy_kept_found found = gy_kept_find(set, nodes);
     bool is_new = false;
     set->found_first = whole;
     if (found.kept == NULL && !gy_nodes_are_patchable(nodes)) {
         found.is_enough = true; /* there will be none */
     } else if (found.kept == NULL && !found.is_known && !found.is_enough) {
         uint32_t familiar = 0;
-        set->found_first = nodes->count = cut(set, nodes, &familiar, &is_new);
-        found = nodes->count != whole ? find(set, nodes) : found;
+        set->found_first = nodes->count = gy_kept_cut(set, nodes, &familiar, &is_new);
+        found = nodes->count != whole ? gy_kept_find(set, nodes) : found;
         found.familiar = familiar;
         nodes->count = whole;
     } else if (found.is_strange && !found.is_enough && set->plays == GY_PLAYS_STRANGE) {
-        is_new = is_new_shape(set, nodes); /* its calls have come, but with other edges */
+        is_new = gy_kept_is_new_shape(set, nodes); /* its calls have come, but with other edges */
     }
     found.is_played = found.kept == NULL && is_better_played(set, nodes, &found, is_new);
     set->found = found;
@@ -685,7 +541,7 @@ bool gy_kept_is_queued(struct gy_kept_set *set, uint32_t partition)
     }
     const bool is_over =
         gy_clock_ns() >= running->since_ns + LAUNCH_NS + (uint64_t)running->nodes * NODE_NS ||
-        is_done(set, running->done);
+        gy_kept_is_done(set, running->done);
     running->nodes = is_over ? 0 : running->nodes;
     return !is_over;
 }

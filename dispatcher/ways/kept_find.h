@@ -1,0 +1,21 @@
+/* Finding an executable graph that is kept (kept.h) for a batch; nothing is made or set.  Of the dispatcher's
+ * thread (GD). */
+#ifndef DISPATCHER_WAYS_KEPT_FIND_H
+#define DISPATCHER_WAYS_KEPT_FIND_H
+
+#include "dispatcher/ways/kept.h"
+
+/* Has the GPU passed the event?  The driver is asked. */
+bool gy_kept_is_done(const struct gy_kept_set *set, CUevent event);
+
+/* What there is for the nodes.  Where none of the same calls is idle, it is noted that these calls have come. */
+struct gy_kept_found gy_kept_find(struct gy_kept_set *set, const struct gy_nodes *nodes);
+
+/* A batch like which there is none.  Returns the number of its first nodes that go together: all, unless it
+ * begins as others have.  *familiar: so many of its first nodes are a beginning of others, and may be cut
+ * off, now or later.  *is_new: none of the latest such batches was like it. */
+uint32_t gy_kept_cut(struct gy_kept_set *set, const struct gy_nodes *nodes, uint32_t *familiar, bool *is_new);
+/* Was no such batch among the latest?  It is one of them now. */
+bool gy_kept_is_new_shape(struct gy_kept_set *set, const struct gy_nodes *nodes);
+
+#endif
