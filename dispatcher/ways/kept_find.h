@@ -8,7 +8,8 @@
 /* Has the GPU passed the event?  The driver is asked. */
 bool gy_kept_is_done(const struct gy_kept_set *set, CUevent event);
 
-/* What there is for the nodes.  Where none of the same calls is idle, it is noted that these calls have come. */
+/* What there is for the nodes.  Where none of the same calls is idle, it is noted that these calls have come.
+ */
 struct gy_kept_found gy_kept_find(struct gy_kept_set *set, const struct gy_nodes *nodes);
 
 /* A batch like which there is none.  Returns the number of its first nodes that go together: all, unless it
