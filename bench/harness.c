@@ -202,14 +202,44 @@ static bool summarise_all(const struct bench_case *bench, uint32_t runs, uint64_
     return true;
 }
 
+/* Of a case that wants a precision: so many times as many pairs are made at most. */
+enum { MOST_TIMES = 256 };
+
+static bool wants_precision(const struct bench_options *options, const struct bench_case *bench)
+{
+    return bench->pairs != 0 && bench->precision != 0 && options->runs > 2 && !options->emulated;
+}
+
+/* Make pairs until the median of their ratios is as precise as the case wants it.  *done: so many. */
+static bool measure_to(const struct bench_options *options, const struct bench_case *bench, uint32_t runs,
+                       uint32_t room, uint64_t *times, uint32_t *done)
+{
+    const uint64_t seconds = options->seconds != 0 ? options->seconds : BENCH_PRECISION_S;
+    const uint64_t end = gy_clock_ns() + seconds * UINT64_C(1000000000);
+    struct bench_result so_far = {0};
+    *done = 0;
+    do {
+        if (!measure(bench, runs, times + *done, times + room + *done)) {
+            return false;
+        }
+        *done += runs;
+        if (room != runs && !compare_pairs(times, times + room, *done, 1, &so_far)) {
+            return false;
+        }
+    } while (*done + runs <= room && so_far.ratio_error > bench->precision && gy_clock_ns() < end);
+    return true;
+}
+
 bool bench_run(const struct bench_options *options, const struct bench_case *bench,
                struct bench_result *result)
 {
     struct bench_result local = {0};
-    uint32_t runs = options->runs * (bench->pairs != 0 ? bench->pairs : 1);
-    uint64_t *times = calloc((size_t)runs * 2, sizeof(*times));
-    if (times != NULL && measure(bench, runs, times, times + runs)) {
-        local.verified = summarise_all(bench, runs, times, times + runs, &local);
+    const uint32_t runs = options->runs * (bench->pairs != 0 ? bench->pairs : 1);
+    const uint32_t room = wants_precision(options, bench) ? runs * MOST_TIMES : runs;
+    uint32_t done;
+    uint64_t *times = calloc((size_t)room * 2, sizeof(*times));
+    if (times != NULL && measure_to(options, bench, runs, room, times, &done)) {
+        local.verified = summarise_all(bench, done, times, times + room, &local);
     }
     free(times);
     bench_report(options, bench, &local);

@@ -12,6 +12,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#define BENCH_PRECISION_S 8u
+
 /* What the user asked for; read by benches, used by bench_run(). */
 struct bench_options {
     FILE *out;                   /* where the results go */
@@ -40,6 +42,8 @@ struct bench_case {
     /* for ratios near 1, with a yardstick: so many times as many runs are made and compared in pairs; 0:
      * the fastest runs of the two sides are compared */
     uint32_t pairs;
+    double precision; /* with pairs: on a device more of them are made, until ratio_error is that, for
+                       * options->seconds (BENCH_PRECISION_S) at most; 0: not */
     struct bench_side ours;
     struct bench_side yardstick; /* zeroed: there is no yardstick */
     void *arg;

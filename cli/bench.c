@@ -208,7 +208,7 @@ const struct cli_command cli_bench = {
             "  --json            one JSON object per line, with \"emulated\": true where times say nothing "
             "about a GPU\n"
             "  --runs N          timed runs of each side (15)\n"
-            "  --seconds S       length of a row of benches that measure for a time (quota: 5)\n"
+            "  --seconds S       length of a row of benches that measure for a time (quota: 5, submit: 8)\n"
             "  --driver DRIVER   auto (the default), cuda or emulated\n"
             "  -l, --list        print the benches and what they measure\n",
     .main = bench_main,
