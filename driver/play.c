@@ -85,6 +85,7 @@ void gy_player_fini(struct gy_player *p)
         }
     }
     gy_free(p->marks);
+    gy_free(p->ends);
 }
 
 static gantry_status stop(struct gy_player *p, gantry_status status)
@@ -178,6 +179,22 @@ static bool find_own(struct gy_player *p)
     return is_found;
 }
 
+/* There is room for `count` nodes. */
+static bool find_room(struct gy_player *p, uint32_t count)
+{
+    return gy_grow_array(&p->marks, &p->marks_room, count, sizeof(*p->marks)) &&
+           gy_grow_array(&p->ends, &p->ends_room, count, sizeof(*p->ends));
+}
+
+/* Is the node an end behind one node of its lane?  It is recorded there, though the lane may have gone on
+ * before it was noted: what comes behind may be a kernel that waits for somebody who waits for the end. */
+static inline bool is_end(const struct gy_nodes *n, uint32_t i)
+{
+    const struct gy_node *node = &n->list[i];
+    return node->kind == GY_NODE_EVENT && n->events[node->event].is_order && node->before.count == 1 &&
+           n->streams[n->before[node->before.first]] == n->streams[i];
+}
+
 /* Mark the nodes that others wait for, on other lanes; returns how many these are. */
 static uint32_t mark(struct gy_player *p)
 {
@@ -185,7 +202,11 @@ static uint32_t mark(struct gy_player *p)
     uint32_t marked = 0;
     for (uint32_t i = 0; i < p->count; i++) {
         const struct gy_node_set before = n->list[i].before;
-        p->marks[i] = GY_PLAY_NONE;
+        p->marks[i] = p->ends[i] = GY_PLAY_NONE;
+        if (is_end(n, i)) {
+            p->ends[i] = p->ends[n->before[before.first]];
+            p->ends[n->before[before.first]] = i;
+        }
         for (uint32_t b = 0; b < before.count; b++) {
             const uint32_t number = n->before[before.first + b];
             if (n->streams[number] != n->streams[i]) {
@@ -204,8 +225,7 @@ bool gy_play_apart(struct gy_player *p, struct gy_nodes *nodes, uint32_t count, 
     assert(p->nodes == NULL && count <= nodes->count);
     p->nodes = nodes;
     p->count = count;
-    p->is_apart = gy_grow_array(&p->marks, &p->marks_room, count, sizeof(*p->marks)) && find_lanes(p, home) &&
-                  mark(p) < GY_PLAY_EVENTS && find_own(p);
+    p->is_apart = find_room(p, count) && find_lanes(p, home) && mark(p) < GY_PLAY_EVENTS && find_own(p);
     p->nodes = NULL;
     return p->is_apart;
 }
@@ -272,7 +292,7 @@ gantry_status gy_play_begin(struct gy_player *p, struct gy_nodes *nodes, uint32_
     assert(p->nodes == NULL && count <= nodes->count);
     const bool is_apart = p->is_apart;
     p->is_apart = false;
-    if (!gy_grow_array(&p->marks, &p->marks_room, count, sizeof(*p->marks))) {
+    if (!find_room(p, count)) {
         return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "out of memory to enqueue the nodes of a graph");
     }
     p->nodes = nodes;
@@ -289,8 +309,21 @@ gantry_status gy_play_begin(struct gy_player *p, struct gy_nodes *nodes, uint32_
     return status == GANTRY_OK ? status : stop(p, status);
 }
 
+/* The ends behind the node. */
+static gantry_status play_ends(struct gy_player *p, uint32_t i, uint32_t lane)
+{
+    gantry_status status = GANTRY_OK;
+    for (uint32_t e = p->ends[i]; e != GY_PLAY_NONE && status == GANTRY_OK; e = p->ends[e]) {
+        status = enqueue(p->nodes, &p->nodes->list[e], p->lanes[lane].on);
+    }
+    return status;
+}
+
 static gantry_status play_node(struct gy_player *p, uint32_t i)
 {
+    if (is_end(p->nodes, i)) {
+        return GANTRY_OK; /* it was enqueued with the node that it ends */
+    }
     struct gy_nodes *n = p->nodes;
     const struct gy_node *node = &n->list[i];
     const uint32_t lane = lane_of(p, i);
@@ -306,7 +339,7 @@ static gantry_status play_node(struct gy_player *p, uint32_t i)
         struct gy_play_event *event;
         status = record(p, lane, i, &event);
     }
-    return status;
+    return status == GANTRY_OK ? play_ends(p, i, lane) : status;
 }
 
 gantry_status gy_play_some(struct gy_player *p, uint32_t most)

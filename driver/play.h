@@ -56,6 +56,8 @@ struct gy_player {
     uint32_t count, next;       /* so many of them, and the next one */
     uint32_t *marks;            /* per node: GY_PLAY_NONE, or the number of the event behind it, or MARKED */
     size_t marks_room;
+    uint32_t *ends; /* per node: the first end behind it, or behind an end the next one; GY_PLAY_NONE: none */
+    size_t ends_room;
     uint32_t lane_count;
     uint32_t latest;                          /* the lane of the node that was looked at last */
     struct gy_play_lane lanes[GY_PLAY_LANES]; /* the first one is that of home */

@@ -17,7 +17,7 @@
 
 enum { MOST = 48, OUT_OF_MEMORY = 2, STEPS = 3 };
 
-enum function { COUNT_UP, STAMP, FUNCTIONS };
+enum function { COUNT_UP, STAMP, AWAIT_FLAG, FUNCTIONS };
 
 struct node {
     uint32_t index, from, also, by, spins; /* `from` and `also` come before it; itself: none */
@@ -50,7 +50,7 @@ static struct gantry_emu_control emu;
 
 static void open_scene(bool is_planned, gantry_submission submission)
 {
-    static const char *const names[FUNCTIONS] = {"count_up", "stamp"};
+    static const char *const names[FUNCTIONS] = {"count_up", "stamp", "await_flag"};
     gantry_partition_request requests[] = {request("critical", GANTRY_PARTITION_AT_LEAST, 8),
                                            request("rest", GANTRY_PARTITION_REST, 0)};
     gantry_partition_options plan = GANTRY_PARTITION_OPTIONS_INIT;
@@ -543,6 +543,59 @@ static void test_events_are_used_again(void **state)
     (void)close_scene(NULL);
 }
 
+/* The kernel goes on when the host has set the first value; the next one says whether it has seen that. */
+static void note_await(struct gy_lane *lane)
+{
+    void *flag = &s.on_device->value[0], *seen = &s.on_device->value[1];
+    uint64_t most_ns = UINT64_C(10000000000);
+    void *args[] = {&flag, &seen, &most_ns};
+    const struct gy_launch_size size = {.grid = {1, 1, 1}, .block = {1, 1, 1}};
+    assert_ok(gy_lane_kernel(lane, s.kernels[AWAIT_FLAG], &size, args, NULL));
+}
+
+static void play_held_up(struct gy_context *context, struct gy_nodes *nodes, CUstream home, CUevent end)
+{
+    static struct gy_player player;
+    gy_player_init(&player, context);
+    assert_ok(gy_play_begin(&player, nodes, nodes->count, home));
+    assert_ok(gy_play_some(&player, nodes->count));
+    assert_ok(gy_play_end(&player));
+    assert_int_equal(context->driver->cuEventSynchronize(end), CUDA_SUCCESS);
+    assert_int_not_equal(s.cells->end[0], 0);
+    __atomic_store_n(&s.cells->value[0], 1, __ATOMIC_RELEASE);
+    assert_int_equal(context->driver->cuStreamSynchronize(home), CUDA_SUCCESS);
+    assert_int_equal(s.cells->value[1], 2);
+    gy_player_fini(&player);
+}
+
+/* An end may be noted when its lane has gone on. */
+static void test_an_end_waits_for_its_own_node_only(void **state)
+{
+    (void)state;
+    struct gy_nodes nodes;
+    CUstream home;
+    CUevent end;
+    open_scene(false, GANTRY_SUBMISSION_STREAMS);
+    struct gy_context *context = s.gpu.context->cuda;
+    assert_ok(gy_context_enter(context));
+    assert_ok(gy_context_create_stream(context, NULL, 0, &home));
+    assert_int_equal(context->driver->cuEventCreate(&end, CU_EVENT_DISABLE_TIMING), CUDA_SUCCESS);
+    gy_nodes_init(&nodes, context);
+    struct gy_lane lane = gy_lane_of(home, 0);
+    lane.nodes = &nodes;
+    memset(s.cells, 0, sizeof(*s.cells));
+    note_stamp(&lane, 0, 0);
+    struct gy_lane before = lane;
+    note_await(&lane);
+    assert_ok(gy_lane_end(&before, end));
+    play_held_up(context, &nodes, home, end);
+    assert_int_equal(context->driver->cuEventDestroy(end), CUDA_SUCCESS);
+    gy_context_drop_stream(context, &home);
+    gy_nodes_fini(&nodes);
+    assert_ok(gy_context_pop(context));
+    (void)close_scene(NULL);
+}
+
 #define TEST(name) cmocka_unit_test_teardown(name, close_scene)
 
 int main(void)
@@ -567,6 +620,7 @@ int main(void)
         TEST(test_nothing_is_made_in_the_steady_state),
         TEST(test_what_streams_refuse_too_is_lost),
         TEST(test_events_are_used_again),
+        TEST(test_an_end_waits_for_its_own_node_only),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
