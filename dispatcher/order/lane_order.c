@@ -126,21 +126,30 @@ static bool is_noted(const struct gy_stream *s)
            s->end_last.count == s->lane.last.count;
 }
 
-/* Without an end, the end of the graph tells that of the lane. */
-static void note_end(struct gy_streams *streams, struct gy_stream *s)
+/* Note an end behind nodes of the lane; NULL: there is none. */
+static struct gy_stream_event *note_end_at(struct gy_streams *streams, struct gy_stream *s,
+                                           struct gy_node_set last)
 {
     struct gy_nodes *nodes = streams->batch.nodes;
     struct gy_stream_event *event = take_end(streams, s);
-    const uint64_t of = s->lane.last.count != 0 ? nodes->list[nodes->before[s->lane.last.first]].id : 0;
-    s->end = NULL;
+    struct gy_lane lane = s->lane;
+    lane.last = last;
+    const uint64_t of = last.count != 0 ? nodes->list[nodes->before[last.first]].id : 0;
     gy_nodes_name(nodes, of ^ UINT64_C(1) << 63); /* it goes with the node that it ends */
-    if (event != NULL && gy_lane_end(&s->lane, event->native) == GANTRY_OK) {
-        event->noted = streams->batch.number;
-        s->end = event;
-        s->end_seq = s->tail;
-        s->end_last = s->lane.last;
-        gy_streams_count(&streams->recorded);
+    if (event == NULL || gy_lane_end(&lane, event->native) != GANTRY_OK) {
+        return NULL;
     }
+    event->noted = streams->batch.number;
+    gy_streams_count(&streams->recorded);
+    return event;
+}
+
+/* Without an end, the end of the graph tells that of the lane. */
+static void note_end(struct gy_streams *streams, struct gy_stream *s)
+{
+    s->end = note_end_at(streams, s, s->lane.last);
+    s->end_seq = s->tail;
+    s->end_last = s->lane.last;
 }
 
 void gy_lane_order_note_ends(struct gy_streams *streams)
