@@ -148,7 +148,7 @@ static gantry_status enter(struct gy_streams *streams, uint32_t stream)
     gantry_status status = GANTRY_OK;
     pass_entrance(streams, s);
     s->end = NULL;
-    s->told = 0;
+    s->told = s->left = 0;
     if (batch->members == 0) {
         status = choose_home(streams, stream);
     }
@@ -330,6 +330,7 @@ static void merge_known(struct gy_streams *streams, uint64_t members)
     struct gy_batch_order *batch = &streams->batch;
     for (uint64_t left = members; left != 0; left &= left - 1) {
         struct gy_stream *s = &streams->streams[__builtin_ctzll(left)];
+        gy_lane_order_learn_left(streams, s);
         if (s->end != NULL) {
             gy_known_merge(streams, s->known, batch->known);
             memcpy(s->end->known, s->known, streams->count * sizeof(s->known[0]));
@@ -360,6 +361,7 @@ static gantry_status record_end(struct gy_streams *streams, struct gy_stream_eve
     if (status != GANTRY_OK) {
         return status;
     }
+    gy_lane_order_keep_left(home);
     if (home->end != NULL) {
         gy_stream_keep(home, home->end, home->end_seq);
     }
@@ -397,6 +399,7 @@ static gantry_status note_member(struct gy_streams *streams, uint32_t index, str
     const struct gy_batch_order *batch = &streams->batch;
     struct gy_stream *s = &streams->streams[index];
     const bool is_home = index == batch->home;
+    gy_lane_order_keep_left(s); /* the home has kept them */
     if (!is_home && s->end != NULL) {
         gy_stream_keep(s, s->end, s->end_seq);
     } else if (!is_home) {

@@ -5,6 +5,7 @@
 #include "taskman/manager.h"
 
 #include <assert.h>
+#include <string.h>
 
 bool gy_lane_order_is_of_step(const struct gy_streams *streams, const struct gy_stream *s)
 {
@@ -152,6 +153,50 @@ static void note_end(struct gy_streams *streams, struct gy_stream *s)
     s->end_last = s->lane.last;
 }
 
+/* ---- points that the lane has left behind --------------------------------------------------- */
+
+/* Note ends behind them.  Returns whether some have none. */
+static bool note_left(struct gy_streams *streams, struct gy_stream *s)
+{
+    uint32_t noted = 0, left = 0;
+    for (uint32_t e = 0; e < GY_STREAM_EVENTS; e++) {
+        struct gy_stream_event *event = s->inner.at[(s->inner.next + e) % GY_STREAM_EVENTS];
+        if (s->inner.seqs[(s->inner.next + e) % GY_STREAM_EVENTS] == 0 || event->pending == 0) {
+            continue;
+        }
+        if (event->end == NULL && noted < GY_LANE_LEFT) {
+            event->end = note_end_at(streams, s, event->nodes);
+        }
+        noted += event->end != NULL;
+        left += event->end == NULL;
+    }
+    return left != 0;
+}
+
+void gy_lane_order_learn_left(const struct gy_streams *streams, struct gy_stream *s)
+{
+    for (uint32_t e = 0; s->left != 0 && e < GY_STREAM_EVENTS; e++) {
+        const struct gy_stream_event *event = s->inner.at[e];
+        if (s->inner.seqs[e] != 0 && event->end != NULL) {
+            memcpy(event->end->known, event->known, streams->count * sizeof(event->known[0]));
+            gy_known_merge(streams, event->end->known, streams->batch.known);
+        }
+    }
+}
+
+void gy_lane_order_keep_left(struct gy_stream *s)
+{
+    for (uint32_t e = 0; s->left != 0 && e < GY_STREAM_EVENTS; e++) {
+        const uint32_t i = (s->inner.next + e) % GY_STREAM_EVENTS;
+        if (s->inner.seqs[i] != 0 && s->inner.at[i]->end != NULL) {
+            gy_stream_keep(s, s->inner.at[i]->end, s->inner.seqs[i]);
+        }
+    }
+    s->left = 0;
+}
+
+/* ---- all ends ------------------------------------------------------------------------------ */
+
 void gy_lane_order_note_ends(struct gy_streams *streams)
 {
     const struct gy_batch_order *batch = &streams->batch;
@@ -159,7 +204,8 @@ void gy_lane_order_note_ends(struct gy_streams *streams)
     const bool are_wanted = batch->by_lanes && (batch->members & (batch->members - 1)) != 0;
     for (uint64_t left = are_wanted ? batch->members : 0; left != 0; left &= left - 1) {
         struct gy_stream *s = &streams->streams[__builtin_ctzll(left)];
-        if (!is_awaited(s)) {
+        const bool is_short = s->left != 0 && !has_all(s) && note_left(streams, s);
+        if (!is_awaited(s) && !is_short) {
             s->end = NULL;
         } else if (!is_noted(s)) {
             note_end(streams, s);

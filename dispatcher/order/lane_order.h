@@ -58,4 +58,10 @@ GANTRY_MUST_CHECK gantry_status gy_lane_order_enter(struct gy_streams *streams, 
  * behind them; then the function is called again. */
 void gy_lane_order_note_ends(struct gy_streams *streams);
 
+/* The graph was launched.  While the batch's clock is only what the whole graph comes after: find what the
+ * ends come after that are behind tasks that the lane has left behind. */
+void gy_lane_order_learn_left(const struct gy_streams *streams, struct gy_stream *stream);
+/* These ends are the stream's from now on. */
+void gy_lane_order_keep_left(struct gy_stream *stream);
+
 #endif

@@ -346,13 +346,37 @@ static bool find_inheritable(struct gy_streams *streams, const struct gy_clock *
     return found;
 }
 
+void gy_stream_go_on(struct gy_stream *s)
+{
+    const uint32_t latest = (s->inner.next - 1) % GY_STREAM_EVENTS;
+    const uint32_t told = s->told_seq == s->tail ? s->told : 0;
+    if (s->inner.seqs[latest] == s->tail && s->pending_successors > told) {
+        s->left++;
+        s->inner.at[latest]->pending = s->pending_successors - told;
+    }
+}
+
+/* A dependent of the point has come, behind which the stream has gone on. */
+static void leave_behind(struct gy_stream *s, uint64_t seq)
+{
+    for (uint32_t e = 0; s->left != 0 && e < GY_STREAM_EVENTS; e++) {
+        struct gy_stream_event *event = s->inner.at[e];
+        if (s->inner.seqs[e] == seq && event->pending != 0) {
+            s->left -= --event->pending == 0;
+            return;
+        }
+    }
+}
+
 void gy_streams_leave(struct gy_streams *streams, const struct gy_clock *clock)
 {
     for (uint64_t left = clock->streams; left != 0; left &= left - 1) {
         uint32_t i = (uint32_t)__builtin_ctzll(left);
         struct gy_stream *s = &streams->streams[i];
-        if (s->tail == clock->seq[i] && s->pending_successors > 0) {
-            s->pending_successors--;
+        if (s->tail == clock->seq[i]) {
+            s->pending_successors -= s->pending_successors != 0;
+        } else {
+            leave_behind(s, clock->seq[i]);
         }
         gy_stream_supersede(s, clock->seq[i]);
     }

@@ -30,7 +30,8 @@
 /* Events kept per stream; a wait uses the earliest one that covers its timeline point. */
 #define GY_STREAM_EVENTS 8
 /* Events per stream that end its lane in a graph, and as many that end graphs on it: see lane_order.h. */
-#define GY_STREAM_ENDS 4
+#define GY_STREAM_ENDS 8
+#define GY_LANE_LEFT 3 /* so many of a graph's are behind tasks that the lane has left behind, at most */
 _Static_assert((GY_STREAM_EVENTS & (GY_STREAM_EVENTS - 1)) == 0, "slots are counted modulo 2^32");
 
 struct gy_stream_event {
@@ -39,6 +40,10 @@ struct gy_stream_event {
     uint64_t noted;                 /* the number of the latest batch that records it by a node, */
     uint64_t awaited;               /* and of the latest of which a lane waits for it by one */
     uint64_t known[GY_STREAMS_MAX]; /* what it is ordered after, the point it was recorded at included */
+
+    /* On a lane, once that has gone on behind it: */
+    uint32_t pending;            /* dependents of its point that have not come, */
+    struct gy_stream_event *end; /* and the one that the graph records there for them; NULL: none */
 };
 
 /* The latest events of a stream. */
@@ -92,6 +97,7 @@ struct gy_stream {
     /* Its lane: see lane_order.h. */
     uint32_t told;                  /* a member: completions in the graph that tell of its point, */
     uint64_t told_seq;              /* which is this one */
+    uint32_t left;                  /* a member: events on its lane with dependents pending */
     struct gy_stream_event *end;    /* a member: noted at the end of its lane; NULL: no such */
     uint64_t end_seq;               /* when the tail was this, and */
     struct gy_node_set end_last;    /* this the lane's last */
@@ -295,6 +301,9 @@ GANTRY_MUST_CHECK gantry_status gy_streams_wait_event(struct gy_streams *streams
 /* Record an event at the stream's tail. */
 GANTRY_MUST_CHECK GY_RARE gantry_status gy_streams_record(struct gy_streams *streams, uint32_t stream);
 
+/* The lane of a member goes on behind its tail, of which dependents have not come: see lane_order.h. */
+GY_RARE void gy_stream_go_on(struct gy_stream *stream);
+
 /* A task finished launching on `stream`; its timeline point comes out.  `dependents` as far as known: with
  * two or more an event is recorded at once, so that those which cannot inherit the stream wait for this task
  * and not for what follows it. */
@@ -304,6 +313,9 @@ GANTRY_MUST_CHECK static inline gantry_status gy_streams_finish(struct gy_stream
     struct gy_stream *s = &streams->streams[stream];
     assert(s->running > 0 && gy_stream_is_valid(streams, stream));
     streams->busy -= --s->running == 0;
+    if (__builtin_expect(s->is_member && s->pending_successors != 0, 0)) {
+        gy_stream_go_on(s);
+    }
     s->tail++;
     s->known[stream] = s->tail;
     s->pending_successors = dependents;

@@ -63,7 +63,10 @@ GY_RARE gantry_status gy_stream_record(struct gy_streams *streams, uint32_t inde
     if (status != GANTRY_OK) {
         return status;
     }
+    s->left -= ring->seqs[ring->next] != 0 && event->pending != 0;
     keep(ring, event, s->tail);
+    event->pending = 0;
+    event->end = NULL;
     s->is_unrecorded = s->is_unrecorded && s->is_member;
     *out = event;
     return GANTRY_OK;

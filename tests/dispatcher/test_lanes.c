@@ -171,6 +171,36 @@ static void both_with_b_first(struct scene *s, gantry_task *first)
     both_by_edges(s, first, true);
 }
 
+/* A1 -> C1 and A1 -> A2 -> set, where C1 goes on behind A1 on its lane, and A2 comes in a later batch.  C1 is
+ * B1 itself, or B1 is beside them. */
+static void by_an_edge_left_behind(struct scene *s, gantry_task *first, bool is_before_b1)
+{
+    gantry_task *set = cpu(s, "set", set_flag), *between = cpu(s, "between", modes_count_run);
+    gantry_task *b1 = is_before_b1 ? NULL : awaiting(s, "b1");
+    gantry_task *a1 = stamping(s, 1, "a1", NULL);
+    gantry_task *e = stamping(s, 3, "e", between);
+    gantry_task *c1 = is_before_b1 ? awaiting(s, "b1") : stamping(s, 4, "c1", NULL);
+    gantry_task *a2 = stamping(s, 2, "a2", set);
+    if (b1 != NULL) {
+        gpu_fixture_after(b1, first);
+    }
+    gpu_fixture_after(a1, first);
+    gpu_fixture_after(e, first);
+    gpu_fixture_after(c1, a1);
+    gpu_fixture_after(a2, a1);
+    gpu_fixture_after(a2, between);
+}
+
+static void beside_b1(struct scene *s, gantry_task *first)
+{
+    by_an_edge_left_behind(s, first, false);
+}
+
+static void before_b1(struct scene *s, gantry_task *first)
+{
+    by_an_edge_left_behind(s, first, true);
+}
+
 /* Chains of five tasks in five batches beside B1, of which each task comes after the one before, by an edge,
  * and after a host task behind another chain. */
 static void by_many_edges(struct scene *s, gantry_task *first)
@@ -235,6 +265,13 @@ static void test_what_follows_by_an_edge_waits_for_its_own_lane(void **state)
     run_in_all_modes(by_many_edges, 10);
 }
 
+static void test_what_follows_by_an_edge_waits_for_no_more_of_that_lane(void **state)
+{
+    (void)state;
+    run_in_all_modes(beside_b1, 6);
+    run_in_all_modes(before_b1, 6);
+}
+
 static void test_lanes_of_a_later_graph_wait_for_themselves(void **state)
 {
     (void)state;
@@ -247,6 +284,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_follows_a_host_task_does_not_wait_for_the_rest_of_the_graph),
         cmocka_unit_test(test_what_follows_by_an_edge_waits_for_its_own_lane),
+        cmocka_unit_test(test_what_follows_by_an_edge_waits_for_no_more_of_that_lane),
         cmocka_unit_test(test_lanes_of_a_later_graph_wait_for_themselves),
     };
     return cmocka_run_group_tests_name("dispatcher lanes", tests, NULL, NULL);
