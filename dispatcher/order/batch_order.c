@@ -149,6 +149,7 @@ static gantry_status enter(struct gy_streams *streams, uint32_t stream)
     pass_entrance(streams, s);
     s->end = NULL;
     s->told = s->left = 0;
+    s->is_expected = false;
     if (batch->members == 0) {
         status = choose_home(streams, stream);
     }

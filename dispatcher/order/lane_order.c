@@ -118,7 +118,7 @@ static bool has_all(const struct gy_stream *s)
 static bool is_awaited(const struct gy_stream *s)
 {
     const uint32_t told = s->told_seq == s->tail ? s->told : 0;
-    return s->running != 0 || (s->pending_successors > told && !has_all(s));
+    return s->running != 0 || s->is_expected || (s->pending_successors > told && !has_all(s));
 }
 
 static bool is_noted(const struct gy_stream *s)
@@ -154,6 +154,33 @@ static void note_end(struct gy_streams *streams, struct gy_stream *s)
 }
 
 /* ---- points that the lane has left behind --------------------------------------------------- */
+
+/* The point, which is in the graph, will be waited for from outside. */
+static void expect_point(struct gy_stream *s, uint64_t seq)
+{
+    struct gy_stream_event *found = NULL;
+    for (uint32_t e = 0; e < GY_STREAM_EVENTS && s->tail != seq; e++) {
+        found = s->inner.seqs[e] == seq ? s->inner.at[e] : found;
+    }
+    if (found != NULL && found->pending == 0) {
+        found->pending = 1;
+        s->left++;
+    }
+    s->is_expected |= found == NULL;
+}
+
+void gy_lane_order_expect(struct gy_streams *streams, uint64_t wait_set)
+{
+    struct gy_clock room;
+    const struct gy_clock *clock = gy_wait_set_read(wait_set, &room);
+    for (uint64_t left = clock != NULL ? clock->streams & streams->batch.members : 0; left != 0;
+         left &= left - 1) {
+        uint32_t i = (uint32_t)__builtin_ctzll(left);
+        if (gy_batch_holds(streams, i, clock->seq[i])) {
+            expect_point(&streams->streams[i], clock->seq[i]);
+        }
+    }
+}
 
 /* Note ends behind them.  Returns whether some have none. */
 static bool note_left(struct gy_streams *streams, struct gy_stream *s)

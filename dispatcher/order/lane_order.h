@@ -54,6 +54,9 @@ GANTRY_MUST_CHECK gantry_status gy_lane_order_find_home(struct gy_streams *strea
 /* The lane of a stream that becomes a member comes after the stream's work of the same step. */
 GANTRY_MUST_CHECK gantry_status gy_lane_order_enter(struct gy_streams *streams, uint32_t stream);
 
+/* A task that comes after `wait_set`, and has a stream, will not be called before the batch is launched. */
+void gy_lane_order_expect(struct gy_streams *streams, uint64_t wait_set);
+
 /* The batch will be launched soon: note the ends of its lanes, where they are needed.  More may be noted
  * behind them; then the function is called again. */
 void gy_lane_order_note_ends(struct gy_streams *streams);

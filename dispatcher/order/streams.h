@@ -98,6 +98,7 @@ struct gy_stream {
     uint32_t told;                  /* a member: completions in the graph that tell of its point, */
     uint64_t told_seq;              /* which is this one */
     uint32_t left;                  /* a member: events on its lane with dependents pending */
+    bool is_expected;               /* a member: see gy_lane_order_expect() */
     struct gy_stream_event *end;    /* a member: noted at the end of its lane; NULL: no such */
     uint64_t end_seq;               /* when the tail was this, and */
     struct gy_node_set end_last;    /* this the lane's last */

@@ -3,6 +3,7 @@
 #include "base/span.h"
 #include "copykernel/queue.h"
 #include "dispatcher/order/batch_order.h"
+#include "dispatcher/order/lane_order.h"
 #include "dispatcher/ways/again.h"
 #include "dispatcher/ways/aside.h"
 #include "dispatcher/ways/callback.h"
@@ -47,6 +48,33 @@ gantry_status gy_capture_cut(struct gantry_dispatcher *d)
     return gy_capture_end(d);
 }
 
+enum { MOST_EXPECTED = 64 }; /* the rest waits for more than need be */
+
+/* `task` and those behind it will be called when the batch was launched, some of which may come after work in
+ * it; at most `most`.  Returns how many more are looked at. */
+static uint32_t expect(struct gy_streams *streams, const gantry_task *task, uint32_t most)
+{
+    for (; task != NULL && most != 0; task = task->next, most--) {
+        if (task->launch_index == 0) {
+            gy_lane_order_expect(streams, atomic_load_explicit(&task->wait_set, memory_order_acquire));
+        }
+    }
+    return most;
+}
+
+/* Cut the batch before the call, or in it. */
+static gantry_status cut_at(const struct gantry_launch *launch)
+{
+    struct gantry_dispatcher *d = launch->dispatcher;
+    if (gy_batch_is_open(&d->streams.batch) && d->streams.batch.by_lanes) {
+        uint32_t most = expect(&d->streams, launch->task, MOST_EXPECTED);
+        for (enum gd_phase phase = GD_HTOD; phase < GD_PHASES; phase++) {
+            most = expect(&d->streams, launch->round->bins.of[phase].first, most);
+        }
+    }
+    return gy_capture_cut(d);
+}
+
 static const char *const forbidden = "it makes a call that a capture forbids";
 
 /* The call has made a call that the guard has refused.  Where the driver does not tell, the guard is looked
@@ -71,11 +99,12 @@ static gantry_status leave(struct gantry_launch *launch)
 {
     struct gantry_dispatcher *d = launch->dispatcher;
     gantry_status status = GANTRY_OK;
-    if (launch->mode == GY_MODE_AHEAD) {
+    const bool is_ahead = launch->mode == GY_MODE_AHEAD;
+    if (is_ahead) {
         status = gy_capture_play(launch);
         gy_batch_resume(&d->streams);
     }
-    const gantry_status cut = gy_capture_cut(d);
+    const gantry_status cut = is_ahead ? gy_capture_cut(d) : cut_at(launch);
     status = status == GANTRY_OK ? cut : status;
     launch->lane = NULL;
     gy_mode_set(launch, GY_MODE_PLAIN);
@@ -122,7 +151,7 @@ static GY_RARE gantry_status choose_anew(struct gantry_launch *launch, enum gy_b
     struct gantry_dispatcher *d = launch->dispatcher;
     const bool may_be_noted = launch->trust != GY_TRUST_NO;
     d->graphs.part += is_large;
-    gantry_status status = gy_capture_cut(d);
+    gantry_status status = is_large ? gy_capture_cut(d) : cut_at(launch);
     if (status == GANTRY_OK && may_be_noted && begin_capture(d, launch->round, guard) != GANTRY_OK) {
         launch->round->as_graph = false; /* the rest of this batch is no graph */
         status = gy_context_is_lost(d->config.context) ? gy_context_adopt_loss(d->config.context) : GANTRY_OK;
@@ -160,7 +189,7 @@ gantry_status gy_capture_choose_any(struct gantry_launch *launch)
     }
     if (__builtin_expect(is_unmet && is_met_first(round), 0)) { /* there is no batch for it to disturb */
         gy_mode_set(launch, GY_MODE_FIRST);
-        return gy_capture_cut(d);
+        return cut_at(launch);
     }
     const bool is_waited_for = atomic_load_explicit(&g->waiting, memory_order_relaxed) != 0 && g->calls > 0 &&
                                round->recording == NULL;

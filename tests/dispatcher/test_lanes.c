@@ -51,6 +51,12 @@ static gantry_status set_flag(gantry_task *task, void *arg)
     return GANTRY_OK;
 }
 
+/* The batch is cut before this task, whose callback enqueues on its stream. */
+static gantry_launch_result launch_cutting(gantry_launch *launch, void *arg)
+{
+    return gantry_launch_leave_graph(launch) == GANTRY_OK ? modes_launch(launch, arg) : GANTRY_LAUNCH_FAILED;
+}
+
 static gantry_task *cpu(struct scene *s, const char *label, gantry_status (*run)(gantry_task *, void *))
 {
     void *arg = run == set_flag ? (void *)s : (void *)&s->runs;
@@ -71,6 +77,12 @@ static gantry_task *stamping(struct scene *s, uint32_t index, const char *label,
         gpu_fixture_after(then, task);
     }
     return task;
+}
+
+static gantry_task *cutting(struct scene *s, uint32_t index, const char *label)
+{
+    s->jobs[index] = (struct modes_job){&s->on, index, 20, NULL, false, 0};
+    return gpu_fixture_gpu(&s->on.gpu, GANTRY_TASK_KERNEL, label, launch_cutting, &s->jobs[index]);
 }
 
 /* A step of two chains that meet nowhere.  They are ready at once, behind one task. */
@@ -201,6 +213,23 @@ static void before_b1(struct scene *s, gantry_task *first)
     by_an_edge_left_behind(s, first, true);
 }
 
+/* A2 comes after A1 and E, and is ready when the batch that these are in is cut. */
+static void before_a_cut(struct scene *s, gantry_task *first)
+{
+    gantry_task *set = cpu(s, "set", set_flag);
+    gantry_task *b1 = awaiting(s, "b1");
+    gantry_task *a1 = stamping(s, 1, "a1", NULL);
+    gantry_task *e = stamping(s, 3, "e", NULL);
+    gantry_task *x = cutting(s, 4, "x");
+    gantry_task *a2 = stamping(s, 2, "a2", set);
+    gantry_task *const second[] = {b1, a1, e, x};
+    for (int i = 0; i < 4; i++) {
+        gpu_fixture_after(second[i], first);
+    }
+    gpu_fixture_after(a2, a1);
+    gpu_fixture_after(a2, e);
+}
+
 /* Chains of five tasks in five batches beside B1, of which each task comes after the one before, by an edge,
  * and after a host task behind another chain. */
 static void by_many_edges(struct scene *s, gantry_task *first)
@@ -272,6 +301,12 @@ static void test_what_follows_by_an_edge_waits_for_no_more_of_that_lane(void **s
     run_in_all_modes(before_b1, 6);
 }
 
+static void test_a_cut_leaves_no_task_behind_the_rest_of_the_graph(void **state)
+{
+    (void)state;
+    run_in_all_modes(before_a_cut, 8);
+}
+
 static void test_lanes_of_a_later_graph_wait_for_themselves(void **state)
 {
     (void)state;
@@ -285,6 +320,7 @@ int main(void)
         cmocka_unit_test(test_what_follows_a_host_task_does_not_wait_for_the_rest_of_the_graph),
         cmocka_unit_test(test_what_follows_by_an_edge_waits_for_its_own_lane),
         cmocka_unit_test(test_what_follows_by_an_edge_waits_for_no_more_of_that_lane),
+        cmocka_unit_test(test_a_cut_leaves_no_task_behind_the_rest_of_the_graph),
         cmocka_unit_test(test_lanes_of_a_later_graph_wait_for_themselves),
     };
     return cmocka_run_group_tests_name("dispatcher lanes", tests, NULL, NULL);
