@@ -163,12 +163,29 @@ static GY_COLD void unprepare(struct gantry_dispatcher *d, gantry_task *task, ui
     gy_gpu_time_drop(d->config.time, take_mark(task), s->native, gy_stream_lane(s));
 }
 
+/* The task's stream may be behind a graph that was cut before the task. */
+static GY_RARE gantry_status leave_held(struct gantry_dispatcher *d, struct gantry_launch *launch)
+{
+    gantry_task *task = launch->task;
+    if (task->launch_index != 0 || gy_mode_is_noted(launch)) {
+        return GANTRY_OK;
+    }
+    const uint64_t wait_set = atomic_load_explicit(&task->wait_set, memory_order_acquire);
+    const gantry_status status =
+        gy_streams_leave_held(&d->streams, wait_set, gy_gd_owner(d, task), &launch->stream_index);
+    task->stream = (uint16_t)(launch->stream_index + 1);
+    return status;
+}
+
 /* Make ready everything that the callback needs before it enqueues: mode, barrier, order, GPU time. */
 static GY_INLINE gantry_status make_ready(struct gantry_dispatcher *d, struct gantry_launch *launch)
 {
     gantry_task *task = launch->task;
-    uint32_t stream = launch->stream_index;
     gantry_status status = gy_mode_choose(launch);
+    if (status == GANTRY_OK && d->streams.streams[launch->stream_index].may_be_held) {
+        status = leave_held(d, launch);
+    }
+    const uint32_t stream = launch->stream_index;
     if (status == GANTRY_OK) {
         if (__builtin_expect(d->streams.streams[stream].epoch != d->streams.epoch, 0)) {
             introduce(d, task, 0);

@@ -426,6 +426,14 @@ bool gy_streams_borrow(struct gy_streams *streams, uint32_t partition)
     return true;
 }
 
+/* One more task is on its way to the stream. */
+static void take(struct gy_streams *streams, uint32_t index)
+{
+    streams->busy += streams->streams[index].running++ == 0;
+    gy_streams_use(streams, index);
+    assert(gy_streams_are_valid(streams));
+}
+
 gantry_status gy_streams_assign_any(struct gy_streams *streams, uint64_t wait_set, uint32_t kind,
                                     const struct gy_stream_owner *owner, uint32_t *out)
 {
@@ -445,12 +453,24 @@ gantry_status gy_streams_assign_any(struct gy_streams *streams, uint64_t wait_se
             return status;
         }
     }
-    struct gy_stream *s = &streams->streams[index];
-    streams->busy += s->running++ == 0;
-    gy_streams_use(streams, index);
+    take(streams, index);
     *out = index;
-    assert(gy_streams_are_valid(streams));
     return GANTRY_OK;
+}
+
+gantry_status gy_streams_leave_held(struct gy_streams *streams, uint64_t wait_set,
+                                    const struct gy_stream_owner *owner, uint32_t *stream)
+{
+    struct gy_stream *s = &streams->streams[*stream];
+    gantry_status status = GANTRY_OK;
+    if (is_better_off(streams, *stream, s->tail)) {
+        struct gy_clock room;
+        const struct gy_clock *clock = gy_wait_set_read(wait_set, &room);
+        gy_streams_abandon(streams, *stream);
+        status = find_free(streams, clock != NULL ? clock : &room, s->kind, owner, stream);
+        take(streams, *stream);
+    }
+    return status;
 }
 
 /* ---- private sets ---------------------------------------------------------------------------- */

@@ -272,6 +272,12 @@ GANTRY_MUST_CHECK static inline gantry_status gy_streams_assign(struct gy_stream
     return GANTRY_OK;
 }
 
+/* A task that has got `*stream` and enqueued nothing will not be part of a graph: where the stream is behind
+ * a graph, and an end of its lane tells all that the task comes after there, it gets another one. */
+GANTRY_MUST_CHECK GY_RARE gantry_status gy_streams_leave_held(struct gy_streams *streams, uint64_t wait_set,
+                                                              const struct gy_stream_owner *owner,
+                                                              uint32_t *stream);
+
 /* One dependent fewer may want the tails in `clock`, and a task comes after them, here or on another device.
  */
 void gy_streams_leave(struct gy_streams *streams, const struct gy_clock *clock);
