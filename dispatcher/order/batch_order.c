@@ -358,10 +358,12 @@ static gantry_status record_end(struct gy_streams *streams, struct gy_stream_eve
     const bool is_apart = home->behind != NULL;
     struct gy_stream_event *end = is_apart ? &home->plain_ends[home->next_plain_end++ % GY_STREAM_ENDS]
                                            : &home->outer.own[home->outer.next];
-    const gantry_status status = gy_stream_record_plain(streams, batch->home, end, batch->known);
+    gantry_status status = gy_streams_release_end(streams, end);
+    status = status == GANTRY_OK ? gy_stream_record_plain(streams, batch->home, end, batch->known) : status;
     if (status != GANTRY_OK) {
         return status;
     }
+    end->is_graph_end = true;
     gy_lane_order_keep_left(home);
     if (home->end != NULL) {
         gy_stream_keep(home, home->end, home->end_seq);

@@ -39,6 +39,7 @@ struct gy_stream_event {
     struct gy_node_set nodes;       /* of a batch that is noted: where it was recorded */
     uint64_t noted;                 /* the number of the latest batch that records it by a node, */
     uint64_t awaited;               /* and of the latest of which a lane waits for it by one */
+    bool is_graph_end;              /* recorded behind a graph: it may be the `behind` of streams */
     uint64_t known[GY_STREAMS_MAX]; /* what it is ordered after, the point it was recorded at included */
 
     /* On a lane, once that has gone on behind it: */

@@ -53,13 +53,24 @@ static void keep(struct gy_stream_ring *ring, struct gy_stream_event *event, uin
     ring->next = (ring->next + 1) % GY_STREAM_EVENTS;
 }
 
+gantry_status gy_streams_release_end(struct gy_streams *streams, struct gy_stream_event *event)
+{
+    gantry_status status = GANTRY_OK;
+    for (uint32_t i = 0; event->is_graph_end && i < streams->count && status == GANTRY_OK; i++) {
+        status = streams->streams[i].behind == event ? gy_stream_settle(streams, i) : GANTRY_OK;
+    }
+    event->is_graph_end = event->is_graph_end && status != GANTRY_OK;
+    return status;
+}
+
 GY_RARE gantry_status gy_stream_record(struct gy_streams *streams, uint32_t index,
                                        struct gy_stream_event **out)
 {
     struct gy_stream *s = &streams->streams[index];
     struct gy_stream_ring *ring = s->is_member ? &s->inner : &s->outer;
     struct gy_stream_event *event = &ring->own[ring->next];
-    gantry_status status = gy_streams_record_into(streams, index, event);
+    gantry_status status = gy_streams_release_end(streams, event);
+    status = status == GANTRY_OK ? gy_streams_record_into(streams, index, event) : status;
     if (status != GANTRY_OK) {
         return status;
     }
@@ -99,7 +110,8 @@ static gantry_status record_outside(struct gy_streams *streams, uint32_t index, 
         return GANTRY_OK;
     }
     struct gy_stream_event *event = &s->outer.own[s->outer.next];
-    gantry_status status = record_on(streams, s->native, event);
+    gantry_status status = gy_streams_release_end(streams, event);
+    status = status == GANTRY_OK ? record_on(streams, s->native, event) : status;
     if (status != GANTRY_OK) {
         return status;
     }

@@ -68,6 +68,10 @@ GANTRY_MUST_CHECK gantry_status gy_streams_join(struct gy_streams *streams, cons
 GANTRY_MUST_CHECK gantry_status gy_stream_sync(struct gy_streams *streams, uint32_t stream);
 /* `event` covers the timeline points of the stream up to `seq`. */
 void gy_stream_keep(struct gy_stream *stream, struct gy_stream_event *event, uint64_t seq);
+/* `event` will be recorded again: streams that come after its latest record wait for that one now, since the
+ * next one may be behind work of a later step. */
+GANTRY_MUST_CHECK gantry_status gy_streams_release_end(struct gy_streams *streams,
+                                                       struct gy_stream_event *event);
 /* Record `event` on the plain stream, whatever its lane does; `known` is what that comes after. */
 GANTRY_MUST_CHECK gantry_status gy_stream_record_plain(struct gy_streams *streams, uint32_t index,
                                                        struct gy_stream_event *event, const uint64_t *known);

@@ -297,6 +297,51 @@ static void run_in_all_modes(step_fn build, uint32_t streams)
     }
 }
 
+/* Steps that take more streams than those behind them, and then B1 beside tasks that take these streams again
+ * in a later batch.  What was recorded behind the first graph is recorded again now and then. */
+static void wide_step(struct scene *s, uint32_t width)
+{
+    gantry_task *first = stamping(s, 0, "first", NULL);
+    for (uint32_t i = 1; i <= width; i++) {
+        gpu_fixture_after(stamping(s, i, "wide", NULL), first);
+    }
+    assert_ok(gpu_fixture_step(&s->on.gpu));
+}
+
+static void widening(struct scene *s, gantry_task *first)
+{
+    gantry_task *set = cpu(s, "set", set_flag), *between = cpu(s, "between", modes_count_run);
+    gantry_task *b1 = awaiting(s, "b1");
+    gantry_task *e = stamping(s, 1, "e", between), *wide[4];
+    for (uint32_t i = 0; i < 4; i++) {
+        wide[i] = stamping(s, 2 + i, "wide", NULL);
+        gpu_fixture_after(wide[i], between);
+    }
+    gantry_task *end = stamping(s, 6, "end", set);
+    for (uint32_t i = 0; i < 4; i++) {
+        gpu_fixture_after(end, wide[i]);
+    }
+    gpu_fixture_after(b1, first);
+    gpu_fixture_after(e, first);
+}
+
+static void test_streams_of_earlier_steps_hold_nothing_up(void **state)
+{
+    (void)state;
+    static struct scene s;
+    for (int m = 0; m < MODES; m++) {
+        open_scene(&s, modes[m]);
+        for (uint32_t steps = 0; steps < 2 * GY_STREAM_EVENTS; steps++) {
+            wide_step(&s, 6);
+            for (uint32_t i = 0; i < steps; i++) {
+                wide_step(&s, 1);
+            }
+            run_step(&s, widening);
+        }
+        modes_close(&s.on);
+    }
+}
+
 static void test_what_follows_a_host_task_does_not_wait_for_the_rest_of_the_graph(void **state)
 {
     (void)state;
@@ -341,6 +386,7 @@ int main(void)
         cmocka_unit_test(test_what_follows_by_an_edge_waits_for_its_own_lane),
         cmocka_unit_test(test_what_follows_by_an_edge_waits_for_no_more_of_that_lane),
         cmocka_unit_test(test_a_cut_leaves_no_task_behind_the_rest_of_the_graph),
+        cmocka_unit_test(test_streams_of_earlier_steps_hold_nothing_up),
         cmocka_unit_test(test_lanes_of_a_later_graph_wait_for_themselves),
     };
     return cmocka_run_group_tests_name("dispatcher lanes", tests, NULL, NULL);
