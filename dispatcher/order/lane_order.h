@@ -13,19 +13,20 @@
  * A lane waits for an event by a node when its task comes after work of the same step that is not in the
  * graph, and when its stream has such work.  A lane ends with an event when a task has calls left on its
  * stream, or when dependents of its latest task have not come, other than those that a completion in the
- * graph tells.  Whoever comes after that waits for this event; other members are told by the end of the
- * graph. A step whose tasks all come in one batch has neither node.
+ * graph tells.  It has such events behind earlier tasks as well, of which dependents have not come, though it
+ * has gone on: behind the first GY_LANE_LEFT of these.  Whoever comes after that waits for this event; other
+ * members are told by the end of the graph. A step whose tasks all come in one batch has neither node.
  *
  * No node waits for the record of its own launch, nor for a later one.  The launch of a graph takes the
  * latest record of each event that a lane of it waits for, and these were made before its waits were noted:
  * work that is noted has no event but on lanes of the same graph.  An event that a lane of the batch waits
  * for is not taken for an end of it; one that was taken before is waited for on the home, at once, for the
  * record that is there.  So all other batches have taken their records when an end is recorded again, and
- * there need not be more events than a batch waits for.  With four of them, one of which is the latest, a
- * lane may be waited for where it ended three graphs ago; beyond that, and where all four are in use in a
- * batch, it is waited for a little longer than need be: a lane comes after its own earlier ends, and a graph
- * after its lanes.  Hence ends of lanes and ends of graphs have events of their own: neither kind comes after
- * the other.
+ * there need not be more events than a batch waits for.  With eight of them, one of which is the latest, a
+ * lane may be waited for where it ended seven graphs ago, if each graph records one; beyond that, and where
+ * all eight are in use in a batch, it is waited for a little longer than need be: a lane comes after its own
+ * earlier ends, and a graph after its lanes.  Hence ends of lanes and ends of graphs have events of their
+ * own: neither kind comes after the other.
  *
  * What is on the home comes after the whole graph.  So tasks do not inherit it while other work of the graph
  * may go on, and the next graph of the step is launched on another stream (gy_lane_order_find_home()).
