@@ -163,11 +163,13 @@ static GY_COLD void unprepare(struct gantry_dispatcher *d, gantry_task *task, ui
     gy_gpu_time_drop(d->config.time, take_mark(task), s->native, gy_stream_lane(s));
 }
 
-/* The task's stream may be behind a graph that was cut before the task. */
-static GY_RARE gantry_status leave_held(struct gantry_dispatcher *d, struct gantry_launch *launch)
+/* The task's stream has not met the pool since a batch was opened or cut, whose graph it may be behind. */
+static GY_RARE gantry_status meet_anew(struct gantry_dispatcher *d, struct gantry_launch *launch)
 {
     gantry_task *task = launch->task;
-    if (task->launch_index != 0 || gy_mode_is_noted(launch)) {
+    introduce(d, task, 0);
+    if (task->launch_index != 0 || gy_mode_is_noted(launch) ||
+        !d->streams.streams[launch->stream_index].may_be_held) {
         return GANTRY_OK;
     }
     const uint64_t wait_set = atomic_load_explicit(&task->wait_set, memory_order_acquire);
@@ -181,16 +183,14 @@ static GY_RARE gantry_status leave_held(struct gantry_dispatcher *d, struct gant
 static GY_INLINE gantry_status make_ready(struct gantry_dispatcher *d, struct gantry_launch *launch)
 {
     gantry_task *task = launch->task;
+    uint32_t stream = launch->stream_index;
     gantry_status status = gy_mode_choose(launch);
-    if (status == GANTRY_OK && d->streams.streams[launch->stream_index].may_be_held) {
-        status = leave_held(d, launch);
-    }
-    const uint32_t stream = launch->stream_index;
     if (status == GANTRY_OK) {
         if (__builtin_expect(d->streams.streams[stream].epoch != d->streams.epoch, 0)) {
-            introduce(d, task, 0);
+            status = meet_anew(d, launch);
+            stream = launch->stream_index;
         }
-        status = gy_streams_wait_barrier(&d->streams, stream);
+        status = status == GANTRY_OK ? gy_streams_wait_barrier(&d->streams, stream) : status;
     }
     if (status == GANTRY_OK && task->launch_index == 0) {
         status = prepare(d, task, stream);

@@ -321,7 +321,7 @@ GANTRY_MUST_CHECK static inline gantry_status gy_streams_finish(struct gy_stream
     struct gy_stream *s = &streams->streams[stream];
     assert(s->running > 0 && gy_stream_is_valid(streams, stream));
     streams->busy -= --s->running == 0;
-    if (__builtin_expect(s->is_member && s->pending_successors != 0, 0)) {
+    if (__builtin_expect(s->pending_successors != 0 && s->is_member, 0)) {
         gy_stream_go_on(s);
     }
     s->tail++;

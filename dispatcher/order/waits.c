@@ -53,13 +53,13 @@ static void keep(struct gy_stream_ring *ring, struct gy_stream_event *event, uin
     ring->next = (ring->next + 1) % GY_STREAM_EVENTS;
 }
 
-gantry_status gy_streams_release_end(struct gy_streams *streams, struct gy_stream_event *event)
+gantry_status gy_streams_release_graph_end(struct gy_streams *streams, struct gy_stream_event *event)
 {
     gantry_status status = GANTRY_OK;
-    for (uint32_t i = 0; event->is_graph_end && i < streams->count && status == GANTRY_OK; i++) {
+    for (uint32_t i = 0; i < streams->count && status == GANTRY_OK; i++) {
         status = streams->streams[i].behind == event ? gy_stream_settle(streams, i) : GANTRY_OK;
     }
-    event->is_graph_end = event->is_graph_end && status != GANTRY_OK;
+    event->is_graph_end = status != GANTRY_OK;
     return status;
 }
 
@@ -74,10 +74,12 @@ GY_RARE gantry_status gy_stream_record(struct gy_streams *streams, uint32_t inde
     if (status != GANTRY_OK) {
         return status;
     }
-    s->left -= ring->seqs[ring->next] != 0 && event->pending != 0;
+    if (s->is_member) {
+        s->left -= ring->seqs[ring->next] != 0 && event->pending != 0;
+        event->pending = 0;
+        event->end = NULL;
+    }
     keep(ring, event, s->tail);
-    event->pending = 0;
-    event->end = NULL;
     s->is_unrecorded = s->is_unrecorded && s->is_member;
     *out = event;
     return GANTRY_OK;

@@ -70,8 +70,14 @@ GANTRY_MUST_CHECK gantry_status gy_stream_sync(struct gy_streams *streams, uint3
 void gy_stream_keep(struct gy_stream *stream, struct gy_stream_event *event, uint64_t seq);
 /* `event` will be recorded again: streams that come after its latest record wait for that one now, since the
  * next one may be behind work of a later step. */
-GANTRY_MUST_CHECK gantry_status gy_streams_release_end(struct gy_streams *streams,
-                                                       struct gy_stream_event *event);
+GANTRY_MUST_CHECK gantry_status gy_streams_release_graph_end(struct gy_streams *streams,
+                                                             struct gy_stream_event *event);
+GANTRY_MUST_CHECK static inline gantry_status gy_streams_release_end(struct gy_streams *streams,
+                                                                     struct gy_stream_event *event)
+{
+    return __builtin_expect(event->is_graph_end, 0) ? gy_streams_release_graph_end(streams, event)
+                                                    : GANTRY_OK;
+}
 /* Record `event` on the plain stream, whatever its lane does; `known` is what that comes after. */
 GANTRY_MUST_CHECK gantry_status gy_stream_record_plain(struct gy_streams *streams, uint32_t index,
                                                        struct gy_stream_event *event, const uint64_t *known);
