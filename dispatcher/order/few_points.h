@@ -15,19 +15,20 @@ struct gy_few_points {
     uint64_t seq[GY_FEW_POINTS];
 };
 
-/* The tails of these streams, a bit for each. */
+/* The tails of these streams, a bit for each.  They do not stand for all that is on a stream while a task
+ * there has calls left: then nothing is known. */
 static inline void gy_few_points_take(struct gy_few_points *points, const struct gy_streams *streams,
                                       uint64_t which)
 {
-    points->count = 0;
-    if (__builtin_popcountll(which) > (int)GY_FEW_POINTS) {
-        return;
-    }
-    for (; which != 0; which &= which - 1) {
+    bool is_known = __builtin_popcountll(which) <= (int)GY_FEW_POINTS;
+    uint32_t count = 0;
+    for (; which != 0 && is_known; which &= which - 1) {
         const uint32_t stream = (uint32_t)__builtin_ctzll(which);
-        points->stream[points->count] = stream;
-        points->seq[points->count++] = streams->streams[stream].tail;
+        is_known = streams->streams[stream].running == 0;
+        points->stream[count] = stream;
+        points->seq[count++] = streams->streams[stream].tail;
     }
+    points->count = is_known ? count : 0;
 }
 
 /* False: not, or it is not known. */

@@ -1,4 +1,5 @@
 /* The stream rules and the waits, one decision at a time. */
+#include "dispatcher/order/few_points.h"
 #include "dispatcher/order/step_order.h"
 #include "tests/support/cmocka_c11.h"
 #include "tests/support/gpu_fixture.h"
@@ -474,6 +475,33 @@ static void test_nobody_inherits_a_private_stream(void **state)
     gy_streams_give_private(&pool->streams, owner.private_set);
 }
 
+/* The tails of a few streams stand for what is on them, unless a task has calls left there. */
+static void test_few_points_tell_that_all_is_over(void **state)
+{
+    struct pool *pool = *state;
+    struct gy_few_points points;
+    uint64_t which = 0, last = 0;
+    uint32_t streams[GY_FEW_POINTS + 1];
+    for (uint32_t i = 0; i <= GY_FEW_POINTS; i++) {
+        streams[i] = assign(pool, GY_WAIT_SET_NONE);
+        last = finish(pool, streams[i], 1);
+        which |= UINT64_C(1) << streams[i];
+    }
+    gy_few_points_take(&points, &pool->streams, which); /* these are too many */
+    assert_int_equal(points.count, 0);
+    which &= which - 1;
+    gy_few_points_take(&points, &pool->streams, which);
+    assert_int_equal(points.count, GY_FEW_POINTS);
+    for (uint32_t i = 0; i <= GY_FEW_POINTS; i++) {
+        assert_false(gy_few_points_are_passed(&points, &pool->streams));
+        gy_streams_passed(&pool->streams, streams[i], pool->streams.streams[streams[i]].tail);
+    }
+    assert_true(gy_few_points_are_passed(&points, &pool->streams));
+    assert_int_equal(assign(pool, last), streams[GY_FEW_POINTS]);
+    gy_few_points_take(&points, &pool->streams, which); /* a task has been called, or will be */
+    assert_false(gy_few_points_are_passed(&points, &pool->streams));
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_pool, close_pool)
 
 int main(void)
@@ -504,6 +532,7 @@ int main(void)
         TEST(test_what_a_step_waited_for_is_implied_by_its_end),
         TEST(test_a_private_set_is_of_one_owner),
         TEST(test_nobody_inherits_a_private_stream),
+        TEST(test_few_points_tell_that_all_is_over),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
