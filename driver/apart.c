@@ -50,7 +50,10 @@ void gy_apart_open(struct gy_context *context)
                gy_driver_result_name(driver, result));
         return;
     }
-    atomic_store_explicit(&context->apart, green, memory_order_release);
+    CUgreenCtx none = NULL;
+    if (!atomic_compare_exchange_strong(&context->apart, &none, green)) { /* another thread was faster */
+        (void)driver->cuGreenCtxDestroy(green);
+    }
 }
 
 void gy_apart_close(struct gy_context *context)

@@ -11,8 +11,8 @@
 
 #include "driver/context.h"
 
-/* Make it, if the driver can and the context is the device's primary one.  One thread at a time; the context
- * is current. */
+/* Make it, if the driver can and the context is the device's primary one.  Any thread; the context is
+ * current. */
 void gy_apart_open(struct gy_context *context);
 /* All streams in it are gone, and it goes, too. */
 void gy_apart_close(struct gy_context *context);

@@ -34,7 +34,7 @@ struct gy_context {
     uint32_t sms; /* immutable; the SMs that its work may run on: all, or those of an adopted green context */
     CUgreenCtx home; /* immutable but for gy_partitions_enter(), which is called while nobody makes streams:
                         the  green context in which they are made; NULL: all SMs */
-    _Atomic(CUgreenCtx) apart; /* atomic; written once by gy_apart_open(); see apart.h */
+    _Atomic(CUgreenCtx) apart; /* atomic; see apart.h */
     uint32_t plans;            /* immutable but for that: how often it has got partitions */
     uint64_t plan_id;          /* immutable but for that: of the latest; no others of the process have it */
     _Atomic(unsigned) stop;    /* atomic; written under cause_lock; of enum gy_context_stop */

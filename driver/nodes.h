@@ -5,8 +5,8 @@
  * is made, no capture is open that other calls could break, and the last nodes can be taken back.
  *
  * Kernels, copies and fills become nodes by a call of their own.  On a stream with a priority or a partition
- * of its own they are captured from the lane's stream into the graph, one by one, and so are copies between
- * what the driver does not tell: so each node is the one that a capture would have made.
+ * of its own they are captured from the lane's stream into the graph, one by one, and so are copies of other
+ * devices' memory: so each node is the one that a capture would have made.
  *
  * One thread at a time; the context is current. */
 #ifndef DRIVER_NODES_H

@@ -7,7 +7,7 @@
 /* The only writer of the state. */
 static void enter(struct gy_batch_guard *guard, enum gy_batch_guard_state state)
 {
-    assert(state == GY_GUARD_CLOSED || guard->state == GY_GUARD_CLOSED);
+    assert((state == GY_GUARD_CLOSED) != (guard->state == GY_GUARD_CLOSED));
     guard->state = state;
     assert(gy_batch_guard_is_valid(guard));
 }
@@ -46,8 +46,10 @@ static gantry_status make_stream(struct gy_batch_guard *guard, enum gy_batch_gua
     if (state == GY_GUARD_APART) {
         return guard->apart != NULL ? GANTRY_OK : gy_apart_create_stream(guard->context, &guard->apart);
     }
-    return guard->whole != NULL ? GANTRY_OK
-                                : gy_context_create_stream(guard->context, NULL, 0, &guard->whole);
+    /* in the context itself, whatever SMs a plan has left to it: nothing runs there */
+    return guard->whole != NULL
+               ? GANTRY_OK
+               : GY_CALL(guard->context, cuStreamCreate(&guard->whole, CU_STREAM_NON_BLOCKING));
 }
 
 gantry_status gy_batch_guard_begin(struct gy_batch_guard *guard, enum gy_batch_guard_state state)
@@ -74,15 +76,14 @@ CUgraph gy_batch_guard_end(struct gy_batch_guard *guard)
         return NULL;
     }
     CUstream *stream = stream_of(guard);
-    if (driver->cuStreamEndCapture(*stream, &empty) != CUDA_SUCCESS) {
-        empty = NULL;
-        if (status_of(guard, *stream) != CU_STREAM_CAPTURE_STATUS_NONE) { /* nothing else would end it */
-            (void)driver->cuStreamDestroy(*stream);
-            *stream = NULL;
-        }
+    const bool is_ended = driver->cuStreamEndCapture(*stream, &empty) == CUDA_SUCCESS;
+    const bool is_left = !is_ended && status_of(guard, *stream) != CU_STREAM_CAPTURE_STATUS_NONE;
+    enter(guard, GY_GUARD_CLOSED);
+    if (is_left) { /* nothing else would end it */
+        (void)driver->cuStreamDestroy(*stream);
+        *stream = NULL;
     }
-    guard->state = GY_GUARD_CLOSED;
-    return empty;
+    return is_ended ? empty : NULL;
 }
 
 bool gy_batch_guard_is_broken(const struct gy_batch_guard *guard)

@@ -4,15 +4,14 @@
  * A callback that waits for the GPU or frees memory must not learn that everything is done while work before
  * it is only noted.  Because of the guard the driver refuses such a call, which breaks the guard.
  *
- *              begin APART                            widen                           end
- *     CLOSED ───────────────► APART (see driver/apart.h) ──────► WHOLE ──────────────────────► CLOSED
- *        └─────────────────────────────────────────────────────────┘ begin WHOLE
+ *     CLOSED ── begin ──► APART (see driver/apart.h) ── end ──► CLOSED
+ *     CLOSED ── begin ──► WHOLE ── end ──► CLOSED
  *
  * APART it refuses what a capture forbids its own thread: calls that wait for streams or events, take memory
- * or free it.  Calls on the whole context it does not refuse, to no thread.  WHOLE, in the context itself,
- * those are refused as well, but to all threads: others that know nothing of the batch get an error.  So it
- * is WHOLE only while functions are called of which it is not known yet whether they make such calls, and
- * where there is no other way.
+ * or free it.  Calls on the whole context (cuCtxSynchronize(), cuCtxRecordEvent(), cuCtxWaitEvent()) it does
+ * not refuse, to no thread.  WHOLE, in the context itself, those are refused as well, but to all threads:
+ * others that know nothing of the batch get an error.  Auto has it APART; graphs mode and recordings have it
+ * WHOLE, and so has auto where the driver makes no green context.
  *
  * Of the dispatcher's thread (GD). */
 #ifndef DISPATCHER_WAYS_BATCH_GUARD_H
@@ -38,7 +37,7 @@ void gy_batch_guard_init(struct gy_batch_guard *guard, struct gy_context *contex
 /* It is closed.  Destroy the streams; they are made again when they are needed. */
 void gy_batch_guard_forget(struct gy_batch_guard *guard);
 
-/* Open it; one that is open is closed first.  APART becomes WHOLE where there is no green context. */
+/* Open it; it is closed.  APART becomes WHOLE where there is no green context. */
 GANTRY_MUST_CHECK gantry_status gy_batch_guard_begin(struct gy_batch_guard *guard,
                                                      enum gy_batch_guard_state state);
 /* Close it if it is open.  Returns the empty graph, which is the caller's; NULL: there is none. */

@@ -15,10 +15,12 @@
 /* ---- the capture ---------------------------------------------------------------------------- */
 
 /* Shares measure whole graphs, and a recorded unit is launched again as it is. */
-static gantry_status begin_capture(struct gantry_dispatcher *d, const struct gy_round *round,
-                                   enum gy_batch_guard_state guard)
+static gantry_status begin_capture(struct gantry_dispatcher *d, const struct gy_round *round)
 {
     const bool has_shares = gy_shares_any(&d->shares);
+    /* A round that meets functions notes calls of those alone that were met, which do not wait for the
+     * context. */
+    const enum gy_batch_guard_state guard = round->meets ? GY_GUARD_APART : GY_GUARD_WHOLE;
     gantry_status status = has_shares ? gy_shares_begin_capture(&d->shares) : GANTRY_OK;
     return status == GANTRY_OK ? gy_graphs_begin(&d->graphs, guard, !has_shares && round->recording == NULL)
                                : status;
@@ -145,14 +147,13 @@ gantry_status gy_capture_leave_for_good(gantry_launch *launch, const char *why)
 /* ---- before a call -------------------------------------------------------------------------- */
 
 /* End the graph that is being built before this call, or begin one with this call. */
-static GY_RARE gantry_status choose_anew(struct gantry_launch *launch, enum gy_batch_guard_state guard,
-                                         bool is_large)
+static GY_RARE gantry_status choose_anew(struct gantry_launch *launch, bool is_large)
 {
     struct gantry_dispatcher *d = launch->dispatcher;
     const bool may_be_noted = launch->trust != GY_TRUST_NO;
     d->graphs.part += is_large;
     gantry_status status = is_large ? gy_capture_cut(d) : cut_at(launch);
-    if (status == GANTRY_OK && may_be_noted && begin_capture(d, launch->round, guard) != GANTRY_OK) {
+    if (status == GANTRY_OK && may_be_noted && begin_capture(d, launch->round) != GANTRY_OK) {
         launch->round->as_graph = false; /* the rest of this batch is no graph */
         status = gy_context_is_lost(d->config.context) ? gy_context_adopt_loss(d->config.context) : GANTRY_OK;
     }
@@ -165,11 +166,20 @@ static bool is_met_first(const struct gy_round *round)
     return round->meets && round->recording == NULL;
 }
 
+/* Of a function that was not met: a batch makes so many of its calls as first ones that may have waited. */
+static enum gy_call_mode first_mode(const struct gantry_launch *launch)
+{
+    const struct gantry_dispatcher *d = launch->dispatcher;
+    const uint64_t batch = atomic_load_explicit(&d->counters.batches, memory_order_relaxed);
+    return gy_graphs_may_meet(&d->graphs, gy_task_launch_fn(launch->task), batch) ? GY_MODE_FIRST
+                                                                                  : GY_MODE_PLAIN;
+}
+
 void gy_capture_choose_first(struct gantry_launch *launch)
 {
     const bool is_unmet = gy_graphs_is_unmet(&launch->dispatcher->graphs, gy_task_launch_fn(launch->task));
     launch->trust = GY_TRUST_UNKNOWN;
-    gy_mode_set(launch, is_unmet && is_met_first(launch->round) ? GY_MODE_FIRST : GY_MODE_PLAIN);
+    gy_mode_set(launch, is_unmet && is_met_first(launch->round) ? first_mode(launch) : GY_MODE_PLAIN);
 }
 
 gantry_status gy_capture_choose_any(struct gantry_launch *launch)
@@ -180,15 +190,13 @@ gantry_status gy_capture_choose_any(struct gantry_launch *launch)
     gantry_status status = GANTRY_OK;
     const gantry_launch_fn function = gy_task_launch_fn(launch->task);
     const bool is_unmet = round->meets && gy_graphs_is_unmet(g, function);
-    /* A function that was met does not wait for the whole context.  Only auto meets functions. */
-    const enum gy_batch_guard_state guard = round->meets && !is_unmet ? GY_GUARD_APART : GY_GUARD_WHOLE;
     launch->trust = gy_graphs_trust_in(g, round->lends, function);
     if (d->streams.batch.state == GY_BATCH_SUSPENDED) {
         gy_mode_set(launch, GY_MODE_AHEAD);
-        return guard == GY_GUARD_WHOLE ? gy_graphs_guard_whole(g) : GANTRY_OK;
+        return GANTRY_OK;
     }
     if (__builtin_expect(is_unmet && is_met_first(round), 0)) { /* there is no batch for it to disturb */
-        gy_mode_set(launch, GY_MODE_FIRST);
+        gy_mode_set(launch, first_mode(launch));
         return cut_at(launch);
     }
     const bool is_waited_for = atomic_load_explicit(&g->waiting, memory_order_relaxed) != 0 && g->calls > 0 &&
@@ -196,9 +204,7 @@ gantry_status gy_capture_choose_any(struct gantry_launch *launch)
     const bool is_large = gy_graphs_is_large(g) && round->recording == NULL;
     const bool goes_on = gy_batch_is_open(&d->streams.batch) && !is_waited_for && !is_large;
     if (__builtin_expect(!goes_on || launch->trust == GY_TRUST_NO, 0)) {
-        status = choose_anew(launch, guard, is_large);
-    } else if (guard == GY_GUARD_WHOLE) {
-        status = gy_graphs_guard_whole(g);
+        status = choose_anew(launch, is_large);
     }
     gy_mode_set(launch, !gy_batch_is_open(&d->streams.batch) ? GY_MODE_PLAIN
                         : round->recording != NULL           ? GY_MODE_RECORDING
@@ -268,7 +274,9 @@ void gy_capture_tell_asks(const struct gantry_launch *launch)
  * the batch's guard may let it. */
 static void note_wait(struct gantry_launch *launch)
 {
-    if (gy_graphs_note_wait(&launch->dispatcher->graphs, gy_task_launch_fn(launch->task))) {
+    struct gantry_dispatcher *d = launch->dispatcher;
+    const uint64_t batch = atomic_load_explicit(&d->counters.batches, memory_order_relaxed);
+    if (gy_graphs_note_wait(&d->graphs, gy_task_launch_fn(launch->task), batch)) {
         gy_log(GANTRY_LOG_INFO,
                "task '%s' waits for the device in its callback, or takes long, so auto runs it on streams",
                gantry_task_label(launch->task));
@@ -286,7 +294,7 @@ void gy_capture_meet(struct gantry_launch *launch, enum gy_hold_answer answer)
     }
     if (launch->spoilt != NULL || (launch->asked && !g->may_lend)) {
         gy_graphs_set_trust(g, gy_task_launch_fn(launch->task), GY_TRUST_NO);
-    } else if (launch->asked || answer == GY_HOLD_DID_NOT_WAIT) {
+    } else if (launch->asked_plainly || answer == GY_HOLD_DID_NOT_WAIT) {
         learn_trust(launch);
     } else if (answer == GY_HOLD_MAY_HAVE_WAITED) {
         note_wait(launch);

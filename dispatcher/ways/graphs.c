@@ -183,23 +183,12 @@ static void end_guard(struct gy_graphs *g)
     }
 }
 
-static gantry_status begin_guard(struct gy_graphs *g, enum gy_batch_guard_state guard)
-{
-    end_guard(g);
-    return gy_batch_guard_begin(&g->guard, guard);
-}
-
-gantry_status gy_graphs_guard_whole(struct gy_graphs *g)
-{
-    return g->guard.state == GY_GUARD_APART ? begin_guard(g, GY_GUARD_WHOLE) : GANTRY_OK;
-}
-
 gantry_status gy_graphs_begin(struct gy_graphs *g, enum gy_batch_guard_state guard, bool by_lanes)
 {
     struct gy_streams *streams = g->streams;
     assert(!gy_batch_is_open(&streams->batch) && gy_graphs_are_valid(g));
     gy_graphs_open_gate(g);
-    gantry_status status = begin_guard(g, guard);
+    gantry_status status = gy_batch_guard_begin(&g->guard, guard);
     if (status != GANTRY_OK) {
         gy_graphs_close_gate(g);
         return status;
@@ -327,11 +316,26 @@ void gy_graphs_set_trust(struct gy_graphs *g, gantry_launch_fn function, enum gy
     assert(gy_graphs_are_valid(g));
 }
 
-bool gy_graphs_note_wait(struct gy_graphs *g, gantry_launch_fn function)
+bool gy_graphs_may_meet(const struct gy_graphs *g, gantry_launch_fn function, uint64_t batch)
+{
+    const struct gy_graph_function *f = &g->functions[place_of(g, function)];
+    return f->function == NULL || f->waits_of != batch || f->waits < GY_GRAPHS_WAITS;
+}
+
+bool gy_graphs_note_wait(struct gy_graphs *g, gantry_launch_fn function, uint64_t batch)
 {
     gy_graphs_set_trust(g, function, GY_TRUST_UNKNOWN);
     struct gy_graph_function *f = &g->functions[place_of(g, function)];
-    const bool is_enough = f->function != NULL && ++f->waits >= GY_GRAPHS_WAITS;
+    if (f->function == NULL) {
+        return false;
+    }
+    if (f->waits_of != batch) {
+        f->waits_of = batch;
+        f->waits = 0;
+        f->waiting_batches++;
+    }
+    f->waits++;
+    const bool is_enough = f->waiting_batches >= GY_GRAPHS_WAITS;
     if (is_enough) {
         gy_graphs_set_trust(g, function, GY_TRUST_NO);
     }

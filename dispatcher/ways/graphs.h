@@ -48,7 +48,7 @@
 #define GY_GRAPHS_REFUSED 16
 #define GY_GRAPHS_FIRST_CALLS 256
 #define GY_GRAPHS_FUNCTIONS 256
-#define GY_GRAPHS_WAITS 4 /* first calls that may wait, one after the other */
+#define GY_GRAPHS_WAITS 4 /* batches in which first calls of a function wait; and such calls in a batch */
 
 #define GY_GRAPHS_SEVERAL ((const struct gantry_taskman *)(uintptr_t)1) /* work of more than one manager */
 
@@ -76,7 +76,9 @@ struct gy_graph_function {
     gantry_launch_fn function; /* GD only; NULL: the entry is free */
     enum gy_trust trust;       /* GD only */
     bool is_told;              /* GD only; the log has said that its batches are not patched */
-    uint8_t waits;             /* GD only; first calls of it that may have waited for the whole context */
+    uint8_t waits;             /* GD only; first calls of it that may have waited for the whole context, */
+    uint8_t waiting_batches;   /* in the latest batch that had such, and how many batches had */
+    uint64_t waits_of;         /* GD only; the number of that batch */
 };
 
 struct gy_graphs {
@@ -180,8 +182,6 @@ static inline bool gy_graphs_is_large(const struct gy_graphs *graphs)
 {
     return graphs->calls >= graphs->large_calls && gy_batch_is_open(&graphs->streams->batch);
 }
-/* The batch's guard is WHOLE from now on. */
-GANTRY_MUST_CHECK gantry_status gy_graphs_guard_whole(struct gy_graphs *graphs);
 /* True: the graph is gone, or the context is lost, and then the driver's answer does not say whether it is
  * gone. */
 static inline bool gy_graphs_is_over(const struct gy_graphs *g, gantry_status status)
@@ -192,9 +192,12 @@ static inline bool gy_graphs_is_over(const struct gy_graphs *g, gantry_status st
 void gy_graphs_spend(struct gy_graphs *graphs, CUgraph graph);
 
 GY_RARE enum gy_trust gy_graphs_find_trust(struct gy_graphs *graphs, gantry_launch_fn function);
-/* A first call of the function may have waited for the whole context.  True: it is NO now, since such calls
- * have done so each time. */
-bool gy_graphs_note_wait(struct gy_graphs *graphs, gantry_launch_fn function);
+/* Is a call of the function, which was not met, made as a first one?  Not behind GY_GRAPHS_WAITS of the same
+ * batch that may have waited. */
+bool gy_graphs_may_meet(const struct gy_graphs *graphs, gantry_launch_fn function, uint64_t batch);
+/* A first call of the function may have waited for the whole context.  True: it is NO now, since that was so
+ * in GY_GRAPHS_WAITS batches. */
+bool gy_graphs_note_wait(struct gy_graphs *graphs, gantry_launch_fn function, uint64_t batch);
 /* Of an UNKNOWN function: another user of the CUDA context has met it, and so it is OURS. */
 GY_COLD bool gy_graphs_adopt_met(struct gy_graphs *graphs, gantry_launch_fn function);
 /* Does the batch take a call of the function that was asked for last, of which we know that its work can be

@@ -7,9 +7,8 @@
 
 void gy_holds_init(struct gy_holds *holds, struct gy_context *context)
 {
-    *holds = (struct gy_holds){.context = context};
+    *holds = (struct gy_holds){.context = context, .limit_ns = GY_HOLD_NS};
     for (uint32_t i = 0; i < GY_HOLDS; i++) {
-        atomic_init(&holds->holds[i].state, GY_HOLD_FREE);
         atomic_init(&holds->holds[i].is_over, true);
     }
 }
@@ -17,7 +16,14 @@ void gy_holds_init(struct gy_holds *holds, struct gy_context *context)
 void gy_holds_forget(struct gy_holds *holds)
 {
     assert(holds->current == NULL);
-    gy_context_drop_stream(holds->context, &holds->stream); /* this waits for the host functions */
+    gy_context_drop_stream(holds->context, &holds->stream); /* this waits, but in a context that is lost */
+    const uint64_t end = gy_clock_ns() + 2 * holds->limit_ns;
+    for (uint32_t i = 0; i < GY_HOLDS; i++) {
+        const struct gy_hold *hold = &holds->holds[i];
+        while (atomic_load(&hold->has_begun) && !atomic_load(&hold->is_over) && gy_clock_ns() < end) {
+            sched_yield(); /* it was let go, and ends; but not in a child process, which has no such thread */
+        }
+    }
 }
 
 /* The host function.  It leaves the hold alone behind its last line. */
@@ -25,6 +31,7 @@ static void keep(void *arg)
 {
     struct gy_hold *hold = arg;
     uint32_t held = GY_HOLD_HELD;
+    atomic_store(&hold->has_begun, true);
     while (atomic_load(&hold->state) == GY_HOLD_HELD && gy_clock_ns() < hold->until_ns) {
         sched_yield();
     }
@@ -41,11 +48,11 @@ void gy_hold_begin(struct gy_holds *holds)
          gy_context_create_stream(holds->context, NULL, 0, &holds->stream) != GANTRY_OK)) {
         return;
     }
-    hold->until_ns = gy_clock_ns() + GY_HOLD_NS;
+    hold->until_ns = gy_clock_ns() + holds->limit_ns;
+    atomic_store(&hold->has_begun, false);
     atomic_store(&hold->is_over, false);
     atomic_store(&hold->state, GY_HOLD_HELD);
     if (GY_CALL(holds->context, cuLaunchHostFunc(holds->stream, keep, hold)) != GANTRY_OK) {
-        atomic_store(&hold->state, GY_HOLD_FREE);
         atomic_store(&hold->is_over, true);
         return;
     }

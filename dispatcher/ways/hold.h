@@ -5,10 +5,11 @@
  * before that, it has not waited.  Else it has, or it has freed memory (cuMemFree() waits), or it has simply
  * taken so long.
  *
- *                begin                   end: the call has not waited                  the host function ends
- *     FREE ──────────────────► HELD ───────────────────────────────► LET_GO ───────────────────► FREE
- *                                └──────► GIVEN_UP ─────────────────────────────────────────────────►
- *                               GY_HOLD_NS later                                       end
+ *      begin          end: the call has not waited
+ *     ───────► HELD ───────────────────────────────► LET_GO
+ *                └───── GY_HOLD_NS later ──────────► GIVEN_UP     the call may have waited
+ *
+ * It is used again when the host function has ended (is_over).
  *
  * Nobody waits for a hold: the host function may come late, when work of other streams is before it.
  *
@@ -22,17 +23,19 @@
 #define GY_HOLD_NS \
     1000000 /* less than a user feels, once for each function; more than calls take that enqueue */
 
-enum gy_hold_state { GY_HOLD_FREE, GY_HOLD_HELD, GY_HOLD_LET_GO, GY_HOLD_GIVEN_UP };
+enum gy_hold_state { GY_HOLD_HELD, GY_HOLD_LET_GO, GY_HOLD_GIVEN_UP };
 enum gy_hold_answer { GY_HOLD_UNKNOWN, GY_HOLD_DID_NOT_WAIT, GY_HOLD_MAY_HAVE_WAITED };
 
 struct gy_hold {
     _Atomic(uint32_t) state; /* atomic; enum gy_hold_state */
-    _Atomic(bool) is_over;   /* atomic; the host function has ended, or there was none */
+    _Atomic(bool) has_begun; /* atomic; the host function has, */
+    _Atomic(bool) is_over;   /* atomic; and has ended, or there was none */
     uint64_t until_ns;       /* written before the host function is enqueued */
 };
 
 struct gy_holds {
     struct gy_context *context; /* immutable */
+    uint64_t limit_ns;          /* immutable, but in tests: GY_HOLD_NS */
     CUstream stream;            /* GD only; NULL: it was not needed yet */
     struct gy_hold holds[GY_HOLDS];
     struct gy_hold *current; /* GD only; of the call that is being made; NULL: none */

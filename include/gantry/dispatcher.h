@@ -228,10 +228,12 @@ typedef enum gantry_submission {
 } gantry_submission;
 
 /** Takes effect with the next batch.  Synchronous mode uses streams anyhow.  The first change to graphs or
- *  auto asks the driver how it tells ends, and makes a green context that runs nothing, for which it takes 4
- * MiB of device memory: some 1.2 ms, if the context has begun with streams.  In GRAPHS, while callbacks are
- * called the driver refuses cuCtxSynchronize() and its likes to all threads; in AUTO it does so only where
- * the context is not the device's primary one, or the driver is older than CUDA 12.5.  Any thread.
+ *  auto asks the driver how it tells ends, and makes a green context that runs nothing (4 MiB of device
+ * memory): some 1.2 ms, if the context has begun with streams.  While a GRAPHS batch is noted the driver
+ * refuses cuCtxSynchronize(), cuCtxRecordEvent() and cuCtxWaitEvent() to all threads.  In AUTO it does so
+ * only while callbacks enqueue on gantry_launch_capture_stream() and while stable tasks are recorded, where a
+ * graph has copies of other devices' memory, and where the context is not the device's primary one or the
+ * driver is older than CUDA 12.5.  Any thread.
  *  @retval GANTRY_OK
  *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL or no such mode, also in $GANTRY_SUBMISSION (for DEFAULT) */
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_dispatcher_set_submission(gantry_dispatcher *dispatcher,

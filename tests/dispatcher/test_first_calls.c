@@ -4,10 +4,12 @@
 #include "dispatcher/internal.h"
 #include "dispatcher/ways/met.h"
 #include "tests/dispatcher/modes_scene.h"
+#include "tests/partition/plan_support.h"
 #include "tests/support/cmocka_c11.h"
 #include "tests/support/log_lines.h"
 
 #include <string.h>
+#include <time.h>
 
 enum { JOBS = 12, STEPS = 5 };
 
@@ -205,25 +207,89 @@ static gantry_launch_result launch_waiting(gantry_launch *launch, void *arg)
     return waited ? modes_launch(launch, arg) : GANTRY_LAUNCH_FAILED;
 }
 
+/* The same, and it asks for its stream, which it bears to be captured. */
+static gantry_launch_result launch_waiting_aside(gantry_launch *launch, void *arg)
+{
+    return gantry_launch_capture_stream(launch) != NULL ? launch_waiting(launch, arg) : GANTRY_LAUNCH_FAILED;
+}
+
+static void open_planned(struct modes_scene *s, gantry_submission submission, bool is_planned)
+{
+    gantry_partition_request requests[] = {request("some", GANTRY_PARTITION_AT_LEAST, 8),
+                                           request("rest", GANTRY_PARTITION_REST, 0)};
+    gantry_partition_options plan = GANTRY_PARTITION_OPTIONS_INIT;
+    gantry_context_options options = modes_options();
+    plan.requests = requests;
+    plan.count = 2;
+    options.submission = submission;
+    options.partitions = is_planned ? &plan : NULL;
+    memset(&own, 0, sizeof(own));
+    own.is_made = true;
+    modes_open(s, &options);
+    gantry_context_dispatcher(s->gpu.context)->graphs.choice.slow_ns = UINT64_MAX;
+}
+
 /* A callback that waits for the device never is in a batch that is noted, also where the driver would let it
- * wait for what it knows of. */
+ * wait for what it knows of; with a plan of partitions or without. */
 static void test_who_waits_for_the_device_stays_on_streams(void **state)
 {
     (void)state;
-    struct modes_scene s;
-    struct log_lines lines;
-    open_scene(&s, ALLOCATES);
-    own.is_made = true;
-    log_lines_begin(&lines, "waits for the device");
-    for (uint32_t step = 0; step < STEPS; step++) {
-        assert_int_equal(run(&s, launch_waiting, launch_waiting, JOBS), 0);
+    static const gantry_launch_fn functions[] = {launch_waiting, launch_waiting_aside};
+    for (uint32_t i = 0; i < 4; i++) {
+        struct modes_scene s;
+        struct log_lines lines;
+        open_planned(&s, GANTRY_SUBMISSION_AUTO, i >= 2);
+        log_lines_begin(&lines, "waits for the device");
+        for (uint32_t step = 0; step < STEPS; step++) {
+            assert_int_equal(run(&s, functions[i % 2], functions[i % 2], JOBS), 0);
+        }
+        assert_int_equal(log_lines_end(&lines), 1);
+        assert_false(gy_met_has(functions[i % 2], native_of(&s)));
+        assert_int_equal(own.calls, STEPS * JOBS);
+        assert_int_equal(own.refused, 0);
+        assert_int_equal(own.missed, 0);
+        modes_close(&s);
     }
-    assert_int_equal(log_lines_end(&lines), 1);
-    assert_false(gy_met_has(launch_waiting, native_of(&s)));
-    assert_int_equal(own.calls, STEPS * JOBS);
-    assert_int_equal(own.refused, 0);
-    assert_int_equal(own.missed, 0);
-    close_scene(&s);
+}
+
+/* In graphs mode the wait is refused, and the callback called again on its stream. */
+static void test_graphs_mode_refuses_such_a_wait(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < 2; i++) {
+        struct modes_scene s;
+        open_planned(&s, GANTRY_SUBMISSION_GRAPHS, i != 0);
+        for (uint32_t step = 0; step < STEPS; step++) {
+            (void)run(&s, launch_waiting, launch_waiting, JOBS);
+        }
+        assert_int_equal(own.refused, 1);
+        assert_int_equal(own.calls, STEPS * JOBS + 1);
+        assert_int_equal(own.missed, 0);
+        modes_close(&s);
+    }
+}
+
+static gantry_launch_result launch_slow_at_first(gantry_launch *launch, void *arg)
+{
+    const struct timespec t = {.tv_nsec = (long)(launch->dispatcher->graphs.hold.limit_ns + 10 * GY_HOLD_NS)};
+    if (own.calls++ < GY_GRAPHS_WAITS + 2) {
+        (void)nanosleep(&t, NULL);
+    }
+    return modes_launch(launch, arg);
+}
+
+/* Calls of one step alone do not make a function one that waits. */
+static void test_a_slow_beginning_is_forgiven(void **state)
+{
+    (void)state;
+    struct modes_scene s;
+    open_planned(&s, GANTRY_SUBMISSION_AUTO, false);
+    for (uint32_t step = 0; step < 2; step++) { /* a host function that comes late finds out more */
+        (void)run(&s, launch_slow_at_first, launch_slow_at_first, JOBS);
+    }
+    assert_true(gy_met_has(launch_slow_at_first, native_of(&s)));
+    assert_int_equal(run(&s, launch_slow_at_first, launch_slow_at_first, JOBS), 1);
+    modes_close(&s);
 }
 
 static gantry_launch_result launch_failing(gantry_launch *launch, void *arg)
@@ -281,6 +347,8 @@ int main(void)
         cmocka_unit_test(test_what_one_context_has_met_all_of_its_device_know),
         cmocka_unit_test(test_who_leaves_in_the_first_call_has_left),
         cmocka_unit_test(test_who_waits_for_the_device_stays_on_streams),
+        cmocka_unit_test(test_graphs_mode_refuses_such_a_wait),
+        cmocka_unit_test(test_a_slow_beginning_is_forgiven),
         cmocka_unit_test(test_a_call_that_has_failed_was_no_meeting),
         cmocka_unit_test(test_there_is_room_for_many),
     };

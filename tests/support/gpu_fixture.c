@@ -1,5 +1,6 @@
 #include "tests/support/gpu_fixture.h"
 
+#include "dispatcher/internal.h"
 #include "driver/driver.h"
 #include "tests/support/cmocka_c11.h"
 #include "tests/support/deadline.h"
@@ -8,6 +9,8 @@
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum { HOLD_NS = 50000000 };
 
 gantry_driver_choice gpu_fixture_driver(void)
 {
@@ -37,6 +40,8 @@ void gpu_fixture_open_with(struct gpu_fixture *fixture, uint32_t workers,
 {
     memset(fixture, 0, sizeof(*fixture));
     assert_ok(gantry_context_create(context, &fixture->context));
+    /* A call that is held up by a busy machine has not waited for the GPU. */
+    gantry_context_dispatcher(fixture->context)->graphs.hold.limit_ns = HOLD_NS;
     gantry_cpu_dispatcher_options cpus = GANTRY_CPU_DISPATCHER_OPTIONS_INIT;
     cpus.worker_count = workers;
     cpus.inline_only = workers == 0;
