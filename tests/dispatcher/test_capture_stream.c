@@ -274,7 +274,7 @@ static void test_what_it_enqueues_is_part_of_the_graph(void **state)
 
 /* It is called once more, and its function stays on streams; no work of others is lost.  In the second half
  * of the cases it could be captured for some steps.  Its first call is never captured.  Where that frees
- * memory, which waits for the device, the function is not met, and so no call of it is made twice. */
+ * memory, which may wait for the device, the function is not met, and then no call of it is made twice. */
 static void test_what_cannot_be_captured_is_called_again_once(void **state)
 {
     (void)state;
