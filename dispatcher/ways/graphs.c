@@ -48,6 +48,7 @@ void gy_graphs_prepare(struct gy_graphs *g)
     if (relaxed.status == GANTRY_OK) {
         gy_ends_ask(&g->ends, g->context);
         gy_apart_open(g->context);
+        gy_holds_prepare(&g->hold);
         (void)gy_relaxed_end(g->context, &relaxed);
     }
     (void)gy_context_pop(g->context);

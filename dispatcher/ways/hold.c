@@ -16,7 +16,8 @@ void gy_holds_init(struct gy_holds *holds, struct gy_context *context)
 void gy_holds_forget(struct gy_holds *holds)
 {
     assert(holds->current == NULL);
-    gy_context_drop_stream(holds->context, &holds->stream); /* this waits, but in a context that is lost */
+    CUstream stream = atomic_exchange(&holds->stream, NULL);
+    gy_context_drop_stream(holds->context, &stream); /* this waits, but in a context that is lost */
     const uint64_t end = gy_clock_ns() + 2 * holds->limit_ns;
     for (uint32_t i = 0; i < GY_HOLDS; i++) {
         const struct gy_hold *hold = &holds->holds[i];
@@ -39,20 +40,30 @@ static void keep(void *arg)
     atomic_store(&hold->is_over, true);
 }
 
+void gy_holds_prepare(struct gy_holds *holds)
+{
+    CUstream made = NULL, none = NULL;
+    if (atomic_load(&holds->stream) == NULL &&
+        gy_context_create_stream(holds->context, NULL, 0, &made) == GANTRY_OK &&
+        !atomic_compare_exchange_strong(&holds->stream, &none, made)) { /* another thread was faster */
+        gy_context_drop_stream(holds->context, &made);
+    }
+}
+
 void gy_hold_begin(struct gy_holds *holds)
 {
     struct gy_hold *hold = &holds->holds[holds->next % GY_HOLDS];
     assert(holds->current == NULL);
-    if (!atomic_load(&hold->is_over) ||
-        (holds->stream == NULL &&
-         gy_context_create_stream(holds->context, NULL, 0, &holds->stream) != GANTRY_OK)) {
+    gy_holds_prepare(holds);
+    const CUstream stream = atomic_load(&holds->stream);
+    if (!atomic_load(&hold->is_over) || stream == NULL) {
         return;
     }
     hold->until_ns = gy_clock_ns() + holds->limit_ns;
     atomic_store(&hold->has_begun, false);
     atomic_store(&hold->is_over, false);
     atomic_store(&hold->state, GY_HOLD_HELD);
-    if (GY_CALL(holds->context, cuLaunchHostFunc(holds->stream, keep, hold)) != GANTRY_OK) {
+    if (GY_CALL(holds->context, cuLaunchHostFunc(stream, keep, hold)) != GANTRY_OK) {
         atomic_store(&hold->is_over, true);
         return;
     }

@@ -36,7 +36,7 @@ struct gy_hold {
 struct gy_holds {
     struct gy_context *context; /* immutable */
     uint64_t limit_ns;          /* immutable, but in tests: GY_HOLD_NS */
-    CUstream stream;            /* GD only; NULL: it was not needed yet */
+    _Atomic(CUstream) stream;   /* atomic; NULL: it was not needed yet */
     struct gy_hold holds[GY_HOLDS];
     struct gy_hold *current; /* GD only; of the call that is being made; NULL: none */
     uint32_t next;           /* GD only */
@@ -45,6 +45,10 @@ struct gy_holds {
 void gy_holds_init(struct gy_holds *holds, struct gy_context *context);
 /* The device is done, or the context is lost.  The stream goes; it is made again when it is needed. */
 void gy_holds_forget(struct gy_holds *holds);
+
+/* Make the stream before it is needed, which takes the driver some time.  Any thread; the context is current.
+ */
+void gy_holds_prepare(struct gy_holds *holds);
 
 /* Before the call; the context is current. */
 void gy_hold_begin(struct gy_holds *holds);
