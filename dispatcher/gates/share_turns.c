@@ -76,12 +76,20 @@ static bool has_tokens(struct gy_quota *quota, bool waits)
     return admits;
 }
 
+/* Is there room for the intervals of one more call?  One that is open is no such room: the call may close it.
+ */
+static bool has_intervals(const struct gy_meter *meter)
+{
+    return opened_of(meter) - atomic_load_explicit(&meter->settled, memory_order_relaxed) <=
+           GY_SHARE_INTERVALS - GY_SHARE_OF_A_CALL;
+}
+
 /* Do the bounds of the meter allow one more call, whichever meter has the turn? */
 static bool is_within(struct gy_meter *meter, bool waits, bool *tokens)
 {
-    bool room = true;
-    *tokens = true;
     gy_meter_settle(meter);
+    bool room = has_intervals(meter);
+    *tokens = true;
     for (int a = 0; a < 2 && meter->quotas[a] != NULL; a++) {
         struct gy_quota *quota = meter->quotas[a];
         room = room && (is_open(meter) || quota->working < quota->in_flight);
@@ -155,8 +163,8 @@ bool gy_meter_admits(struct gy_shares *shares, struct gy_meter *meter, bool wait
 bool gy_meter_has_room(struct gy_shares *shares, struct gy_meter *meter)
 {
     assert(gy_meter_is_valid(meter));
-    bool room = true;
     gy_meter_settle(meter);
+    bool room = has_intervals(meter);
     for (int a = 0; a < 2 && meter->quotas[a] != NULL; a++) {
         room = room && (is_open(meter) || meter->quotas[a]->working < meter->quotas[a]->in_flight);
     }
@@ -274,6 +282,7 @@ static void open_interval(struct gy_meter *meter, bool in_graph)
     interval->is_launched = false;
     interval->predicted = 0;
     interval->calls = 0;
+    assert(opened - atomic_load_explicit(&meter->settled, memory_order_relaxed) < GY_SHARE_INTERVALS);
     atomic_store_explicit(&meter->opened, opened + 1, memory_order_relaxed);
     for (int a = 0; a < 2 && meter->quotas[a] != NULL; a++) {
         meter->quotas[a]->working++;

@@ -38,7 +38,10 @@
 #include "partition/usage.h"
 #include "taskman/gpu_ops.h"
 
-#define GY_SHARE_INTERVALS 17u /* one more than may be in flight */
+/* A call that is admitted closes the open interval, and opens another, where it begins a graph or leaves one.
+ */
+#define GY_SHARE_OF_A_CALL 3u
+#define GY_SHARE_INTERVALS (16u + GY_SHARE_OF_A_CALL) /* sixteen may be in flight */
 #define GY_SHARE_PHASES 3
 #define GY_SHARE_MANAGERS 64u
 #define GY_SHARE_NAME_BYTES (GANTRY_PARTITION_NAME_BYTES + 16)

@@ -9,11 +9,13 @@
 #include "tests/support/deadline.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 /* One limited partition and the rest; each kernel takes 1 ms of the device. */
@@ -318,6 +320,74 @@ static void hear(void *user, gantry_log_level level, const char *line)
     }
 }
 
+/* ---- many intervals --------------------------------------------------------------------------- */
+
+enum { CALLS = 40 };
+
+static atomic_bool may_go;
+
+static void wait_for_go(void *arg)
+{
+    (void)arg;
+    while (!atomic_load(&may_go)) {
+        sched_yield();
+    }
+}
+
+static void *let_go(void *arg)
+{
+    const struct timespec t = {.tv_nsec = 50 * MS};
+    (void)nanosleep(&t, NULL);
+    atomic_store(&may_go, true);
+    return arg;
+}
+
+/* It is called on its stream, the first time behind a gate. */
+static gantry_launch_result launch_plainly(gantry_launch *launch, void *arg)
+{
+    const struct gy_driver *driver = launch->dispatcher->config.context->driver;
+    if (gantry_launch_leave_graph(launch) != GANTRY_OK ||
+        (gantry_launch_index(launch) == 0 &&
+         driver->cuLaunchHostFunc(gantry_launch_stream(launch), wait_for_go, NULL) != CUDA_SUCCESS)) {
+        return GANTRY_LAUNCH_FAILED;
+    }
+    return share_scene_launch(launch, arg);
+}
+
+/* Calls that are noted and calls on streams take turns, each of which closes the interval before it.  None of
+ * these has ended while the gate is closed, so calls are held back until some have. */
+static void test_no_interval_is_used_before_it_was_paid(void **state)
+{
+    (void)state;
+    struct share_scene s;
+    pthread_t thread;
+    gantry_context_options options = GANTRY_CONTEXT_OPTIONS_INIT;
+    gantry_share share = {.percent = 90};
+    options.submission = GANTRY_SUBMISSION_GRAPHS;
+    options.stream_limit = 1;
+    share_scene_open(&s, &options);
+    gantry_taskman *manager = share_scene_manager(&s, &share);
+    s.calls = CALLS;
+    atomic_store(&may_go, false);
+    for (int i = 0; i < 2; i++) {
+        gantry_task_desc desc = GANTRY_TASK_DESC_INIT;
+        gantry_task *task;
+        desc.kind = GANTRY_TASK_KERNEL;
+        desc.launch = i == 0 ? launch_plainly : share_scene_launch;
+        desc.arg = &s;
+        assert_ok(gantry_taskman_submit(manager, &desc, &task));
+    }
+    assert_int_equal(pthread_create(&thread, NULL, let_go, NULL), 0);
+    assert_ok(gantry_taskman_start(manager));
+    assert_ok(gantry_taskman_stop(manager));
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(s.done, 2 * CALLS);
+    share_scene_await(manager, 2 * CALLS * (uint64_t)MS);
+    assert_int_equal(share_scene_usage(manager).used_ns, 2 * CALLS * (uint64_t)MS);
+    gantry_taskman_destroy(manager);
+    share_scene_close(&s);
+}
+
 /* The limited partition has 64 of 132 SMs, which are 48.5 percent. */
 static void test_a_share_that_never_bounds_is_told(void **state)
 {
@@ -352,6 +422,7 @@ int main(void)
         cmocka_unit_test(test_contexts_share_the_limit),
         cmocka_unit_test(test_a_lost_context_leaves_the_budget),
         cmocka_unit_test(test_a_share_that_never_bounds_is_told),
+        cmocka_unit_test(test_no_interval_is_used_before_it_was_paid),
     };
     return share_scene_begin() ? cmocka_run_group_tests(tests, NULL, NULL) : 1;
 }
