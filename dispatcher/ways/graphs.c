@@ -246,12 +246,9 @@ static gantry_status end_into(struct gy_graphs *g, struct gy_graph_place *into)
     if (is_empty || streams->batch.members == 0 || gy_context_is_lost(g->context)) {
         return drop(g);
     }
-    if (g->guard.state == GY_GUARD_WHOLE) {
-        end_guard(g); /* others wait for the context */
-    }
+    end_guard(g);
     gy_lane_order_note_ends(streams);
     const gantry_status status = gy_graphs_launch(g, into);
-    end_guard(g);
     if (status != GANTRY_OK) {
         /* The tasks were released.  Their work is gone, and their callbacks must not be called again. */
         gy_context_lose(g->context, gy_error_last());

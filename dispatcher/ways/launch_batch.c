@@ -318,9 +318,8 @@ static gantry_status launch(struct gy_graphs *g, struct gy_graph_place *place)
     return status;
 }
 
-/* Beside a capture that is open on the thread no graph can be made: the batch's guard may be, and captures of
- * the application's may be on a guest's thread. */
-static gantry_status launch_relaxed(struct gy_graphs *g, struct gy_graph_place *into)
+/* A guest's thread may have captures of the application's open, beside which no graph can be made. */
+static gantry_status launch_as_guest(struct gy_graphs *g, struct gy_graph_place *into)
 {
     const struct gy_relaxed relaxed = gy_relaxed_begin(g->context);
     const gantry_status status = relaxed.status == GANTRY_OK ? launch(g, into) : relaxed.status;
@@ -330,8 +329,7 @@ static gantry_status launch_relaxed(struct gy_graphs *g, struct gy_graph_place *
 
 gantry_status gy_graphs_launch(struct gy_graphs *g, struct gy_graph_place *into)
 {
-    const bool is_capturing = gy_guest_current != NULL || g->guard.state != GY_GUARD_CLOSED;
-    return is_capturing ? launch_relaxed(g, into) : launch(g, into);
+    return gy_guest_current != NULL ? launch_as_guest(g, into) : launch(g, into);
 }
 
 /* ---- checks -------------------------------------------------------------------------------- */
