@@ -20,6 +20,7 @@
  * threads.
  *
  * On the emulated driver launches are accepted and not executed, which leaves the dispatcher's own time. */
+#include "bench/submit_copies.h"
 #include "bench/submit_work.h"
 #include "cli/messages.h"
 
@@ -385,6 +386,7 @@ static bool run_cases(struct submit_bench *bench, const struct bench_options *op
     good &= run_graphs(bench, options, 1000, "submit/done-graphs-1000", "submit/calls-graphs-1000",
                        "submit/launch-graphs-1000");
     good &= run_changed(bench, options);
+    good &= bench_submit_copies(&bench->work, options, "submit/done-copies-1000", 1000);
     if (bench->work.cuda.emulator_set_noop != NULL) {
         bench->work.cuda.emulator_set_noop(true);
         bench->work.executes = false;
@@ -437,6 +439,9 @@ const struct gantry_bench gantry_bench_submit = {
         "  done-streams-N   the same until the device is done\n"
         "  done-graphs-N    the same, launched as graphs\n"
         "  kept-graph-N     the same, beside a graph that was made once by hand\n"
+        "  done-copies-N    N kernels as graphs, in 8 pipelines that copy 64 KiB to the device and back, "
+        "and\n"
+        "                   have a completion each, until the CPU tasks behind these have run\n"
         "  ...-tenth, -all  a tenth of the arguments differ from run to run, or all\n"
         "  same-cpu-...     both sides on one CPU, in pairs, until the ratio is known to 0.01 or --seconds\n"
         "                   (8) are over: the rows to compare versions by\n"
