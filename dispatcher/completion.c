@@ -71,6 +71,29 @@ static gantry_status record_slot(struct gy_completion *c, struct gy_completion_s
     return status;
 }
 
+/* The event, which is behind all that the stream has, is that of its slots that have none; returns how many
+ * these are. */
+static uint32_t cover(struct gy_completion *c, uint32_t stream, CUevent event, CUevent block)
+{
+    const uint64_t now = gy_span_begin();
+    uint32_t covered = 0;
+    for (uint64_t p = c->unnoted_from; p != c->written; p++) {
+        struct gy_completion_slot *slot = gy_completion_slot_at(c, p);
+        if (slot->stream == stream && slot->kind == GY_SLOT_POINT && !slot->is_noted) {
+            slot->is_noted = true;
+            slot->seq = c->streams->streams[stream].tail;
+            slot->recorded_ns = now;
+            slot->event = covered == 0 ? event : NULL;
+            slot->block = covered == 0 ? block : NULL;
+            covered++;
+        }
+    }
+    c->unnoted &= ~(UINT64_C(1) << stream);
+    c->unnoted_from = c->unnoted == 0 ? c->written : c->unnoted_from;
+    assert(covered != 0 && gy_completion_is_valid(c));
+    return covered;
+}
+
 /* One event, whatever it will be used for, so that equal steps are equal graphs. */
 uint32_t gy_completion_note(struct gy_completion *c, uint32_t stream)
 {
@@ -87,23 +110,27 @@ uint32_t gy_completion_note(struct gy_completion *c, uint32_t stream)
         return 0;
     }
     atomic_fetch_add_explicit(&c->streams->recorded, 1, memory_order_relaxed);
-    const uint64_t now = gy_span_begin();
-    uint32_t noted = 0;
-    for (uint64_t p = c->unnoted_from; p != c->written; p++) {
-        struct gy_completion_slot *slot = gy_completion_slot_at(c, p);
-        if (slot->stream == stream && slot->kind == GY_SLOT_POINT && !slot->is_noted) {
-            slot->is_noted = true;
-            slot->seq = s->tail;
-            slot->recorded_ns = now;
-            slot->event = noted == 0 ? event : NULL;
-            slot->block = noted == 0 && may_block ? event : NULL;
-            noted++;
+    return cover(c, stream, event, may_block ? event : NULL);
+}
+
+void gy_completion_record(struct gy_completion *c, uint32_t stream)
+{
+    struct gy_completion_slot first = {.stream = stream};
+    CUstream on;
+    assert(!c->streams->streams[stream].is_member && c->streams->streams[stream].running == 0 &&
+           gy_completion_is_unnoted(c, stream));
+    gantry_status status = gy_streams_end_of(c->streams, stream, &on);
+    status = status == GANTRY_OK ? record_slot(c, &first, on) : status;
+    if (status == GANTRY_OK) {
+        (void)cover(c, stream, first.event, first.block);
+        return;
+    }
+    const CUevent events[] = {first.event, first.block != first.event ? first.block : NULL};
+    for (int i = 0; i < 2; i++) {
+        if (events[i] != NULL) {
+            (void)c->context->driver->cuEventDestroy(events[i]);
         }
     }
-    c->unnoted &= ~(UINT64_C(1) << stream);
-    c->unnoted_from = c->unnoted == 0 ? c->written : c->unnoted_from;
-    assert(noted != 0 && gy_completion_is_valid(c));
-    return noted;
 }
 
 bool gy_completion_is_valid(struct gy_completion *c)

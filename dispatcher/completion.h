@@ -1,10 +1,11 @@
 /* Completions: tasks that start when the GPU has finished, and the threads that wait for it.
  *
- * The dispatcher thread (GD) writes a slot per completion into a ring as launch callbacks ask for them, and
- * publishes what it has written at a flush, after recording one event per stream concerned.  The completion
- * thread keeps what is published in a list per stream, in which events pass in order, looks at the first
- * event of each list, and removes the references of the tasks whose events have passed, whatever else takes
- * longer.  When all slots are in use GD waits for the completion thread: completions are never dropped.
+ * The dispatcher thread (GD) writes a slot per completion into a ring as launch callbacks ask for them,
+ * records an event for it when the callback is done, or at a flush, and publishes what it has written there.
+ * The completion thread keeps what is published in a list per stream, in which events pass in order, looks at
+ * the first event of each list, and removes the references of the tasks whose events have passed, whatever
+ * else takes longer.  When all slots are in use GD waits for the completion thread: completions are never
+ * dropped.
  *
  *   ring of numbers of slots:   head ≤ taken ≤ published ≤ written ≤ head + SIZE
  *      (each only grows; its index in the ring is the number % SIZE)
@@ -294,6 +295,9 @@ static inline bool gy_completion_is_pending(const struct gy_completion *completi
  * graph is launched before the next flush.  Without memory they get one at the flush, behind the graph.
  * Returns the number of completions that have it. */
 uint32_t gy_completion_note(struct gy_completion *completion, uint32_t stream);
+/* The same for a stream that is no member: the event is recorded on it, before the stream gets other work. If
+ * that fails they get one at the flush. */
+void gy_completion_record(struct gy_completion *completion, uint32_t stream);
 static inline bool gy_completion_is_unnoted(const struct gy_completion *completion, uint32_t stream)
 {
     return (completion->unnoted >> stream & 1u) != 0;

@@ -86,13 +86,19 @@ static inline struct gy_gpu_mark *take_mark(gantry_task *task)
     return mark;
 }
 
-/* The completions of a noted task come right behind its nodes.  Not so while another task has calls left on
- * the stream, and in a unit that is recorded, whose graph is launched again with other completions: those
- * come behind the graph. */
+/* The completions of a task come right behind its work, on its stream or as nodes of its lane, before the
+ * stream goes on.  Not so while another task has calls left on the stream, and in a unit that is recorded,
+ * whose graph is launched again with other completions: those come at the flush, behind what the stream has
+ * by then. */
 static GY_RARE void note_ends(struct gantry_dispatcher *d, const struct gy_round *round, uint32_t stream)
 {
     struct gy_stream *s = &d->streams.streams[stream];
-    if (s->running == 0 && round->recording == NULL && gy_ends_are_told(&d->graphs.ends)) {
+    if (s->running != 0 || round->recording != NULL) {
+        return;
+    }
+    if (!s->is_member) {
+        gy_rings_record(&d->completion, stream);
+    } else if (gy_ends_are_told(&d->graphs.ends)) {
         s->told = gy_rings_note(&d->completion, stream);
         s->told_seq = s->tail;
     }
@@ -118,7 +124,7 @@ static GY_INLINE void finish(struct gantry_dispatcher *d, struct gy_round *round
     struct gy_gpu_order *order = gy_gd_order(d, task);
     struct gy_stream *s = &d->streams.streams[stream];
     s->owner = order != NULL ? &order->owner : NULL;
-    if (s->is_member && __builtin_expect(gy_rings_is_unnoted(&d->completion, stream), 0)) {
+    if (__builtin_expect(gy_rings_is_unnoted(&d->completion, stream), 0)) {
         note_ends(d, round, stream);
     }
     if (order != NULL) {

@@ -129,6 +129,16 @@ static void by_the_host_often(struct scene *s, gantry_task *first)
     }
 }
 
+/* A1, whose end the host is told, and B1 behind it on its stream, which waits for what the host does then. */
+static void behind_its_end(struct scene *s, gantry_task *first)
+{
+    gantry_task *set = cpu(s, "set", set_flag);
+    gantry_task *a1 = stamping(s, 1, "a1", set);
+    gantry_task *b1 = awaiting(s, "b1");
+    gpu_fixture_after(a1, first);
+    gpu_fixture_after(b1, a1);
+}
+
 /* A1 -> A2 -> set, where A2 comes in a later batch, for it also comes after a host task behind E. */
 static void by_an_edge(struct scene *s, gantry_task *first)
 {
@@ -350,6 +360,12 @@ static void test_what_follows_a_host_task_does_not_wait_for_the_rest_of_the_grap
     run_in_all_modes(by_the_host_often, 4);
 }
 
+static void test_an_end_is_told_before_the_stream_goes_on(void **state)
+{
+    (void)state;
+    run_in_all_modes(behind_its_end, 3);
+}
+
 static void test_what_follows_by_an_edge_waits_for_its_own_lane(void **state)
 {
     (void)state;
@@ -383,6 +399,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_follows_a_host_task_does_not_wait_for_the_rest_of_the_graph),
+        cmocka_unit_test(test_an_end_is_told_before_the_stream_goes_on),
         cmocka_unit_test(test_what_follows_by_an_edge_waits_for_its_own_lane),
         cmocka_unit_test(test_what_follows_by_an_edge_waits_for_no_more_of_that_lane),
         cmocka_unit_test(test_a_cut_leaves_no_task_behind_the_rest_of_the_graph),
