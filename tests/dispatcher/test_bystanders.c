@@ -79,7 +79,7 @@ static gantry_launch_result launch_copy(gantry_launch *launch, void *arg)
     struct modes_job *job = arg;
     uint32_t *words = job->scene->device;
     const bool done =
-        gantry_launch_copy_dtod(launch, words, words + 64 + job->index, 4) == GANTRY_OK &&
+        gantry_launch_copy_dtod(launch, words + 64 + job->index, words, 4) == GANTRY_OK &&
         gantry_launch_fill(launch, words + 512 + job->index % 2 * 64, job->index, 4, 16) == GANTRY_OK;
     return done ? modes_launch(launch, arg) : GANTRY_LAUNCH_FAILED;
 }
