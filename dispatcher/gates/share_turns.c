@@ -84,16 +84,24 @@ static bool has_intervals(const struct gy_meter *meter)
            GY_SHARE_INTERVALS - GY_SHARE_OF_A_CALL;
 }
 
-/* Do the bounds of the meter allow one more call, whichever meter has the turn? */
-static bool is_within(struct gy_meter *meter, bool waits, bool *tokens)
+/* May one more call have intervals, now that what was measured is paid? */
+static bool has_room(struct gy_meter *meter)
 {
     gy_meter_settle(meter);
     bool room = has_intervals(meter);
+    for (int a = 0; a < 2 && meter->quotas[a] != NULL; a++) {
+        room = room && (is_open(meter) || meter->quotas[a]->working < meter->quotas[a]->in_flight);
+    }
+    return room;
+}
+
+/* Do the bounds of the meter allow one more call, whichever meter has the turn? */
+static bool is_within(struct gy_meter *meter, bool waits, bool *tokens)
+{
+    const bool room = has_room(meter);
     *tokens = true;
     for (int a = 0; a < 2 && meter->quotas[a] != NULL; a++) {
-        struct gy_quota *quota = meter->quotas[a];
-        room = room && (is_open(meter) || quota->working < quota->in_flight);
-        *tokens = *tokens && has_tokens(quota, waits);
+        *tokens = *tokens && has_tokens(meter->quotas[a], waits);
     }
     return room && *tokens;
 }
@@ -163,12 +171,7 @@ bool gy_meter_admits(struct gy_shares *shares, struct gy_meter *meter, bool wait
 bool gy_meter_has_room(struct gy_shares *shares, struct gy_meter *meter)
 {
     assert(gy_meter_is_valid(meter));
-    gy_meter_settle(meter);
-    bool room = has_intervals(meter);
-    for (int a = 0; a < 2 && meter->quotas[a] != NULL; a++) {
-        room = room && (is_open(meter) || meter->quotas[a]->working < meter->quotas[a]->in_flight);
-    }
-    return room && !is_others_turn(shares, meter);
+    return has_room(meter) && !is_others_turn(shares, meter);
 }
 
 /* ---- intervals ------------------------------------------------------------------------------- */
