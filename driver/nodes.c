@@ -31,6 +31,16 @@ CUresult gy_stream_end_capture(const struct gy_driver *driver, CUstream stream, 
     return result;
 }
 
+void gy_stream_drop_if_captured(const struct gy_driver *driver, CUstream *stream)
+{
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    if (driver->cuStreamIsCapturing(*stream, &status) != CUDA_SUCCESS ||
+        status != CU_STREAM_CAPTURE_STATUS_NONE) {
+        (void)driver->cuStreamDestroy(*stream);
+        *stream = NULL;
+    }
+}
+
 /* Destroy a graph.  On a lost context this fails, as everything does, and there is nobody to report it to. */
 static void destroy_graph(struct gy_nodes *n, CUgraph graph)
 {
@@ -184,13 +194,10 @@ static GY_COLD gantry_status try_launch(struct gy_nodes *n, struct gantry_kernel
         kernel->function, size->grid.x, size->grid.y, size->grid.z, size->block.x, size->block.y,
         size->block.z, (unsigned)size->shared_bytes, n->trial, (void **)(uintptr_t)args, NULL);
     CUgraph dropped = NULL;
-    CUstreamCaptureStatus left = CU_STREAM_CAPTURE_STATUS_NONE;
     if (gy_stream_end_capture(driver, n->trial, &dropped) == CUDA_SUCCESS) {
         destroy_graph(n, dropped);
-    } else if (driver->cuStreamIsCapturing(n->trial, &left) != CUDA_SUCCESS ||
-               left != CU_STREAM_CAPTURE_STATUS_NONE) { /* nothing else would end it */
-        (void)driver->cuStreamDestroy(n->trial);
-        n->trial = NULL;
+    } else {
+        gy_stream_drop_if_captured(driver, &n->trial);
     }
     return result == CUDA_SUCCESS ? GANTRY_OK : gy_kernel_failed(context, kernel, size, result);
 }

@@ -200,6 +200,10 @@ GY_COLD gantry_status gy_kernel_failed(struct gy_context *context, const struct 
 /* End the capture on `stream`, even where the driver has to be asked twice. */
 CUresult gy_stream_end_capture(const struct gy_driver *driver, CUstream stream, CUgraph *out);
 
+/* The capture on `*stream` was to be ended, and that has failed.  If it is still open nothing else would end
+ * it: the stream is destroyed, and becomes NULL. */
+void gy_stream_drop_if_captured(const struct gy_driver *driver, CUstream *stream);
+
 /* Make the graph of all nodes.  No stream of a lane is being captured. */
 GANTRY_MUST_CHECK gantry_status gy_nodes_make(struct gy_nodes *nodes, CUgraph *out);
 

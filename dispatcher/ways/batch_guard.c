@@ -1,6 +1,7 @@
 #include "dispatcher/ways/batch_guard.h"
 
 #include "dispatcher/capture_mode.h"
+#include "driver/nodes.h"
 
 #include <assert.h>
 
@@ -12,18 +13,6 @@ static void enter(struct gy_batch_guard *guard, enum gy_batch_guard_state state)
     assert(gy_batch_guard_is_valid(guard));
 }
 
-static CUstream *stream_of(struct gy_batch_guard *guard)
-{
-    return guard->state == GY_GUARD_APART ? &guard->apart : &guard->whole;
-}
-
-static CUstreamCaptureStatus status_of(const struct gy_batch_guard *guard, CUstream stream)
-{
-    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-    CUresult result = guard->context->driver->cuStreamIsCapturing(stream, &status);
-    return result == CUDA_SUCCESS ? status : CU_STREAM_CAPTURE_STATUS_INVALIDATED;
-}
-
 void gy_batch_guard_init(struct gy_batch_guard *guard, struct gy_context *context)
 {
     *guard = (struct gy_batch_guard){.context = context};
@@ -31,37 +20,33 @@ void gy_batch_guard_init(struct gy_batch_guard *guard, struct gy_context *contex
 
 void gy_batch_guard_forget(struct gy_batch_guard *guard)
 {
-    CUstream *const streams[] = {&guard->apart, &guard->whole};
     assert(guard->state == GY_GUARD_CLOSED);
-    for (int i = 0; i < 2; i++) {
-        if (*streams[i] != NULL) {
-            (void)guard->context->driver->cuStreamDestroy(*streams[i]);
-            *streams[i] = NULL;
+    for (int i = 0; i < GY_GUARD_STATES; i++) {
+        if (guard->of[i] != NULL) {
+            (void)guard->context->driver->cuStreamDestroy(guard->of[i]);
+            guard->of[i] = NULL;
         }
     }
 }
 
-static gantry_status make_stream(struct gy_batch_guard *guard, enum gy_batch_guard_state state)
+static gantry_status make_stream(struct gy_context *context, enum gy_batch_guard_state state, CUstream *out)
 {
-    if (state == GY_GUARD_APART) {
-        return guard->apart != NULL ? GANTRY_OK : gy_apart_create_stream(guard->context, &guard->apart);
-    }
-    /* in the context itself, whatever SMs a plan has left to it: nothing runs there */
-    return guard->whole != NULL
-               ? GANTRY_OK
-               : GY_CALL(guard->context, cuStreamCreate(&guard->whole, CU_STREAM_NON_BLOCKING));
+    /* WHOLE is in the context itself, whatever SMs a plan has left to it: nothing runs there */
+    return state == GY_GUARD_APART ? gy_apart_create_stream(context, out)
+                                   : GY_CALL(context, cuStreamCreate(out, CU_STREAM_NON_BLOCKING));
 }
 
 gantry_status gy_batch_guard_begin(struct gy_batch_guard *guard, enum gy_batch_guard_state state)
 {
     assert(guard->state == GY_GUARD_CLOSED);
     state = gy_apart_is_there(guard->context) ? state : GY_GUARD_WHOLE;
-    gantry_status status = make_stream(guard, state);
+    gantry_status status =
+        guard->of[state] != NULL ? GANTRY_OK : make_stream(guard->context, state, &guard->of[state]);
     status = status == GANTRY_OK ? gy_capture_mode_be_strict(guard->context) : status;
-    if (status == GANTRY_OK) {
-        const CUstream stream = state == GY_GUARD_APART ? guard->apart : guard->whole;
-        status = GY_CALL(guard->context, cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
-    }
+    status = status == GANTRY_OK
+                 ? GY_CALL(guard->context,
+                           cuStreamBeginCapture(guard->of[state], CU_STREAM_CAPTURE_MODE_THREAD_LOCAL))
+                 : status;
     if (status == GANTRY_OK) {
         enter(guard, state);
     }
@@ -71,23 +56,23 @@ gantry_status gy_batch_guard_begin(struct gy_batch_guard *guard, enum gy_batch_g
 CUgraph gy_batch_guard_end(struct gy_batch_guard *guard)
 {
     const struct gy_driver *driver = guard->context->driver;
+    CUstream *stream = &guard->of[guard->state];
     CUgraph empty = NULL;
     if (guard->state == GY_GUARD_CLOSED) {
         return NULL;
     }
-    CUstream *stream = stream_of(guard);
     const bool is_ended = driver->cuStreamEndCapture(*stream, &empty) == CUDA_SUCCESS;
-    const bool is_left = !is_ended && status_of(guard, *stream) != CU_STREAM_CAPTURE_STATUS_NONE;
     enter(guard, GY_GUARD_CLOSED);
-    if (is_left) { /* nothing else would end it */
-        (void)driver->cuStreamDestroy(*stream);
-        *stream = NULL;
+    if (!is_ended) {
+        gy_stream_drop_if_captured(driver, stream);
     }
     return is_ended ? empty : NULL;
 }
 
 bool gy_batch_guard_is_broken(const struct gy_batch_guard *guard)
 {
-    const CUstream stream = guard->state == GY_GUARD_APART ? guard->apart : guard->whole;
-    return guard->state != GY_GUARD_CLOSED && status_of(guard, stream) != CU_STREAM_CAPTURE_STATUS_ACTIVE;
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    return guard->state != GY_GUARD_CLOSED &&
+           (guard->context->driver->cuStreamIsCapturing(guard->of[guard->state], &status) != CUDA_SUCCESS ||
+            status != CU_STREAM_CAPTURE_STATUS_ACTIVE);
 }

@@ -19,18 +19,17 @@
 
 #include "driver/apart.h"
 
-enum gy_batch_guard_state { GY_GUARD_CLOSED, GY_GUARD_APART, GY_GUARD_WHOLE };
+enum gy_batch_guard_state { GY_GUARD_CLOSED, GY_GUARD_APART, GY_GUARD_WHOLE, GY_GUARD_STATES };
 
 struct gy_batch_guard {
     struct gy_context *context;      /* immutable */
     enum gy_batch_guard_state state; /* GD only; written by enter() of batch_guard.c */
-    CUstream apart, whole;           /* GD only; nothing is enqueued on them; NULL: it was not needed yet */
+    CUstream of[GY_GUARD_STATES]; /* GD only; by state; nothing is enqueued on them; NULL: not needed yet */
 };
 
 static inline bool gy_batch_guard_is_valid(const struct gy_batch_guard *guard)
 {
-    return (guard->state != GY_GUARD_APART || guard->apart != NULL) &&
-           (guard->state != GY_GUARD_WHOLE || guard->whole != NULL);
+    return guard->state == GY_GUARD_CLOSED || guard->of[guard->state] != NULL;
 }
 
 void gy_batch_guard_init(struct gy_batch_guard *guard, struct gy_context *context);
