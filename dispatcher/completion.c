@@ -146,8 +146,8 @@ bool gy_completion_is_valid(struct gy_completion *c)
 
 /* Path of a task, step 7 of 8: an event for every stream somebody waits for.
  *
- * Give the first slot of each stream in [published, written) an event behind everything on it.  `*which`: the
- * list that they all are for, or GY_COMPLETION_ALL_LISTS. */
+ * Give the first slot of each stream in [published, written) that has none an event behind everything on it.
+ * `*which`: the list that they all are for, or GY_COMPLETION_ALL_LISTS. */
 static gantry_status record_events(struct gy_completion *c, uint32_t *which)
 {
     gy_point(GY_POINT_PATH_7, c);
@@ -159,7 +159,8 @@ static gantry_status record_events(struct gy_completion *c, uint32_t *which)
         struct gy_stream *stream = &c->streams->streams[slot->stream];
         uint64_t bit = UINT64_C(1) << slot->stream;
         *which = *which == gy_completion_list_of(slot) ? *which : GY_COMPLETION_ALL_LISTS;
-        if (slot->is_noted) { /* its graph was launched just now */
+        if (slot->is_noted) { /* its event is on the way since its task's end, or since its graph's launch
+                                 just now */
             slot->begun_ns = slot->event != NULL && is_long(c, slot->stream) ? gy_clock_ns() : 0;
             continue;
         }

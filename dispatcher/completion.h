@@ -48,8 +48,8 @@
  *  FREE --------> WRITTEN -----------> PUBLISHED ------------------> LISTED --------------------------> FREE
  *
  * The completion thread does the last two steps.
- * A slot has an event from the flush on, unless another one's covers it or the flush has failed.  One whose
- * task's work is noted for a graph has it before: see gy_completion_note(). */
+ * A slot has an event from the flush on, unless another one's covers it or the flush has failed.  Most have
+ * it before: see gy_completion_note() and gy_completion_record(). */
 enum gy_slot_state { GY_SLOT_FREE, GY_SLOT_WRITTEN, GY_SLOT_PUBLISHED, GY_SLOT_LISTED };
 
 /* What a slot is for: a timeline point of its stream, or whatever is on the stream at the flush, see
@@ -59,7 +59,7 @@ enum gy_slot_kind { GY_SLOT_POINT, GY_SLOT_WATCH };
 struct gy_completion_slot {
     enum gy_slot_state state;
     enum gy_slot_kind kind;
-    bool is_noted;        /* from before the flush on: its event, or that of one before it, is in a graph */
+    bool is_noted;        /* from before the flush on: it has an event, or that of one before it covers it */
     gantry_task *task;    /* NULL: only the event matters (GPU times to collect, blocks to free) */
     uint64_t flow;        /* of the GPU task, in a recording; 0: none */
     uint64_t recorded_ns; /* in a recording: when the event was about to be recorded; else 0 */
