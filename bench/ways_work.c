@@ -164,7 +164,7 @@ static bool build_listed(struct ways_scene *scene, uint32_t kernels)
     return false;
 }
 
-/* Unloading a module drops the graphs that are kept.  This one is loaded by nobody else. */
+/* A module comes and goes, none of whose kernels is launched.  It is loaded by nobody else. */
 static bool load_anew(struct ways_scene *scene)
 {
     gantry_module *module = NULL;

@@ -249,8 +249,34 @@ void gy_context_close(struct gy_context *context)
         (void)gy_driver_check(context->driver, result, "giving the context back", __FILE__, __LINE__);
     }
     gy_driver_close(context->driver);
+    gy_leftovers_free(gy_context_take_leftovers(context));
     gy_mutex_fini(&context->cause_lock);
     gy_free(context);
+}
+
+/* ---- what unloaded modules leave behind ------------------------------------------------------- */
+
+void gy_context_leave(struct gy_context *context, struct gy_leftover *one)
+{
+    atomic_store_explicit(&one->is_gone, true, memory_order_relaxed);
+    one->next = atomic_load_explicit(&context->leftovers, memory_order_relaxed);
+    while (!atomic_compare_exchange_weak_explicit(&context->leftovers, &one->next, one, memory_order_release,
+                                                  memory_order_relaxed)) {
+    }
+}
+
+struct gy_leftover *gy_context_take_leftovers(struct gy_context *context)
+{
+    return atomic_exchange_explicit(&context->leftovers, NULL, memory_order_acquire);
+}
+
+void gy_leftovers_free(struct gy_leftover *list)
+{
+    while (list != NULL) {
+        struct gy_leftover *next = list->next;
+        gy_free(list);
+        list = next;
+    }
 }
 
 /* ---- current context ------------------------------------------------------------------------ */

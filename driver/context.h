@@ -25,6 +25,12 @@ struct gy_context_group {
     struct gy_context *members[GY_CONTEXTS_IN_GROUP]; /* guarded by lock; NULL: it has gone */
 };
 
+/* Something of a module that was unloaded, kept so that who refers to it can tell that it is gone. */
+struct gy_leftover {
+    struct gy_leftover *next; /* of whoever has the list */
+    _Atomic(bool) is_gone;    /* atomic */
+};
+
 struct gy_context {
     const struct gy_driver *driver; /* immutable */
     CUdevice device;                /* immutable */
@@ -45,8 +51,9 @@ struct gy_context {
         abort_cause; /* guarded by cause_lock; the first cause since it was cleared, valid if aborted */
     _Atomic(uint64_t)
         generation; /* atomic; grows before a module is unloaded: functions may mean others then */
-    struct gy_context_group *group; /* immutable once it has work; NULL: it is lost alone */
-    const struct gy_context *self;  /* immutable; == this while the context exists */
+    _Atomic(struct gy_leftover *) leftovers; /* atomic; of modules that were unloaded */
+    struct gy_context_group *group;          /* immutable once it has work; NULL: it is lost alone */
+    const struct gy_context *self;           /* immutable; == this while the context exists */
 };
 
 /* Open the device and the context that `options` (already imported, never NULL) ask for. */
@@ -67,6 +74,15 @@ gantry_status gy_context_pop(struct gy_context *context);
  */
 GANTRY_MUST_CHECK gantry_status gy_context_create_stream(struct gy_context *context, CUgreenCtx green,
                                                          int priority, CUstream *out);
+
+/* A module is about to be unloaded, and `one`, the first field of what gy_zalloc() gave, outlives it.  Any
+ * thread. */
+void gy_context_leave(struct gy_context *context, struct gy_leftover *one);
+/* What was left so far, which is the caller's now; NULL: nothing.  All of it is marked as gone.  One thread
+ * of a context calls this, when it has seen that context->generation has changed. */
+struct gy_leftover *gy_context_take_leftovers(struct gy_context *context);
+/* Nobody refers to them any more. */
+void gy_leftovers_free(struct gy_leftover *list);
 
 /* Destroy a stream of the library's own when its work is done; it becomes NULL.  NULL is ignored.  The
  * context is current. */

@@ -340,13 +340,15 @@ void gy_module_unload(struct gantry_module *module)
         return;
     }
     struct gy_context *context = module->context;
+    for (uint32_t i = 0; i < module->kernel_count; i++) {
+        if (module->kernels[i].layout != NULL) {
+            gy_context_leave(context, &module->kernels[i].layout->gone);
+        }
+    }
     atomic_fetch_add_explicit(&context->generation, 1, memory_order_acq_rel);
     if (module->native != NULL && gy_context_push(context) == GANTRY_OK) {
         (void)GY_CALL(context, cuModuleUnload(module->native));
         (void)gy_context_pop(context);
-    }
-    for (uint32_t i = 0; i < module->kernel_count; i++) {
-        gy_free(module->kernels[i].layout);
     }
     gy_handle_free(module->kernels, module->kernels);
     gy_mutex_fini(&module->fit_lock);

@@ -18,7 +18,8 @@ struct gy_launch_size {
 
 /* The places of a kernel's parameters in the block of bytes that a launch hands to the device. */
 struct gy_kernel_layout {
-    uint32_t bytes; /* the bytes of all parameters, a multiple of 16 */
+    struct gy_leftover gone; /* the first field, so that freeing that frees all */
+    uint32_t bytes;          /* the bytes of all parameters, a multiple of 16 */
     uint32_t count;
     uint32_t padded;  /* all bytes that belong to no parameter are among so many at the end, 0 or 16 or all */
     bool knows_slots; /* its macros do: see driver/slot_args.h */

@@ -227,7 +227,7 @@ bool gy_nodes_pair(struct gy_pairing *p, const struct gy_nodes *kept, const stru
 
 /* ---- patches ----------------------------------------------------------------------------------- */
 
-/* Equal functions have one layout.  That of the kept kernel is not looked at: its module may be gone. */
+/* Equal functions have one layout. */
 static GY_INLINE bool is_same_kernel(const struct gy_nodes *kept, const struct gy_node *x,
                                      const struct gy_nodes *n, const struct gy_node *y)
 {

@@ -163,33 +163,63 @@ void gy_kept_fini(struct gy_kept_set *set)
     gy_pairing_fini(&set->pairing);
 }
 
-/* What is kept is of kernels, or of streams, that are no more.  That batches have come before stays true. */
-static void start_anew(struct gy_kept_set *set)
+/* Drop the entries of which `is_over` holds.  That batches have come before stays true, but not that there
+ * are executable graphs for their beginnings. */
+static bool drop_where(struct gy_kept_set *set, bool (*is_over)(const struct gy_kept *kept))
 {
-    set->strangers = 0;
-    memset(set->beginnings, 0, sizeof(set->beginnings));
+    bool has_dropped = false;
     for (uint32_t i = 0; i < GY_KEPT_MOST; i++) {
-        if (set->of[i].exec != NULL) {
+        if (set->of[i].exec != NULL && is_over(&set->of[i])) {
             drop(set, &set->of[i]);
+            has_dropped = true;
         }
     }
+    if (has_dropped) {
+        set->strangers = 0;
+        memset(set->beginnings, 0, sizeof(set->beginnings));
+    }
+    return has_dropped;
 }
 
-/* A function may mean another kernel now, with another layout. */
-static void follow_generation(struct gy_kept_set *set)
+static bool is_any(const struct gy_kept *kept)
+{
+    return kept->exec != NULL;
+}
+
+/* Is a kernel of it of a module that was unloaded?  Its function may mean another one now. */
+static bool has_gone(const struct gy_kept *kept)
+{
+    for (uint32_t i = 0; i < kept->nodes.count; i++) {
+        const struct gy_node *node = &kept->nodes.list[i];
+        if (node->kind == GY_NODE_KERNEL &&
+            atomic_load_explicit(&node->kernel.layout->gone.is_gone, memory_order_relaxed)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Modules were unloaded: drop what has kernels of them.  True: something was dropped. */
+static GY_COLD bool drop_gone(struct gy_kept_set *set, uint64_t generation)
+{
+    struct gy_leftover *gone = gy_context_take_leftovers(set->context);
+    set->generation = generation;
+    const bool has_dropped = gone != NULL && drop_where(set, has_gone);
+    gy_leftovers_free(gone);
+    return has_dropped;
+}
+
+bool gy_kept_follow_modules(struct gy_kept_set *set)
 {
     const uint64_t now = atomic_load_explicit(&set->context->generation, memory_order_acquire);
-    if (set->generation != now) {
-        set->generation = now;
-        start_anew(set);
-    }
+    return __builtin_expect(set->generation != now, 0) && drop_gone(set, now);
 }
 
 void gy_kept_drop_all(struct gy_kept_set *set)
 {
     gy_kept_forget(set); /* this waits for the maker */
     gy_maker_move(&set->maker);
-    start_anew(set);
+    (void)drop_where(set, is_any);
     sweep_slots(set);
     memset(set->running, 0, sizeof(set->running));
     for (uint32_t i = 0; i < GY_KEPT_MOST; i++) {
@@ -397,12 +427,10 @@ static bool may_keep(const struct gy_kept_set *set, const struct gy_nodes *nodes
 static void look(struct gy_kept_set *set, struct gy_nodes *nodes)
 {
     const uint32_t whole = nodes->count;
-    const uint64_t now = atomic_load_explicit(&set->context->generation, memory_order_acquire);
-    if (set->found_nodes == whole && set->generation == now) {
+    if (!gy_kept_follow_modules(set) && set->found_nodes == whole) {
         return;
     }
-    gy_kept_forget(set); /* nodes were taken back, or a module was unloaded */
-    follow_generation(set);
+    gy_kept_forget(set); /* nodes were taken back, or what was found is gone */
     struct gy_kept_found found = gy_kept_find(set, nodes);
     bool is_new = false;
     set->found_first = whole;

@@ -5,7 +5,7 @@
  *     FREE ----------------> IDLE ------------------> IN FLIGHT -----------------------> IDLE
  *       ^                     |                           |
  *       +---------------------+---------------------------+
- *          the least recently used makes room; a module was unloaded; the driver refuses a patch
+ *          the least recently used makes room; a module of it was unloaded; the driver refuses a patch
  *
  * Nobody writes the state down: FREE has no `exec`, and whether an executable graph is in flight the driver
  * is asked when it is wanted.  One that is in flight is neither set nor launched.  A batch for which all like
@@ -26,8 +26,8 @@
  * a part of the slots, of a slot for each of its nodes.  What they shall be is copied there ahead of the
  * launch, on its stream; not if all are 0, and were.
  *
- * What can be set is written for one set of modules: unloading one drops all that is kept.  Everything
- * belongs to the dispatcher's thread (GD), except what is marked. */
+ * Unloading a module drops what has kernels of it.  Everything belongs to the dispatcher's thread (GD),
+ * except what is marked. */
 #ifndef DISPATCHER_WAYS_KEPT_H
 #define DISPATCHER_WAYS_KEPT_H
 
@@ -109,7 +109,8 @@ struct gy_kept_set {
     struct gy_kept_running running[GANTRY_PARTITIONS_MAX];
     struct gy_kept of[GY_KEPT_MOST];
     uint64_t launches;                     /* the number of them */
-    uint64_t generation;                   /* of context->generation: the modules that they are written for */
+    uint64_t generation;                   /* of context->generation: no kernel is of a module that was
+                                            * unloaded before */
     struct gy_pairing pairing;             /* room */
     uint64_t latest[GY_KEPT_LATEST];       /* shapes of the latest batches that had none */
     uint64_t latest_names[GY_KEPT_LATEST]; /* names of the latest batches that got one of other tasks */
@@ -135,6 +136,8 @@ GANTRY_MUST_CHECK gantry_status gy_kept_init(struct gy_kept_set *set, struct gy_
 /* The GPU is done with them, or the context is lost. */
 void gy_kept_fini(struct gy_kept_set *set);
 
+/* Drop what has kernels of modules that were unloaded meanwhile.  True: there were such. */
+bool gy_kept_follow_modules(struct gy_kept_set *set);
 /* Nothing that is kept is launched again: the streams that it was made on go.  The GPU is done with it. */
 void gy_kept_drop_all(struct gy_kept_set *set);
 

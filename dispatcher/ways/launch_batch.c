@@ -15,6 +15,9 @@ void gy_graphs_sweep(struct gy_graphs *g)
     assert(gy_graphs_are_valid(g));
     if (g->streams->batch.state == GY_BATCH_CLOSED) {
         gy_nodes_clear(&g->batch);
+        if (gy_kept_follow_modules(&g->kept)) {
+            gy_kept_forget(&g->kept);
+        }
     }
     while (g->spent_count > 0 &&
            gy_graphs_is_over(g, GY_CALL(g->context, cuGraphDestroy(g->spent[g->spent_count - 1])))) {
