@@ -64,9 +64,9 @@ gantry_status gy_nodes_play(struct gy_nodes *n, CUstream stream)
 
 /* ---- the player -------------------------------------------------------------------------------- */
 
-void gy_player_init(struct gy_player *p, struct gy_context *context)
+void gy_player_init(struct gy_player *p, struct gy_context *context, struct gy_side_streams *sides)
 {
-    *p = (struct gy_player){.context = context};
+    *p = (struct gy_player){.context = context, .sides = sides};
 }
 
 void gy_player_fini(struct gy_player *p)
@@ -74,14 +74,6 @@ void gy_player_fini(struct gy_player *p)
     for (uint32_t i = 0; i < GY_PLAY_EVENTS; i++) {
         if (p->events[i].native != NULL) {
             (void)p->context->driver->cuEventDestroy(p->events[i].native);
-        }
-    }
-    for (uint32_t i = 0; i < GY_PLAY_LANES; i++) {
-        if (p->own[i].done != NULL) {
-            (void)p->context->driver->cuEventDestroy(p->own[i].done);
-        }
-        if (p->own[i].native != NULL) {
-            (void)p->context->driver->cuStreamDestroy(p->own[i].native);
         }
     }
     gy_free(p->marks);
@@ -123,7 +115,7 @@ static bool add_lane(struct gy_player *p, CUstream stream)
     }
     p->latest = p->lane_count++;
     p->lanes[p->latest].stream = p->lanes[p->latest].on = stream;
-    p->lanes[p->latest].own = NULL;
+    p->lanes[p->latest].side = NULL;
     p->lanes[p->latest].last = GY_PLAY_NONE;
     for (uint32_t i = 0; i < GY_PLAY_LANES; i++) {
         p->lanes[p->latest].behind[i] = 0;
@@ -141,40 +133,17 @@ static bool find_lanes(struct gy_player *p, CUstream home)
     return has_room;
 }
 
-/* ---- streams of its own ------------------------------------------------------------------------ */
+/* ---- side streams ------------------------------------------------------------------------------ */
 
-/* It is made if it is not there. */
-static bool is_there(struct gy_player *p, struct gy_play_stream *own)
-{
-    gantry_status status =
-        own->native != NULL ? GANTRY_OK : gy_context_create_stream(p->context, NULL, 0, &own->native);
-    if (status == GANTRY_OK && own->done == NULL) {
-        status = GY_CALL(p->context, cuEventCreate(&own->done, CU_EVENT_DISABLE_TIMING));
-    }
-    return status == GANTRY_OK;
-}
-
-/* The next one that is there and has no work; NULL: there is none. */
-static struct gy_play_stream *next_own(struct gy_player *p, uint32_t *next)
-{
-    while (*next < GY_PLAY_LANES && is_there(p, &p->own[*next])) {
-        struct gy_play_stream *own = &p->own[(*next)++];
-        if (!own->is_used || p->context->driver->cuEventQuery(own->done) == CUDA_SUCCESS) {
-            return own;
-        }
-    }
-    return NULL;
-}
-
-static bool find_own(struct gy_player *p)
+static bool find_sides(struct gy_player *p)
 {
     bool is_found = true;
     uint32_t next = 0;
     for (uint32_t i = 1; i < p->lane_count && is_found; i++) {
-        struct gy_play_stream *own = next_own(p, &next);
-        is_found = own != NULL;
-        p->lanes[i].own = own;
-        p->lanes[i].on = is_found ? own->native : NULL;
+        struct gy_side_stream *side = gy_side_streams_next(p->sides, &next);
+        is_found = side != NULL;
+        p->lanes[i].side = side;
+        p->lanes[i].on = is_found ? side->native : NULL;
     }
     return is_found;
 }
@@ -225,7 +194,7 @@ bool gy_play_apart(struct gy_player *p, struct gy_nodes *nodes, uint32_t count, 
     assert(p->nodes == NULL && count <= nodes->count);
     p->nodes = nodes;
     p->count = count;
-    p->is_apart = find_room(p, count) && find_lanes(p, home) && mark(p) < GY_PLAY_EVENTS && find_own(p);
+    p->is_apart = find_room(p, count) && find_lanes(p, home) && mark(p) < GY_PLAY_EVENTS && find_sides(p);
     p->nodes = NULL;
     return p->is_apart;
 }
@@ -356,17 +325,12 @@ gantry_status gy_play_some(struct gy_player *p, uint32_t most)
 static gantry_status join_lane(struct gy_player *p, struct gy_play_lane *lane, uint32_t number)
 {
     struct gy_play_event *event = NULL;
-    CUevent end = NULL;
-    gantry_status status;
-    if (lane->own != NULL) {
-        end = lane->own->done;
-        status = GY_CALL(p->context, cuEventRecord(end, lane->on));
-        lane->own->is_used = true;
-    } else {
-        status = record(p, number, GY_PLAY_NONE, &event);
-        end = status == GANTRY_OK ? event->native : NULL;
+    if (lane->side != NULL) {
+        return gy_side_stream_join(p->sides, lane->side, p->lanes[0].on);
     }
-    return status == GANTRY_OK ? GY_CALL(p->context, cuStreamWaitEvent(p->lanes[0].on, end, 0)) : status;
+    const gantry_status status = record(p, number, GY_PLAY_NONE, &event);
+    return status == GANTRY_OK ? GY_CALL(p->context, cuStreamWaitEvent(p->lanes[0].on, event->native, 0))
+                               : status;
 }
 
 gantry_status gy_play_end(struct gy_player *p)

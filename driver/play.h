@@ -8,9 +8,8 @@
  *                  └─────────┐      └──────┐         │
  *      another   ────────────┴──[ b1 ]─────┴─[ b2 ]──●──►     b2 comes after a2
  *
- * Or a lane but home's is on a stream of the player's own, on which no other work is.  Then nothing of it is
- * on the lane's stream, as with a graph: what comes there next does not wait for it, nor it for what is
- * there.
+ * Or each lane but home's is on a side stream (side_streams.h).  Then nothing of it is on the lane's stream,
+ * as with a graph: what comes there next does not wait for it, nor it for what is there.
  *
  *             begin             all nodes are enqueued, some at a time                end
  *      IDLE ---------> PLAYING -----------------------------------------> PLAYING ---------> IDLE
@@ -24,6 +23,7 @@
 #define DRIVER_PLAY_H
 
 #include "driver/nodes.h"
+#include "driver/side_streams.h"
 
 #define GY_PLAY_EVENTS 1024u
 #define GY_PLAY_LANES 64u
@@ -33,17 +33,10 @@ struct gy_play_event {
     uint32_t node;  /* it was last recorded behind this one, in its lane */
 };
 
-/* A stream of the player's own. */
-struct gy_play_stream {
-    CUstream native; /* NULL: not made yet */
-    CUevent done;    /* behind the latest lane that was there */
-    bool is_used;    /* there was one */
-};
-
 struct gy_play_lane {
     CUstream stream;                /* that its nodes were noted for, and */
     CUstream on;                    /* where they are enqueued */
-    struct gy_play_stream *own;     /* that is this one's; NULL: it is `stream` */
+    struct gy_side_stream *side;    /* that is this one's; NULL: it is `stream` */
     uint32_t last;                  /* the node that was enqueued last; GY_PLAY_NONE: none */
     uint32_t behind[GY_PLAY_LANES]; /* per lane: it has waited for the nodes there below this number */
 };
@@ -51,27 +44,27 @@ struct gy_play_lane {
 #define GY_PLAY_NONE UINT32_MAX
 
 struct gy_player {
-    struct gy_context *context; /* immutable */
-    struct gy_nodes *nodes;     /* those that are being played; NULL: IDLE */
-    uint32_t count, next;       /* so many of them, and the next one */
-    uint32_t *marks;            /* per node: GY_PLAY_NONE, or the number of the event behind it, or MARKED */
+    struct gy_context *context;    /* immutable */
+    struct gy_side_streams *sides; /* immutable */
+    struct gy_nodes *nodes;        /* those that are being played; NULL: IDLE */
+    uint32_t count, next;          /* so many of them, and the next one */
+    uint32_t *marks; /* per node: GY_PLAY_NONE, or the number of the event behind it, or MARKED */
     size_t marks_room;
     uint32_t *ends; /* per node: the first end behind it, or behind an end the next one; GY_PLAY_NONE: none */
     size_t ends_room;
     uint32_t lane_count;
     uint32_t latest;                          /* the lane of the node that was looked at last */
     struct gy_play_lane lanes[GY_PLAY_LANES]; /* the first one is that of home */
-    struct gy_play_stream own[GY_PLAY_LANES];
-    bool is_apart; /* the lanes are found already, and have streams of its own */
+    bool is_apart;                            /* the lanes are found already, and have side streams */
     uint32_t next_event;
     struct gy_play_event events[GY_PLAY_EVENTS];
 };
 
-void gy_player_init(struct gy_player *player, struct gy_context *context);
+void gy_player_init(struct gy_player *player, struct gy_context *context, struct gy_side_streams *sides);
 /* It is IDLE, or the context is lost. */
 void gy_player_fini(struct gy_player *player);
 
-/* Find a stream of the player's own for each lane of the first `count` nodes but home's, all of which are of
+/* Find a side stream for each lane of the first `count` nodes but home's, all of which are of
  * no partition and no priority: to play them begins next.  False: there are none, or others wait for so many
  * of the nodes that events would be used again. */
 GANTRY_MUST_CHECK bool gy_play_apart(struct gy_player *player, struct gy_nodes *nodes, uint32_t count,

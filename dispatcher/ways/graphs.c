@@ -25,7 +25,8 @@ gantry_status gy_graphs_init(struct gy_graphs *g, struct gy_context *context, st
     g->notes = gy_nodes_are_possible(context->driver);
     gy_nodes_init(&g->batch, context);
     gy_nodes_init(&g->ahead, context);
-    gy_player_init(&g->player, context);
+    gy_side_streams_init(&g->sides, context);
+    gy_player_init(&g->player, context, &g->sides);
     gy_batch_guard_init(&g->guard, context);
     gy_holds_init(&g->hold, context);
     gantry_status status = gy_kept_init(&g->kept, context, streams);
@@ -78,7 +79,9 @@ void gy_graphs_forget(struct gy_graphs *g)
     gy_nodes_drop_stream(&g->batch);
     gy_nodes_drop_stream(&g->ahead);
     gy_player_fini(&g->player);
-    gy_player_init(&g->player, g->context);
+    gy_player_init(&g->player, g->context, &g->sides);
+    gy_side_streams_fini(&g->sides);
+    gy_side_streams_init(&g->sides, g->context);
     destroy_made(g);
     memset(g->cache, 0, sizeof(g->cache));
     g->choice = (struct gy_choice){.slow_ns = g->choice.slow_ns};
@@ -94,6 +97,7 @@ void gy_graphs_fini(struct gy_graphs *g)
     gy_nodes_fini(&g->batch);
     gy_nodes_fini(&g->ahead);
     gy_player_fini(&g->player);
+    gy_side_streams_fini(&g->sides);
     gy_apart_close(g->context);
     gy_free(g->nodes);
     gy_guard_fini(&g->lock, &g->launched);

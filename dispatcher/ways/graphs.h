@@ -95,8 +95,9 @@ struct gy_graphs {
     struct gy_nodes ahead;       /* GD only; of a call that goes ahead of the batch: see dispatcher/ahead.h */
     struct gy_lane ahead_lane;   /* GD only; where it notes them */
     struct gy_kept_set kept;     /* GD only, atomics apart */
-    struct gy_player player;     /* GD only */
-    bool told_refused;           /* GD only; the log has said that the driver refuses a graph */
+    struct gy_side_streams sides; /* GD only */
+    struct gy_player player;      /* GD only */
+    bool told_refused;            /* GD only; the log has said that the driver refuses a graph */
     bool notes; /* immutable; kernels can be noted; else each call is captured aside, and no function is OURS
                  */
     CUgraphNode *nodes;             /* GD only; room for nodes_room nodes, to look at the nodes of a graph */

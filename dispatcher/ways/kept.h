@@ -18,7 +18,7 @@
  * When there is none, a batch whose first 16, 32, 64, ... nodes are a beginning that was seen before is cut
  * there: batches that are cut by chance have beginnings in common, but not their ends.
  *
- * In auto mode some batches are played (driver/play.h), on streams of the player's own, in place of being
+ * In auto mode some batches are played (driver/play.h), on side streams, in place of being
  * made or updated: a few nodes of which all like them are in flight, since that takes longer than their
  * launches; and, where the choice (choice.h) has no credit, what nothing is like the first time it comes.
  *

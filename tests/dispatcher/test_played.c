@@ -461,11 +461,11 @@ static void note_nodes(struct gy_lane *lanes, const uint32_t *words)
     note_stamp(&lanes[0], 1, 3000000);
 }
 
-static uint32_t count_own(const struct gy_player *player)
+static uint32_t count_sides(const struct gy_side_streams *sides)
 {
     uint32_t count = 0;
-    for (uint32_t i = 0; i < GY_PLAY_LANES; i++) {
-        count += player->own[i].native != NULL;
+    for (uint32_t i = 0; i < GY_SIDE_STREAMS; i++) {
+        count += sides->of[i].native != NULL;
     }
     return count;
 }
@@ -474,25 +474,30 @@ static uint32_t count_own(const struct gy_player *player)
 static void check_apart(struct gy_context *context, struct gy_nodes *nodes, CUstream home)
 {
     static struct gy_player player;
-    gy_player_init(&player, context);
+    static struct gy_side_streams sides;
+    gy_side_streams_init(&sides, context);
+    gy_player_init(&player, context, &sides);
     assert_false(gy_play_apart(&player, nodes, nodes->count, home));
     assert_int_equal((emu.fail)("cuEventCreate", 1, OUT_OF_MEMORY, GANTRY_EMU_ALWAYS), 0);
     for (int i = 0; i < 3; i++) {
         assert_false(gy_play_apart(&player, nodes, BACK, home));
-        assert_int_equal(count_own(&player), 1);
+        assert_int_equal(count_sides(&sides), 1);
     }
     emu.clear_faults();
     for (int i = 0; i < 3; i++) {
         assert_true(gy_play_apart(&player, nodes, BACK, home));
-        assert_int_equal(count_own(&player), LANES);
+        assert_int_equal(count_sides(&sides), LANES);
     }
     gy_player_fini(&player);
+    gy_side_streams_fini(&sides);
 }
 
 static void play_nodes(struct gy_context *context, struct gy_nodes *nodes, CUstream home)
 {
     static struct gy_player player;
-    gy_player_init(&player, context);
+    static struct gy_side_streams sides;
+    gy_side_streams_init(&sides, context);
+    gy_player_init(&player, context, &sides);
     emu.hold(); /* the device begins when all of it is there */
     assert_ok(gy_play_begin(&player, nodes, nodes->count, home));
     for (uint32_t most = 1; gy_play_has_more(&player); most++) {
@@ -502,6 +507,7 @@ static void play_nodes(struct gy_context *context, struct gy_nodes *nodes, CUstr
     emu.release();
     assert_int_equal(context->driver->cuStreamSynchronize(home), CUDA_SUCCESS);
     gy_player_fini(&player);
+    gy_side_streams_fini(&sides);
 }
 
 static void test_events_are_used_again(void **state)
@@ -556,7 +562,9 @@ static void note_await(struct gy_lane *lane)
 static void play_held_up(struct gy_context *context, struct gy_nodes *nodes, CUstream home, CUevent end)
 {
     static struct gy_player player;
-    gy_player_init(&player, context);
+    static struct gy_side_streams sides;
+    gy_side_streams_init(&sides, context);
+    gy_player_init(&player, context, &sides);
     assert_ok(gy_play_begin(&player, nodes, nodes->count, home));
     assert_ok(gy_play_some(&player, nodes->count));
     assert_ok(gy_play_end(&player));
@@ -566,6 +574,7 @@ static void play_held_up(struct gy_context *context, struct gy_nodes *nodes, CUs
     assert_int_equal(context->driver->cuStreamSynchronize(home), CUDA_SUCCESS);
     assert_int_equal(s.cells->value[1], 2);
     gy_player_fini(&player);
+    gy_side_streams_fini(&sides);
 }
 
 /* An end may be noted when its lane has gone on. */
