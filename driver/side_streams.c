@@ -8,6 +8,9 @@ void gy_side_streams_init(struct gy_side_streams *streams, struct gy_context *co
 void gy_side_streams_fini(struct gy_side_streams *streams)
 {
     const struct gy_driver *driver = streams->context->driver;
+    if (streams->begin != NULL) {
+        (void)driver->cuEventDestroy(streams->begin);
+    }
     for (uint32_t i = 0; i < GY_SIDE_STREAMS; i++) {
         if (streams->of[i].done != NULL) {
             (void)driver->cuEventDestroy(streams->of[i].done);
@@ -39,6 +42,20 @@ struct gy_side_stream *gy_side_streams_next(struct gy_side_streams *streams, uin
         }
     }
     return NULL;
+}
+
+gantry_status gy_side_streams_fork(struct gy_side_streams *streams, CUstream home,
+                                   struct gy_side_stream *const *sides, uint32_t count)
+{
+    struct gy_context *context = streams->context;
+    gantry_status status = streams->begin != NULL
+                               ? GANTRY_OK
+                               : GY_CALL(context, cuEventCreate(&streams->begin, CU_EVENT_DISABLE_TIMING));
+    status = status == GANTRY_OK ? GY_CALL(context, cuEventRecord(streams->begin, home)) : status;
+    for (uint32_t i = 0; i < count && status == GANTRY_OK; i++) {
+        status = GY_CALL(context, cuStreamWaitEvent(sides[i]->native, streams->begin, 0));
+    }
+    return status;
 }
 
 gantry_status gy_side_stream_join(struct gy_side_streams *streams, struct gy_side_stream *side, CUstream home)

@@ -20,6 +20,7 @@ struct gy_side_stream {
 
 struct gy_side_streams {
     struct gy_context *context; /* immutable */
+    CUevent begin;              /* behind what the latest fork comes after; NULL: not made yet */
     struct gy_side_stream of[GY_SIDE_STREAMS];
 };
 
@@ -30,6 +31,9 @@ void gy_side_streams_fini(struct gy_side_streams *streams);
 /* The next one from *next on that has no work, which is 0 for the first of a batch; NULL: there is none. */
 struct gy_side_stream *gy_side_streams_next(struct gy_side_streams *streams, uint32_t *next);
 
+/* What is enqueued on them from here on comes after what is on `home`. */
+GANTRY_MUST_CHECK gantry_status gy_side_streams_fork(struct gy_side_streams *streams, CUstream home,
+                                                     struct gy_side_stream *const *sides, uint32_t count);
 /* All of the batch's part is on the stream: `home` comes after it from here on. */
 GANTRY_MUST_CHECK gantry_status gy_side_stream_join(struct gy_side_streams *streams,
                                                     struct gy_side_stream *side, CUstream home);
