@@ -201,6 +201,7 @@ gantry_status gy_graphs_begin(struct gy_graphs *g, enum gy_batch_guard_state gua
     g->calls = 0;
     g->large_calls = (uint64_t)g->first_calls << g->part;
     gy_kept_forget(&g->kept);
+    g->kept.is_later_part = g->part != 0;
     gy_nodes_clear(&g->batch);
     gy_copier_begin_capture(g->copier);
     gy_batch_begin(streams, &g->batch,

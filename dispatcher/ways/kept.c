@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "dispatcher/ways/kept_find.h"
+#include "dispatcher/ways/kept_look.h"
 
 #include <assert.h>
 #include <string.h>
@@ -25,6 +26,8 @@ gantry_status gy_kept_init(struct gy_kept_set *set, struct gy_context *context,
 {
     set->context = context;
     set->streams = streams;
+    set->piece_nodes = GY_KEPT_PIECE;
+    gy_pieces_init(&set->pieces, context);
     return gy_maker_init(&set->maker, context);
 }
 
@@ -145,9 +148,10 @@ void gy_kept_fini(struct gy_kept_set *set)
 {
     const struct gy_driver *driver = set->context->driver;
     gy_maker_fini(&set->maker);
-    if (set->asked != NULL) {
-        (void)driver->cuGraphDestroy(set->asked);
+    for (uint32_t i = 0; i < set->asked_count; i++) {
+        (void)driver->cuGraphDestroy(set->asked[i]->graph);
     }
+    gy_pieces_fini(&set->pieces);
     for (uint32_t i = 0; i < GY_KEPT_MOST; i++) {
         if (set->of[i].exec != NULL) {
             drop(set, &set->of[i]);
@@ -243,7 +247,7 @@ static struct gy_kept *make_room(struct gy_kept_set *set, uint32_t nodes)
             struct gy_kept *kept = &set->of[i];
             if (kept->exec == NULL) {
                 found = kept;
-            } else if (oldest == NULL || kept->used < oldest->used) {
+            } else if (!kept->is_claimed && (oldest == NULL || kept->used < oldest->used)) {
                 oldest = kept;
             }
         }
@@ -255,18 +259,33 @@ static struct gy_kept *make_room(struct gy_kept_set *set, uint32_t nodes)
     return found;
 }
 
+/* Take what the maker was asked for. */
+static void collect(struct gy_kept_set *set)
+{
+    CUgraphExec made[GY_MAKER_MOST];
+    if (set->asked_count == 0) {
+        return;
+    }
+    gy_maker_take(&set->maker, made);
+    for (uint32_t i = 0; i < set->asked_count; i++) {
+        set->asked[i]->exec = made[i];
+    }
+    set->asked_count = 0;
+}
+
 /* Make the graph of the nodes, and an executable graph of that: the maker may have it.  *part: its slots,
  * also on failure. */
-static gantry_status instantiate(struct gy_kept_set *set, struct gy_nodes *nodes, CUgraph *graph,
-                                 CUgraphExec *exec, struct gy_slots_part *part)
+static gantry_status instantiate(struct gy_kept_set *set, struct gy_kept_want *want, struct gy_nodes *nodes,
+                                 CUgraph *graph, CUgraphExec *exec, struct gy_slots_part *part)
 {
     gantry_status status;
-    if (set->asked != NULL) {
-        *graph = set->asked;
-        set->asked = NULL;
-        *part = set->asked_slots;
-        set->asked_slots = (struct gy_slots_part){0, 0};
-        status = gy_maker_take(&set->maker, exec);
+    if (want->graph != NULL) {
+        collect(set);
+        *graph = want->graph;
+        *exec = want->exec;
+        *part = want->slots;
+        *want = (struct gy_kept_want){.found = want->found};
+        status = *exec != NULL ? GANTRY_OK : gy_error_adopt(&set->maker.cause);
     } else {
         *part = find_slots(set, nodes);
         status = make_graph(set, nodes, *part, graph);
@@ -283,7 +302,8 @@ static gantry_status instantiate(struct gy_kept_set *set, struct gy_nodes *nodes
     return status;
 }
 
-static gantry_status fill_entry(struct gy_kept_set *set, struct gy_nodes *nodes, struct gy_kept *kept)
+static gantry_status fill_entry(struct gy_kept_set *set, struct gy_kept_want *want, struct gy_nodes *nodes,
+                                struct gy_kept *kept)
 {
     CUgraph graph;
     CUgraphExec exec;
@@ -292,7 +312,7 @@ static gantry_status fill_entry(struct gy_kept_set *set, struct gy_nodes *nodes,
     if (kept->done == NULL) {
         status = GY_CALL(set->context, cuEventCreate(&kept->done, CU_EVENT_DISABLE_TIMING));
     }
-    status = status == GANTRY_OK ? instantiate(set, nodes, &graph, &exec, &part) : status;
+    status = status == GANTRY_OK ? instantiate(set, want, nodes, &graph, &exec, &part) : status;
     if (status == GANTRY_OK) {
         status = gy_nodes_copy(&kept->nodes, nodes);
         if (status != GANTRY_OK) {
@@ -310,10 +330,11 @@ static gantry_status fill_entry(struct gy_kept_set *set, struct gy_nodes *nodes,
     return GANTRY_OK;
 }
 
-static gantry_status make(struct gy_kept_set *set, struct gy_nodes *nodes, struct gy_kept **out)
+static gantry_status make(struct gy_kept_set *set, struct gy_kept_want *want, struct gy_nodes *nodes,
+                          struct gy_kept **out)
 {
     struct gy_kept *kept = make_room(set, nodes->count);
-    gantry_status status = fill_entry(set, nodes, kept);
+    gantry_status status = fill_entry(set, want, nodes, kept);
     if (status != GANTRY_OK) {
         return status;
     }
@@ -392,9 +413,10 @@ static bool patch(struct gy_kept_set *set, const struct gy_kept_found *found, st
 }
 
 /* An executable graph that has the work of the nodes; NULL and GANTRY_OK: there are enough in flight. */
-static gantry_status take(struct gy_kept_set *set, const struct gy_kept_found *found, struct gy_nodes *nodes,
+static gantry_status take(struct gy_kept_set *set, struct gy_kept_want *want, struct gy_nodes *nodes,
                           struct gy_kept **out)
 {
+    const struct gy_kept_found *found = &want->found;
     if (found->kept != NULL && patch(set, found, nodes)) {
         *out = found->kept;
         return GANTRY_OK;
@@ -404,18 +426,7 @@ static gantry_status take(struct gy_kept_set *set, const struct gy_kept_found *f
     }
     const bool has_come = set->plays == GY_PLAYS_STRANGE; /* or it begins as others; else it is played */
     set->strange += found->is_strange && !has_come ? nodes->count - found->familiar : 0;
-    return make(set, nodes, out);
-}
-
-/* Is the batch, for which there is none, better played than made or updated? */
-static bool is_better_played(const struct gy_kept_set *set, const struct gy_nodes *nodes,
-                             const struct gy_kept_found *found, bool is_new)
-{
-    if (found->is_enough) { /* a child graph would be instantiated to be played */
-        return set->plays != GY_PLAYS_NOTHING && nodes->count <= GY_KEPT_FEW && gy_nodes_are_patchable(nodes);
-    }
-    return set->plays == GY_PLAYS_STRANGE && found->is_strange && is_new &&
-           set->found_first == nodes->count && 4 * found->familiar < nodes->count;
+    return make(set, want, nodes, out);
 }
 
 static bool may_keep(const struct gy_kept_set *set, const struct gy_nodes *nodes)
@@ -426,49 +437,84 @@ static bool may_keep(const struct gy_kept_set *set, const struct gy_nodes *nodes
 /* Look what there is for the batch, unless that was done. */
 static void look(struct gy_kept_set *set, struct gy_nodes *nodes)
 {
-    const uint32_t whole = nodes->count;
-    if (!gy_kept_follow_modules(set) && set->found_nodes == whole) {
-        return;
+    if (gy_kept_follow_modules(set) || set->found_nodes != nodes->count) {
+        gy_kept_forget(set); /* nodes were taken back, or what was found is gone */
+        gy_kept_look(set, nodes);
     }
-    gy_kept_forget(set); /* nodes were taken back, or what was found is gone */
-    struct gy_kept_found found = gy_kept_find(set, nodes);
-    bool is_new = false;
-    set->found_first = whole;
-    if (found.kept == NULL && !gy_nodes_are_patchable(nodes)) {
-        found.is_enough = true; /* there will be none */
-    } else if (found.kept == NULL && !found.is_known && !found.is_enough) {
-        uint32_t familiar = 0;
-        set->found_first = nodes->count = gy_kept_cut(set, nodes, &familiar, &is_new);
-        found = nodes->count != whole ? gy_kept_find(set, nodes) : found;
-        found.familiar = familiar;
-        nodes->count = whole;
-    } else if (found.is_strange && !found.is_enough && set->plays == GY_PLAYS_STRANGE) {
-        is_new = gy_kept_is_new_shape(set, nodes); /* its calls have come, but with other edges */
+}
+
+static void forget_want(struct gy_kept_set *set, struct gy_kept_want *want)
+{
+    if (want->exec != NULL) {
+        destroy(set, want->exec, NULL);
     }
-    found.is_played = found.kept == NULL && is_better_played(set, nodes, &found, is_new);
-    set->found = found;
-    set->found_nodes = whole;
+    if (want->graph != NULL) {
+        (void)set->context->driver->cuGraphDestroy(want->graph);
+        gy_slots_put(&set->slots, want->slots);
+    }
+    *want = (struct gy_kept_want){.graph = NULL};
 }
 
 void gy_kept_forget_any(struct gy_kept_set *set)
 {
-    set->found_nodes = 0;
-    if (set->asked != NULL) {
-        CUgraphExec exec;
-        if (gy_maker_take(&set->maker, &exec) == GANTRY_OK) {
-            destroy(set, exec, NULL);
-        }
-        (void)set->context->driver->cuGraphDestroy(set->asked);
-        set->asked = NULL;
-        gy_slots_put(&set->slots, set->asked_slots);
-        set->asked_slots = (struct gy_slots_part){0, 0};
+    collect(set);
+    forget_want(set, &set->whole);
+    for (uint32_t i = 0; i < set->pieces.count; i++) {
+        forget_want(set, &set->of_pieces[i]);
     }
+    for (uint32_t i = 0; i < GY_KEPT_MOST && set->is_by_pieces; i++) {
+        set->of[i].is_claimed = false;
+    }
+    set->is_by_pieces = false;
+    set->found_nodes = 0;
 }
 
 void gy_kept_make_slots(struct gy_kept_set *set, struct gy_nodes *nodes)
 {
     gy_slots_make(&set->slots, set->context);
     nodes->slot_args.stand_ins = set->slots.device;
+}
+
+/* If an executable graph has to be made, make the graph for the maker.  A failure is met again when the nodes
+ * are launched, which tells why. */
+static void make_for(struct gy_kept_set *set, struct gy_kept_want *want, struct gy_nodes *nodes)
+{
+    if (want->found.kept != NULL || want->found.is_enough || want->found.is_played) {
+        return;
+    }
+    CUgraph graph;
+    const struct gy_relaxed relaxed = gy_relaxed_begin(set->context);
+    const struct gy_slots_part part = find_slots(set, nodes);
+    const gantry_status status =
+        relaxed.status == GANTRY_OK ? make_graph(set, nodes, part, &graph) : relaxed.status;
+    (void)gy_relaxed_end(set->context, &relaxed); /* a failure is in the context */
+    if (status != GANTRY_OK) {
+        gy_slots_put(&set->slots, part);
+        return;
+    }
+    /* Else pieces that are patched meanwhile might exchange them. */
+    gy_nodes_give_events(nodes, nodes->count);
+    want->graph = graph;
+    want->slots = part;
+    set->asked[set->asked_count++] = want;
+}
+
+/* Ask the maker for those of which there is a graph. */
+static void ask(struct gy_kept_set *set)
+{
+    CUgraph graphs[GY_MAKER_MOST];
+    for (uint32_t i = 0; i < set->asked_count; i++) {
+        graphs[i] = set->asked[i]->graph;
+    }
+    if (set->asked_count == 0 || gy_maker_ask(&set->maker, graphs, set->asked_count)) {
+        return;
+    }
+    for (uint32_t i = 0; i < set->asked_count; i++) { /* there is no thread */
+        (void)set->context->driver->cuGraphDestroy(set->asked[i]->graph);
+        gy_slots_put(&set->slots, set->asked[i]->slots);
+        *set->asked[i] = (struct gy_kept_want){.found = set->asked[i]->found};
+    }
+    set->asked_count = 0;
 }
 
 void gy_kept_prepare(struct gy_kept_set *set, struct gy_nodes *nodes)
@@ -478,28 +524,17 @@ void gy_kept_prepare(struct gy_kept_set *set, struct gy_nodes *nodes)
     }
     gy_slot_args_place(nodes);
     look(set, nodes);
-    if (set->asked != NULL || set->found.kept != NULL || set->found.is_enough || set->found.is_played) {
-        return;
-    }
-    CUgraph graph;
-    const uint32_t whole = nodes->count;
-    const struct gy_relaxed relaxed = gy_relaxed_begin(set->context);
-    nodes->count = set->found_first;
-    const struct gy_slots_part part = find_slots(set, nodes);
-    const gantry_status status =
-        relaxed.status == GANTRY_OK ? make_graph(set, nodes, part, &graph) : relaxed.status;
-    nodes->count = whole;
-    (void)gy_relaxed_end(set->context, &relaxed); /* a failure is in the context */
-    if (status != GANTRY_OK) {
-        gy_slots_put(&set->slots, part);
-        return; /* it is tried again when the nodes are launched, which tells why */
-    }
-    if (gy_maker_ask(&set->maker, graph)) {
-        set->asked = graph;
-        set->asked_slots = part;
-    } else {
-        (void)set->context->driver->cuGraphDestroy(graph);
-        gy_slots_put(&set->slots, part);
+    if (set->asked_count == 0 && set->is_by_pieces) {
+        for (uint32_t i = 0; i < set->pieces.count; i++) {
+            make_for(set, &set->of_pieces[i], &set->pieces.of[i]);
+        }
+        ask(set);
+    } else if (set->asked_count == 0) {
+        const uint32_t whole = nodes->count;
+        nodes->count = set->found_first;
+        make_for(set, &set->whole, nodes);
+        nodes->count = whole;
+        ask(set);
     }
 }
 
@@ -516,15 +551,31 @@ gantry_status gy_kept_take(struct gy_kept_set *set, struct gy_nodes *nodes, uint
     }
     look(set, nodes);
     *first = nodes->count = set->found_first;
-    if (set->found.is_played) {
+    if (set->whole.found.is_played) {
         *way = GY_KEPT_PLAYED;
     } else {
-        status = take(set, &set->found, nodes, out);
+        status = take(set, &set->whole, nodes, out);
         *way = *out != NULL ? GY_KEPT_THERE : GY_KEPT_WHOLE;
     }
     nodes->count = whole;
     gy_kept_forget(set);
     return status;
+}
+
+uint32_t gy_kept_pieces(struct gy_kept_set *set, struct gy_nodes *nodes)
+{
+    if (!may_keep(set, nodes)) {
+        return 0;
+    }
+    look(set, nodes);
+    return set->is_by_pieces ? set->pieces.count : 0;
+}
+
+gantry_status gy_kept_take_piece(struct gy_kept_set *set, uint32_t piece, struct gy_kept **out)
+{
+    assert(set->is_by_pieces && piece < set->pieces.count);
+    *out = NULL;
+    return take(set, &set->of_pieces[piece], &set->pieces.of[piece], out);
 }
 
 /* Its latest launch was seen done: nothing reads them now. */

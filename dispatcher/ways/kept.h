@@ -18,6 +18,11 @@
  * When there is none, a batch whose first 16, 32, 64, ... nodes are a beginning that was seen before is cut
  * there: batches that are cut by chance have beginnings in common, but not their ends.
  *
+ * Pipelines that have nothing to do with each other are noted as their callbacks happen to come, so that no
+ * two batches of them are alike.  So when nothing is like a batch, and it does not begin as earlier ones, its
+ * pieces (driver/pieces.h) are looked at each as a batch of its own, and launched beside each other:
+ * kept_pieces.h.
+ *
  * In auto mode some batches are played (driver/play.h), on side streams, in place of being
  * made or updated: a few nodes of which all like them are in flight, since that takes longer than their
  * launches; and, where the choice (choice.h) has no credit, what nothing is like the first time it comes.
@@ -35,12 +40,13 @@
 #include "dispatcher/ways/maker.h"
 #include "dispatcher/ways/slots.h"
 #include "driver/patch.h"
+#include "driver/pieces.h"
 
 #include <gantry/partition.h>
 
 #define GY_KEPT_MOST 64u
 #define GY_KEPT_COPIES 4u
-#define GY_KEPT_ALIKE 8u     /* executables that are alike, of different tasks */
+#define GY_KEPT_ALIKE 16u    /* executables that are alike, of different tasks */
 #define GY_KEPT_PATCHES 16u  /* so many nodes are patched for each node of one of its own */
 #define GY_KEPT_NODES 65536u /* the most nodes of all of them */
 #define GY_KEPT_REFUSALS 16u /* so many patches more were refused than taken: it is not tried any more */
@@ -49,6 +55,13 @@
 #define GY_KEPT_LATEST 64u
 #define GY_KEPT_FEW 3u /* so many nodes are enqueued before an executable graph is updated as a whole */
 #define GY_KEPT_SEEN 256u
+#define GY_KEPT_PIECE 32u /* nodes that pieces have on average: a launch takes as long as some nodes */
+#define GY_KEPT_VARIED \
+    4u /* two batches in a row that nothing was like; each takes two others to make up for */
+#define GY_KEPT_MOST_VARIED 16u
+#define GY_KEPT_OFTEN                                                                     \
+    16u /* of the latest batches so many were like this one: it is not launched by pieces \
+         */
 
 struct gy_kept {
     CUgraphExec exec;          /* NULL: the entry is free */
@@ -57,6 +70,7 @@ struct gy_kept {
     struct gy_few_points ends; /* of that launch's members: where these are passed `done` need not be asked */
     struct gy_nodes nodes;     /* nodes.table is where `slots` lies on the device */
     struct gy_slots_part slots;
+    bool is_claimed; /* a piece of the batch that is launched next gets it */
     bool has_values; /* of its slots, some are not 0 on the device */
     bool is_written; /* its slots on the host are for the next launch */
     uint64_t names;  /* gy_nodes_names() */
@@ -87,6 +101,14 @@ struct gy_kept_found {
     uint32_t familiar;    /* of strange nodes, so many of the first are a beginning that was seen before */
 };
 
+/* What a batch, or a piece of one, will be launched by. */
+struct gy_kept_want {
+    struct gy_kept_found found;
+    CUgraph graph;              /* the maker was asked to make it executable; NULL: it was not */
+    struct gy_slots_part slots; /* of that graph */
+    CUgraphExec exec;           /* what the maker has made of it */
+};
+
 /* The latest large graph of a partition: what other partitions launch waits on the device behind all graphs
  * that are queued there. */
 struct gy_kept_running {
@@ -99,12 +121,18 @@ struct gy_kept_set {
     struct gy_context *context;       /* immutable */
     const struct gy_streams *streams; /* immutable */
     enum gy_kept_plays plays;         /* of the batch; whoever begins it says so */
-    struct gy_kept_found found;       /* for the first found_first of the found_nodes nodes of the batch */
+    struct gy_kept_want whole;        /* for the first found_first of the found_nodes nodes of the batch */
     uint32_t found_nodes;             /* 0: the batch was not looked at */
     uint32_t found_first;
-    struct gy_maker maker; /* not IDLE: it makes what the batch needs, of `asked` */
-    CUgraph asked;         /* NULL: nothing */
-    struct gy_slots_part asked_slots;
+    bool is_later_part; /* of the batch: a part of it was launched; whoever begins it says so */
+    uint32_t varied;    /* 2 for each of the latest batches that nothing was like, less the others */
+    bool is_by_pieces;  /* it is launched by pieces: */
+    struct gy_pieces pieces;
+    struct gy_kept_want of_pieces[GY_PIECES_MOST];
+    uint32_t piece_nodes;  /* immutable, but in tests: GY_KEPT_PIECE */
+    struct gy_maker maker; /* not IDLE: it makes what the batch needs, of the graphs of these: */
+    struct gy_kept_want *asked[GY_PIECES_MOST];
+    uint32_t asked_count;
     struct gy_slots slots;
     struct gy_kept_running running[GANTRY_PARTITIONS_MAX];
     struct gy_kept of[GY_KEPT_MOST];
@@ -160,6 +188,13 @@ static inline void gy_kept_forget(struct gy_kept_set *set)
  * cannot be patched, or too many are in flight; or PLAYED.  On failure nothing was launched. */
 GANTRY_MUST_CHECK gantry_status gy_kept_take(struct gy_kept_set *set, struct gy_nodes *nodes, uint32_t *count,
                                              struct gy_kept **out, enum gy_kept_way *way);
+/* Is the batch, whose parameters are PLACED, launched by pieces?  Their number, which are set->pieces; 0: it
+ * is not. Then its pieces are taken, and what was found is forgotten at the end. */
+uint32_t gy_kept_pieces(struct gy_kept_set *set, struct gy_nodes *nodes);
+/* Find or make an executable graph for the piece, which is in *out when it comes out; NULL: too many are in
+ * flight. On failure nothing was launched. */
+GANTRY_MUST_CHECK gantry_status gy_kept_take_piece(struct gy_kept_set *set, uint32_t piece,
+                                                   struct gy_kept **out);
 /* Launch it on `home`, a stream of that partition.  On failure it was not launched, or the context is lost.
  */
 GANTRY_MUST_CHECK gantry_status gy_kept_launch(struct gy_kept_set *set, struct gy_kept *kept, CUstream home,

@@ -11,10 +11,11 @@ bool gy_kept_is_done(const struct gy_kept_set *set, CUevent event)
     return result == CUDA_SUCCESS;
 }
 
-/* Is its latest launch not seen done? */
-static bool is_in_flight(const struct gy_kept_set *set, const struct gy_kept *kept)
+/* Is its latest launch not seen done, or will it have work of another piece? */
+static bool is_in_use(const struct gy_kept_set *set, const struct gy_kept *kept)
 {
-    return !gy_few_points_are_passed(&kept->ends, set->streams) && !gy_kept_is_done(set, kept->done);
+    return kept->is_claimed ||
+           (!gy_few_points_are_passed(&kept->ends, set->streams) && !gy_kept_is_done(set, kept->done));
 }
 
 /* ---- finding ----------------------------------------------------------------------------------- */
@@ -40,7 +41,7 @@ static struct gy_kept *find_alike(struct gy_kept_set *set, const struct gy_nodes
             continue;
         }
         ++*copies;
-        if (!is_in_flight(set, kept)) {
+        if (!is_in_use(set, kept)) {
             return kept;
         }
     }
@@ -58,7 +59,7 @@ static struct gy_kept *find_paired(struct gy_kept_set *set, const struct gy_node
             continue;
         }
         ++*copies;
-        if (!is_in_flight(set, kept)) {
+        if (!is_in_use(set, kept)) {
             return kept;
         }
     }
@@ -67,13 +68,20 @@ static struct gy_kept *find_paired(struct gy_kept_set *set, const struct gy_node
 
 enum { OFTEN = 2 /* a batch that was seen so often lately comes again, we guess */ };
 
-/* How often is it among the latest?  It is one of them now. */
-static uint32_t count_latest(uint64_t *latest, uint32_t *next, uint64_t what)
+/* How often is it among the latest? */
+static uint32_t count_in(const uint64_t *latest, uint64_t what)
 {
     uint32_t found = 0;
     for (uint32_t i = 0; i < GY_KEPT_LATEST; i++) {
         found += latest[i] == what;
     }
+    return found;
+}
+
+/* The same, and it is one of them now. */
+static uint32_t count_latest(uint64_t *latest, uint32_t *next, uint64_t what)
+{
+    const uint32_t found = count_in(latest, what);
     latest[(*next)++ % GY_KEPT_LATEST] = what;
     return found;
 }
@@ -110,14 +118,14 @@ struct gy_kept_found gy_kept_find(struct gy_kept_set *set, const struct gy_nodes
 
 /* ---- cutting ----------------------------------------------------------------------------------- */
 
-uint32_t gy_kept_cut(struct gy_kept_set *set, const struct gy_nodes *nodes, uint32_t *familiar, bool *is_new)
+uint32_t gy_kept_cut(struct gy_kept_set *set, const struct gy_nodes *nodes, uint32_t *familiar,
+                     uint32_t *times)
 {
     uint64_t shapes[GY_MOST_SIZES];
     const uint32_t sizes = gy_nodes_shapes(nodes, shapes);
     uint32_t found = 0;
-    const uint32_t times = count_latest(set->latest, &set->next_latest, shapes[sizes - 1]);
-    *is_new = times == 0;
-    if (times >= OFTEN) {
+    *times = count_latest(set->latest, &set->next_latest, shapes[sizes - 1]);
+    if (*times >= OFTEN) {
         return nodes->count;
     }
     for (uint32_t i = 0; i < sizes - 1; i++) {
@@ -133,9 +141,19 @@ uint32_t gy_kept_cut(struct gy_kept_set *set, const struct gy_nodes *nodes, uint
     return *familiar != 0 && set->strangers > GY_KEPT_STRANGERS ? found : nodes->count;
 }
 
-bool gy_kept_is_new_shape(struct gy_kept_set *set, const struct gy_nodes *nodes)
+/* A number for the shape of all nodes. */
+static uint64_t shape_of(const struct gy_nodes *nodes)
 {
     uint64_t shapes[GY_MOST_SIZES];
-    const uint32_t sizes = gy_nodes_shapes(nodes, shapes);
-    return count_latest(set->latest, &set->next_latest, shapes[sizes - 1]) == 0;
+    return shapes[gy_nodes_shapes(nodes, shapes) - 1];
+}
+
+uint32_t gy_kept_times(struct gy_kept_set *set, const struct gy_nodes *nodes)
+{
+    return count_latest(set->latest, &set->next_latest, shape_of(nodes));
+}
+
+uint32_t gy_kept_count(const struct gy_kept_set *set, const struct gy_nodes *nodes)
+{
+    return count_in(set->latest, shape_of(nodes));
 }

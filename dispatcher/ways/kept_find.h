@@ -14,9 +14,12 @@ struct gy_kept_found gy_kept_find(struct gy_kept_set *set, const struct gy_nodes
 
 /* A batch like which there is none.  Returns the number of its first nodes that go together: all, unless it
  * begins as others have.  *familiar: so many of its first nodes are a beginning of others, and may be cut
- * off, now or later.  *is_new: none of the latest such batches was like it. */
-uint32_t gy_kept_cut(struct gy_kept_set *set, const struct gy_nodes *nodes, uint32_t *familiar, bool *is_new);
-/* Was no such batch among the latest?  It is one of them now. */
-bool gy_kept_is_new_shape(struct gy_kept_set *set, const struct gy_nodes *nodes);
+ * off, now or later.  *times: so many of the latest such batches were like it. */
+uint32_t gy_kept_cut(struct gy_kept_set *set, const struct gy_nodes *nodes, uint32_t *familiar,
+                     uint32_t *times);
+/* How many of the latest such batches were like it?  It is one of them now. */
+uint32_t gy_kept_times(struct gy_kept_set *set, const struct gy_nodes *nodes);
+/* The same, and it is not. */
+uint32_t gy_kept_count(const struct gy_kept_set *set, const struct gy_nodes *nodes);
 
 #endif

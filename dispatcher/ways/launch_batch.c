@@ -72,9 +72,9 @@ static void discard(struct gy_graphs *g, CUgraphExec exec)
     assert(gy_graphs_are_valid(g));
 }
 
-/* Make `exec` an executable form of `graph`: by an update if it is one already and the update works, else
- * anew. */
-static gantry_status refresh(struct gy_graphs *g, CUgraph graph, CUgraphExec *exec)
+/* Make `exec` an executable form of `graph`, of so many nodes: by an update if it is one already and the
+ * update works, else anew. */
+static gantry_status refresh(struct gy_graphs *g, uint32_t nodes, CUgraph graph, CUgraphExec *exec)
 {
     if (*exec != NULL) {
         CUgraphExecUpdateResultInfo info;
@@ -94,25 +94,41 @@ static gantry_status refresh(struct gy_graphs *g, CUgraph graph, CUgraphExec *ex
         discard(g, *exec);
     }
     *exec = fresh;
-    g->strange += g->batch.count;
+    g->strange += nodes;
     atomic_fetch_add_explicit(&g->instantiations, 1, memory_order_relaxed);
     return GANTRY_OK;
 }
 
+/* Nodes that are launched as one graph: the first `count` of `nodes`, on `stream`. */
+struct work {
+    struct gy_nodes *nodes;
+    uint32_t count;
+    CUstream stream;
+    uint32_t piece; /* of the batch; 0: the first one, or no piece */
+};
+
+/* The first nodes of the batch. */
+static struct work whole_of(struct gy_graphs *g, uint32_t count)
+{
+    return (struct work){.nodes = &g->batch, .count = count, .stream = gy_batch_home(g->streams)};
+}
+
 /* Make an executable form of `graph` in the cache. */
-static gantry_status refresh_cached(struct gy_graphs *g, CUgraph graph, CUgraphExec *out)
+static gantry_status refresh_cached(struct gy_graphs *g, const struct work *work, CUgraph graph,
+                                    CUgraphExec *out)
 {
     assert(gy_graphs_are_valid(g));
-    /* An executable graph runs once at a time.  Parts of one batch look alike, and so do batches of managers
-     * that do the same, but they shall run at the same time: then they have different homes. */
-    const uint64_t seed = (uint64_t)g->streams->batch.home << 32 | g->part;
-    const uint64_t signature = gy_nodes_hash(&g->batch, seed);
+    /* An executable graph runs once at a time.  Parts and pieces of one batch look alike, and so do batches
+     * of managers that do the same, but they shall run at the same time: then they have different homes. */
+    const uint64_t seed =
+        (uint64_t)g->streams->batch.home << 32 | (uint64_t)work->piece << 16 | (g->part & UINT16_MAX);
+    const uint64_t signature = gy_nodes_hash(work->nodes, seed);
     struct gy_graph_cached *c = find_cached(g, signature);
     if (c->exec != NULL && c->signature != signature) {
         discard(g, c->exec);
         c->exec = NULL;
     }
-    gantry_status status = refresh(g, graph, &c->exec);
+    gantry_status status = refresh(g, work->count, graph, &c->exec);
     if (status == GANTRY_OK) {
         c->signature = signature;
         c->used = atomic_load_explicit(&g->launches, memory_order_relaxed);
@@ -121,39 +137,40 @@ static gantry_status refresh_cached(struct gy_graphs *g, CUgraph graph, CUgraphE
     return status;
 }
 
-/* The first `nodes` of the batch were launched. */
-static gantry_status count_launch(struct gy_graphs *g, uint32_t nodes, gantry_status status)
+/* The work was launched. */
+static gantry_status count_launch(struct gy_graphs *g, const struct work *work, gantry_status status)
 {
     if (status == GANTRY_OK) {
-        gy_nodes_give_events(&g->batch, nodes);
-        nodes = gy_nodes_count_work(&g->batch, nodes);
+        gy_nodes_give_events(work->nodes, work->count);
         atomic_fetch_add_explicit(&g->launches, 1, memory_order_relaxed);
-        atomic_fetch_add_explicit(&g->launched_nodes, nodes, memory_order_relaxed);
+        atomic_fetch_add_explicit(&g->launched_nodes, gy_nodes_count_work(work->nodes, work->count),
+                                  memory_order_relaxed);
     }
     return status;
 }
 
-/* Make a graph of the first `count` nodes and launch it, by an executable graph of the cache, or the place's.
- */
-static gantry_status make_and_launch(struct gy_graphs *g, uint32_t count, struct gy_graph_place *into)
+/* Make a graph of the work and launch it, by an executable graph of the cache, or the place's. */
+static gantry_status make_and_launch(struct gy_graphs *g, const struct work *work,
+                                     struct gy_graph_place *into)
 {
-    const uint32_t whole = g->batch.count;
+    struct gy_nodes *nodes = work->nodes;
+    const uint32_t whole = nodes->count;
     CUgraph graph;
     CUgraphExec exec = NULL;
-    g->batch.count = count;
-    gy_slot_args_settle(&g->batch, count);
-    gantry_status status = gy_nodes_make(&g->batch, &graph);
+    nodes->count = work->count;
+    gy_slot_args_settle(nodes, work->count);
+    gantry_status status = gy_nodes_make(nodes, &graph);
     if (status == GANTRY_OK && into == NULL) {
-        status = refresh_cached(g, graph, &exec);
+        status = refresh_cached(g, work, graph, &exec);
         gy_graphs_spend(g, graph);
     } else if (status == GANTRY_OK) {
-        status = refresh(g, graph, into->exec);
+        status = refresh(g, work->count, graph, into->exec);
         exec = *into->exec;
         gy_graphs_spend(g, graph);
     }
-    g->batch.count = whole;
+    nodes->count = whole;
     if (status == GANTRY_OK) {
-        status = count_launch(g, count, GY_CALL(g->context, cuGraphLaunch(exec, gy_batch_home(g->streams))));
+        status = count_launch(g, work, GY_CALL(g->context, cuGraphLaunch(exec, work->stream)));
     }
     return status;
 }
@@ -192,8 +209,8 @@ static gantry_status launch_loop(struct gy_graphs *g, struct gy_graph_place *int
     *into->exec = exec;
     atomic_fetch_add_explicit(&g->instantiations, 1, memory_order_relaxed);
     gy_device_loop_enter(into->loop);
-    status =
-        count_launch(g, g->batch.count, GY_CALL(g->context, cuGraphLaunch(exec, gy_batch_home(g->streams))));
+    const struct work work = whole_of(g, g->batch.count);
+    status = count_launch(g, &work, GY_CALL(g->context, cuGraphLaunch(exec, work.stream)));
     if (status != GANTRY_OK) {
         gy_device_loop_abandon(into->loop);
         return gy_context_is_lost(g->context) ? status : GANTRY_OK;
@@ -204,13 +221,14 @@ static gantry_status launch_loop(struct gy_graphs *g, struct gy_graph_place *int
 
 /* ---- on streams -------------------------------------------------------------------------------- */
 
-/* Enqueue the first `count` nodes there: where gy_play_apart() has put them, else on the streams of their
- * lanes.  None was launched. */
-static GY_RARE gantry_status play(struct gy_graphs *g, uint32_t count)
+/* Enqueue the work there: where gy_play_apart() has put it, else on the streams of its lanes.  None was
+ * launched.
+ */
+static GY_RARE gantry_status play(struct gy_graphs *g, const struct work *work)
 {
-    gy_slot_args_settle(&g->batch, count);
-    gantry_status status = gy_play_begin(&g->player, &g->batch, count, gy_batch_home(g->streams));
-    status = status == GANTRY_OK ? gy_play_some(&g->player, count) : status;
+    gy_slot_args_settle(work->nodes, work->count);
+    gantry_status status = gy_play_begin(&g->player, work->nodes, work->count, work->stream);
+    status = status == GANTRY_OK ? gy_play_some(&g->player, work->count) : status;
     status = status == GANTRY_OK ? gy_play_end(&g->player) : status;
     if (status == GANTRY_OK) {
         atomic_fetch_add_explicit(&g->plays, 1, memory_order_relaxed);
@@ -218,38 +236,38 @@ static GY_RARE gantry_status play(struct gy_graphs *g, uint32_t count)
     return status;
 }
 
-/* May the first `count` nodes be played, which a graph could be made of as well?  To the stream pool it is
- * one: so they are kept apart from what is on its streams. */
-static bool may_play(struct gy_graphs *g, uint32_t count)
+/* May the work be played, which a graph could be made of as well?  To the stream pool it is one: so it is
+ * kept apart from what is on its streams. */
+static bool may_play(struct gy_graphs *g, const struct work *work)
 {
-    return gy_nodes_are_released(&g->batch, count) &&
-           gy_play_apart(&g->player, &g->batch, count, gy_batch_home(g->streams));
+    return gy_nodes_are_released(work->nodes, work->count) &&
+           gy_play_apart(&g->player, work->nodes, work->count, work->stream);
 }
 
-/* The driver has refused to make or to launch a graph of the first `count` nodes; none was launched. */
-static GY_COLD gantry_status play_refused(struct gy_graphs *g, uint32_t count, gantry_status status)
+/* The driver has refused to make or to launch a graph of the work; none was launched. */
+static GY_COLD gantry_status play_refused(struct gy_graphs *g, const struct work *work, gantry_status status)
 {
-    if (gy_context_is_lost(g->context) || !gy_nodes_are_released(&g->batch, count)) {
+    if (gy_context_is_lost(g->context) || !gy_nodes_are_released(work->nodes, work->count)) {
         return status;
     }
     if (!g->told_refused) {
         g->told_refused = true;
         gy_log(GANTRY_LOG_WARNING, "the driver takes no graph of %u nodes (%s): such work goes to streams",
-               count, gy_error_last()->text);
+               work->count, gy_error_last()->text);
     }
-    return play(g, count);
+    return play(g, work);
 }
 
 /* ---- a batch --------------------------------------------------------------------------------- */
 
-/* Launch the first `count` nodes, as a graph. */
-static gantry_status launch_first(struct gy_graphs *g, uint32_t count, struct gy_kept *kept)
+/* Launch the work, as a graph. */
+static gantry_status launch_work(struct gy_graphs *g, const struct work *work, struct gy_kept *kept)
 {
     if (kept == NULL) {
-        return make_and_launch(g, count, NULL);
+        return make_and_launch(g, work, NULL);
     }
     const uint32_t partition = gy_batch_partition(g->streams);
-    return count_launch(g, count, gy_kept_launch(&g->kept, kept, gy_batch_home(g->streams), partition));
+    return count_launch(g, work, gy_kept_launch(&g->kept, kept, work->stream, partition));
 }
 
 /* Launch some of the first nodes, whose number is *count then, or play them. */
@@ -258,16 +276,17 @@ static gantry_status launch_some(struct gy_graphs *g, uint32_t *count)
     struct gy_kept *kept;
     enum gy_kept_way way;
     gantry_status status = gy_kept_take(&g->kept, &g->batch, count, &kept, &way);
-    if (status == GANTRY_OK && way == GY_KEPT_PLAYED && may_play(g, *count)) {
-        return play(g, *count);
+    const struct work work = whole_of(g, *count);
+    if (status == GANTRY_OK && way == GY_KEPT_PLAYED && may_play(g, &work)) {
+        return play(g, &work);
     }
-    status = status == GANTRY_OK ? launch_first(g, *count, kept) : status;
-    return __builtin_expect(status != GANTRY_OK, 0) ? play_refused(g, *count, status) : status;
+    status = status == GANTRY_OK ? launch_work(g, &work, kept) : status;
+    return __builtin_expect(status != GANTRY_OK, 0) ? play_refused(g, &work, status) : status;
 }
 
 /* Launch all nodes, by executable graphs that are kept where there may be some.  What is left of a batch
  * whose beginning was cut off is made. */
-static gantry_status launch_nodes(struct gy_graphs *g)
+static gantry_status launch_whole(struct gy_graphs *g)
 {
     const enum gy_kept_plays plays = g->kept.plays;
     gantry_status status = GANTRY_OK;
@@ -285,12 +304,59 @@ static gantry_status launch_nodes(struct gy_graphs *g)
     return status;
 }
 
+static gantry_status launch_piece(struct gy_graphs *g, uint32_t piece, CUstream stream)
+{
+    struct gy_nodes *nodes = &g->kept.pieces.of[piece];
+    const struct work work = {nodes, nodes->count, stream, piece};
+    struct gy_kept *kept;
+    gantry_status status = gy_kept_take_piece(&g->kept, piece, &kept);
+    status = status == GANTRY_OK ? launch_work(g, &work, kept) : status;
+    return __builtin_expect(status != GANTRY_OK, 0) ? play_refused(g, &work, status) : status;
+}
+
+/* Launch the pieces, each but the first on a side stream. */
+static gantry_status launch_pieces(struct gy_graphs *g, uint32_t count, struct gy_side_stream *const *sides)
+{
+    const CUstream home = gy_batch_home(g->streams);
+    gantry_status status = gy_side_streams_fork(&g->sides, home, sides, count - 1);
+    for (uint32_t i = 1; i < count && status == GANTRY_OK; i++) {
+        status = launch_piece(g, i, sides[i - 1]->native);
+    }
+    status = status == GANTRY_OK ? launch_piece(g, 0, home) : status;
+    for (uint32_t i = 1; i < count && status == GANTRY_OK; i++) {
+        status = gy_side_stream_join(&g->sides, sides[i - 1], home);
+    }
+    gy_kept_forget(&g->kept);
+    return status;
+}
+
+static gantry_status launch_nodes(struct gy_graphs *g)
+{
+    const uint32_t pieces = gy_kept_pieces(&g->kept, &g->batch);
+    if (__builtin_expect(pieces == 0, 1)) {
+        return launch_whole(g);
+    }
+    struct gy_side_stream *sides[GY_PIECES_MOST];
+    uint32_t found = 0, next = 0;
+    while (found < pieces - 1 && (sides[found] = gy_side_streams_next(&g->sides, &next)) != NULL) {
+        found++;
+    }
+    if (found == pieces - 1) {
+        return launch_pieces(g, pieces, sides);
+    }
+    gy_kept_forget(&g->kept); /* all of them are in use */
+    const struct work work = whole_of(g, g->batch.count);
+    const gantry_status status = make_and_launch(g, &work, NULL);
+    return __builtin_expect(status != GANTRY_OK, 0) ? play_refused(g, &work, status) : status;
+}
+
 /* Launch all nodes, and have the place keep the executable graph. */
 static gantry_status launch_into(struct gy_graphs *g, struct gy_graph_place *into)
 {
-    const gantry_status status = make_and_launch(g, g->batch.count, into);
+    const struct work work = whole_of(g, g->batch.count);
+    const gantry_status status = make_and_launch(g, &work, into);
     into->is_kept = status == GANTRY_OK;
-    return into->is_kept ? status : play_refused(g, g->batch.count, status);
+    return into->is_kept ? status : play_refused(g, &work, status);
 }
 
 static gantry_status launch(struct gy_graphs *g, struct gy_graph_place *place)

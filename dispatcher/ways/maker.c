@@ -49,15 +49,14 @@ static void upload(struct gy_maker *m, CUgraphExec exec)
 }
 
 /* The application may capture on any thread: only relaxed mode permits to make an executable graph then. */
-static gantry_status make(struct gy_maker *m, CUgraphExec *out)
+static gantry_status make(struct gy_maker *m, CUgraph graph, CUgraphExec *out)
 {
     const struct gy_relaxed relaxed = gy_relaxed_begin(m->context);
     if (relaxed.status != GANTRY_OK) {
         return relaxed.status;
     }
-    const gantry_status status =
-        GY_CALL(m->context,
-                cuGraphInstantiateWithFlags(out, m->graph, CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY));
+    const gantry_status status = GY_CALL(
+        m->context, cuGraphInstantiateWithFlags(out, graph, CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY));
     if (status == GANTRY_OK) {
         upload(m, *out);
     }
@@ -66,6 +65,23 @@ static gantry_status make(struct gy_maker *m, CUgraphExec *out)
         (void)m->context->driver->cuGraphExecDestroy(*out);
     }
     return status == GANTRY_OK ? back : status;
+}
+
+/* Make all of them, until one fails. */
+static gantry_status make_all(struct gy_maker *m)
+{
+    gantry_status status = gy_context_push(m->context);
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    for (uint32_t i = 0; i < m->count && status == GANTRY_OK; i++) {
+        CUgraphExec exec = NULL;
+        gy_point(GY_POINT_MAKING, m);
+        status = make(m, m->graphs[i], &exec);
+        m->execs[i] = status == GANTRY_OK ? exec : NULL;
+    }
+    (void)gy_context_pop(m->context);
+    return status;
 }
 
 /* Wait for something to make; false: there will be nothing any more. */
@@ -87,15 +103,8 @@ static void maker_main(void *arg)
 {
     struct gy_maker *m = arg;
     while (await(m)) {
-        CUgraphExec exec = NULL;
-        gantry_status status = gy_context_push(m->context);
-        gy_point(GY_POINT_MAKING, m);
-        if (status == GANTRY_OK) {
-            status = make(m, &exec);
-            (void)gy_context_pop(m->context);
-        }
+        const gantry_status status = make_all(m);
         gy_mutex_lock(&m->lock);
-        m->exec = status == GANTRY_OK ? exec : NULL;
         if (status != GANTRY_OK) {
             m->cause = *gy_error_last();
         }
@@ -106,16 +115,20 @@ static void maker_main(void *arg)
 
 /* ---- the dispatcher's thread ------------------------------------------------------------------- */
 
-bool gy_maker_ask(struct gy_maker *m, CUgraph graph)
+bool gy_maker_ask(struct gy_maker *m, const CUgraph *graphs, uint32_t count)
 {
-    assert(gy_maker_state(m) == GY_MAKER_IDLE);
+    assert(gy_maker_state(m) == GY_MAKER_IDLE && count != 0 && count <= GY_MAKER_MOST);
     if (!m->is_running) {
         m->is_running = gy_thread_start(&m->thread, "GD maker", maker_main, m) == GANTRY_OK;
     }
     if (!m->is_running) {
         return false;
     }
-    m->graph = graph;
+    m->count = count;
+    for (uint32_t i = 0; i < count; i++) {
+        m->graphs[i] = graphs[i];
+        m->execs[i] = NULL;
+    }
     gy_mutex_lock(&m->lock);
     enter(m, GY_MAKER_ASKED);
     gy_mutex_unlock(&m->lock);
@@ -131,18 +144,19 @@ void gy_maker_wait_until(struct gy_maker *m, uint64_t until_ns)
     gy_mutex_unlock(&m->lock);
 }
 
-gantry_status gy_maker_take(struct gy_maker *m, CUgraphExec *out)
+void gy_maker_take(struct gy_maker *m, CUgraphExec *out)
 {
     assert(gy_maker_state(m) != GY_MAKER_IDLE);
     gy_mutex_lock(&m->lock);
     while (state_of(m) != GY_MAKER_DONE) {
         gy_cond_wait(&m->changed, &m->lock);
     }
-    *out = m->exec;
+    for (uint32_t i = 0; i < m->count; i++) {
+        out[i] = m->execs[i];
+        m->made += out[i] != NULL;
+    }
     enter(m, GY_MAKER_IDLE);
     gy_mutex_unlock(&m->lock);
-    m->made += *out != NULL;
-    return *out != NULL ? GANTRY_OK : gy_error_adopt(&m->cause);
 }
 
 void gy_maker_move(struct gy_maker *m)
@@ -160,8 +174,10 @@ void gy_maker_fini(struct gy_maker *m)
     if (m->is_running) {
         gy_thread_join(&m->thread);
     }
-    if (state_of(m) == GY_MAKER_DONE && m->exec != NULL) {
-        (void)m->context->driver->cuGraphExecDestroy(m->exec);
+    for (uint32_t i = 0; i < m->count && state_of(m) == GY_MAKER_DONE; i++) {
+        if (m->execs[i] != NULL) {
+            (void)m->context->driver->cuGraphExecDestroy(m->execs[i]);
+        }
     }
     if (m->uploads != NULL) {
         (void)m->context->driver->cuStreamDestroy(m->uploads);

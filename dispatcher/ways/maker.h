@@ -1,15 +1,15 @@
 /* The maker: a thread that instantiates executable graphs and brings them to the device, so that the
  * dispatcher's thread can let other work go meanwhile, and their first launch is as short as any.
  *
- *            ask (GD)             the thread takes it           it has been made, or it failed
+ *            ask (GD)             the thread takes them         they have been made, or one has failed
  *     IDLE ------------> ASKED -------------------> MAKING -----------------------------------> DONE
  *       ^                                                                                        |
  *       +----------------------------------------------------------------------------------------+
- *                                              take (GD), which waits for it
+ *                                              take (GD), which waits for them
  *
- * One graph at a time: GD waits for it before it launches anything else as a graph.  What the graph refers to
- * (functions, memory) belongs to a batch that was not launched yet, so nobody may unload or free it.  The
- * thread begins with the first graph.  Closing waits for the one that is asked for or being made.
+ * The graphs of one batch at a time: GD waits for them before it launches anything else as a graph.  What
+ * they refer to (functions, memory) belongs to a batch that was not launched yet, so nobody may unload or
+ * free it. The thread begins with the first graph.  Closing waits for those that are asked for or being made.
  *
  * The dispatcher's thread (GD) calls all functions. */
 #ifndef DISPATCHER_WAYS_MAKER_H
@@ -21,6 +21,8 @@
 
 #include <stdatomic.h>
 
+#define GY_MAKER_MOST 32u /* graphs of one batch */
+
 enum gy_maker_state { GY_MAKER_IDLE, GY_MAKER_ASKED, GY_MAKER_MAKING, GY_MAKER_DONE };
 
 struct gy_maker {
@@ -31,10 +33,12 @@ struct gy_maker {
     bool closing;               /* guarded by lock */
     bool is_running;            /* GD only: the thread was started */
     gy_thread thread;           /* GD only */
-    CUgraph graph;              /* ASKED: the thread's; else GD's */
-    CUstream uploads;           /* IDLE: GD's, else the thread's; NULL: nothing was uploaded yet */
-    CUgraphExec exec;           /* MAKING: the thread's; DONE: GD's, NULL: it failed, see `cause` */
-    struct gy_error cause;      /* MAKING: the thread's; DONE: GD's */
+    uint32_t count;             /* ASKED, MAKING: the thread's; else GD's */
+    CUgraph graphs[GY_MAKER_MOST]; /* ASKED, MAKING: the thread's; else GD's */
+    CUstream uploads;              /* IDLE: GD's, else the thread's; NULL: nothing was uploaded yet */
+    CUgraphExec
+        execs[GY_MAKER_MOST];   /* MAKING: the thread's; DONE: GD's, NULL: it was not made, see `cause` */
+    struct gy_error cause;      /* MAKING: the thread's; else GD's; why the latest that failed did */
     uint64_t made;              /* GD only: taken, in all */
     _Atomic(uint64_t) uploaded; /* atomic; written by the thread: of these, those that it has uploaded */
 };
@@ -43,15 +47,15 @@ GANTRY_MUST_CHECK gantry_status gy_maker_init(struct gy_maker *maker, struct gy_
 /* The context is current, and nothing is asked for any more; what was made and not taken is destroyed. */
 void gy_maker_fini(struct gy_maker *maker);
 
-/* IDLE: begin to make an executable graph of `graph`, which lives until that was taken.  False: there is no
- * thread for it, and nothing was asked for. */
-GANTRY_MUST_CHECK bool gy_maker_ask(struct gy_maker *maker, CUgraph graph);
+/* IDLE: begin to make executable graphs of `count` graphs, which live until these were taken.  False: there
+ * is no thread for it, and nothing was asked for. */
+GANTRY_MUST_CHECK bool gy_maker_ask(struct gy_maker *maker, const CUgraph *graphs, uint32_t count);
 static inline enum gy_maker_state gy_maker_state(const struct gy_maker *maker)
 {
     return (enum gy_maker_state)atomic_load_explicit(&maker->state, memory_order_acquire);
 }
 
-/* It is asked for, and not ready. */
+/* They are asked for, and not ready. */
 static inline bool gy_maker_is_busy(const struct gy_maker *maker)
 {
     const enum gy_maker_state state = gy_maker_state(maker);
@@ -62,9 +66,10 @@ static inline bool gy_maker_is_busy(const struct gy_maker *maker)
  */
 void gy_maker_move(struct gy_maker *maker);
 
-/* Sleep until it is ready, but not beyond `until_ns` of gy_clock_ns(). */
+/* Sleep until they are ready, but not beyond `until_ns` of gy_clock_ns(). */
 void gy_maker_wait_until(struct gy_maker *maker, uint64_t until_ns);
-/* Not IDLE: wait until it is ready, and take it; the error is the calling thread's then. */
-GANTRY_MUST_CHECK gantry_status gy_maker_take(struct gy_maker *maker, CUgraphExec *out);
+/* Not IDLE: wait until they are ready, and take them, in the order in which they were asked for.  One that
+ * was not made, and those behind it, are NULL; maker->cause says why, until the next ones are asked for. */
+void gy_maker_take(struct gy_maker *maker, CUgraphExec *out);
 
 #endif

@@ -1,0 +1,74 @@
+#include "dispatcher/ways/kept_look.h"
+
+#include "dispatcher/ways/kept_find.h"
+#include "dispatcher/ways/kept_pieces.h"
+
+#include <assert.h>
+
+/* Is the batch, for which there is none, better played than made or updated? */
+static bool is_better_played(const struct gy_kept_set *set, const struct gy_nodes *nodes,
+                             const struct gy_kept_found *found, bool is_new)
+{
+    if (found->is_enough) { /* a child graph would be instantiated to be played */
+        return set->plays != GY_PLAYS_NOTHING && nodes->count <= GY_KEPT_FEW && gy_nodes_are_patchable(nodes);
+    }
+    return set->plays == GY_PLAYS_STRANGE && found->is_strange && is_new &&
+           set->found_first == nodes->count && 4 * found->familiar < nodes->count;
+}
+
+/* Of steps that repeat a new shape is one that will repeat, too: it is worth a graph of its own.  Parts of a
+ * batch differ anyhow. */
+static void note_variety(struct gy_kept_set *set, bool is_new)
+{
+    if (set->is_later_part) {
+        return;
+    }
+    const uint32_t varied = is_new ? set->varied + 2 : set->varied - (set->varied != 0);
+    set->varied = varied < GY_KEPT_MOST_VARIED ? varied : GY_KEPT_MOST_VARIED;
+}
+
+/* There is none for the batch, all of which can be patched, and nothing is known of it.  Its pieces are
+ * looked at, where batches vary; else it may be cut. */
+static void look_at_new(struct gy_kept_set *set, struct gy_nodes *nodes, struct gy_kept_found *found,
+                        uint32_t *times)
+{
+    const uint32_t whole = nodes->count;
+    uint32_t familiar = 0;
+    const uint32_t first = gy_kept_cut(set, nodes, &familiar, times);
+    set->is_by_pieces = set->varied >= GY_KEPT_VARIED && *times < GY_KEPT_OFTEN &&
+                        gy_kept_find_pieces(set, nodes, familiar != 0);
+    if (!set->is_by_pieces && first != whole) {
+        set->found_first = nodes->count = first;
+        *found = gy_kept_find(set, nodes);
+        nodes->count = whole;
+    }
+    found->familiar = familiar;
+}
+
+void gy_kept_look(struct gy_kept_set *set, struct gy_nodes *nodes)
+{
+    assert(set->found_nodes == 0);
+    struct gy_kept_found found = gy_kept_find(set, nodes);
+    const bool is_new = found.kept == NULL && !found.is_known && !found.is_enough;
+    const bool is_other = found.is_strange && !found.is_enough; /* its calls have come, with other edges */
+    uint32_t times = 0; /* so many of the latest batches were like it */
+    set->found_first = nodes->count;
+    if (found.kept == NULL && !gy_nodes_are_patchable(nodes)) {
+        found.is_enough = true; /* there will be none */
+    } else if (is_new || is_other) {
+        note_variety(set, true);
+        if (is_new) {
+            look_at_new(set, nodes, &found, &times);
+        } else {
+            times = gy_kept_times(set, nodes);
+            set->is_by_pieces = set->varied >= GY_KEPT_VARIED && times < GY_KEPT_OFTEN &&
+                                gy_kept_find_pieces(set, nodes, false);
+        }
+    } else {
+        note_variety(set, false);
+    }
+    found.is_played =
+        !set->is_by_pieces && found.kept == NULL && is_better_played(set, nodes, &found, times == 0);
+    set->whole.found = found;
+    set->found_nodes = nodes->count;
+}

@@ -1,0 +1,23 @@
+/* Whether a batch is launched by pieces (driver/pieces.h), each by an executable graph of its own.
+ *
+ * Seen from outside it is one graph: the pieces begin behind what the home comes after, and the home comes
+ * after all of them.
+ *
+ *      home      ──●──[ piece 0 ]────────┬──►     ● an event; a stream that waits for one: ┬
+ *                  └─[ piece 1 ]──●──────┘        the other streams: driver/side_streams.h
+ *
+ * Pieces of one shape in one batch need an executable graph each.  One that was found for a piece is
+ * *claimed* until the batch is launched or forgotten: it is given to no other one, and does not make room.
+ *
+ * Of the dispatcher's thread (GD). */
+#ifndef DISPATCHER_WAYS_KEPT_PIECES_H
+#define DISPATCHER_WAYS_KEPT_PIECES_H
+
+#include "dispatcher/ways/kept.h"
+
+/* Nothing is like the batch, and all of it can be patched.  Find its pieces, and what there is for each.
+ * True: it is launched by pieces, since there are executable graphs for most of it; or since such pieces, not
+ * being new, will come again, unless the batch begins as others, which is cut.  False: nothing is claimed. */
+bool gy_kept_find_pieces(struct gy_kept_set *set, const struct gy_nodes *nodes, bool begins_as_others);
+
+#endif
