@@ -55,6 +55,7 @@ static const struct ways_row rows[] = {
     {.name = "ways/partitions-100", .kernels = 100, .shapes = 1, .kind = WAYS_PARTITIONS},
     {.name = "ways/managers-200", .kernels = 200, .shapes = 1, .kind = WAYS_MANAGERS},
     {.name = "ways/loads-100", .kernels = 100, .shapes = 1, .kind = WAYS_LOADS},
+    {.name = "ways/some-of-six", .kernels = 34, .kind = WAYS_SOME},
 };
 
 struct ways_bench {
@@ -307,6 +308,7 @@ const struct gantry_bench gantry_bench_ways = {
         "  partitions-100   half of the kernels in a partition of 16 SMs\n"
         "  managers-200     two managers at the same time\n"
         "  loads-100        a module is loaded and unloaded before each fourth step\n"
+        "  some-of-six      of six chains of 34 to 44 kernels two or more by chance, in any order\n"
         "\n"
         "A row is 200 steps in a new context each way, at least 5 times, then up to --runs times and no\n"
         "longer than --seconds (2); half of that time goes to rounds of 20 steps.  With --runs 1 or 2 it is\n"

@@ -8,6 +8,7 @@
 
 enum { LONG_NS = 20000, UNEVEN_NS = 200000, UNEVEN_SHORT_NS = 2000, UNEVEN_CHAIN = 5, LOAD_EVERY = 4 };
 enum { MIXED_CHAIN = 3, LONG_ROWS = 4, SMALL_SMS = 16 };
+enum { SOME_CHAINS = 6, FEWEST_CHAINS = 2 };
 
 /* ---- the kernels of a list ------------------------------------------------------------------------ */
 
@@ -125,7 +126,52 @@ static bool build_wide(struct ways_scene *scene, const struct ways_place *like, 
     return good;
 }
 
-static bool build_listed(struct ways_scene *scene, uint32_t kernels)
+static uint32_t draw(uint64_t *seed, uint32_t below)
+{
+    *seed = *seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (uint32_t)(*seed >> 33) % below;
+}
+
+/* The chains of a step, in the order in which they begin; returns their number. */
+static uint32_t draw_chains(uint32_t step, uint32_t chains[static SOME_CHAINS])
+{
+    uint64_t seed = step;
+    (void)draw(&seed, 1);
+    for (uint32_t i = 0; i < SOME_CHAINS; i++) {
+        chains[i] = i;
+    }
+    for (uint32_t i = SOME_CHAINS; i-- > 1;) {
+        const uint32_t other = draw(&seed, i + 1), chain = chains[other];
+        chains[other] = chains[i];
+        chains[i] = chain;
+    }
+    return FEWEST_CHAINS + draw(&seed, SOME_CHAINS - FEWEST_CHAINS + 1);
+}
+
+/* Two kernels more than that of the chain before. */
+static uint32_t length_of(const struct ways_row *row, uint32_t chain)
+{
+    return row->kernels + 2 * chain;
+}
+
+static bool build_some(struct ways_scene *scene, uint32_t step)
+{
+    uint32_t chains[SOME_CHAINS];
+    const uint32_t count = draw_chains(step, chains);
+    bool good = true;
+    for (uint32_t i = 0; i < count; i++) {
+        const struct ways_place place = {.manager = scene->work.manager, .cell = chains[i]};
+        gantry_task *latest = NULL;
+        for (uint32_t k = 0; k < length_of(scene->row, chains[i]) && good; k++) {
+            gantry_task *task = add_kernel(scene, &place);
+            good = follows(task, latest);
+            latest = task;
+        }
+    }
+    return good;
+}
+
+static bool build_listed(struct ways_scene *scene, uint32_t kernels, uint32_t step)
 {
     struct ways_place place = {.manager = scene->work.manager};
     gantry_task *last = NULL;
@@ -158,6 +204,8 @@ static bool build_listed(struct ways_scene *scene, uint32_t kernels)
     case WAYS_PARTITIONS:
     case WAYS_LOADS:
         return build_wide(scene, &place, kernels, NULL);
+    case WAYS_SOME:
+        return build_some(scene, step);
     case WAYS_PIPELINES:
         break;
     }
@@ -190,7 +238,7 @@ static bool build(struct ways_scene *scene, uint32_t step)
         scene->count = 0;
         memset(scene->expected, 0, sizeof(scene->expected));
         good = good && (row->kind != WAYS_LOADS || step % LOAD_EVERY != 0 || load_anew(scene)) &&
-               build_listed(scene, work->kernels);
+               build_listed(scene, work->kernels, step);
     }
     return good && (!row->is_frozen || bench_submit_ok(gantry_taskman_freeze(work->manager)));
 }
@@ -235,6 +283,13 @@ static bool await_device(struct ways_scene *scene)
 
 uint32_t bench_ways_kernels(const struct ways_row *row, uint32_t step)
 {
+    if (row->kind == WAYS_SOME) {
+        uint32_t chains[SOME_CHAINS], kernels = 0;
+        for (uint32_t i = draw_chains(step, chains); i-- > 0;) {
+            kernels += length_of(row, chains[i]);
+        }
+        return kernels;
+    }
     return row->kernels + row->more * (row->shapes != 0 ? step % row->shapes : step);
 }
 

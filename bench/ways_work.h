@@ -11,7 +11,8 @@
  *     LONG        kernels of 20 us, 8 wide, with CPU tasks after each fourth row
  *     PARTITIONS  half of the chains in a partition of 16 SMs, the other half in the rest
  *     MANAGERS    two managers, each with half of the kernels, run at the same time
- *     LOADS       a module is loaded and unloaded before each fourth step, so that no graph is kept */
+ *     LOADS       a module is loaded and unloaded before each fourth step
+ *     SOME        of SOME_CHAINS chains, each of another length, some by chance, in any order */
 #ifndef BENCH_WAYS_WORK_H
 #define BENCH_WAYS_WORK_H
 
@@ -27,7 +28,8 @@ enum ways_kind {
     WAYS_LONG,
     WAYS_PARTITIONS,
     WAYS_MANAGERS,
-    WAYS_LOADS
+    WAYS_LOADS,
+    WAYS_SOME
 };
 
 /* The step `number` of a row has `kernels` kernels, and `more` more for each of `shapes` shapes in turn; 0:
