@@ -275,7 +275,7 @@ typedef struct gantry_dispatcher_stats {
     uint64_t frees_reused;         /* of those, blocks that gantry_launch_alloc() took for their stream */
     uint64_t frees_pending;        /* of those, blocks whose stream has not passed yet */
     uint64_t phase_tasks[3];       /* tasks whose launching ended in them */
-    uint64_t graph_launches;       /* batches, or parts of one, launched as a graph */
+    uint64_t graph_launches;       /* batches, or parts or pieces of one, launched as a graph */
     uint64_t graph_instantiations; /* executable graphs that were made, since no earlier one would do */
     uint64_t graph_cuts;           /* captures that ended before their batch: large enough, or they had to */
     uint64_t memory_admitted; /* times that declared memory was held, see gantry_taskman_declare_memory() */
