@@ -26,7 +26,7 @@
 #include "driver/side_streams.h"
 
 #define GY_PLAY_EVENTS 1024u
-#define GY_PLAY_LANES 64u
+#define GY_PLAY_LANES 65u
 
 struct gy_play_event {
     CUevent native; /* NULL: not made yet */

@@ -28,7 +28,8 @@ void gy_side_streams_init(struct gy_side_streams *streams, struct gy_context *co
 /* The GPU is done with them, or the context is lost. */
 void gy_side_streams_fini(struct gy_side_streams *streams);
 
-/* The next one from *next on that has no work, which is 0 for the first of a batch; NULL: there is none. */
+/* None of the thread's captures must forbid to ask for events and to make streams (gy_relaxed_begin()).
+ * The next one from *next on that has no work, which is 0 for the first of a batch; NULL: there is none. */
 struct gy_side_stream *gy_side_streams_next(struct gy_side_streams *streams, uint32_t *next);
 
 /* What is enqueued on them from here on comes after what is on `home`. */

@@ -29,7 +29,7 @@ gantry_status gy_graphs_init(struct gy_graphs *g, struct gy_context *context, st
     gy_player_init(&g->player, context, &g->sides);
     gy_batch_guard_init(&g->guard, context);
     gy_holds_init(&g->hold, context);
-    gantry_status status = gy_kept_init(&g->kept, context, streams);
+    gantry_status status = gy_kept_init(&g->kept, context, streams, &g->sides);
     if (status != GANTRY_OK) {
         return status;
     }

@@ -22,10 +22,11 @@ static uint64_t read(const _Atomic(uint64_t) *counter)
 /* ---- entries ----------------------------------------------------------------------------------- */
 
 gantry_status gy_kept_init(struct gy_kept_set *set, struct gy_context *context,
-                           const struct gy_streams *streams)
+                           const struct gy_streams *streams, struct gy_side_streams *sides)
 {
     set->context = context;
     set->streams = streams;
+    set->sides = sides;
     set->piece_nodes = GY_KEPT_PIECE;
     gy_pieces_init(&set->pieces, context);
     return gy_maker_init(&set->maker, context);
@@ -380,6 +381,10 @@ static bool patch(struct gy_kept_set *set, const struct gy_kept_found *found, st
 {
     struct gy_kept *kept = found->kept;
     uint64_t changed = 0;
+    /* Since then another piece may have been paired. */
+    if (found->is_paired && set->is_by_pieces && !gy_nodes_pair(&set->pairing, &kept->nodes, nodes)) {
+        return false;
+    }
     const uint32_t *of = found->is_paired ? set->pairing.of : NULL;
     if (kept->slots.count == 0 && nodes->slot_args.placed != 0) {
         give_slots(set, kept, find_slots(set, nodes));

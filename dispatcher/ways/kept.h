@@ -41,6 +41,7 @@
 #include "dispatcher/ways/slots.h"
 #include "driver/patch.h"
 #include "driver/pieces.h"
+#include "driver/side_streams.h"
 
 #include <gantry/partition.h>
 
@@ -120,16 +121,20 @@ struct gy_kept_running {
 struct gy_kept_set {
     struct gy_context *context;       /* immutable */
     const struct gy_streams *streams; /* immutable */
+    struct gy_side_streams *sides;    /* immutable */
     enum gy_kept_plays plays;         /* of the batch; whoever begins it says so */
     struct gy_kept_want whole;        /* for the first found_first of the found_nodes nodes of the batch */
     uint32_t found_nodes;             /* 0: the batch was not looked at */
     uint32_t found_first;
-    bool is_later_part; /* of the batch: a part of it was launched; whoever begins it says so */
+    bool is_later_part; /* of a batch of which a part was launched; whoever begins it says so */
+    bool is_rest;       /* it is what is left of a batch whose beginning was cut off; whoever cuts says so */
+    uint64_t varied_in; /* the number of the latest batch that is in: */
     uint32_t varied;    /* 2 for each of the latest batches that nothing was like, less the others */
     bool is_by_pieces;  /* it is launched by pieces: */
     struct gy_pieces pieces;
     struct gy_kept_want of_pieces[GY_PIECES_MOST];
-    uint32_t piece_nodes;  /* immutable, but in tests: GY_KEPT_PIECE */
+    struct gy_side_stream *side_of[GY_PIECES_MOST]; /* of each but the first */
+    uint32_t piece_nodes;                           /* immutable, but in tests: GY_KEPT_PIECE */
     struct gy_maker maker; /* not IDLE: it makes what the batch needs, of the graphs of these: */
     struct gy_kept_want *asked[GY_PIECES_MOST];
     uint32_t asked_count;
@@ -160,7 +165,7 @@ struct gy_kept_set {
 };
 
 GANTRY_MUST_CHECK gantry_status gy_kept_init(struct gy_kept_set *set, struct gy_context *context,
-                                             const struct gy_streams *streams);
+                                             const struct gy_streams *streams, struct gy_side_streams *sides);
 /* The GPU is done with them, or the context is lost. */
 void gy_kept_fini(struct gy_kept_set *set);
 

@@ -20,11 +20,18 @@ static bool is_better_played(const struct gy_kept_set *set, const struct gy_node
  * batch differ anyhow. */
 static void note_variety(struct gy_kept_set *set, bool is_new)
 {
-    if (set->is_later_part) {
+    const uint64_t number = set->streams->batch.number;
+    if (set->is_later_part || set->is_rest || set->varied_in == number) {
         return;
     }
+    set->varied_in = number;
     const uint32_t varied = is_new ? set->varied + 2 : set->varied - (set->varied != 0);
     set->varied = varied < GY_KEPT_MOST_VARIED ? varied : GY_KEPT_MOST_VARIED;
+}
+
+static bool may_be_pieces(const struct gy_kept_set *set, uint32_t times)
+{
+    return set->varied >= GY_KEPT_VARIED && times < GY_KEPT_OFTEN && !set->is_rest;
 }
 
 /* There is none for the batch, all of which can be patched, and nothing is known of it.  Its pieces are
@@ -35,8 +42,7 @@ static void look_at_new(struct gy_kept_set *set, struct gy_nodes *nodes, struct 
     const uint32_t whole = nodes->count;
     uint32_t familiar = 0;
     const uint32_t first = gy_kept_cut(set, nodes, &familiar, times);
-    set->is_by_pieces = set->varied >= GY_KEPT_VARIED && *times < GY_KEPT_OFTEN &&
-                        gy_kept_find_pieces(set, nodes, familiar != 0);
+    set->is_by_pieces = may_be_pieces(set, *times) && gy_kept_find_pieces(set, nodes, familiar != 0);
     if (!set->is_by_pieces && first != whole) {
         set->found_first = nodes->count = first;
         *found = gy_kept_find(set, nodes);
@@ -61,8 +67,7 @@ void gy_kept_look(struct gy_kept_set *set, struct gy_nodes *nodes)
             look_at_new(set, nodes, &found, &times);
         } else {
             times = gy_kept_times(set, nodes);
-            set->is_by_pieces = set->varied >= GY_KEPT_VARIED && times < GY_KEPT_OFTEN &&
-                                gy_kept_find_pieces(set, nodes, false);
+            set->is_by_pieces = may_be_pieces(set, times) && gy_kept_find_pieces(set, nodes, false);
         }
     } else {
         note_variety(set, false);

@@ -68,6 +68,19 @@ static void note_strangers(struct gy_kept_set *set)
     }
 }
 
+/* Find a side stream for each but the first.  The thread may have a capture open, the batch's guard or one of
+ * the application's. */
+static bool find_sides(struct gy_kept_set *set)
+{
+    uint32_t next = 0, found = 1;
+    const struct gy_relaxed relaxed = gy_relaxed_begin(set->context);
+    while (relaxed.status == GANTRY_OK && found < set->pieces.count &&
+           (set->side_of[found] = gy_side_streams_next(set->sides, &next)) != NULL) {
+        found++;
+    }
+    return gy_relaxed_end(set->context, &relaxed) == GANTRY_OK && found == set->pieces.count;
+}
+
 bool gy_kept_find_pieces(struct gy_kept_set *set, const struct gy_nodes *nodes, bool begins_as_others)
 {
     if (has_special_lanes(nodes) || gy_pieces_find(&set->pieces, nodes, set->piece_nodes) == 0) {
@@ -76,7 +89,7 @@ bool gy_kept_find_pieces(struct gy_kept_set *set, const struct gy_nodes *nodes, 
     const struct pieces_seen seen = find_each(set);
     const bool may_be_made =
         !begins_as_others && (set->plays != GY_PLAYS_STRANGE || is_most(seen.known, nodes));
-    const bool are = may_be_made || is_most(seen.there, nodes);
+    const bool are = (may_be_made || is_most(seen.there, nodes)) && find_sides(set);
     if (!are) {
         note_strangers(set);
     }

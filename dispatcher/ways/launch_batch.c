@@ -4,7 +4,8 @@
 #include "dispatcher/order/batch_order.h"
 #include "dispatcher/ways/device_loop.h"
 
-_Static_assert(GY_STREAMS_MAX <= GY_PLAY_LANES, "each stream of the pool may be a lane");
+_Static_assert(GY_STREAMS_MAX < GY_PLAY_LANES,
+               "each stream of the pool may be a lane, and a side stream is home");
 
 #include <assert.h>
 
@@ -298,9 +299,11 @@ static gantry_status launch_whole(struct gy_graphs *g)
         if (left != 0 && status == GANTRY_OK) {
             gy_kept_drop_first(&g->kept, &g->batch, first);
             g->kept.plays = GY_PLAYS_NOTHING;
+            g->kept.is_rest = true;
         }
     }
     g->kept.plays = plays;
+    g->kept.is_rest = false;
     return status;
 }
 
@@ -315,16 +318,17 @@ static gantry_status launch_piece(struct gy_graphs *g, uint32_t piece, CUstream 
 }
 
 /* Launch the pieces, each but the first on a side stream. */
-static gantry_status launch_pieces(struct gy_graphs *g, uint32_t count, struct gy_side_stream *const *sides)
+static gantry_status launch_pieces(struct gy_graphs *g, uint32_t count)
 {
     const CUstream home = gy_batch_home(g->streams);
-    gantry_status status = gy_side_streams_fork(&g->sides, home, sides, count - 1);
+    struct gy_side_stream *const *sides = g->kept.side_of;
+    gantry_status status = gy_side_streams_fork(&g->sides, home, sides + 1, count - 1);
     for (uint32_t i = 1; i < count && status == GANTRY_OK; i++) {
-        status = launch_piece(g, i, sides[i - 1]->native);
+        status = launch_piece(g, i, sides[i]->native);
     }
     status = status == GANTRY_OK ? launch_piece(g, 0, home) : status;
     for (uint32_t i = 1; i < count && status == GANTRY_OK; i++) {
-        status = gy_side_stream_join(&g->sides, sides[i - 1], home);
+        status = gy_side_stream_join(&g->sides, sides[i], home);
     }
     gy_kept_forget(&g->kept);
     return status;
@@ -333,21 +337,7 @@ static gantry_status launch_pieces(struct gy_graphs *g, uint32_t count, struct g
 static gantry_status launch_nodes(struct gy_graphs *g)
 {
     const uint32_t pieces = gy_kept_pieces(&g->kept, &g->batch);
-    if (__builtin_expect(pieces == 0, 1)) {
-        return launch_whole(g);
-    }
-    struct gy_side_stream *sides[GY_PIECES_MOST];
-    uint32_t found = 0, next = 0;
-    while (found < pieces - 1 && (sides[found] = gy_side_streams_next(&g->sides, &next)) != NULL) {
-        found++;
-    }
-    if (found == pieces - 1) {
-        return launch_pieces(g, pieces, sides);
-    }
-    gy_kept_forget(&g->kept); /* all of them are in use */
-    const struct work work = whole_of(g, g->batch.count);
-    const gantry_status status = make_and_launch(g, &work, NULL);
-    return __builtin_expect(status != GANTRY_OK, 0) ? play_refused(g, &work, status) : status;
+    return __builtin_expect(pieces == 0, 1) ? launch_whole(g) : launch_pieces(g, pieces);
 }
 
 /* Launch all nodes, and have the place keep the executable graph. */

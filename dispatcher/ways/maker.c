@@ -67,21 +67,22 @@ static gantry_status make(struct gy_maker *m, CUgraph graph, CUgraphExec *out)
     return status == GANTRY_OK ? back : status;
 }
 
-/* Make all of them, until one fails. */
-static gantry_status make_all(struct gy_maker *m)
+/* Make all of them; one that fails says nothing of the others.  The latest failure is the thread's error. */
+static bool make_all(struct gy_maker *m)
 {
-    gantry_status status = gy_context_push(m->context);
-    if (status != GANTRY_OK) {
-        return status;
+    if (gy_context_push(m->context) != GANTRY_OK) {
+        return false;
     }
-    for (uint32_t i = 0; i < m->count && status == GANTRY_OK; i++) {
+    bool all = true;
+    for (uint32_t i = 0; i < m->count; i++) {
         CUgraphExec exec = NULL;
         gy_point(GY_POINT_MAKING, m);
-        status = make(m, m->graphs[i], &exec);
-        m->execs[i] = status == GANTRY_OK ? exec : NULL;
+        const bool is_made = make(m, m->graphs[i], &exec) == GANTRY_OK;
+        m->execs[i] = is_made ? exec : NULL;
+        all &= is_made;
     }
     (void)gy_context_pop(m->context);
-    return status;
+    return all;
 }
 
 /* Wait for something to make; false: there will be nothing any more. */
@@ -103,9 +104,9 @@ static void maker_main(void *arg)
 {
     struct gy_maker *m = arg;
     while (await(m)) {
-        const gantry_status status = make_all(m);
+        const bool all = make_all(m);
         gy_mutex_lock(&m->lock);
-        if (status != GANTRY_OK) {
+        if (!all) {
             m->cause = *gy_error_last();
         }
         enter(m, GY_MAKER_DONE);

@@ -1,7 +1,7 @@
 /* The maker: a thread that instantiates executable graphs and brings them to the device, so that the
  * dispatcher's thread can let other work go meanwhile, and their first launch is as short as any.
  *
- *            ask (GD)             the thread takes them         they have been made, or one has failed
+ *            ask (GD)             the thread takes them         each has been made, or has failed
  *     IDLE ------------> ASKED -------------------> MAKING -----------------------------------> DONE
  *       ^                                                                                        |
  *       +----------------------------------------------------------------------------------------+

@@ -15,6 +15,10 @@
 enum { CHAINS = 12, LONGEST = 24, USUAL = 12, EACH = 3, STEPS = 24, LEARNT = 8, FEWEST_OF_A_STEP = 4 };
 enum { OTHERS = 3 }; /* nodes of a chain beside its kernels: two copies and the event of its completion */
 
+/* Of pipelines with branches; each branch has cells of its own. */
+enum { PIPES = 8, BRANCHES = 3, BRANCHED_STEPS = 60, CELLS = PIPES * BRANCHES };
+_Static_assert((int)CHAINS <= (int)CELLS, "each chain has cells of its own");
+
 /* What its kernels and copies leave.  The n-th kernel reads 2n from the clock, and 2n + 1 at its end. */
 struct cells {
     uint32_t clock, begin[LONGEST * EACH], end[LONGEST * EACH], in, out;
@@ -39,7 +43,7 @@ static struct {
     struct gpu_fixture gpu;
     gantry_module *module;
     gantry_kernel *stamp;
-    struct cells *cells, *on_device; /* CHAINS, pinned */
+    struct cells *cells, *on_device; /* CELLS, pinned */
     uint32_t *between;               /* CHAINS, on the device: where the copies meet */
     struct chain chains[CHAINS];
     uint64_t seed;
@@ -64,7 +68,7 @@ static void open_scene(gantry_submission submission, uint32_t length, uint64_t s
     options.submission = submission;
     gpu_fixture_open_with(&s.gpu, 1, &options);
     gantry_heap *heap = gantry_context_heap(s.gpu.context);
-    assert_ok(gantry_heap_alloc(heap, GANTRY_MEMORY_PINNED, CHAINS * sizeof(*s.cells), 0,
+    assert_ok(gantry_heap_alloc(heap, GANTRY_MEMORY_PINNED, CELLS * sizeof(*s.cells), 0,
                                 GANTRY_ALLOC_SITE("cells"), &cells));
     assert_ok(gantry_heap_alloc(heap, GANTRY_MEMORY_DEVICE, CHAINS * sizeof(*s.between), 0,
                                 GANTRY_ALLOC_SITE("between"), &between));
@@ -147,7 +151,7 @@ static void submit_chain(struct chain *chain)
 
 static void clear(void)
 {
-    memset(s.cells, 0, CHAINS * sizeof(*s.cells));
+    memset(s.cells, 0, CELLS * sizeof(*s.cells));
     for (uint32_t c = 0; c < CHAINS; c++) {
         s.chains[c].steps = s.chains[c].read = 0;
         s.cells[c].in = 1 + 100 * s.step + c;
@@ -248,6 +252,117 @@ static void test_small_pieces_stay_together(void **state)
         const uint64_t before = gpu_fixture_stats(&s.gpu).graph_launches;
         assert_in_range(run_step().graph_launches - before, 1, 2); /* or its beginning has come before */
     }
+    close_scene();
+}
+
+/* ---- branches ------------------------------------------------------------------------------------ */
+
+/* A pipeline begins with a task of all of its branches, which have as many tasks as these say, and ends with
+ * another task of all. */
+static const uint32_t branch_tasks[BRANCHES] = {4, 6, 8};
+
+struct branch_job {
+    uint32_t pipe, branch, index; /* branch BRANCHES: of all */
+};
+
+static struct branch_job branch_jobs[PIPES][BRANCHES + 1][10];
+
+static gantry_launch_result launch_branch(gantry_launch *launch, void *arg)
+{
+    const struct branch_job *job = arg;
+    bool good = true;
+    for (uint32_t b = 0; b < BRANCHES; b++) {
+        const uint32_t at = job->branch < BRANCHES ? 1 + job->index : job->index * (branch_tasks[b] + 1);
+        const bool has_part = job->branch == BRANCHES || job->branch == b;
+        for (uint32_t i = 0; i < EACH && has_part && good; i++) {
+            good = launch_stamp(launch, &s.on_device[job->pipe * BRANCHES + b], at * EACH + i);
+        }
+    }
+    return good ? GANTRY_LAUNCH_DONE : GANTRY_LAUNCH_FAILED;
+}
+
+static gantry_task *add_job(uint32_t pipe, uint32_t branch, uint32_t index)
+{
+    struct branch_job *job = &branch_jobs[pipe][branch][index];
+    *job = (struct branch_job){pipe, branch, index};
+    return gpu_fixture_gpu(&s.gpu, GANTRY_TASK_KERNEL, "branch", launch_branch, job);
+}
+
+/* The branches begin in any order. */
+static void submit_pipe(uint32_t pipe)
+{
+    gantry_task *tasks[BRANCHES][10], *begin = add_job(pipe, BRANCHES, 0);
+    uint32_t order[BRANCHES] = {0, 1, 2};
+    for (uint32_t b = 0; b < BRANCHES; b++) {
+        for (uint32_t i = 0; i < branch_tasks[b]; i++) {
+            tasks[b][i] = add_job(pipe, b, i);
+        }
+    }
+    gantry_task *end = add_job(pipe, BRANCHES, 1);
+    for (uint32_t n = 0; n < BRANCHES; n++) {
+        const uint32_t other = n + draw(BRANCHES - n), b = order[other];
+        order[other] = order[n];
+        gpu_fixture_after(tasks[b][0], begin);
+    }
+    for (uint32_t b = 0; b < BRANCHES; b++) {
+        for (uint32_t i = 1; i < branch_tasks[b]; i++) {
+            gpu_fixture_after(tasks[b][i], tasks[b][i - 1]);
+        }
+        gpu_fixture_after(end, tasks[b][branch_tasks[b] - 1]);
+    }
+}
+
+static gantry_status do_nothing(gantry_task *task, void *arg)
+{
+    (void)task, (void)arg;
+    return GANTRY_OK;
+}
+
+/* As many tasks as a pipeline has: those behind them keep their numbers in the step, and so their names. */
+static void submit_no_pipe(void)
+{
+    for (uint32_t i = 0; i < 2 + branch_tasks[0] + branch_tasks[1] + branch_tasks[2]; i++) {
+        (void)gpu_fixture_cpu(&s.gpu, "none", do_nothing, NULL);
+    }
+}
+
+static void check_branches(const bool *is_there)
+{
+    assert_ok(gantry_context_synchronize(s.gpu.context));
+    for (uint32_t cell = 0; cell < CELLS; cell++) {
+        const struct cells *c = &s.cells[cell];
+        const uint32_t kernels = is_there[cell / BRANCHES] ? EACH * (branch_tasks[cell % BRANCHES] + 2) : 0;
+        assert_int_equal(c->clock, 2 * kernels);
+        for (uint32_t i = 0; i < kernels; i++) {
+            if (c->begin[i] != 2 * i || c->end[i] != 2 * i + 1) {
+                fail_msg("branch %u, kernel %u: from %u to %u", cell, i, c->begin[i], c->end[i]);
+            }
+        }
+    }
+}
+
+/* Several pieces of one batch are found by the names of their tasks, each in another order. */
+static void test_pieces_are_paired_each_by_itself(void **state)
+{
+    (void)state;
+    open_scene(GANTRY_SUBMISSION_GRAPHS, USUAL, 11);
+    for (uint32_t step = 0; step < BRANCHED_STEPS; step++) {
+        bool is_there[PIPES];
+        clear();
+        for (uint32_t p = 0; p < PIPES; p++) {
+            is_there[p] = draw(2) != 0 || p < 2;
+            if (is_there[p]) {
+                submit_pipe(p);
+            } else {
+                submit_no_pipe();
+            }
+        }
+        assert_ok(gpu_fixture_step(&s.gpu));
+        check_branches(is_there);
+    }
+    const gantry_dispatcher_stats stats = gpu_fixture_stats(&s.gpu);
+    print_message("branches: %u graphs, %u of %u nodes were kept\n", (unsigned)stats.graph_launches,
+                  (unsigned)stats.graph_nodes_kept, (unsigned)stats.graph_nodes);
     close_scene();
 }
 
@@ -484,6 +599,7 @@ int main(void)
         cmocka_unit_test(test_other_pipelines_in_each_step_are_kept),
         cmocka_unit_test(test_what_repeats_is_no_piece),
         cmocka_unit_test(test_small_pieces_stay_together),
+        cmocka_unit_test(test_pieces_are_paired_each_by_itself),
         cmocka_unit_test(test_pieces_are_recorded),
         cmocka_unit_test(test_steps_in_flight_have_pieces_of_their_own),
         cmocka_unit_test(test_pieces_that_are_refused_are_played),
