@@ -29,9 +29,21 @@ static void note_variety(struct gy_kept_set *set, bool is_new)
     set->varied = varied < GY_KEPT_MOST_VARIED ? varied : GY_KEPT_MOST_VARIED;
 }
 
-static bool may_be_pieces(const struct gy_kept_set *set, uint32_t times)
+/* Is the batch launched by pieces, which has come so many times lately?  Auto remembers the pieces of the
+ * first batches, too, so that it knows them when batches turn out to vary. */
+static bool goes_by_pieces(struct gy_kept_set *set, const struct gy_nodes *nodes, uint32_t times,
+                           bool begins_as_others)
 {
-    return set->varied >= GY_KEPT_VARIED && times < GY_KEPT_OFTEN && !set->is_rest;
+    if (times >= GY_KEPT_OFTEN || set->is_rest) {
+        return false;
+    }
+    if (set->varied >= GY_KEPT_VARIED) {
+        return gy_kept_find_pieces(set, nodes, begins_as_others);
+    }
+    if (set->plays != GY_PLAYS_NOTHING) {
+        gy_kept_note_pieces(set, nodes);
+    }
+    return false;
 }
 
 /* There is none for the batch, all of which can be patched, and nothing is known of it.  Its pieces are
@@ -42,7 +54,7 @@ static void look_at_new(struct gy_kept_set *set, struct gy_nodes *nodes, struct 
     const uint32_t whole = nodes->count;
     uint32_t familiar = 0;
     const uint32_t first = gy_kept_cut(set, nodes, &familiar, times);
-    set->is_by_pieces = may_be_pieces(set, *times) && gy_kept_find_pieces(set, nodes, familiar != 0);
+    set->is_by_pieces = goes_by_pieces(set, nodes, *times, familiar != 0);
     if (!set->is_by_pieces && first != whole) {
         set->found_first = nodes->count = first;
         *found = gy_kept_find(set, nodes);
@@ -67,7 +79,7 @@ void gy_kept_look(struct gy_kept_set *set, struct gy_nodes *nodes)
             look_at_new(set, nodes, &found, &times);
         } else {
             times = gy_kept_times(set, nodes);
-            set->is_by_pieces = may_be_pieces(set, times) && gy_kept_find_pieces(set, nodes, false);
+            set->is_by_pieces = goes_by_pieces(set, nodes, times, false);
         }
     } else {
         note_variety(set, false);

@@ -52,18 +52,25 @@ static struct pieces_seen find_each(struct gy_kept_set *set)
 
 static bool is_most(uint32_t some, const struct gy_nodes *nodes)
 {
-    return 4 * (uint64_t)some >= 3 * (uint64_t)nodes->count;
+    return 3 * (uint64_t)some >= 2 * (uint64_t)nodes->count;
 }
 
-/* They are seen when they come again; nothing is claimed. */
-static void note_strangers(struct gy_kept_set *set)
+/* They are known when they come again. */
+static void note_shapes(struct gy_kept_set *set)
 {
     for (uint32_t i = 0; i < set->pieces.count; i++) {
-        const struct gy_kept_found *found = &set->of_pieces[i].found;
-        if (found->kept != NULL) {
-            found->kept->is_claimed = false;
-        } else if (found->is_strange && gy_kept_count(set, &set->pieces.of[i]) == 0) {
+        if (gy_kept_count(set, &set->pieces.of[i]) == 0) {
             (void)gy_kept_times(set, &set->pieces.of[i]);
+        }
+    }
+}
+
+static void claim_nothing(struct gy_kept_set *set)
+{
+    for (uint32_t i = 0; i < set->pieces.count; i++) {
+        struct gy_kept *kept = set->of_pieces[i].found.kept;
+        if (kept != NULL) {
+            kept->is_claimed = false;
         }
     }
 }
@@ -81,9 +88,21 @@ static bool find_sides(struct gy_kept_set *set)
     return gy_relaxed_end(set->context, &relaxed) == GANTRY_OK && found == set->pieces.count;
 }
 
+static bool has_pieces(struct gy_kept_set *set, const struct gy_nodes *nodes)
+{
+    return !has_special_lanes(nodes) && gy_pieces_find(&set->pieces, nodes, set->piece_nodes) != 0;
+}
+
+void gy_kept_note_pieces(struct gy_kept_set *set, const struct gy_nodes *nodes)
+{
+    if (has_pieces(set, nodes)) {
+        note_shapes(set);
+    }
+}
+
 bool gy_kept_find_pieces(struct gy_kept_set *set, const struct gy_nodes *nodes, bool begins_as_others)
 {
-    if (has_special_lanes(nodes) || gy_pieces_find(&set->pieces, nodes, set->piece_nodes) == 0) {
+    if (!has_pieces(set, nodes)) {
         return false;
     }
     const struct pieces_seen seen = find_each(set);
@@ -91,7 +110,8 @@ bool gy_kept_find_pieces(struct gy_kept_set *set, const struct gy_nodes *nodes, 
         !begins_as_others && (set->plays != GY_PLAYS_STRANGE || is_most(seen.known, nodes));
     const bool are = (may_be_made || is_most(seen.there, nodes)) && find_sides(set);
     if (!are) {
-        note_strangers(set);
+        claim_nothing(set);
+        note_shapes(set);
     }
     return are;
 }

@@ -20,4 +20,7 @@
  * being new, will come again, unless the batch begins as others, which is cut.  False: nothing is claimed. */
 bool gy_kept_find_pieces(struct gy_kept_set *set, const struct gy_nodes *nodes, bool begins_as_others);
 
+/* The batch is not launched by pieces, but they are known when they come again. */
+void gy_kept_note_pieces(struct gy_kept_set *set, const struct gy_nodes *nodes);
+
 #endif
