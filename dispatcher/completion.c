@@ -105,7 +105,7 @@ uint32_t gy_completion_note(struct gy_completion *c, uint32_t stream)
     if (take_event(c, may_block, &event) != GANTRY_OK) {
         return 0;
     }
-    if (gy_lane_end(&s->lane, event, false) != GANTRY_OK) {
+    if (gy_lane_end(&s->lane, event) != GANTRY_OK) {
         (void)c->context->driver->cuEventDestroy(event);
         return 0;
     }

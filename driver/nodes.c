@@ -326,7 +326,7 @@ gantry_status gy_lane_fill(struct gy_lane *lane, CUdeviceptr at, uint32_t patter
 }
 
 /* As open_node(), for an event. */
-static struct gy_node *open_event(struct gy_lane *lane, enum gy_node_kind kind, CUevent event)
+static struct gy_node *open_event(struct gy_lane *lane, enum gy_node_kind kind, CUevent event, bool is_order)
 {
     struct gy_nodes *n = lane->nodes;
     struct gy_node *node =
@@ -335,19 +335,20 @@ static struct gy_node *open_event(struct gy_lane *lane, enum gy_node_kind kind, 
             : NULL;
     if (node != NULL) {
         node->event = n->event_count;
-        n->events[n->event_count++] = (struct gy_node_event){.node = n->count, .event = event};
+        n->events[n->event_count++] =
+            (struct gy_node_event){.node = n->count, .is_order = is_order, .event = event};
     }
     return node;
 }
 
 gantry_status gy_lane_event(struct gy_lane *lane, CUevent event)
 {
-    return open_event(lane, GY_NODE_EVENT, event) != NULL ? close_node(lane) : out_of_memory();
+    return open_event(lane, GY_NODE_EVENT, event, false) != NULL ? close_node(lane) : out_of_memory();
 }
 
 gantry_status gy_lane_lent_event(struct gy_lane *lane, struct gy_lent_event **place)
 {
-    if (open_event(lane, GY_NODE_EVENT, (*place)->event) == NULL) {
+    if (open_event(lane, GY_NODE_EVENT, (*place)->event, false) == NULL) {
         return out_of_memory();
     }
     lane->nodes->events[lane->nodes->event_count - 1].place = place;
@@ -355,19 +356,11 @@ gantry_status gy_lane_lent_event(struct gy_lane *lane, struct gy_lent_event **pl
     return close_node(lane);
 }
 
-/* The node that was opened last is no work. */
-static void mark_order(struct gy_nodes *n, bool is_lasting)
+gantry_status gy_lane_end(struct gy_lane *lane, CUevent event)
 {
-    n->events[n->event_count - 1].is_order = true;
-    n->events[n->event_count - 1].is_lasting = is_lasting;
-}
-
-gantry_status gy_lane_end(struct gy_lane *lane, CUevent event, bool is_lasting)
-{
-    if (open_event(lane, GY_NODE_EVENT, event) == NULL) {
+    if (open_event(lane, GY_NODE_EVENT, event, true) == NULL) {
         return out_of_memory();
     }
-    mark_order(lane->nodes, is_lasting);
     lane->nodes->count++; /* the lane's last node is still the one before it */
     assert(gy_nodes_are_valid(lane->nodes));
     return GANTRY_OK;
@@ -378,15 +371,14 @@ bool gy_lanes_may_wait(const struct gy_driver *driver)
     return driver->cuGraphAddEventWaitNode != NULL && driver->cuGraphExecEventWaitNodeSetEvent != NULL;
 }
 
-gantry_status gy_lane_wait_event(struct gy_lane *lane, CUevent event, bool is_lasting)
+gantry_status gy_lane_wait_event(struct gy_lane *lane, CUevent event)
 {
     const struct gy_node_set before = lane->last;
     lane->last = (struct gy_node_set){0, 0};
-    if (open_event(lane, GY_NODE_WAIT, event) == NULL) {
+    if (open_event(lane, GY_NODE_WAIT, event, true) == NULL) {
         lane->last = before;
         return out_of_memory();
     }
-    mark_order(lane->nodes, is_lasting);
     gy_lane_close_node(lane);
     return before.count != 0 ? gy_lane_wait(lane, before) : GANTRY_OK;
 }

@@ -71,7 +71,6 @@ _Static_assert(sizeof(struct gy_node) == 32 + sizeof(struct gy_node_kernel), "no
 struct gy_node_event {
     uint32_t node;
     bool is_order;                /* it is no work, but an end or a wait: see gy_lane_end() */
-    bool is_lasting;              /* the event lives as long as any graph that has it */
     CUevent event;                /* see gy_node_event_of() */
     struct gy_lent_event **place; /* where its holder refers to it, if it may be exchanged; else NULL */
     struct gy_lent_event *lent;   /* of a copy: it is this one's, which stays; NULL: of none */
@@ -169,17 +168,16 @@ GANTRY_MUST_CHECK gantry_status gy_lane_copy(struct gy_lane *lane, CUdeviceptr t
 GANTRY_MUST_CHECK gantry_status gy_lane_fill(struct gy_lane *lane, CUdeviceptr at, uint32_t pattern,
                                              uint32_t pattern_bytes, size_t count);
 /* Note an event that is recorded each time that the graph runs.  What is noted next on the lane comes after
- * the first one, and does not wait for the second one, which only tells that the work before it has ended.
- * `is_lasting`: the event lives as long as any graph that has it. */
+ * the first one, and does not wait for the second one, which only tells that the work before it has ended. */
 GANTRY_MUST_CHECK gantry_status gy_lane_event(struct gy_lane *lane, CUevent event);
-GANTRY_MUST_CHECK gantry_status gy_lane_end(struct gy_lane *lane, CUevent event, bool is_lasting);
+GANTRY_MUST_CHECK gantry_status gy_lane_end(struct gy_lane *lane, CUevent event);
 /* As the first one, for the event that is at *place, where another one may be until it is launched. */
 GANTRY_MUST_CHECK gantry_status gy_lane_lent_event(struct gy_lane *lane, struct gy_lent_event **place);
 /* The driver has nodes that wait for an event. */
 bool gy_lanes_may_wait(const struct gy_driver *driver);
 /* Note a wait for an event of others.  Each launch of the graph waits for the record that is the latest at
  * the call of the launch.  What is noted next on the lane comes after it; what was noted before does not. */
-GANTRY_MUST_CHECK gantry_status gy_lane_wait_event(struct gy_lane *lane, CUevent event, bool is_lasting);
+GANTRY_MUST_CHECK gantry_status gy_lane_wait_event(struct gy_lane *lane, CUevent event);
 /* Note `graph`, which it takes over even if it fails. */
 GANTRY_MUST_CHECK gantry_status gy_lane_graph(struct gy_lane *lane, CUgraph graph);
 

@@ -385,8 +385,8 @@ static struct gy_node_event *event_of(const struct gy_nodes *kept, const struct 
     return &kept->events[low];
 }
 
-/* The node keeps its event if that can be lent to the batch, or is the same one and lasts.  Others are set
- * always: one that was destroyed may have had the same address.  Ends and waits do not count in *set. */
+/* The node keeps its event if that can be lent to the batch.  Others are set always: one that was destroyed
+ * may have had the same address.  Ends and waits do not count in *set. */
 static CUresult patch_event(const struct gy_nodes *kept, CUgraphExec exec, struct gy_node *x,
                             struct gy_node_event *had, const struct gy_nodes *n, const struct gy_node *y,
                             uint64_t *set)
@@ -398,12 +398,8 @@ static CUresult patch_event(const struct gy_nodes *kept, CUgraphExec exec, struc
         event->event = had->event;
         return CUDA_SUCCESS;
     }
-    if (event->is_lasting && had->is_lasting && had->event == event->event) {
-        return CUDA_SUCCESS;
-    }
     event->event = gy_node_event_of(event);
     had->event = event->event;
-    had->is_lasting = event->is_lasting;
     had->lent = event->place != NULL ? *event->place : NULL;
     *set += !event->is_order;
     return y->kind == GY_NODE_WAIT

@@ -261,24 +261,6 @@ void gy_batch_resume(struct gy_streams *streams)
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-void gy_batch_ask(struct gy_streams *streams)
-{
-    struct gy_batch_order *batch = &streams->batch;
-    assert(batch->state == GY_BATCH_CLOSED);
-    if (batch->latest_members == 0) {
-        return;
-    }
-    const struct gy_relaxed relaxed = gy_relaxed_begin(streams->context);
-    const bool is_over = relaxed.status == GANTRY_OK &&
-                         streams->context->driver->cuEventQuery(batch->latest->native) == CUDA_SUCCESS;
-    (void)gy_relaxed_end(streams->context, &relaxed); /* a failure is in the context */
-    for (uint64_t left = is_over ? batch->latest_members : 0; left != 0; left &= left - 1) {
-        struct gy_stream *s = &streams->streams[__builtin_ctzll(left)];
-        s->over = s->launched;
-    }
-    batch->latest_members = is_over ? 0 : batch->latest_members;
-}
-
 void gy_batch_begin(struct gy_streams *streams, struct gy_nodes *nodes, bool by_lanes)
 {
     assert(streams->batch.state == GY_BATCH_CLOSED && gy_streams_are_valid(streams));
@@ -443,16 +425,6 @@ static gantry_status note_member(struct gy_streams *streams, uint32_t index, str
     return s->kind != streams->streams[batch->home].kind ? gy_stream_settle(streams, index) : GANTRY_OK;
 }
 
-static void note_latest(struct gy_streams *streams, uint64_t members, struct gy_stream_event *end)
-{
-    streams->batch.latest = end;
-    streams->batch.latest_members = end != NULL ? members : 0;
-    for (uint64_t left = members; left != 0; left &= left - 1) {
-        struct gy_stream *s = &streams->streams[__builtin_ctzll(left)];
-        s->launched = s->tail;
-    }
-}
-
 gantry_status gy_batch_launched(struct gy_streams *streams)
 {
     assert(gy_batch_is_open(&streams->batch) && streams->batch.members != 0);
@@ -470,7 +442,6 @@ gantry_status gy_batch_launched(struct gy_streams *streams)
     for (uint64_t left = members; left != 0 && status == GANTRY_OK; left &= left - 1) {
         status = note_member(streams, (uint32_t)__builtin_ctzll(left), end);
     }
-    note_latest(streams, members, end);
     if (status == GANTRY_OK && is_synced) {
         status = home->behind != NULL ? gy_stream_settle(streams, batch->home) : GANTRY_OK;
         status = status == GANTRY_OK ? gy_stream_sync(streams, batch->home) : status;

@@ -24,11 +24,6 @@
 
 #include "dispatcher/order/streams.h"
 
-/* Ask the driver whether the graph that was launched last is over: what is known then of its members makes
- * equal steps take equal events (lane_order.h).  No batch is open, nor any capture that must not be spoilt.
- */
-void gy_batch_ask(struct gy_streams *streams);
-
 /* From now on streams that get work become members, and their work is noted in `nodes`.  `by_lanes`: each
  * launch of the graph is noted anew, and the driver has the nodes that lane_order.h needs. */
 void gy_batch_begin(struct gy_streams *streams, struct gy_nodes *nodes, bool by_lanes);

@@ -88,14 +88,11 @@ gantry_status gy_lane_order_enter(struct gy_streams *streams, uint32_t stream)
 
 /* ---- ends ---------------------------------------------------------------------------------- */
 
-/* An event for an end that the batch neither waits for nor records; NULL: there is none.  Where all that the
- * stream had before the batch is over, nobody waits for any of them any more, and equal steps take the same
- * ones: so nodes of graphs that are kept need not be given others. */
+/* An event for an end that the batch neither waits for nor records; NULL: there is none. */
 static struct gy_stream_event *take_end(struct gy_streams *streams, struct gy_stream *s)
 {
     const uint64_t number = streams->batch.number;
     struct gy_stream_event *event = NULL;
-    s->next_end = s->over >= s->entered || gy_stream_has_passed(s, s->entered) ? 0 : s->next_end;
     for (uint32_t i = 0; i < GY_STREAM_ENDS && event == NULL; i++) {
         event = &s->ends[s->next_end++ % GY_STREAM_ENDS];
         event = event->noted != number && event->awaited != number ? event : NULL;
@@ -140,7 +137,7 @@ static struct gy_stream_event *note_end_at(struct gy_streams *streams, struct gy
     lane.last = last;
     const uint64_t of = last.count != 0 ? nodes->list[nodes->before[last.first]].id : 0;
     gy_nodes_name(nodes, of ^ UINT64_C(1) << 63); /* it goes with the node that it ends */
-    if (event == NULL || gy_lane_end(&lane, event->native, true) != GANTRY_OK) {
+    if (event == NULL || gy_lane_end(&lane, event->native) != GANTRY_OK) {
         return NULL;
     }
     event->noted = streams->batch.number;

@@ -89,7 +89,6 @@ void gy_streams_renew(struct gy_streams *streams, struct gy_partitions *partitio
     assert(gy_streams_are_valid(streams));
     assert(streams->busy == 0 && streams->batch.state == GY_BATCH_CLOSED);
     destroy_all(streams);
-    streams->batch.latest_members = 0;
     for (uint32_t i = 0; i < streams->room; i++) {
         const uint64_t tail = streams->streams[i].tail;
         streams->first_seq = tail > streams->first_seq ? tail : streams->first_seq;

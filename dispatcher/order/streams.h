@@ -96,12 +96,10 @@ struct gy_stream {
     uint64_t plain_seen;
 
     /* Its lane: see lane_order.h. */
-    uint32_t told;           /* a member: completions in the graph that tell of its point, */
-    uint64_t told_seq;       /* which is this one */
-    uint32_t left;           /* a member: events on its lane with dependents pending */
-    bool is_expected;        /* a member: see gy_lane_order_expect() */
-    uint64_t launched, over; /* its tail when the latest graph that it was part of was launched, and of which
-                              * it is known that the GPU has passed it: see gy_batch_ask() */
+    uint32_t told;                  /* a member: completions in the graph that tell of its point, */
+    uint64_t told_seq;              /* which is this one */
+    uint32_t left;                  /* a member: events on its lane with dependents pending */
+    bool is_expected;               /* a member: see gy_lane_order_expect() */
     struct gy_stream_event *end;    /* a member: noted at the end of its lane; NULL: no such */
     uint64_t end_seq;               /* when the tail was this, and */
     struct gy_node_set end_last;    /* this the lane's last */
@@ -158,8 +156,6 @@ struct gy_batch_order {
     struct gy_nodes *nodes;         /* of the graph */
     struct gy_node_set entrance;    /* members come after these first */
     struct gy_stream_event *waited; /* the end of a graph that `home` has waited for last */
-    struct gy_stream_event *latest; /* the end of the graph that was launched last, */
-    uint64_t latest_members;        /* and its members; 0: none was, or the GPU was seen to have passed it */
     uint64_t known[GY_STREAMS_MAX]; /* per stream: the timeline point that the graph comes after */
 };
 

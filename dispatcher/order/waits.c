@@ -321,13 +321,6 @@ static gantry_status wait_as_graph(struct gy_streams *streams, uint32_t stream, 
     return status;
 }
 
-/* Those of the pool live until it is renewed, and then nothing that is kept is launched again. */
-static bool is_of_pool(const struct gy_streams *streams, const struct gy_stream_event *event)
-{
-    const uintptr_t at = (uintptr_t)event, first = (uintptr_t)streams->streams;
-    return at >= first && at < first + streams->room * sizeof(*streams->streams);
-}
-
 gantry_status gy_streams_wait_outside(struct gy_streams *streams, uint32_t stream,
                                       struct gy_stream_event *event)
 {
@@ -339,7 +332,7 @@ gantry_status gy_streams_wait_outside(struct gy_streams *streams, uint32_t strea
         const struct gy_tail home = {streams->streams[batch->home].native, batch->known};
         status = gy_tail_wait(streams, &home, event);
     } else {
-        status = gy_lane_wait_event(&own->lane, event->native, is_of_pool(streams, event));
+        status = gy_lane_wait_event(&own->lane, event->native);
         gy_streams_count(&streams->waits);
         event->awaited = batch->number;
     }

@@ -192,9 +192,6 @@ gantry_status gy_graphs_begin(struct gy_graphs *g, enum gy_batch_guard_state gua
 {
     struct gy_streams *streams = g->streams;
     assert(!gy_batch_is_open(&streams->batch) && gy_graphs_are_valid(g));
-    if (g->part == 0) {
-        gy_batch_ask(streams);
-    }
     gy_graphs_open_gate(g);
     gantry_status status = gy_batch_guard_begin(&g->guard, guard);
     if (status != GANTRY_OK) {

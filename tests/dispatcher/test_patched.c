@@ -319,33 +319,6 @@ static void test_steps_in_flight_have_graphs_of_their_own(void **state)
     patched_close();
 }
 
-/* Its lanes wait and end by themselves where a step becomes several graphs. */
-static void test_parts_of_equal_steps_keep_their_events(void **state)
-{
-    (void)state;
-    static const char *const calls[] = {"cuGraphExecEventRecordNodeSetEvent",
-                                        "cuGraphExecEventWaitNodeSetEvent"};
-    struct gantry_emu_control emu;
-    struct patched_change step = {0};
-    if (!gpu_fixture_controls(&emu)) {
-        skip(); /* a real driver refuses none of these */
-    }
-    patched_open();
-    gantry_context_dispatcher(patched.gpu.context)->graphs.first_calls = PATCHED_ROWS / 4;
-    for (uint32_t i = 0; i < 4; i++) {
-        step = patched_run_rows(PATCHED_ROWS, false);
-    }
-    assert_true(step.launches > 1);
-    for (size_t i = 0; i < 2; i++) {
-        assert_int_equal((emu.fail)(calls[i], 1, CUDA_ERROR_INVALID_VALUE, GANTRY_EMU_ALWAYS), 0);
-    }
-    for (uint32_t i = 0; i < 4; i++) {
-        patched_expect(patched_run_rows(PATCHED_ROWS, false), 0);
-    }
-    emu.clear_faults();
-    patched_close();
-}
-
 /* ---- recordings -------------------------------------------------------------------------------- */
 
 static gantry_profile *begin_recording(char *path)
@@ -535,7 +508,6 @@ int main(void)
         cmocka_unit_test(test_steps_cut_by_chance_are_patched),
         cmocka_unit_test(test_steps_that_workers_release_are_right),
         cmocka_unit_test(test_steps_in_flight_have_graphs_of_their_own),
-        cmocka_unit_test(test_parts_of_equal_steps_keep_their_events),
         cmocka_unit_test(test_a_recorded_step_is_patched),
         cmocka_unit_test(test_a_step_that_fails_or_is_cancelled_leaves_the_next_right),
         cmocka_unit_test(test_work_in_partitions_is_kept),

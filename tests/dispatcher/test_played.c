@@ -596,7 +596,7 @@ static void test_an_end_waits_for_its_own_node_only(void **state)
     note_stamp(&lane, 0, 0);
     struct gy_lane before = lane;
     note_await(&lane);
-    assert_ok(gy_lane_end(&before, end, false));
+    assert_ok(gy_lane_end(&before, end));
     play_held_up(context, &nodes, home, end);
     assert_int_equal(context->driver->cuEventDestroy(end), CUDA_SUCCESS);
     gy_context_drop_stream(context, &home);
