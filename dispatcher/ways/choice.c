@@ -116,8 +116,9 @@ static bool is_cut_up(const struct gy_choice_outcome *o)
 static bool is_vain(const struct gy_choice *choice, const struct gy_choice_outcome *o)
 {
     const uint64_t slow_ns = choice->slow_ns != 0 ? choice->slow_ns : GY_CHOICE_SLOW_NS;
+    const uint64_t works = o->works > o->calls ? o->works : o->calls; /* a call may have many */
     return o->nodes == 0 || is_strange(o) || is_cut_up(o) || 2 * o->nodes < o->calls ||
-           o->ns / o->calls > slow_ns;
+           o->ns / works > slow_ns;
 }
 
 /* What came of a graph. */

@@ -203,6 +203,15 @@ static void test_graphs_in_vain_go_to_streams(void **state)
     }
 }
 
+/* What a call takes that launches many kernels says nothing of one launch. */
+static void test_calls_of_many_kernels_are_not_slow(void **state)
+{
+    (void)state;
+    static const struct gy_choice_outcome many_each = {FEW, CALLS, CALLS, 0, (uint64_t)50000 * FEW, 1, 0};
+    fresh();
+    assert_int_equal(run_many(7, FEW, &many_each, 20), 20);
+}
+
 static void test_a_shape_that_gains_again_becomes_a_graph_again(void **state)
 {
     (void)state;
@@ -388,6 +397,7 @@ int main(void)
         cmocka_unit_test(test_batches_that_are_cut_by_chance_are_graphs),
         cmocka_unit_test(test_one_task_is_no_graph_unless_it_enqueues_more),
         cmocka_unit_test(test_graphs_in_vain_go_to_streams),
+        cmocka_unit_test(test_calls_of_many_kernels_are_not_slow),
         cmocka_unit_test(test_a_shape_that_gains_again_becomes_a_graph_again),
         cmocka_unit_test(test_shapes_that_share_a_place_are_told_apart),
         cmocka_unit_test(test_steps_are_graphs_when_they_repeat),
