@@ -54,8 +54,7 @@
 #define GY_CHOICE_LONE \
     20u /* so many go to streams before one is made a graph, which takes the time of eight */
 #define GY_CHOICE_NODES 4u /* a graph's launch takes the time of so many launches on a stream, at most */
-#define GY_CHOICE_SLOW_NS 40000u /* ten launches on a stream: where each takes so long little can be saved \
-                                  */
+#define GY_CHOICE_SLOW_NS 40000u /* ten launches on a stream: more saves little */
 #define GY_CHOICE_CURIOUS 8u     /* so many new shapes in a row are looked at */
 #define GY_CHOICE_PAUSE 64u      /* batches on streams before the next try; twice as many each time … */
 #define GY_CHOICE_PAUSE_MOST 512u
