@@ -405,6 +405,15 @@ uint32_t gy_nodes_count_work(const struct gy_nodes *n, uint32_t count)
     return count - order;
 }
 
+size_t gy_nodes_count_before(const struct gy_nodes *n)
+{
+    size_t sum = 0;
+    for (uint32_t i = 0; i < n->count; i++) {
+        sum += n->list[i].before.count;
+    }
+    return sum;
+}
+
 void gy_nodes_give_events(const struct gy_nodes *n, uint32_t count)
 {
     for (uint32_t i = 0; i < n->event_count && n->events[i].node < count; i++) {

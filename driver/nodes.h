@@ -187,6 +187,9 @@ void gy_nodes_give_events(const struct gy_nodes *nodes, uint32_t count);
 /* The number of the first `count` nodes without ends and waits. */
 uint32_t gy_nodes_count_work(const struct gy_nodes *nodes, uint32_t count);
 
+/* The number of entries that the sets of all nodes have, each counted for each node that comes after it. */
+size_t gy_nodes_count_before(const struct gy_nodes *nodes);
+
 /* The work that is noted next on the lane comes after `set`, too. */
 GANTRY_MUST_CHECK gantry_status gy_lane_wait(struct gy_lane *lane, struct gy_node_set set);
 

@@ -514,19 +514,9 @@ uint32_t gy_nodes_shapes(const struct gy_nodes *n, uint64_t *shapes)
     return count;
 }
 
-/* The number of entries that the sets of all nodes have. */
-static size_t count_before(const struct gy_nodes *n)
-{
-    size_t sum = 0;
-    for (uint32_t i = 0; i < n->count; i++) {
-        sum += n->list[i].before.count;
-    }
-    return sum;
-}
-
 bool gy_nodes_may_drop(struct gy_pairing *p, const struct gy_nodes *n)
 {
-    return gy_grow_array(&p->of, &p->room, count_before(n) + 1, sizeof(*p->of));
+    return gy_grow_array(&p->of, &p->room, gy_nodes_count_before(n) + 1, sizeof(*p->of));
 }
 
 /* The events of the first `count` nodes go, and those of the others are numbered as in a batch of their own.

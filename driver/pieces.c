@@ -204,16 +204,6 @@ static bool find_room(struct gy_pieces *p, size_t count)
            gy_grow_array(&p->order, &p->order_room, count, sizeof(*p->order));
 }
 
-/* The number of entries that the sets of all nodes have. */
-static size_t count_before(const struct gy_nodes *n)
-{
-    size_t sum = 0;
-    for (uint32_t i = 0; i < n->count; i++) {
-        sum += n->list[i].before.count;
-    }
-    return sum;
-}
-
 uint32_t gy_pieces_find(struct gy_pieces *p, const struct gy_nodes *n, uint32_t fewest)
 {
     assert(n->graphs == 0 && n->slot_args.placed == n->slot_args.count);
@@ -226,7 +216,7 @@ uint32_t gy_pieces_find(struct gy_pieces *p, const struct gy_nodes *n, uint32_t 
     }
     join_nodes(p->piece_of, n);
     const uint32_t count = number_nodes(p, n->count);
-    if (count < 2 || n->count / fewest < count || !has_room(p, n, count_before(n))) {
+    if (count < 2 || n->count / fewest < count || !has_room(p, n, gy_nodes_count_before(n))) {
         return 0;
     }
     p->count = count;
