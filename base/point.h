@@ -32,6 +32,8 @@ enum gy_point {
                                  some wait; at: the admission */
     GY_POINT_MAKING,          /* the maker's thread makes an executable graph; at: the maker */
     GY_POINT_HEAP_ROOM,       /* a thread has found no room, and looks what others have freed; at: the kind */
+    GY_POINT_HEAP_SETTLE,     /* a thread knows up to where it settles, and waits; at: the kind */
+    GY_POINT_HEAP_SETTLED,    /* it has waited for the device, and frees what has waited; at: the kind */
     GY_POINT_GUEST_LEAVE,     /* a guest has looked at everything, and leaves; at: the inbox or the ring */
     /* The steps of docs/design/path-of-a-task.md, each in the function that is marked as such; at: the task,
      * or the first of a list of tasks; at step 7 the ring of completions. */

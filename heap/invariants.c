@@ -77,7 +77,7 @@ static bool marks_are_valid(const struct gy_heap_stream *stream)
         }
         before = stream->marks[i].order;
     }
-    return before < stream->order && stream->settled < stream->order;
+    return true;
 }
 
 bool gy_heap_stream_is_valid(const struct gy_heap_stream *stream)
@@ -98,6 +98,9 @@ bool gy_heap_streams_are_valid(const struct gy_heap_streams *streams)
     const struct gy_heap_stream *stream = streams->first;
     for (; stream != NULL && count < MOST; stream = stream->next) {
         count++;
+        if (stream->mark_count != 0 && stream->marks[stream->mark_count - 1].order >= streams->order) {
+            return false;
+        }
     }
     return streams->spare_count <= GY_SPARE_EVENTS &&
            (stream == NULL ? count == streams->count : streams->count > MOST) &&

@@ -1,6 +1,7 @@
 /* How blocks come back that waited for more than one stream, for the device, or for a graph; and the end of
  * streams. */
 #include "base/alloc.h"
+#include "base/point.h"
 #include "base/status.h"
 #include "heap/kind.h"
 #include "heap/pages_inside.h"
@@ -138,31 +139,28 @@ bool gy_heap_streams_poll(struct gy_heap_streams *streams, bool wait)
 
 /* ---- the whole device, graphs -------------------------------------------------------------- */
 
-/* Note how far each stream is; false: a capture is under way.  The lock is held. */
-static bool note_orders(struct gy_heap_streams *streams)
+/* A capture is under way of which the heap was told.  The lock is held. */
+static bool is_captured(const struct gy_heap_streams *streams)
 {
     for (struct gy_heap_stream *stream = streams->first; stream != NULL; stream = stream->next) {
         if (stream->waiter.is_graph && !stream->is_over) {
-            return false;
+            return true;
         }
     }
-    for (struct gy_heap_stream *stream = streams->first; stream != NULL; stream = stream->next) {
-        stream->settled = stream->order++;
-        assert(gy_heap_stream_is_valid(stream));
-    }
-    return true;
+    return false;
 }
 
-/* The device and all marks were waited for.  Memory behind a mark that was being made meanwhile waits on. */
-static bool settle_streams(struct gy_heap_streams *streams) GY_NO_ANALYSIS
+/* The device and all marks were waited for, behind all that was freed up to `order`.  Memory behind a mark
+ * that was being made meanwhile waits on. */
+static bool settle_streams(struct gy_heap_streams *streams, uint64_t order) GY_NO_ANALYSIS
 {
     size_t bytes = 0;
     gy_mutex_lock(gy_heap_streams_guard(streams));
     for (struct gy_heap_stream *stream = streams->first; stream != NULL; stream = stream->next) {
         bool is_behind = stream->marks_state != GY_MARKS_FREE ||
-                         (stream->mark_count != 0 && stream->marks[0].order <= stream->settled);
+                         (stream->mark_count != 0 && stream->marks[0].order <= order);
         if (!stream->waiter.is_graph && !is_behind) {
-            bytes += gy_waiting_settle(&streams->kind->pages, &stream->waiter, stream->settled);
+            bytes += gy_waiting_settle(&streams->kind->pages, &stream->waiter, order);
         }
     }
     gy_mutex_unlock(gy_heap_streams_guard(streams));
@@ -172,7 +170,7 @@ static bool settle_streams(struct gy_heap_streams *streams) GY_NO_ANALYSIS
 /* Wait for the device, and for each event: what the driver calls the activities of a context may leave out
  * kernels of green contexts in a graph, which an event on the graph's stream covers.  On driver 580
  * cuCtxSynchronize() waits for them while the primary context is current, but not while a green one is. */
-static gantry_status wait_for_all(struct gy_heap_streams *streams, bool *out_any)
+static gantry_status wait_for_all(struct gy_heap_streams *streams, uint64_t order, bool *out_any)
 {
     struct gy_context *context = gy_heap_streams_context(streams);
     struct gy_late *late = detach_late(streams);
@@ -182,8 +180,9 @@ static gantry_status wait_for_all(struct gy_heap_streams *streams, bool *out_any
     bool done = status == GANTRY_OK;
     bool any = end_lates(streams, late, (struct patience){.waits = done, .device_done = done});
     if (done) {
+        gy_point(GY_POINT_HEAP_SETTLED, streams->kind);
         any = gy_heap_streams_poll_marks(streams, true) != 0 || any;
-        any = settle_streams(streams) || any;
+        any = settle_streams(streams, order) || any;
     }
     gy_visit_end(context, &visit);
     *out_any = any;
@@ -199,9 +198,11 @@ gantry_status gy_heap_streams_settle(struct gy_heap_streams *streams, bool *out_
     (void)gy_park_flush(
         &streams->kind->park); /* laps: what was freed before this call gets an order before it */
     gy_mutex_lock(gy_heap_streams_guard(streams));
-    bool may_wait = note_orders(streams);
+    const bool may_wait = !is_captured(streams);
+    const uint64_t order = streams->order++;
     gy_mutex_unlock(gy_heap_streams_guard(streams));
-    return may_wait ? wait_for_all(streams, out_any) : GANTRY_ERR_STATE;
+    gy_point(GY_POINT_HEAP_SETTLE, streams->kind);
+    return may_wait ? wait_for_all(streams, order, out_any) : GANTRY_ERR_STATE;
 }
 
 /* The graph of a capture is gone, so its memory becomes free for all.  The lock is held. */
@@ -254,6 +255,7 @@ void gy_heap_streams_init(struct gy_heap_streams *streams, struct gy_kind *kind)
 {
     memset(streams, 0, sizeof(*streams));
     streams->kind = kind;
+    streams->order = 1;
 }
 
 static void drop_event(struct gy_heap_streams *streams, CUevent event)

@@ -128,8 +128,7 @@ static void make_new(struct gy_heap_stream *stream, const struct gy_heap_stream_
                                       .next = next,
                                       .id = name->id,
                                       .capture = name->capture,
-                                      .handle = name->handle,
-                                      .order = 1};
+                                      .handle = name->handle};
 }
 
 /* Find a stream that nothing waits for, when there are many streams. */
@@ -227,7 +226,7 @@ struct gy_heap_marking gy_heap_stream_begin_mark(struct gy_heap_streams *streams
     marking.event = stream->mark_count < GY_STREAM_MARKS ? gy_heap_streams_pop_event(streams)
                                                          : stream->marks[--stream->mark_count].event;
     marking.stream = stream;
-    marking.order = stream->order++;
+    marking.order = streams->order++;
     enter(stream, GY_MARKS_MARKING);
     stream->wanted = false;
     stream->unmarked = 0;

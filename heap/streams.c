@@ -47,7 +47,7 @@ static void keep_leaving(struct gy_heap_streams *streams, struct gy_heap_stream 
         stream->capture == 0 ? gy_park_lap_leave(&streams->kind->park, stream->id) : NULL;
     while (range != NULL) {
         struct gy_range *next = range->next;
-        gy_heap_stream_keep(streams, stream, range, stream->order);
+        gy_heap_stream_keep(streams, stream, range, streams->order);
         range = next;
     }
 }
@@ -59,7 +59,7 @@ struct gy_heap_stream *gy_heap_streams_home(void *user, struct gy_heap_stream *o
     gy_mutex_lock(gy_heap_streams_guard(streams));
     while (first != NULL) {
         struct gy_range *next = first->next;
-        gy_heap_stream_keep(streams, old, first, old->order);
+        gy_heap_stream_keep(streams, old, first, streams->order);
         first = next;
     }
     struct gy_heap_stream *now = old;
@@ -307,12 +307,12 @@ static gantry_status free_block(struct gy_heap_streams *streams, const struct gy
     struct gy_heap_marking marking = {NULL, NULL, 0};
     if (shares == NULL) {
         keep_leaving(streams, stream);
-        gy_heap_stream_keep(streams, stream, range, stream->order);
+        gy_heap_stream_keep(streams, stream, range, streams->order);
         marking = gy_heap_stream_begin_mark(streams, stream, name);
     } else {
         stream->lates++;
         shares->stream = stream;
-        shares->order = stream->order;
+        shares->order = streams->order;
         shares->claim = claimed;
     }
     gy_mutex_unlock(gy_heap_streams_guard(streams));

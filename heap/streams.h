@@ -3,10 +3,14 @@
  *
  * A stream is known by its number (cuStreamGetId()), which no other stream ever has.  A stream under capture
  * is known by its handle and the capture's number, since asking for its own number would break the capture.
- * Freed memory gets the stream's current `order`.  A mark is an event recorded on the stream, after which the
- * order goes up by one: when the event has passed, memory of no higher order is free for all. Marks are made
- * only within a call that names the stream, since only then it certainly exists.  They are never made while
- * the stream is under capture, and not for every block.
+ * Freed memory gets the current `order`, which is one for all streams and tells what was freed before what. A
+ * mark is an event recorded on a stream, after which the order goes up by one: when the event has passed,
+ * memory of that stream and of no higher order is free for all.  Marks are made only within a call that names
+ * the stream, since only then it certainly exists.  They are never made while the stream is under capture,
+ * and not for every block.
+ *
+ * What a thread has waited for, it knows by the order at which it began, which it keeps to itself.  A later
+ * waiter began at a higher one, and the two must not take each other's for theirs.
  *
  * Memory that was freed or allocated on a stream under capture stays with the graph: every replay may write
  * to it.
@@ -69,8 +73,6 @@ struct gy_heap_stream {
     bool is_over;    /* of a capture: the capture has ended */
     /* What is above is read by whoever looks for any stream, what follows is written by each operation. */
     char apart[GY_CACHE_LINE];
-    uint64_t order;   /* memory that is freed now gets this order; it begins at 1 */
-    uint64_t settled; /* nothing up to this order is pending, since the whole device was waited for */
     struct gy_heap_stream_mark marks[GY_STREAM_MARKS]; /* oldest first */
     unsigned mark_count;
     unsigned unmarked;     /* blocks freed since the last mark */
@@ -95,13 +97,14 @@ struct gy_late {
     struct gy_claim claim; /* in the block's first entry: the freed block */
     struct gy_heap_stream *stream; /* in the block's first entry: the stream that the block waits for next;
                                       NULL: it is free for all */
-    uint64_t order;                /* with `stream`: the stream's order when the block was freed */
+    uint64_t order;                /* with `stream`: the order when the block was freed */
 };
 
 struct gy_heap_streams {
     struct gy_kind *kind;         /* immutable */
     struct gy_heap_stream *first; /* guarded */
     unsigned count;               /* guarded; of streams */
+    uint64_t order;               /* guarded; memory that is freed now gets this order; it begins at 1 */
     bool mixed;                   /* guarded; plain allocations use the same memory */
     uint64_t rounds;              /* guarded; polls so far */
     struct gy_late *late;         /* guarded; freed blocks for which other streams were recorded */
