@@ -513,6 +513,7 @@ gantry_status gy_kind_grow(struct gy_kind *kind, uint64_t seen, enum gy_growth g
     gantry_status status = growth == GY_GROW_CHUNK ? add_chunk(kind) : add_slab(kind, bytes);
     end_growth(kind, status == GANTRY_OK);
     gy_kind_note_stall(kind, GANTRY_HEAP_STALL_MAPPING, begin_ns);
+    atomic_store_explicit(&kind->is_short, status == exhausted(kind), memory_order_relaxed);
     if (status == GANTRY_OK) {
         atomic_store_explicit(&kind->has_grown, true, memory_order_relaxed);
     }

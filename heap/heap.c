@@ -339,14 +339,20 @@ gantry_status gy_heap_fail_exhausted(gantry_heap *heap, gantry_memory_kind kind,
         used += more > 0 && (size_t)more < sizeof(text) - used ? (size_t)more : 0;
     }
     gy_free(tags);
+    char waiting[112] = "";
+    if (stats.waiting_bytes != 0) {
+        snprintf(waiting, sizeof(waiting),
+                 "; %" PRIu64 " wait for streams or graphs, see gantry_heap_settle()",
+                 (uint64_t)stats.waiting_bytes);
+    }
     const char *refused = gy_backing_refused();
     char addresses[96];
     tell_address_limit(addresses, sizeof(addresses));
     return GY_FAIL_NATIVE(status, refused != NULL ? CUDA_ERROR_OUT_OF_MEMORY : 0,
                           "heap: no room for %zu bytes of %s memory: %" PRIu64 " bytes are taken, %" PRIu64
-                          " in use, the largest free piece is %" PRIu64 ", the limit is %zu%s%s%s%s%s",
+                          " in use, the largest free piece is %" PRIu64 ", the limit is %zu%s%s%s%s%s%s",
                           bytes, gy_kind_name(kind), stats.slab_bytes, stats.used_bytes, stats.largest_free,
-                          limit, limit == 0 ? " (none)" : "", text,
+                          limit, limit == 0 ? " (none)" : "", waiting, text,
                           refused != NULL ? "; CUDA_ERROR_OUT_OF_MEMORY from " : "",
                           refused != NULL ? refused : "", refused != NULL ? addresses : "");
 }
@@ -360,23 +366,15 @@ static gantry_status attempt(gantry_heap *heap, const struct gy_heap_request *re
                : gy_kind_alloc(kind, request->bytes, request->alignment, request->site, out);
 }
 
-/* Free what was freed on streams: wait for the streams whose events are recorded, or for the device.  True:
- * some of it is free now. */
-static bool free_waiting(gantry_heap *heap, const struct gy_heap_request *request, bool *asked_device)
+/* Wait for what was freed first on streams.  True: some of it is free now. */
+static bool free_waiting(gantry_heap *heap, const struct gy_heap_request *request)
 {
     struct gy_heap_streams *streams = &heap->kinds[request->kind].streams;
     uint64_t begin_ns = gy_clock_ns();
     (void)gy_park_flush(&heap->kinds[request->kind].park); /* what is in laps waits, too */
     gy_heap_streams_want(streams, request->stream);
-    bool any = gy_heap_streams_poll(streams, true);
+    const bool any = gy_heap_streams_wait(streams, UINT64_MAX);
     if (any) {
-        gy_kind_note_stall(&heap->kinds[request->kind], GANTRY_HEAP_STALL_GPU, begin_ns);
-        return true;
-    }
-    if (!*asked_device && gy_heap_streams_waiting(streams) != 0) {
-        *asked_device = true;
-        any = gy_heap_streams_settle(streams, &any) == GANTRY_OK &&
-              any; /* this does nothing while something is captured */
         gy_kind_note_stall(&heap->kinds[request->kind], GANTRY_HEAP_STALL_GPU, begin_ns);
     }
     return any;
@@ -415,11 +413,10 @@ __attribute__((noinline, cold)) static gantry_status alloc_at_last(gantry_heap *
     gantry_memory_kind kind = request->kind;
     gantry_status status = first;
     bool any = true;
-    bool asked_device = false;
     struct rounds rounds = {{UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX}, 0};
     while (gy_is_exhausted(status) && any && goes_on(heap, &rounds)) {
         any = free_pending(heap, kind);
-        any = free_waiting(heap, request, &asked_device) || any;
+        any = free_waiting(heap, request) || any;
         /* Try again even if nothing was freed: what was pending may have been freed since the last attempt.
          */
         status = attempt(heap, request, out);

@@ -84,8 +84,9 @@ bool gy_heap_stream_is_valid(const struct gy_heap_stream *stream)
 {
     const bool is_of_capture = stream->capture != 0;
     const unsigned room = stream->marks_state == GY_MARKS_MARKING ? 1 : 0; /* for the mark that is made */
-    return (unsigned)stream->marks_state <= GY_MARKS_POLLED && stream->mark_count + room <= GY_STREAM_MARKS &&
-           marks_are_valid(stream) && (stream->unmarked != 0 || stream->unmarked_bytes == 0) &&
+    return (unsigned)stream->marks_state <= GY_MARKS_MARKING &&
+           stream->mark_count + room <= GY_STREAM_MARKS && marks_are_valid(stream) &&
+           (stream->unmarked != 0 || stream->unmarked_bytes == 0) &&
            (stream->unmarked != 0 || !stream->wanted) &&
            (is_of_capture || (!stream->is_over && !stream->is_pinned && stream->kept == NULL)) &&
            (!stream->waiter.is_graph || is_of_capture) && (!stream->is_pinned || stream->waiter.is_graph);

@@ -37,8 +37,7 @@ static bool is_exhausted(gantry_status status)
 static gantry_status find_room(struct gy_kind *kind, uint64_t seen, size_t bytes, unsigned tries)
 {
     gy_point(GY_POINT_HEAP_ROOM, kind);
-    if (tries < GY_KIND_MOST_LOOKS &&
-        (gy_heap_streams_poll(&kind->streams, false) || gy_park_flush(&kind->park))) {
+    if (tries < GY_KIND_MOST_LOOKS && (gy_heap_streams_poll(&kind->streams) || gy_park_flush(&kind->park))) {
         return GANTRY_OK;
     }
     gy_heap_streams_want(&kind->streams, NULL);
@@ -352,7 +351,7 @@ static struct gy_sums sum_up(struct gy_kind *kind)
 uint64_t gy_kind_occupied(struct gy_kind *kind)
 {
     (void)gy_park_flush(&kind->park);
-    (void)gy_heap_streams_poll(&kind->streams, false);
+    (void)gy_heap_streams_poll(&kind->streams);
     gy_heap_streams_want(&kind->streams, NULL); /* waiting blocks shall not count for ever */
     size_t movable = gy_pages_movable(&kind->pages);
     size_t total = gy_kind_total(kind);

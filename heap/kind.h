@@ -74,6 +74,7 @@ struct gy_kind {
     _Atomic(size_t) slab_total;     /* atomic; written by the growing thread only */
     _Atomic(size_t) slab_peak;      /* atomic; the most of slab_total since the peaks were reset */
     atomic_bool has_grown;          /* atomic; and nobody has told setup.grows() */
+    atomic_bool is_short;           /* atomic; the last growth found no memory */
     atomic_bool excess_told;        /* atomic; setup.excess() was called, and no trim has begun since */
     struct gy_stalls stalls[GANTRY_HEAP_STALL_COUNT]; /* atomic */
     struct gy_slab *spare_slabs;   /* the growing thread only; structs that a late reader may still look at */
@@ -125,6 +126,27 @@ static inline size_t gy_setting(_Atomic(size_t) *value)
 static inline size_t gy_kind_total(struct gy_kind *kind)
 {
     return atomic_load_explicit(&kind->slab_total, memory_order_relaxed);
+}
+
+/* The bytes that the kind can have at most: its limit, and of device memory what the device has. */
+static inline size_t gy_kind_capacity(struct gy_kind *kind)
+{
+    const struct gy_kind_setup *setup = &kind->setup;
+    const size_t limit = gy_setting(&kind->settings.limit_bytes);
+    const bool is_device = setup->kind == GANTRY_MEMORY_DEVICE && setup->context != NULL;
+    const size_t memory = is_device ? (size_t)setup->context->info.memory_bytes : SIZE_MAX;
+    return limit != 0 && limit < memory ? limit : memory;
+}
+
+/* The last share of what a kind may have. */
+#define GY_KIND_LAST_SHARE 64u
+/* The kind has all that it can have, or could have no more when it last asked: who finds no room from now on
+ * waits for what others have freed. */
+static inline bool gy_kind_is_full(struct gy_kind *kind)
+{
+    const size_t capacity = gy_kind_capacity(kind);
+    return atomic_load_explicit(&kind->is_short, memory_order_relaxed) ||
+           gy_kind_total(kind) >= capacity - capacity / GY_KIND_LAST_SHARE;
 }
 
 /* ---- questions ---- */

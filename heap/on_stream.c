@@ -133,8 +133,7 @@ gantry_status gantry_heap_settle(gantry_heap *heap)
     }
     gantry_status status = GANTRY_OK;
     for (int i = 0; i < GANTRY_MEMORY_KIND_COUNT && status == GANTRY_OK; i++) {
-        bool any;
-        status = gy_heap_streams_settle(&heap->kinds[i].streams, &any);
+        status = gy_heap_streams_settle(&heap->kinds[i].streams);
     }
     return status == GANTRY_ERR_STATE ? GY_FAIL(status, "%s: something is captured", call) : status;
 }

@@ -1,7 +1,5 @@
-/* How blocks come back that waited for more than one stream, for the device, or for a graph; and the end of
- * streams. */
+/* How blocks come back that waited for more than one stream, or for a graph; and the end of streams. */
 #include "base/alloc.h"
-#include "base/point.h"
 #include "base/status.h"
 #include "heap/kind.h"
 #include "heap/pages_inside.h"
@@ -55,6 +53,9 @@ static void end_late(struct gy_heap_streams *streams, struct gy_late *late) GY_N
         assert(stream->lates != 0);
         stream->lates--;
         gy_heap_stream_keep(streams, stream, claim.range, late->order);
+        if (late->order <= stream->passed) { /* its own stream was faster than the others */
+            (void)gy_heap_stream_passed(streams, stream, late->order);
+        }
     }
     for (struct gy_late *one = late; one != NULL; one = one->next) {
         gy_heap_streams_give_event(streams, one->event);
@@ -70,28 +71,28 @@ static void end_late(struct gy_heap_streams *streams, struct gy_late *late) GY_N
     }
 }
 
-/* When a late block is taken to have passed. */
-struct patience {
-    bool waits;       /* its events are waited for */
-    bool device_done; /* the device was waited for, which helps those for which no event could be recorded */
-    bool all;         /* always: nothing is asked */
-};
-
-static bool late_has_passed(struct gy_context *context, const struct gy_late *late, struct patience patience)
+/* Nobody else knows the block now. */
+static bool late_has_passed(struct gy_context *context, struct gy_late *late, uint64_t known)
 {
-    while (late != NULL &&
-           (late->event != NULL ? gy_heap_streams_has_passed(context, late->event, patience.waits)
-                                : patience.device_done)) {
-        late = late->next;
+    const bool is_known = late->order <= known;
+    for (; late != NULL; late = late->next) {
+        if (!late->has_passed) {
+            late->has_passed =
+                late->event != NULL ? gy_heap_streams_has_passed(context, late->event, false) : is_known;
+        }
+        if (!late->has_passed) {
+            return false;
+        }
     }
-    return late == NULL;
+    return true;
 }
 
-static struct gy_late *detach_late(struct gy_heap_streams *streams)
+static struct gy_late *detach_lates(struct gy_heap_streams *streams)
 {
     gy_mutex_lock(gy_heap_streams_guard(streams));
     struct gy_late *all = streams->late;
     streams->late = NULL;
+    streams->late_polls++;
     gy_mutex_unlock(gy_heap_streams_guard(streams));
     return all;
 }
@@ -104,13 +105,22 @@ void gy_heap_streams_attach_late(struct gy_heap_streams *streams, struct gy_late
     gy_mutex_unlock(gy_heap_streams_guard(streams));
 }
 
-/* End the blocks whose events have passed. */
-static bool end_lates(struct gy_heap_streams *streams, struct gy_late *first, struct patience patience)
+static void end_all(struct gy_heap_streams *streams, struct gy_late *first)
 {
-    bool any = false;
     while (first != NULL) {
         struct gy_late *later = first->later;
-        if (patience.all || late_has_passed(gy_heap_streams_context(streams), first, patience)) {
+        end_late(streams, first);
+        first = later;
+    }
+}
+
+bool gy_heap_streams_poll_lates(struct gy_heap_streams *streams, uint64_t known)
+{
+    bool any = false;
+    struct gy_late *first = detach_lates(streams);
+    while (first != NULL) {
+        struct gy_late *later = first->later;
+        if (late_has_passed(gy_heap_streams_context(streams), first, known)) {
             end_late(streams, first);
             any = true;
         } else {
@@ -118,10 +128,14 @@ static bool end_lates(struct gy_heap_streams *streams, struct gy_late *first, st
         }
         first = later;
     }
+    gy_mutex_lock(gy_heap_streams_guard(streams));
+    assert(streams->late_polls != 0);
+    streams->late_polls--;
+    gy_mutex_unlock(gy_heap_streams_guard(streams));
     return any;
 }
 
-bool gy_heap_streams_poll(struct gy_heap_streams *streams, bool wait)
+bool gy_heap_streams_poll(struct gy_heap_streams *streams)
 {
     if (!atomic_load_explicit(&streams->used, memory_order_relaxed)) {
         return false;
@@ -130,80 +144,14 @@ bool gy_heap_streams_poll(struct gy_heap_streams *streams, bool wait)
     gantry_status status = gy_visit_begin(gy_heap_streams_context(streams), &visit);
     bool any = false;
     if (status == GANTRY_OK) {
-        any = end_lates(streams, detach_late(streams), (struct patience){.waits = wait});
-        any = gy_heap_streams_poll_marks(streams, wait) != 0 || any;
+        any = gy_heap_streams_poll_lates(streams, GY_NOTHING_KNOWN);
+        any = gy_heap_streams_poll_marks(streams) != 0 || any;
     }
     gy_visit_end(gy_heap_streams_context(streams), &visit);
     return any;
 }
 
-/* ---- the whole device, graphs -------------------------------------------------------------- */
-
-/* A capture is under way of which the heap was told.  The lock is held. */
-static bool is_captured(const struct gy_heap_streams *streams)
-{
-    for (struct gy_heap_stream *stream = streams->first; stream != NULL; stream = stream->next) {
-        if (stream->waiter.is_graph && !stream->is_over) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* The device and all marks were waited for, behind all that was freed up to `order`.  Memory behind a mark
- * that was being made meanwhile waits on. */
-static bool settle_streams(struct gy_heap_streams *streams, uint64_t order) GY_NO_ANALYSIS
-{
-    size_t bytes = 0;
-    gy_mutex_lock(gy_heap_streams_guard(streams));
-    for (struct gy_heap_stream *stream = streams->first; stream != NULL; stream = stream->next) {
-        bool is_behind = stream->marks_state != GY_MARKS_FREE ||
-                         (stream->mark_count != 0 && stream->marks[0].order <= order);
-        if (!stream->waiter.is_graph && !is_behind) {
-            bytes += gy_waiting_settle(&streams->kind->pages, &stream->waiter, order);
-        }
-    }
-    gy_mutex_unlock(gy_heap_streams_guard(streams));
-    return bytes != 0;
-}
-
-/* Wait for the device, and for each event: what the driver calls the activities of a context may leave out
- * kernels of green contexts in a graph, which an event on the graph's stream covers.  On driver 580
- * cuCtxSynchronize() waits for them while the primary context is current, but not while a green one is. */
-static gantry_status wait_for_all(struct gy_heap_streams *streams, uint64_t order, bool *out_any)
-{
-    struct gy_context *context = gy_heap_streams_context(streams);
-    struct gy_late *late = detach_late(streams);
-    struct gy_visit visit;
-    gantry_status status = gy_visit_begin(context, &visit);
-    status = status == GANTRY_OK ? GY_CALL(context, cuCtxSynchronize()) : status;
-    bool done = status == GANTRY_OK;
-    bool any = end_lates(streams, late, (struct patience){.waits = done, .device_done = done});
-    if (done) {
-        gy_point(GY_POINT_HEAP_SETTLED, streams->kind);
-        any = gy_heap_streams_poll_marks(streams, true) != 0 || any;
-        any = settle_streams(streams, order) || any;
-    }
-    gy_visit_end(context, &visit);
-    *out_any = any;
-    return status;
-}
-
-gantry_status gy_heap_streams_settle(struct gy_heap_streams *streams, bool *out_any)
-{
-    *out_any = false;
-    if (!atomic_load_explicit(&streams->used, memory_order_relaxed)) {
-        return GANTRY_OK;
-    }
-    (void)gy_park_flush(
-        &streams->kind->park); /* laps: what was freed before this call gets an order before it */
-    gy_mutex_lock(gy_heap_streams_guard(streams));
-    const bool may_wait = !is_captured(streams);
-    const uint64_t order = streams->order++;
-    gy_mutex_unlock(gy_heap_streams_guard(streams));
-    gy_point(GY_POINT_HEAP_SETTLE, streams->kind);
-    return may_wait ? wait_for_all(streams, order, out_any) : GANTRY_ERR_STATE;
-}
+/* ---- graphs --------------------------------------------------------------------------------- */
 
 /* The graph of a capture is gone, so its memory becomes free for all.  The lock is held. */
 static struct gy_late *release_graph(struct gy_heap_streams *streams,
@@ -237,7 +185,7 @@ void gy_heap_streams_end_capture(struct gy_heap_streams *streams, uint64_t captu
         }
     }
     gy_mutex_unlock(gy_heap_streams_guard(streams));
-    (void)end_lates(streams, kept, (struct patience){.all = true});
+    end_all(streams, kept);
 }
 
 size_t gy_heap_streams_waiting(struct gy_heap_streams *streams)
@@ -258,10 +206,11 @@ void gy_heap_streams_init(struct gy_heap_streams *streams, struct gy_kind *kind)
     streams->order = 1;
 }
 
-static void drop_event(struct gy_heap_streams *streams, CUevent event)
+static void drop_event(struct gy_heap_streams *streams, struct gy_heap_event *event)
 {
     if (event != NULL) {
-        (void)GY_CALL(gy_heap_streams_context(streams), cuEventDestroy(event));
+        (void)GY_CALL(gy_heap_streams_context(streams), cuEventDestroy(event->native));
+        gy_free(event);
     }
 }
 
@@ -306,8 +255,10 @@ void gy_heap_streams_fini(struct gy_heap_streams *streams) GY_NO_ANALYSIS
         streams->first = stream->next;
         drop_stream(streams, stream);
     }
-    for (unsigned i = 0; i < streams->spare_count; i++) {
-        drop_event(streams, streams->spare_events[i]);
+    while (streams->spare != NULL) {
+        struct gy_heap_event *event = streams->spare;
+        streams->spare = event->next;
+        drop_event(streams, event);
     }
     for (unsigned i = 0; i < GY_SHARE_BUCKETS; i++) {
         gy_late_free(streams->shares[i]);

@@ -20,6 +20,7 @@
 /* The number of streams that are remembered although nothing waits for them. */
 #define IDLE_STREAMS 32u
 
+#define PER_THREAD ((CUstream)(uintptr_t)2) /* the calling thread's default stream */
 #define LEGACY_ID UINT64_MAX /* the legacy default stream's; no other stream ever has this number */
 
 /* ---- names --------------------------------------------------------------------------------- */
@@ -86,6 +87,23 @@ gantry_status gy_heap_stream_name(struct gy_context *context, void *stream, cons
         (void)gy_context_pop(context);
     }
     return status;
+}
+
+bool gy_heap_stream_is_any_captured(struct gy_context *context)
+{
+    static const CUstream asked[] = {NULL, PER_THREAD};
+    const struct gy_driver *driver = context->driver;
+    struct gy_visit visit;
+    bool any = false;
+    gantry_status status = gy_visit_begin(context, &visit);
+    for (size_t i = 0; i < sizeof(asked) / sizeof(asked[0]) && status == GANTRY_OK; i++) {
+        CUstreamCaptureStatus capturing = CU_STREAM_CAPTURE_STATUS_NONE;
+        CUresult result = driver->cuStreamGetCaptureInfo(asked[i], &capturing, NULL, NULL, NULL, NULL);
+        any = any || result == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT ||
+              (result == CUDA_SUCCESS && capturing != CU_STREAM_CAPTURE_STATUS_NONE);
+    }
+    gy_visit_end(context, &visit);
+    return any;
 }
 
 /* ---- streams ------------------------------------------------------------------------------- */
@@ -195,31 +213,47 @@ static void enter(struct gy_heap_stream *stream, enum gy_marks_state next)
     stream->marks_state = next;
 }
 
+/* The most bytes that wait on the stream without an event; all streams together have no more than the last
+ * share.  Who finds no room can wait for the rest. */
+static size_t most_unmarked(const struct gy_heap_streams *streams, bool is_lone)
+{
+    const size_t share = gy_kind_total(streams->kind) / SHARE_PER_MARK;
+    const size_t usual = is_lone ? LONE_BYTES_PER_MARK : share > BYTES_PER_MARK ? share : BYTES_PER_MARK;
+    const size_t most = gy_kind_capacity(streams->kind) / GY_KIND_LAST_SHARE / streams->count;
+    return usual < most ? usual : most;
+}
+
 static bool should_mark(const struct gy_heap_streams *streams, const struct gy_heap_stream *stream)
 {
     if (stream->unmarked == 0) {
         return false;
     }
-    if (streams->kind->pages.lone == &stream->waiter) {
-        return stream->wanted || stream->unmarked_bytes >= LONE_BYTES_PER_MARK;
-    }
-    const size_t share = gy_kind_total(streams->kind) / SHARE_PER_MARK;
-    return stream->wanted || stream->unmarked >= BLOCKS_PER_MARK ||
-           stream->unmarked_bytes >= (share > BYTES_PER_MARK ? share : BYTES_PER_MARK);
+    const bool is_lone = streams->kind->pages.lone == &stream->waiter;
+    return stream->wanted || gy_kind_is_full(streams->kind) ||
+           (!is_lone && stream->unmarked >= BLOCKS_PER_MARK) ||
+           stream->unmarked_bytes >= most_unmarked(streams, is_lone);
 }
 
-CUevent gy_heap_streams_pop_event(struct gy_heap_streams *streams)
+struct gy_heap_event *gy_heap_streams_pop_event(struct gy_heap_streams *streams)
 {
-    return streams->spare_count > 0 ? streams->spare_events[--streams->spare_count] : NULL;
+    struct gy_heap_event *event = streams->spare;
+    if (event != NULL) {
+        assert(event->holders == 0 && streams->spare_count != 0);
+        streams->spare = event->next;
+        streams->spare_count--;
+        event->holders = 1;
+    }
+    return event;
 }
 
-/* Begin a mark under the lock: the stream belongs to the caller until gy_heap_stream_finish_mark(). */
+/* Begin a mark under the lock: no other thread makes one until gy_heap_stream_finish_mark(). */
 struct gy_heap_marking gy_heap_stream_begin_mark(struct gy_heap_streams *streams,
                                                  struct gy_heap_stream *stream,
-                                                 const struct gy_heap_stream_name *name)
+                                                 const struct gy_heap_stream_name *name, bool anyway)
 {
     struct gy_heap_marking marking = {NULL, NULL, 0};
-    if (!name->may_mark || stream->marks_state != GY_MARKS_FREE || !should_mark(streams, stream)) {
+    if (!name->may_mark || stream->marks_state != GY_MARKS_FREE ||
+        !(anyway || should_mark(streams, stream))) {
         return marking;
     }
     /* With all marks in use, the latest one moves: it passes later and covers more blocks. */
@@ -235,33 +269,54 @@ struct gy_heap_marking gy_heap_stream_begin_mark(struct gy_heap_streams *streams
     return marking;
 }
 
-void gy_heap_streams_give_event(struct gy_heap_streams *streams, CUevent event) GY_NO_ANALYSIS
+void gy_heap_streams_give_event(struct gy_heap_streams *streams, struct gy_heap_event *event) GY_NO_ANALYSIS
 {
-    if (event != NULL && streams->spare_count < GY_SPARE_EVENTS) {
-        streams->spare_events[streams->spare_count++] = event;
-        event = NULL;
+    if (event == NULL) {
+        return;
     }
-    if (event != NULL) { /* many threads use events at once, which is rare */
-        gy_mutex_unlock(gy_heap_streams_guard(streams));
-        (void)GY_CALL(gy_heap_streams_context(streams), cuEventDestroy(event));
-        gy_mutex_lock(gy_heap_streams_guard(streams));
+    assert(event->holders != 0);
+    if (--event->holders != 0) {
+        return;
     }
+    if (streams->spare_count < GY_SPARE_EVENTS) {
+        event->next = streams->spare;
+        streams->spare = event;
+        streams->spare_count++;
+        return;
+    }
+    gy_mutex_unlock(gy_heap_streams_guard(streams)); /* many threads use events at once, which is rare */
+    (void)GY_CALL(gy_heap_streams_context(streams), cuEventDestroy(event->native));
+    gy_free(event);
+    gy_mutex_lock(gy_heap_streams_guard(streams));
+}
+
+static struct gy_heap_event *make_event(struct gy_context *context)
+{
+    struct gy_heap_event *event = gy_zalloc(sizeof(*event));
+    if (event == NULL) {
+        return NULL;
+    }
+    event->holders = 1;
+    if (GY_CALL(context, cuEventCreate(&event->native, CU_EVENT_DISABLE_TIMING)) != GANTRY_OK) {
+        gy_free(event);
+        return NULL;
+    }
+    return event;
 }
 
 /* Record `*event`, which is made if need be, on a stream that a call names now.  False: it could not be
  * recorded. */
-bool gy_heap_streams_record_event(struct gy_context *context, CUstream handle, CUevent *event)
+bool gy_heap_streams_record_event(struct gy_context *context, CUstream handle, struct gy_heap_event **event)
 {
     struct gy_visit visit;
     gantry_status status = gy_visit_begin(context, &visit);
     if (status == GANTRY_OK && *event == NULL) {
-        status = GY_CALL(context, cuEventCreate(event, CU_EVENT_DISABLE_TIMING));
+        *event = make_event(context);
     }
-    if (status == GANTRY_OK) {
-        status = GY_CALL(context, cuEventRecord(*event, handle));
-    }
+    const bool recorded = status == GANTRY_OK && *event != NULL &&
+                          GY_CALL(context, cuEventRecord((*event)->native, handle)) == GANTRY_OK;
     gy_visit_end(context, &visit);
-    return status == GANTRY_OK;
+    return recorded;
 }
 
 /* Finish a mark.  The lock is not held. */
@@ -272,7 +327,7 @@ void gy_heap_stream_finish_mark(struct gy_heap_streams *streams, const struct gy
     if (stream == NULL) {
         return;
     }
-    CUevent event = marking->event;
+    struct gy_heap_event *event = marking->event;
     bool recorded = gy_heap_streams_record_event(gy_heap_streams_context(streams), handle, &event);
     gy_mutex_lock(gy_heap_streams_guard(streams));
     assert(stream->marks_state == GY_MARKS_MARKING && gy_heap_stream_is_valid(stream));
@@ -287,72 +342,70 @@ void gy_heap_stream_finish_mark(struct gy_heap_streams *streams, const struct gy
     gy_mutex_unlock(gy_heap_streams_guard(streams));
 }
 
-bool gy_heap_streams_has_passed(struct gy_context *context, CUevent event, bool wait)
+bool gy_heap_streams_has_passed(struct gy_context *context, const struct gy_heap_event *event, bool wait)
 {
     const struct gy_driver *driver = context->driver;
-    CUresult result = wait ? driver->cuEventSynchronize(event) : driver->cuEventQuery(event);
+    CUresult result = wait ? driver->cuEventSynchronize(event->native) : driver->cuEventQuery(event->native);
     if (result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY) {
         (void)gy_context_check(context, result, "cuEventQuery", __FILE__, __LINE__);
     }
     return result == CUDA_SUCCESS;
 }
 
-/* Find a stream with marks that this round has not looked at, and take its marks; NULL: there is none. */
-static struct gy_heap_stream *next_to_poll(struct gy_heap_streams *streams, uint64_t round)
+/* Each thread that asks knows up to which order, and tells no more than that.  Another one may have been
+ * faster, and the stream's struct may be another stream's by now, whose memory has later orders. */
+size_t gy_heap_stream_passed(struct gy_heap_streams *streams, struct gy_heap_stream *stream,
+                             uint64_t order) GY_NO_ANALYSIS
 {
-    struct gy_heap_stream *stream = streams->first;
-    while (stream != NULL &&
-           (stream->mark_count == 0 || stream->marks_state != GY_MARKS_FREE || stream->round >= round)) {
-        stream = stream->next;
-    }
-    if (stream != NULL) {
-        enter(stream, GY_MARKS_POLLED);
-        stream->round = round;
-        assert(gy_heap_stream_is_valid(stream));
-    }
-    return stream;
-}
-
-/* Drop the first `count` marks; ranges that waited for them become free for all.  Returns their bytes. */
-static size_t pass_marks(struct gy_heap_streams *streams, struct gy_heap_stream *stream,
-                         unsigned count) GY_NO_ANALYSIS
-{
-    if (count == 0) {
+    struct gy_heap_event *events[GY_STREAM_MARKS];
+    unsigned count = 0;
+    if (stream->waiter.is_graph) {
         return 0;
     }
-    uint64_t order = stream->marks[count - 1].order;
-    CUevent events[GY_STREAM_MARKS];
-    for (unsigned i = 0; i < count; i++) {
-        events[i] = stream->marks[i].event;
+    while (count < stream->mark_count && stream->marks[count].order <= order) {
+        events[count] = stream->marks[count].event;
+        count++;
     }
     stream->mark_count -= count;
     memmove(stream->marks, stream->marks + count, stream->mark_count * sizeof(stream->marks[0]));
-    size_t bytes = gy_waiting_settle(&streams->kind->pages, &stream->waiter, order);
+    stream->passed = stream->passed > order ? stream->passed : order;
+    const size_t bytes = gy_waiting_settle(&streams->kind->pages, &stream->waiter, order);
+    assert(gy_heap_stream_is_valid(stream) && gy_heap_streams_are_valid(streams));
     for (unsigned i = 0; i < count; i++) {
         gy_heap_streams_give_event(streams, events[i]);
     }
     return bytes;
 }
 
-size_t gy_heap_streams_poll_marks(struct gy_heap_streams *streams, bool wait) GY_NO_ANALYSIS
+/* Ask for the marks of a stream.  The lock is held, but not while the driver is asked. */
+static size_t poll_stream(struct gy_heap_streams *streams, struct gy_heap_stream *stream) GY_NO_ANALYSIS
 {
-    struct gy_context *context = gy_heap_streams_context(streams);
+    struct gy_heap_stream_mark marks[GY_STREAM_MARKS];
+    const unsigned count = stream->mark_count;
+    for (unsigned i = 0; i < count; i++) {
+        marks[i] = stream->marks[i];
+        marks[i].event->holders++;
+    }
+    gy_mutex_unlock(gy_heap_streams_guard(streams));
+    unsigned passed = 0;
+    while (passed < count &&
+           gy_heap_streams_has_passed(gy_heap_streams_context(streams), marks[passed].event, false)) {
+        passed++;
+    }
+    gy_mutex_lock(gy_heap_streams_guard(streams));
+    const size_t bytes = passed != 0 ? gy_heap_stream_passed(streams, stream, marks[passed - 1].order) : 0;
+    for (unsigned i = 0; i < count; i++) {
+        gy_heap_streams_give_event(streams, marks[i].event);
+    }
+    return bytes;
+}
+
+size_t gy_heap_streams_poll_marks(struct gy_heap_streams *streams) GY_NO_ANALYSIS
+{
     size_t bytes = 0;
     gy_mutex_lock(gy_heap_streams_guard(streams));
-    uint64_t round = ++streams->rounds;
-    struct gy_heap_stream *stream;
-    while ((stream = next_to_poll(streams, round)) != NULL) {
-        gy_mutex_unlock(gy_heap_streams_guard(streams));
-        unsigned passed = 0;
-        while (passed < stream->mark_count &&
-               gy_heap_streams_has_passed(context, stream->marks[passed].event, wait)) {
-            passed++;
-        }
-        gy_mutex_lock(gy_heap_streams_guard(streams));
-        assert(stream->marks_state == GY_MARKS_POLLED && passed <= stream->mark_count);
-        bytes += pass_marks(streams, stream, passed);
-        enter(stream, GY_MARKS_FREE);
-        assert(gy_heap_stream_is_valid(stream) && gy_heap_streams_are_valid(streams));
+    for (struct gy_heap_stream *stream = streams->first; stream != NULL; stream = stream->next) {
+        bytes += stream->mark_count != 0 ? poll_stream(streams, stream) : 0;
     }
     gy_mutex_unlock(gy_heap_streams_guard(streams));
     return bytes;
@@ -370,7 +423,7 @@ void gy_heap_streams_want(struct gy_heap_streams *streams, const struct gy_heap_
     for (struct gy_heap_stream *stream = streams->first; stream != NULL; stream = stream->next) {
         stream->wanted = stream->unmarked != 0;
         if (name != NULL && stream->id == name->id && stream->capture == name->capture) {
-            marking = gy_heap_stream_begin_mark(streams, stream, name);
+            marking = gy_heap_stream_begin_mark(streams, stream, name, false);
         }
     }
     gy_mutex_unlock(gy_heap_streams_guard(streams));

@@ -27,17 +27,27 @@ static bool adopt(struct gy_heap_streams *streams, const struct gy_heap_stream_n
 }
 
 /* The least bytes that a lap may keep, and as many that may leave it; and their shares of the kind's memory
- * where these are more. */
+ * where these are more.  They are never more than these shares of all that the kind may have, and laps
+ * are off once it has all: what is in them has no event for which others could wait. */
 #define LAP_BYTES ((size_t)8 << 20)
 #define SHARE_PER_LAP 512u
 #define SHARE_THAT_LEAVES 128u
 
+static size_t lap_bytes(struct gy_kind *kind, unsigned share)
+{
+    const size_t usual = gy_kind_total(kind) / share, most = gy_kind_capacity(kind) / share;
+    const size_t bytes = usual > LAP_BYTES ? usual : LAP_BYTES;
+    return bytes < most ? bytes : most;
+}
+
 static struct gy_lap_room lap_room(struct gy_heap_streams *streams)
 {
-    const size_t total = gy_kind_total(streams->kind);
-    const size_t kept = total / SHARE_PER_LAP, leaving = total / SHARE_THAT_LEAVES;
-    return (struct gy_lap_room){.kept = (kept > LAP_BYTES ? kept : LAP_BYTES) >> GY_PAGE_SHIFT,
-                                .leaving = (leaving > LAP_BYTES ? leaving : LAP_BYTES) >> GY_PAGE_SHIFT};
+    struct gy_kind *kind = streams->kind;
+    if (gy_kind_is_full(kind)) {
+        return (struct gy_lap_room){0, 0};
+    }
+    return (struct gy_lap_room){.kept = lap_bytes(kind, SHARE_PER_LAP) >> GY_PAGE_SHIFT,
+                                .leaving = lap_bytes(kind, SHARE_THAT_LEAVES) >> GY_PAGE_SHIFT};
 }
 
 /* Let what leaves the thread's lap wait for its stream.  The lock is held. */
@@ -87,7 +97,7 @@ static gantry_status find_room(struct gy_heap_streams *streams, const struct gy_
     struct gy_kind *kind = streams->kind;
     gy_point(GY_POINT_HEAP_ROOM, kind);
     if (tries < GY_KIND_MOST_LOOKS &&
-        (gy_heap_streams_poll(streams, false) || gy_park_flush(&kind->park) || adopt(streams, name))) {
+        (gy_heap_streams_poll(streams) || gy_park_flush(&kind->park) || adopt(streams, name))) {
         return GANTRY_OK;
     }
     gy_heap_streams_want(streams, name);
@@ -113,7 +123,7 @@ gantry_status gy_heap_streams_alloc(struct gy_heap_streams *streams, const struc
         }
         keep_leaving(streams, stream);
         struct gy_range *range = gy_waiting_alloc(&kind->pages, &stream->waiter, bytes, alignment, site);
-        struct gy_heap_marking marking = gy_heap_stream_begin_mark(streams, stream, name);
+        struct gy_heap_marking marking = gy_heap_stream_begin_mark(streams, stream, name, false);
         if (range != NULL) {
             *out = range->base;
         }
@@ -270,6 +280,7 @@ static gantry_status free_aside(struct gy_heap_streams *streams, const struct gy
     bool is_live = claim(streams, region, address, &claimed);
     if (is_live) {
         late->next = take_shares(streams, address);
+        late->order = streams->order;
     }
     gy_mutex_unlock(gy_heap_streams_guard(streams));
     if (!is_live) {
@@ -279,7 +290,7 @@ static gantry_status free_aside(struct gy_heap_streams *streams, const struct gy
     atomic_store_explicit(&streams->used, true, memory_order_relaxed);
     late->claim = claimed;
     free_late(streams, name, late);
-    (void)gy_heap_streams_poll(streams, false);
+    (void)gy_heap_streams_poll(streams);
     return GANTRY_OK;
 }
 
@@ -308,12 +319,13 @@ static gantry_status free_block(struct gy_heap_streams *streams, const struct gy
     if (shares == NULL) {
         keep_leaving(streams, stream);
         gy_heap_stream_keep(streams, stream, range, streams->order);
-        marking = gy_heap_stream_begin_mark(streams, stream, name);
+        marking = gy_heap_stream_begin_mark(streams, stream, name, false);
     } else {
         stream->lates++;
         shares->stream = stream;
         shares->order = streams->order;
         shares->claim = claimed;
+        marking = gy_heap_stream_begin_mark(streams, stream, name, gy_kind_is_full(streams->kind));
     }
     gy_mutex_unlock(gy_heap_streams_guard(streams));
     gy_park_note(&streams->kind->park, site, -bytes, -1);

@@ -22,8 +22,7 @@
  * A freed block for which other streams were recorded waits for an event on each of them (`late`).  Then it
  * waits for its own stream like any other block.
  *
- * Threading: any thread.  Guarded by the lock of the page layer; no driver call is made with it held.  The
- * events of a stream belong to the thread that has its marks. */
+ * Threading: any thread.  Guarded by the lock of the page layer; no driver call is made with it held. */
 #ifndef HEAP_STREAMS_H
 #define HEAP_STREAMS_H
 
@@ -51,18 +50,25 @@ struct gy_heap_stream_name {
     bool may_mark;    /* the call may record an event on the stream now */
 };
 
+/* An event of the heap's.  Who waits for it holds it as well, so that it is not recorded on another stream
+ * meanwhile.  Recorded again on its own stream, it passes later, and tells the waiter no less. */
+struct gy_heap_event {
+    CUevent native;             /* immutable */
+    unsigned holders;           /* guarded; what it was recorded for, and who asks or waits for it */
+    struct gy_heap_event *next; /* guarded; of the spare ones */
+};
+
 struct gy_heap_stream_mark {
-    CUevent event;
+    struct gy_heap_event *event;
     uint64_t order;
 };
 
-/* Which thread has the marks of a stream; enter() in stream_marks.c is the only writer.
+/* Whether a thread makes a mark on a stream; enter() in stream_marks.c is the only writer.
  *
  *    FREE ----- a call begins a mark ---------> MARKING ----- it is recorded, or cannot be ----> FREE
- *    FREE ----- a poll looks at the marks ----> POLLED ------ it knows how many have passed ---> FREE
  *
- * FREE: no thread has them.  MARKING, POLLED: a thread has them, and works without the lock. */
-enum gy_marks_state { GY_MARKS_FREE, GY_MARKS_MARKING, GY_MARKS_POLLED };
+ * MARKING: a thread records an event without the lock, and no other makes a mark. */
+enum gy_marks_state { GY_MARKS_FREE, GY_MARKS_MARKING };
 
 /* Guarded by the page layer's lock. */
 struct gy_heap_stream {
@@ -73,11 +79,11 @@ struct gy_heap_stream {
     bool is_over;    /* of a capture: the capture has ended */
     /* What is above is read by whoever looks for any stream, what follows is written by each operation. */
     char apart[GY_CACHE_LINE];
+    uint64_t passed; /* the stream has passed all that was freed on it up to this order */
     struct gy_heap_stream_mark marks[GY_STREAM_MARKS]; /* oldest first */
     unsigned mark_count;
     unsigned unmarked;     /* blocks freed since the last mark */
     size_t unmarked_bytes; /* the bytes of these blocks */
-    uint64_t round;        /* the number of the last poll that looked at the stream */
     unsigned laps;         /* laps of shards that keep blocks for the stream (park.h) */
     unsigned lates;        /* blocks on the late list that will wait for this stream next */
     struct gy_late *kept;  /* of a graph: small blocks that were freed during its capture */
@@ -93,11 +99,12 @@ struct gy_late {
     uintptr_t address;
     uint64_t id;
     CUstream handle;
-    CUevent event;         /* NULL: no event could be recorded, so only waiting for the device helps */
-    struct gy_claim claim; /* in the block's first entry: the freed block */
+    struct gy_heap_event *event;   /* NULL: none could be recorded, so only waiting for the device helps */
+    bool has_passed;               /* written by who has taken the block off the late list */
+    struct gy_claim claim;         /* in the block's first entry: the freed block */
     struct gy_heap_stream *stream; /* in the block's first entry: the stream that the block waits for next;
                                       NULL: it is free for all */
-    uint64_t order;                /* with `stream`: the order when the block was freed */
+    uint64_t order;                /* in the block's first entry: the order when it was freed */
 };
 
 struct gy_heap_streams {
@@ -106,11 +113,11 @@ struct gy_heap_streams {
     unsigned count;               /* guarded; of streams */
     uint64_t order;               /* guarded; memory that is freed now gets this order; it begins at 1 */
     bool mixed;                   /* guarded; plain allocations use the same memory */
-    uint64_t rounds;              /* guarded; polls so far */
     struct gy_late *late;         /* guarded; freed blocks for which other streams were recorded */
+    unsigned late_polls;          /* guarded; threads that have taken blocks off that list to ask for them */
     struct gy_late *shares[GY_SHARE_BUCKETS]; /* guarded; by address */
     _Atomic(size_t) share_count;              /* atomic; written under the lock */
-    CUevent spare_events[GY_SPARE_EVENTS];    /* guarded */
+    struct gy_heap_event *spare;              /* guarded */
     unsigned spare_count;                     /* guarded */
     _Atomic(bool) used;                       /* atomic; there is a stream, or was one */
 };
@@ -144,15 +151,18 @@ GANTRY_MUST_CHECK gantry_status gy_heap_streams_record(struct gy_heap_streams *s
 /* The block at `address` is freed without a stream: nothing is recorded for it any more. */
 void gy_heap_streams_forget(struct gy_heap_streams *streams, uintptr_t address);
 
-/* Make the memory that streams have passed free for all; `wait`: wait for the marks that exist.  True: there
- * was some. */
-bool gy_heap_streams_poll(struct gy_heap_streams *streams, bool wait);
+/* Make the memory that streams have passed free for all.  True: there was some. */
+bool gy_heap_streams_poll(struct gy_heap_streams *streams);
+/* Wait for the event of what was freed first, up to `most`, and make that free for all.  Nobody is waited for
+ * but streams of which memory comes back then.  False: there is no such event, or it has failed. */
+bool gy_heap_streams_wait(struct gy_heap_streams *streams, uint64_t most);
 /* Somebody has no room: each stream makes a mark when it is named next, and the stream that is named now
  * makes one at once. */
 void gy_heap_streams_want(struct gy_heap_streams *streams, const struct gy_heap_stream_name *name);
-/* Wait for the device; then everything is free for all, except memory that stays with graphs.
+/* Wait for all that was freed, then everything is free for all, except memory that stays with graphs.  The
+ * device is waited for only if there is memory for which no event was recorded.
  * @retval GANTRY_ERR_STATE  a capture is under way */
-GANTRY_MUST_CHECK gantry_status gy_heap_streams_settle(struct gy_heap_streams *streams, bool *out_any);
+GANTRY_MUST_CHECK gantry_status gy_heap_streams_settle(struct gy_heap_streams *streams);
 
 /* The capture has ended, or its graph is gone and none of its replays is pending. */
 void gy_heap_streams_end_capture(struct gy_heap_streams *streams, uint64_t capture, bool is_gone);

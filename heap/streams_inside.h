@@ -31,30 +31,37 @@ struct gy_heap_stream *gy_heap_stream_lock(struct gy_heap_streams *streams,
 /* An event that will be recorded without the lock. */
 struct gy_heap_marking {
     struct gy_heap_stream *stream; /* NULL: none */
-    CUevent event;                 /* NULL: it has still to be made */
+    struct gy_heap_event *event;   /* NULL: it has still to be made */
     uint64_t order;
 };
 
-/* Begin a mark if there is a reason: the stream's marks belong to the caller until it finishes the mark. */
+/* Begin a mark if there is a reason, or with `anyway`, and if no other thread makes one. */
 struct gy_heap_marking gy_heap_stream_begin_mark(struct gy_heap_streams *streams,
                                                  struct gy_heap_stream *stream,
-                                                 const struct gy_heap_stream_name *name);
+                                                 const struct gy_heap_stream_name *name, bool anyway);
 /* Record the mark that was begun, if there is one.  The lock is not held. */
 void gy_heap_stream_finish_mark(struct gy_heap_streams *streams, const struct gy_heap_marking *marking,
                                 CUstream handle);
 
 /* Take an event that nobody uses; NULL: there is none. */
-CUevent gy_heap_streams_pop_event(struct gy_heap_streams *streams);
-/* Give the event back; NULL is ignored.  The lock may be given up for a moment. */
-void gy_heap_streams_give_event(struct gy_heap_streams *streams, CUevent event);
+struct gy_heap_event *gy_heap_streams_pop_event(struct gy_heap_streams *streams);
+/* Hold the event no longer; NULL is ignored.  The lock may be given up for a moment. */
+void gy_heap_streams_give_event(struct gy_heap_streams *streams, struct gy_heap_event *event);
 /* Record `*event`, which is made if need be, on a stream that a call names now.  The lock is not held.
  * False: it could not be recorded. */
-bool gy_heap_streams_record_event(struct gy_context *context, CUstream handle, CUevent *event);
-/* Has the event passed?  The lock is not held, and a visit is open (visit.h). */
-bool gy_heap_streams_has_passed(struct gy_context *context, CUevent event, bool wait);
-/* Look at the marks of all streams.  The lock is not held, and a visit is open.  Returns the bytes that are
+bool gy_heap_streams_record_event(struct gy_context *context, CUstream handle, struct gy_heap_event **event);
+/* Has the event passed?  `wait`: wait until it has.  The caller holds the event, and not the lock, and a
+ * visit is open (visit.h). */
+bool gy_heap_streams_has_passed(struct gy_context *context, const struct gy_heap_event *event, bool wait);
+/* Ask for the marks of all streams.  The lock is not held, and a visit is open.  Returns the bytes that are
  * free for all now. */
-size_t gy_heap_streams_poll_marks(struct gy_heap_streams *streams, bool wait);
+size_t gy_heap_streams_poll_marks(struct gy_heap_streams *streams);
+/* The stream has passed all that was freed up to `order`.  Returns the bytes that are free for all now. */
+size_t gy_heap_stream_passed(struct gy_heap_streams *streams, struct gy_heap_stream *stream, uint64_t order);
+
+/* Is one of the streams under capture that can be asked without the heap having been told of them: any
+ * blocking stream of the context, and the thread's own default stream? */
+bool gy_heap_stream_is_any_captured(struct gy_context *context);
 
 /* ---- stream_ends.c ---- */
 
@@ -63,6 +70,10 @@ void gy_heap_stream_keep(struct gy_heap_streams *streams, struct gy_heap_stream 
                          struct gy_range *range, uint64_t order);
 /* Add a block to the late list.  The lock is not held, as in the functions below. */
 void gy_heap_streams_attach_late(struct gy_heap_streams *streams, struct gy_late *late);
+/* End the late blocks whose events have passed, and those without an event that were freed up to the order
+ * `known`.  A visit is open.  True: there was one. */
+#define GY_NOTHING_KNOWN 0
+bool gy_heap_streams_poll_lates(struct gy_heap_streams *streams, uint64_t known);
 /* Free the entries of one block. */
 void gy_late_free(struct gy_late *first);
 

@@ -84,6 +84,22 @@ size_t gy_waiting_settle(struct gy_pages *pages, struct gy_page_waiter *waiter, 
     return bytes;
 }
 
+uint64_t gy_waiting_oldest(const struct gy_pages *pages, const struct gy_page_waiter *waiter)
+{
+    uint64_t oldest = UINT64_MAX;
+    (void)pages;
+    for (uint64_t rows = waiter->free.rows; rows != 0; rows &= rows - 1) {
+        unsigned row = (unsigned)__builtin_ctzll(rows);
+        for (uint32_t columns = waiter->free.columns[row]; columns != 0; columns &= columns - 1) {
+            const struct gy_range *range = waiter->free.heads[row][__builtin_ctz(columns)];
+            for (; range != NULL; range = range->next) {
+                oldest = range->order < oldest ? range->order : oldest;
+            }
+        }
+    }
+    return oldest;
+}
+
 static bool is_free(const struct gy_range *range)
 {
     return range != NULL && gy_range_state(range) == GY_RANGE_FREE;

@@ -18,6 +18,9 @@ struct gy_range *gy_waiting_alloc(struct gy_pages *pages, struct gy_page_waiter 
 /* Make the ranges that wait behind no later mark than `order` free for all; returns their bytes. */
 size_t gy_waiting_settle(struct gy_pages *pages, struct gy_page_waiter *waiter, uint64_t order)
     GY_REQUIRES(pages->lock);
+/* The order of what was freed first among the ranges that wait; UINT64_MAX: there is none. */
+uint64_t gy_waiting_oldest(const struct gy_pages *pages, const struct gy_page_waiter *waiter)
+    GY_REQUIRES(pages->lock);
 /* Let neighbours of waiting ranges that are free for all wait as well, so that there is more in one piece.
  * Returns their bytes. */
 size_t gy_waiting_adopt(struct gy_pages *pages, struct gy_page_waiter *waiter) GY_REQUIRES(pages->lock);

@@ -173,8 +173,10 @@ GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_heap_device_address(gantry_hea
  *  gantry_heap_end_capture().  No event is recorded or queried on a stream under capture.  Blocks take whole
  *  4 KiB.
  *
- *  Out of memory: as gantry_heap_alloc(), and what waits for streams is waited for, that of streams without a
- *  recorded event by waiting for the device, unless something is captured.
+ *  Out of memory: as gantry_heap_alloc(), and what waits for streams is waited for, what was freed first
+ * before the rest, and no stream of which nothing comes back.  That needs the heap's events, which are there
+ * for all but the last 64th of what the heap may have, and what threads that have stopped calling keep.  The
+ * device is never waited for: gantry_heap_settle() does that.
  *  @retval GANTRY_OK
  *  @retval GANTRY_ERR_INVALID_ARGUMENT  as gantry_heap_alloc(); not a stream of the heap's CUDA context
  *  @retval GANTRY_ERR_STATE             in a child that was forked from the process with the heap
@@ -205,14 +207,18 @@ GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_heap_record_stream(gantry_heap
 
 /** The capture with this number (cuStreamGetCaptureInfo()) has ended; with `graph_is_gone` also: no replay of
  *  its graph is on its way, and none will come, so that what stays with it is free for all.  Without the
- *  first, the heap takes the capture to go on until its stream is named again without it, and does not wait
- * for the device when it has no room.  Unknown numbers are ignored.
+ *  first, the heap takes the capture to go on until its stream is named again without it, and
+ *  gantry_heap_settle() is refused.  Unknown numbers are ignored.
  *  @retval GANTRY_OK
  *  @retval GANTRY_ERR_INVALID_ARGUMENT  `heap` NULL */
 GANTRY_API gantry_status gantry_heap_end_capture(gantry_heap *heap, uint64_t capture, bool graph_is_gone);
 
-/** Wait for the device, after which nothing waits for a stream any more: before a stream is destroyed on
- * which large blocks were freed, or before gantry_heap_trim().
+/** Wait for all that was freed on streams, after which nothing waits for a stream any more: before a stream
+ * is destroyed on which large blocks were freed, or before gantry_heap_trim().  The device is waited for if
+ * there is memory for which no event was recorded.  While a capture is under way that the heap knows of, this
+ * is refused, and the capture goes on.  It knows of captures of streams that were named to it meanwhile, of
+ *  blocking streams, and of the calling thread's default stream.  Others are refused by the driver, which
+ *  breaks them, if the device has to be waited for.
  *  @retval GANTRY_OK
  *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL
  *  @retval GANTRY_ERR_STATE             something is captured; in a forked child

@@ -217,15 +217,15 @@ static void test_lanes(void **state)
 static void test_streams_with_blocks(void **state)
 {
     (void)state;
-    int event = 0;
+    struct gy_heap_event event = {.holders = 1};
     struct gy_heap_stream stream = {.id = 1, .mark_count = 2};
     for (unsigned i = 0; i < 2; i++) {
-        stream.marks[i] = (struct gy_heap_stream_mark){(CUevent)(void *)&event, 3 + i};
+        stream.marks[i] = (struct gy_heap_stream_mark){&event, 3 + i};
     }
     PLANT(gy_heap_stream_is_valid(&stream), stream.marks[0].order, 4); /* as the one behind it */
     PLANT(gy_heap_stream_is_valid(&stream), stream.marks[1].event, NULL);
     PLANT(gy_heap_stream_is_valid(&stream), stream.mark_count, GY_STREAM_MARKS + 1);
-    PLANT(gy_heap_stream_is_valid(&stream), stream.marks_state, GY_MARKS_POLLED + 1);
+    PLANT(gy_heap_stream_is_valid(&stream), stream.marks_state, GY_MARKS_MARKING + 1);
     PLANT(gy_heap_stream_is_valid(&stream), stream.unmarked_bytes, 1);
     PLANT(gy_heap_stream_is_valid(&stream), stream.wanted, true);  /* there is no memory to want */
     PLANT(gy_heap_stream_is_valid(&stream), stream.is_over, true); /* it belongs to no capture */

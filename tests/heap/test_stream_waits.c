@@ -9,6 +9,7 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <string.h>
 
@@ -156,12 +157,274 @@ static void test_two_waits_do_not_take_each_others_results(void **state)
     assert_int_equal(sem_destroy(&both.second_waits), 0);
 }
 
+/* ---- who is waited for ---- */
+
+enum { PARTS = 2, PART_MIB = 28 };
+
+/* Let the heap have room for PARTS parts, and a little more. */
+static void limit(struct fixture *f)
+{
+    gantry_heap_settings settings = {.struct_size = sizeof(settings)};
+    assert_ok(gantry_heap_get_settings(f->heap, GANTRY_MEMORY_DEVICE, &settings));
+    settings.limit_bytes = settings.slab_bytes = (PARTS * PART_MIB + 4) * MIB;
+    assert_ok(gantry_heap_configure(f->heap, GANTRY_MEMORY_DEVICE, &settings));
+}
+
+/* Free a part on each of the streams, in this order, behind work that ends when its gate is opened. */
+static void free_parts(struct fixture *f, const int streams[PARTS])
+{
+    void *parts[PARTS];
+    limit(f);
+    for (int i = 0; i < PARTS; i++) {
+        parts[i] = take(f, PART_MIB * MIB, streams[i]);
+    }
+    for (int i = 0; i < PARTS; i++) {
+        close_gate(f, streams[i]);
+        give(f, parts[i], streams[i]);
+    }
+}
+
+static int gate_to_open;
+
+static void open_when_there_is_no_room(enum gy_point point, const void *at)
+{
+    (void)at;
+    if (point == GY_POINT_HEAP_ROOM) {
+        open_gate(&fixture, gate_to_open);
+    }
+}
+
+/* Allocate a part on stream 1, for which `gate` has to be opened, and no other. */
+static void take_behind(struct fixture *f, int gate)
+{
+    gate_to_open = gate;
+    gy_point_hook(open_when_there_is_no_room);
+    void *block = take(f, PART_MIB * MIB, 1);
+    gy_point_hook(NULL);
+    assert_ok(gantry_heap_free(f->heap, block));
+}
+
+static void open_all(struct fixture *f)
+{
+    for (int i = 0; i < STREAMS; i++) {
+        open_gate(f, i);
+    }
+}
+
+static void test_a_stream_that_holds_nothing_is_not_waited_for(void **state)
+{
+    struct fixture *f = *state;
+    close_gate(f, 3);
+    free_parts(f, (const int[]){0, 0});
+    take_behind(f, 0);
+    assert_ok(gantry_heap_settle(f->heap)); /* neither, since events tell of all that was freed */
+    open_all(f);
+}
+
+static void test_what_was_freed_first_is_waited_for_first(void **state)
+{
+    struct fixture *f = *state;
+    free_parts(f, (const int[]){2, 0});
+    take_behind(f, 2);
+    open_all(f);
+}
+
+/* The stream has an event, but uses again itself what it has freed before that. */
+static void test_an_event_without_memory_is_not_waited_for(void **state)
+{
+    struct fixture *f = *state;
+    free_parts(f, (const int[]){2, 0});
+    void *again = take(f, PART_MIB * MIB, 2);
+    take_behind(f, 0);
+    open_all(f);
+    give(f, again, 2);
+}
+
+static void *take_in_thread(void *user)
+{
+    struct fixture *f = user;
+    void *block;
+    assert_ok(gantry_heap_alloc(f->heap, GANTRY_MEMORY_DEVICE, PART_MIB * MIB, 0, GANTRY_ALLOC_SITE("waits"),
+                                &block));
+    return block;
+}
+
+/* The second does not give up because the first waits already. */
+static void test_two_threads_without_room_both_wait(void **state)
+{
+    struct fixture *f = *state;
+    pthread_t threads[PARTS];
+    void *blocks[PARTS];
+    free_parts(f, (const int[]){0, 2});
+    for (uint64_t i = 0; i < PARTS; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, take_in_thread, f), 0);
+        while (f->emu.calls("cuEventSynchronize") <= i) {
+            sched_yield();
+        }
+    }
+    open_all(f);
+    for (int i = 0; i < PARTS; i++) {
+        pthread_join(threads[i], &blocks[i]);
+    }
+    assert_ptr_not_equal(blocks[0], blocks[1]);
+}
+
+/* ---- recorded blocks ---- */
+
+/* An event of before the free has passed, and so have the other streams, but the block's own has not. */
+static void test_a_recorded_block_waits_for_its_own_stream(void **state)
+{
+    struct fixture *f = *state;
+    limit(f);
+    void *before = take(f, PART_MIB * MIB, 0);
+    void *between = take(f, MIB, 1);
+    void *recorded = take(f, PART_MIB * MIB, 0);
+    assert_ok(gantry_heap_record_stream(f->heap, recorded, f->streams[2]));
+    give(f, before, 0);
+    CU(cuStreamSynchronize(f->streams[0]));
+    close_gate(f, 0);
+    give(f, recorded, 0);
+    assert_ptr_equal(take(f, PART_MIB * MIB, 1), before); /* this asks for all events */
+    gantry_heap_stats stats = {.struct_size = sizeof(stats)};
+    assert_ok(gantry_heap_get_stats(f->heap, GANTRY_MEMORY_DEVICE, &stats));
+    assert_int_equal(stats.waiting_bytes, PART_MIB * MIB);
+    gate_to_open = 0;
+    gy_point_hook(open_when_there_is_no_room);
+    assert_ptr_equal(take(f, PART_MIB * MIB, 1), recorded);
+    gy_point_hook(NULL);
+    give(f, between, 1);
+}
+
+/* ---- captures of others ---- */
+
+static struct capture {
+    struct fixture *f;
+    CUstream stream;
+    CUstreamCaptureMode mode;
+    sem_t begun, ends;
+    CUresult result;
+} capture;
+
+static void *capture_stream(void *user)
+{
+    struct fixture *f = capture.f;
+    CUgraph graph = NULL;
+    (void)user;
+    assert_ok(gy_context_push(f->context));
+    CU(cuStreamBeginCapture(capture.stream, capture.mode));
+    sem_post(&capture.begun);
+    sem_wait(&capture.ends);
+    capture.result = f->context->driver->cuStreamEndCapture(capture.stream, &graph);
+    if (graph != NULL) {
+        CU(cuGraphDestroy(graph));
+    }
+    assert_ok(gy_context_pop(f->context));
+    return NULL;
+}
+
+/* Have another thread capture the stream, of which the heap is not told, while `call` runs. */
+static void during_capture(struct fixture *f, CUstream stream, CUstreamCaptureMode mode,
+                           void (*call)(struct fixture *f))
+{
+    pthread_t thread;
+    capture.f = f;
+    capture.stream = stream;
+    capture.mode = mode;
+    assert_int_equal(sem_init(&capture.begun, 0, 0), 0);
+    assert_int_equal(sem_init(&capture.ends, 0, 0), 0);
+    assert_int_equal(pthread_create(&thread, NULL, capture_stream, NULL), 0);
+    sem_wait(&capture.begun);
+    call(f);
+    sem_post(&capture.ends);
+    pthread_join(thread, NULL);
+    assert_int_equal(capture.result, CUDA_SUCCESS);
+    assert_int_equal(sem_destroy(&capture.begun), 0);
+    assert_int_equal(sem_destroy(&capture.ends), 0);
+}
+
+static const CUstreamCaptureMode modes[] = {
+    CU_STREAM_CAPTURE_MODE_GLOBAL, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL, CU_STREAM_CAPTURE_MODE_RELAXED};
+
+/* Find no room, wait, grow, free, trim and settle: all that the heap does by itself. */
+static void use_heap(struct fixture *f)
+{
+    void *blocks[PARTS];
+    free_parts(f, (const int[]){0, 2});
+    open_all(f);
+    for (int i = 0; i < PARTS; i++) {
+        blocks[i] = take(f, PART_MIB * MIB, 1);
+        assert_ok(gantry_heap_record_stream(f->heap, blocks[i], f->streams[i]));
+    }
+    for (int i = 0; i < PARTS; i++) {
+        give(f, blocks[i], 1);
+    }
+    void *block = NULL;
+    assert_int_equal(gantry_heap_alloc_on(f->heap, GANTRY_MEMORY_DEVICE, (2 * PART_MIB + 8) * MIB, 0,
+                                          f->streams[1], GANTRY_ALLOC_SITE("waits"), &block),
+                     GANTRY_ERR_OUT_OF_DEVICE_MEMORY);
+    assert_ok(gantry_heap_alloc(f->heap, GANTRY_MEMORY_PINNED, MIB, 0, GANTRY_ALLOC_SITE("waits"), &block));
+    assert_ok(gantry_heap_free(f->heap, block));
+    assert_ok(gantry_heap_trim(f->heap, GANTRY_MEMORY_PINNED, 0, NULL));
+    assert_ok(gantry_heap_trim(f->heap, GANTRY_MEMORY_DEVICE, 0, NULL));
+}
+
+static void test_the_heap_breaks_no_capture(void **state)
+{
+    struct fixture *f = *state;
+    for (int i = 0; i < 3; i++) {
+        during_capture(f, f->streams[3], modes[i], use_heap);
+        assert_ok(gantry_heap_settle(f->heap));
+    }
+}
+
+static void settle_is_refused(struct fixture *f)
+{
+    (void)f;
+    assert_int_equal(gantry_heap_settle(fixture.heap), GANTRY_ERR_STATE);
+    assert_non_null(strstr(gantry_last_error(), "gantry_heap_settle"));
+}
+
+static void test_settling_is_refused_during_a_capture(void **state)
+{
+    struct fixture *f = *state;
+    CUstream blocking;
+    CU(cuStreamCreate(&blocking, CU_STREAM_DEFAULT));
+    give(f, take(f, BLOCK_MIB * MIB, 0), 0);
+    for (int i = 0; i < 3; i++) {
+        during_capture(f, blocking, modes[i], settle_is_refused);
+    }
+    CU(cuStreamDestroy(blocking));
+    assert_ok(gantry_heap_settle(f->heap));
+}
+
+/* A thread that has chosen a capture mode keeps it. */
+static void test_capture_modes_are_put_back(void **state)
+{
+    struct fixture *f = *state;
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+    CU(cuThreadExchangeStreamCaptureMode(&mode));
+    free_parts(f, (const int[]){0, 2});
+    take_behind(f, 0);
+    open_all(f);
+    assert_ok(gantry_heap_settle(f->heap));
+    CU(cuThreadExchangeStreamCaptureMode(&mode));
+    assert_int_equal(mode, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(test_two_waits_do_not_take_each_others_results),
+        TEST(test_a_stream_that_holds_nothing_is_not_waited_for),
+        TEST(test_what_was_freed_first_is_waited_for_first),
+        TEST(test_an_event_without_memory_is_not_waited_for),
+        TEST(test_two_threads_without_room_both_wait),
+        TEST(test_a_recorded_block_waits_for_its_own_stream),
+        TEST(test_the_heap_breaks_no_capture),
+        TEST(test_settling_is_refused_during_a_capture),
+        TEST(test_capture_modes_are_put_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
