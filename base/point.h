@@ -27,6 +27,7 @@ enum gy_point {
                               the inbox */
     GY_POINT_DEFERRED_TRY, /* the dispatcher's thread looks whether a block on its way back fits; at: the
                               queues */
+    GY_POINT_INBOX_ADDED,  /* a thread has put tasks into the inbox, and wakes the taker; at: the inbox */
     GY_POINT_INBOX_SLEEP,  /* it says that it sleeps; at: the inbox */
     GY_POINT_ADMISSION_QUIET, /* it knows which declared memory has ended, and looks whether all that hold
                                  some wait; at: the admission */

@@ -71,6 +71,7 @@ static inline void add(struct gy_inbox *inbox, gantry_task *first, gantry_task *
 void gy_inbox_push(struct gy_inbox *inbox, gantry_task *first, gantry_task *last)
 {
     add(inbox, first, last);
+    gy_point(GY_POINT_INBOX_ADDED, inbox);
     wake_sleeper(inbox);
 }
 

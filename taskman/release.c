@@ -89,6 +89,25 @@ static inline void flush_but_one(gantry_taskman *manager, struct gy_ready *ready
     }
 }
 
+/* Hand out tasks while the caller owes the step nothing that keeps it open.  The GPU dispatcher, which the
+ * program may destroy as soon as the step has ended, is still used when it has the last task: so the step
+ * does not end before.  The caller is between gy_pool_enter() and gy_pool_leave(). */
+static GY_RARE void hand_out(gantry_taskman *manager, struct gy_ready *ready, struct gy_worker *self)
+{
+    const bool keeps_open = ready->gpu.first != NULL;
+    if (keeps_open) {
+        atomic_fetch_add_explicit(&manager->as_owner.work, GY_WORK_ACTIVE, memory_order_relaxed);
+    }
+    if (self != NULL && self->activity == GY_WORKER_RELEASING) {
+        flush_but_one(manager, ready, self);
+    } else {
+        flush(manager, ready);
+    }
+    if (keeps_open) {
+        gy_taskman_count_off(manager, GY_WORK_ACTIVE);
+    }
+}
+
 /* The dependent was started before its predecessor has ended: a reference was given back that its giver did
  * not own, so one active place too many was counted off.  Where a cycle was broken there is no such
  * mistake. */
@@ -318,11 +337,10 @@ static GY_RARE size_t end_round(gantry_task *task, gantry_status result, struct 
     }
     count_ready(manager, made_ready, self);
     if (ready->resolve.first == NULL) {
-        /* Nothing is owed for the round: the tasks that are handed out may end the step before the call
-         * returns. */
+        /* Nothing is owed for the round: the tasks that are handed out may end the step at once. */
         gantry_cpu_dispatcher *pool = manager->as_owner.pool;
         gy_pool_enter(pool);
-        flush_but_one(manager, ready, self);
+        hand_out(manager, ready, self);
         gy_pool_leave(pool);
     }
     return made_ready;
@@ -461,10 +479,8 @@ void gy_ready_dispatch(struct gy_task_owner *owner, struct gy_ready *ready)
         if (self != NULL && self->owed_to == owner && is_visitor(self, owner)) {
             gy_worker_flush(self); /* a thread that waits for the owner need not wait for that */
         }
-    } else if (self != NULL && self->activity == GY_WORKER_RELEASING) {
-        flush_but_one((gantry_taskman *)(void *)owner, ready, self);
     } else {
-        flush((gantry_taskman *)(void *)owner, ready);
+        hand_out((gantry_taskman *)(void *)owner, ready, self);
     }
 }
 
