@@ -8,18 +8,18 @@
 
 #include <sched.h>
 
-static gantry_taskman *handed; /* of the task that is handed over next; NULL: nobody looks */
+static _Atomic(gantry_taskman *) handed; /* of the task that is handed over next; NULL: nobody looks */
 static atomic_bool kept;
 
 /* The task runs to its end while the thread is here; then nothing is left of the step but what the thread
  * keeps. */
 static void let_the_task_end(enum gy_point point, const void *at)
 {
-    gantry_taskman *manager = handed;
-    if (point != GY_POINT_INBOX_ADDED || manager == NULL) {
+    gantry_taskman *manager =
+        point == GY_POINT_INBOX_ADDED ? atomic_exchange(&handed, (gantry_taskman *)NULL) : NULL;
+    if (manager == NULL) {
         return;
     }
-    handed = NULL;
     gy_inbox_signal((struct gy_inbox *)(uintptr_t)at);
     while (atomic_load(&manager->as_owner.work) >= GY_WORK_PENDING ||
            atomic_load(&manager->as_owner.odd_pending) != 0) {
@@ -38,13 +38,13 @@ static gantry_launch_result launch(gantry_launch *launch, void *arg)
 static gantry_status choose(gantry_task *task, void *arg)
 {
     gantry_taskman *manager = arg;
-    handed = manager;
+    atomic_store(&handed, manager);
     return gantry_task_choose(task, 0);
 }
 
 static void look(gantry_taskman *manager)
 {
-    handed = manager;
+    atomic_store(&handed, manager);
     atomic_store(&kept, false);
     gy_point_hook(let_the_task_end);
 }
