@@ -195,16 +195,11 @@ static gantry_status take_mapped(struct gy_context *context, size_t bytes, const
     return status;
 }
 
-/* Such memory belongs to the process, not to the context: it must be given back after a loss, too.  We may
- * take a context for lost while the device goes on: work of tasks that were released as failed may still use
- * the memory, and unmapping does not wait. */
+/* Such memory belongs to the process, not to the context: it must be given back after a loss, too. */
 static void give_back_mapped(struct gy_context *context, const struct gy_backing *backing)
 {
     struct gy_visit visit;
     (void)gy_visit_begin(context, &visit);
-    if (gy_context_is_lost(context)) {
-        (void)GY_CALL(context, cuCtxSynchronize());
-    }
     for (size_t unit = 0; unit < unit_count(backing); unit++) {
         if (backing->handles[unit] != 0) {
             drop_unit(context, backing, unit);

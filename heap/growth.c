@@ -184,10 +184,20 @@ static void collect_unused(struct gy_kind *kind)
     }
 }
 
-/* Take a wholly free slab of at most `most` bytes out of all lists; NULL: there is none. */
+/* We may take a context for lost while the device goes on: work of tasks that were released as failed may
+ * still use memory that is free, and unmapping does not wait.  Nor may we wait for the device, which would
+ * break captures of the application's.  So the memory stays until the heap is destroyed, by which time its
+ * owner has waited. */
+static bool may_give_back(const struct gy_kind *kind)
+{
+    return kind->setup.kind != GANTRY_MEMORY_DEVICE || kind->setup.context == NULL ||
+           !gy_context_is_lost(kind->setup.context);
+}
+
+/* Take a wholly free slab of at most `most` bytes out of all lists; NULL: there is none that may go. */
 static struct gy_slab *detach_slab(struct gy_kind *kind, size_t most)
 {
-    struct gy_slab *slab = gy_pages_remove_empty(&kind->pages, most);
+    struct gy_slab *slab = !may_give_back(kind) ? NULL : gy_pages_remove_empty(&kind->pages, most);
     assert(kind->growing);
     if (slab != NULL) {
         assert(slab->first == NULL && gy_granules_find(kind->setup.map, slab->region.base) == &slab->region);
@@ -259,7 +269,8 @@ static size_t give_back_pieces(struct gy_kind *kind, size_t most)
         given += slab->region.bytes - slab->hole_bytes;
         retire_slab(kind, slab);
     }
-    while (given < most && (slab = gy_pages_punch(&kind->pages, most - given, &offset, &bytes)) != NULL) {
+    while (given < most && may_give_back(kind) &&
+           (slab = gy_pages_punch(&kind->pages, most - given, &offset, &bytes)) != NULL) {
         assert(bytes != 0 && gy_kind_total(kind) >= bytes && offset + bytes <= slab->region.bytes);
         kind->setup.ops->give_back_part(kind->setup.context, &slab->backing, offset, bytes);
         atomic_fetch_sub_explicit(&kind->slab_total, bytes, memory_order_relaxed);

@@ -239,6 +239,34 @@ static void test_lost_context_is_reported_and_the_heap_still_closes(void **state
     assert_ok(gy_heap_create(f->context, NULL, &f->heap));
 }
 
+/* Nobody knows what the device still does with memory that tasks have freed as they failed: it stays mapped
+ * up to the end, and the heap waits for nothing. */
+static void test_a_lost_context_keeps_its_memory_up_to_the_end(void **state)
+{
+    struct fixture *f = *state;
+    gantry_heap_stats stats = {.struct_size = sizeof(stats)};
+    uint64_t given = 1;
+    void *block;
+    if (!f->emulated) {
+        skip();
+    }
+    assert_ok(gantry_heap_alloc(f->heap, GANTRY_MEMORY_DEVICE, 64 * MIB, 0, SITE, &block));
+    gy_context_lose(f->context,
+                    &(struct gy_error){.status = GANTRY_ERR_DEVICE_LOST, .text = "lost to us only"});
+    assert_ok(gantry_heap_free(f->heap, block));
+    assert_ok(gantry_heap_trim(f->heap, GANTRY_MEMORY_DEVICE, 0, &given));
+    assert_int_equal(given, 0);
+    assert_ok(gantry_heap_get_stats(f->heap, GANTRY_MEMORY_DEVICE, &stats));
+    assert_true(stats.slab_bytes >= 64 * MIB);
+    const uint64_t waits = f->emu.calls("cuCtxSynchronize");
+    gy_heap_destroy(f->heap);
+    assert_int_equal(f->emu.calls("cuCtxSynchronize"), waits);
+    assert_int_equal(f->emu.live(GANTRY_EMU_LIVE_DEVICE_BYTES), 0);
+    gy_context_close(f->context);
+    open_context(f);
+    assert_ok(gy_heap_create(f->context, NULL, &f->heap));
+}
+
 static void keep_error(void *user, gantry_log_level level, const char *line)
 {
     char *text = user;
@@ -298,6 +326,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_each_failing_driver_call_is_reported_and_leaks_nothing, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(test_device_without_room_says_so_and_recovers, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_lost_context_keeps_its_memory_up_to_the_end, setup, teardown),
         cmocka_unit_test_setup_teardown(test_lost_context_is_reported_and_the_heap_still_closes, setup,
                                         teardown),
     };
