@@ -296,19 +296,11 @@ gantry_status gantry_launch_fill(gantry_launch *launch, void *device, uint32_t p
         return status;
     }
     struct gantry_dispatcher *d = launch->dispatcher;
-    struct gy_context *context = d->config.context;
-    CUdeviceptr at = (CUdeviceptr)(uintptr_t)device;
-    if (launch->lane != NULL) {
-        status = gy_lane_fill(launch->lane, at, pattern, pattern_bytes, count);
-    } else if (pattern_bytes == 4) {
-        status = GY_CALL(context, cuMemsetD32Async(at, pattern, count, launch->stream));
-    } else if (pattern_bytes == 2) {
-        status = GY_CALL(context, cuMemsetD16Async(at, (unsigned short)pattern, count, launch->stream));
-    } else {
-        status = GY_CALL(context, cuMemsetD8Async(at, (unsigned char)pattern, count, launch->stream));
-    }
+    const struct gy_fill fill = gy_fill_of((CUdeviceptr)(uintptr_t)device, pattern, pattern_bytes, count);
+    status = launch->lane != NULL ? gy_lane_fill(launch->lane, fill)
+                                  : gy_fill_enqueue(d->config.context, &fill, launch->stream);
     if (__builtin_expect(launch->calls != NULL, 0)) {
-        gy_calls_note_fill(launch->calls, launch->task, device, pattern, pattern_bytes * count);
+        gy_calls_note_fill(launch->calls, launch->task, device, fill.pattern, pattern_bytes * count);
     }
     gy_launch_count(launch, &d->counters.copies, status == GANTRY_OK);
     return status;

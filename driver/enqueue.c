@@ -56,17 +56,25 @@ static gantry_status launch_kernel(struct gy_nodes *n, const struct gy_node *nod
                                   p.blockDimZ, p.sharedMemBytes, stream, p.kernelParams, NULL));
 }
 
-static gantry_status enqueue_fill(struct gy_nodes *n, const struct gy_node *node, CUstream stream)
+CUDA_MEMSET_NODE_PARAMS gy_fill_describe(const struct gy_fill *fill)
 {
-    const CUdeviceptr at = node->fill.at;
-    const uint32_t pattern = node->fill.pattern;
-    switch (node->fill.pattern_bytes) {
+    return (CUDA_MEMSET_NODE_PARAMS){.dst = fill->at,
+                                     .value = fill->pattern,
+                                     .elementSize = fill->pattern_bytes,
+                                     .width = fill->count,
+                                     .height = 1};
+}
+
+gantry_status gy_fill_enqueue(struct gy_context *context, const struct gy_fill *fill, CUstream stream)
+{
+    switch (fill->pattern_bytes) {
     case 4:
-        return GY_CALL(n->context, cuMemsetD32Async(at, pattern, node->fill.count, stream));
+        return GY_CALL(context, cuMemsetD32Async(fill->at, fill->pattern, fill->count, stream));
     case 2:
-        return GY_CALL(n->context, cuMemsetD16Async(at, (unsigned short)pattern, node->fill.count, stream));
+        return GY_CALL(context,
+                       cuMemsetD16Async(fill->at, (unsigned short)fill->pattern, fill->count, stream));
     default:
-        return GY_CALL(n->context, cuMemsetD8Async(at, (unsigned char)pattern, node->fill.count, stream));
+        return GY_CALL(context, cuMemsetD8Async(fill->at, (unsigned char)fill->pattern, fill->count, stream));
     }
 }
 
@@ -78,7 +86,7 @@ gantry_status gy_node_enqueue(struct gy_nodes *n, const struct gy_node *node, CU
     case GY_NODE_COPY:
         return GY_CALL(n->context, cuMemcpyAsync(node->copy.to, node->copy.from, node->copy.bytes, stream));
     case GY_NODE_FILL:
-        return enqueue_fill(n, node, stream);
+        return gy_fill_enqueue(n->context, &node->fill, stream);
     case GY_NODE_EVENT:
     case GY_NODE_WAIT:
     case GY_NODE_GRAPH:

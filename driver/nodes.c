@@ -310,18 +310,14 @@ gantry_status gy_lane_copy(struct gy_lane *lane, CUdeviceptr to, CUdeviceptr fro
     return close_node(lane);
 }
 
-gantry_status gy_lane_fill(struct gy_lane *lane, CUdeviceptr at, uint32_t pattern, uint32_t pattern_bytes,
-                           size_t count)
+gantry_status gy_lane_fill(struct gy_lane *lane, struct gy_fill fill)
 {
     struct gy_node *node = open_node(lane, GY_NODE_FILL, lane->stream);
     if (node == NULL) {
         return out_of_memory();
     }
-    node->form |= pattern_bytes;
-    node->fill.at = at;
-    node->fill.count = count;
-    node->fill.pattern = pattern;
-    node->fill.pattern_bytes = pattern_bytes;
+    node->form |= fill.pattern_bytes;
+    node->fill = fill;
     return close_node(lane);
 }
 
@@ -528,11 +524,7 @@ static gantry_status add_copy(struct gy_nodes *n, CUgraph graph, const struct gy
 static gantry_status add_fill(struct gy_nodes *n, CUgraph graph, const struct gy_node *node,
                               const CUgraphNode *before, CUgraphNode *out)
 {
-    const CUDA_MEMSET_NODE_PARAMS fill = {.dst = node->fill.at,
-                                          .value = node->fill.pattern,
-                                          .elementSize = node->fill.pattern_bytes,
-                                          .width = node->fill.count,
-                                          .height = 1};
+    const CUDA_MEMSET_NODE_PARAMS fill = gy_fill_describe(&node->fill);
     return GY_CALL(n->context,
                    cuGraphAddMemsetNode(out, graph, before, node->before.count, &fill, n->context->native));
 }

@@ -43,6 +43,20 @@ struct gy_node_kernel {
     uint32_t extra; /* what it asks for is nodes->extras[extra - 1]; 0: nothing */
 };
 
+/* A fill, the same for every way to the device.  Made by gy_fill_of() only. */
+struct gy_fill {
+    CUdeviceptr at;
+    size_t count;                    /* of patterns */
+    uint32_t pattern, pattern_bytes; /* no bit of the pattern is above its 1, 2 or 4 bytes */
+};
+
+/* Only the low bytes of `pattern` count.  A call takes no more of them, but a memset node writes them all. */
+static inline struct gy_fill gy_fill_of(CUdeviceptr at, uint32_t pattern, uint32_t pattern_bytes,
+                                        size_t count)
+{
+    return (struct gy_fill){at, count, pattern & UINT32_MAX >> (32 - 8 * pattern_bytes), pattern_bytes};
+}
+
 /* Every byte of a node is written: two batches that do the same have equal bytes. */
 struct gy_node {
     enum gy_node_kind kind;
@@ -56,11 +70,7 @@ struct gy_node {
             CUdeviceptr to, from;
             size_t bytes;
         } copy;
-        struct {
-            CUdeviceptr at;
-            size_t count;
-            uint32_t pattern, pattern_bytes;
-        } fill;
+        struct gy_fill fill;
         uint32_t event; /* EVENT, WAIT: nodes->events[event], which two batches that do the same have not in
                          * common */
         CUgraph graph;  /* it belongs to us */
@@ -164,9 +174,7 @@ GANTRY_MUST_CHECK gantry_status gy_lane_kernel(struct gy_lane *lane, struct gant
                                                const struct gy_launch_extra *extra);
 GANTRY_MUST_CHECK gantry_status gy_lane_copy(struct gy_lane *lane, CUdeviceptr to, CUdeviceptr from,
                                              size_t bytes, enum gy_node_sides sides);
-/* Note a fill with `count` patterns of 1, 2 or 4 bytes. */
-GANTRY_MUST_CHECK gantry_status gy_lane_fill(struct gy_lane *lane, CUdeviceptr at, uint32_t pattern,
-                                             uint32_t pattern_bytes, size_t count);
+GANTRY_MUST_CHECK gantry_status gy_lane_fill(struct gy_lane *lane, struct gy_fill fill);
 /* Note an event that is recorded each time that the graph runs.  What is noted next on the lane comes after
  * the first one, and does not wait for the second one, which only tells that the work before it has ended. */
 GANTRY_MUST_CHECK gantry_status gy_lane_event(struct gy_lane *lane, CUevent event);
@@ -218,6 +226,10 @@ void gy_nodes_drop(struct gy_nodes *nodes, CUgraph graph);
 /* Describe kernel node `node` as the driver wants it, with pointers to the parameters where they are now. */
 GANTRY_MUST_CHECK gantry_status gy_nodes_describe(struct gy_nodes *nodes, const struct gy_node *node,
                                                   CUDA_KERNEL_NODE_PARAMS_v2 *out);
+/* Describe a fill as the driver wants it of a node, and enqueue one. */
+CUDA_MEMSET_NODE_PARAMS gy_fill_describe(const struct gy_fill *fill);
+GANTRY_MUST_CHECK gantry_status gy_fill_enqueue(struct gy_context *context, const struct gy_fill *fill,
+                                                CUstream stream);
 /* Enqueue the work of a kernel, a copy or a fill.  Others: nothing. */
 GANTRY_MUST_CHECK gantry_status gy_node_enqueue(struct gy_nodes *nodes, const struct gy_node *node,
                                                 CUstream stream);

@@ -362,11 +362,7 @@ static CUresult patch_fill(const struct gy_nodes *kept, CUgraphExec exec, struct
     if (result != CUDA_SUCCESS) {
         return result;
     }
-    const CUDA_MEMSET_NODE_PARAMS fill = {.dst = y->fill.at,
-                                          .value = y->fill.pattern,
-                                          .elementSize = y->fill.pattern_bytes,
-                                          .width = y->fill.count,
-                                          .height = 1};
+    const CUDA_MEMSET_NODE_PARAMS fill = gy_fill_describe(&y->fill);
     x->fill = y->fill;
     return kept->context->driver->cuGraphExecMemsetNodeSetParams(exec, made_of(kept, x), &fill, owner);
 }

@@ -122,7 +122,7 @@ static void run_task(struct pool *p)
     gantry_launch launch = {.stream = s->native, .lane = gy_stream_lane(s), .nodes = p->nodes.count};
     order_model_begin(&launch, before);
     if (launch.lane != NULL) {
-        assert_ok(gy_lane_fill(launch.lane, at, 1, 4, 1));
+        assert_ok(gy_lane_fill(launch.lane, gy_fill_of(at, 1, 4, 1)));
     } else {
         assert_int_equal(p->context->driver->cuMemsetD32Async(at, 1, 1, s->native), CUDA_SUCCESS);
     }

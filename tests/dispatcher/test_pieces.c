@@ -543,7 +543,7 @@ static void note_by_chance(struct gy_lane *lanes, uint32_t count, uint32_t waits
         gy_nodes_name(lane->nodes, 1000 + 10 * (uint64_t)i);
         switch (draw(4)) {
         case 0:
-            assert_ok(gy_lane_fill(lane, i, 0, 4, 1));
+            assert_ok(gy_lane_fill(lane, gy_fill_of(i, 0, 4, 1)));
             break;
         case 1:
             assert_ok(gy_lane_event(lane, event));

@@ -451,7 +451,7 @@ static void note_nodes(struct gy_lane *lanes, const uint32_t *words)
         struct gy_lane *lane = &lanes[i % LANES];
         const CUdeviceptr to = (CUdeviceptr)(uintptr_t)(words + i);
         if (i < BACK) {
-            assert_ok(gy_lane_fill(lane, to, i + 1, 4, 1));
+            assert_ok(gy_lane_fill(lane, gy_fill_of(to, i + 1, 4, 1)));
         } else {
             assert_ok(gy_lane_wait(lane, after[i - BACK]));
             assert_ok(gy_lane_copy(lane, to, to - BACK * sizeof(*words), sizeof(*words), GY_SIDES_ON_DEVICE));
