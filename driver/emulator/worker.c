@@ -395,19 +395,24 @@ static void begin_kernel(struct gy_emu_op *op)
 
 /* ---- the rest -------------------------------------------------------------------------------- */
 
+/* Nodes may have a value with bits above their elements, which calls cannot: a device then repeats a wider
+ * pattern, as was seen on an H200. */
+static uint32_t pattern_width(const struct gy_emu_work *work)
+{
+    const bool is_wide = work->fill.width < 4 && work->fill.value >> 8 * work->fill.width != 0;
+    return is_wide ? 4 : work->fill.width;
+}
+
 static void fill(const struct gy_emu_work *work)
 {
-    char *to = work->fill.to;
-    if (work->fill.width == 1) {
-        memset(to, (int)work->fill.value, work->fill.count);
+    const size_t bytes = work->fill.count * work->fill.width;
+    const uint32_t width = pattern_width(work), value = work->fill.value;
+    if (width == 1) {
+        memset(work->fill.to, (int)value, bytes);
         return;
     }
-    for (size_t i = 0; i < work->fill.count; i++) {
-        if (work->fill.width == 2) {
-            ((uint16_t *)(void *)to)[i] = (uint16_t)work->fill.value;
-        } else {
-            ((uint32_t *)(void *)to)[i] = work->fill.value;
-        }
+    for (size_t i = 0; i < bytes; i += width) { /* the host, too, has the lowest byte first */
+        memcpy(work->fill.to + i, &value, bytes - i < width ? bytes - i : width);
     }
 }
 
