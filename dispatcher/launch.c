@@ -173,11 +173,6 @@ static GY_COLD gantry_status refuse_kernel(const gantry_kernel *kernel, gantry_d
     return gy_launch_refuse_size("gantry_launch_kernel", kernel, &size);
 }
 
-static inline bool has_zero(gantry_dim3 size)
-{
-    return size.x == 0 || size.y == 0 || size.z == 0;
-}
-
 void gy_launch_took_kernel(gantry_launch *launch, const gantry_kernel *kernel,
                            const struct gy_launch_size *size, const struct gy_launch_extra *extra,
                            void *const *args)
@@ -232,7 +227,7 @@ gantry_status gantry_launch_kernel(gantry_launch *launch, gantry_kernel *kernel,
         if (kernel == NULL || !gy_lane_note_known(launch->lane, kernel, &size, args)) {
             status = note_other(launch, kernel, grid, block, shared_bytes, args);
         }
-    } else if (kernel == NULL || has_zero(grid) || has_zero(block) || shared_bytes > UINT32_MAX) {
+    } else if (!gy_launch_size_is_good(kernel, &(struct gy_launch_size){grid, block, shared_bytes})) {
         status = refuse_kernel(kernel, grid, block, shared_bytes);
     } else {
         CUresult result = d->config.context->driver->cuLaunchKernel(
