@@ -300,7 +300,7 @@ gantry_status gantry_launch_fill(gantry_launch *launch, void *device, uint32_t p
     status = launch->lane != NULL ? gy_lane_fill(launch->lane, fill)
                                   : gy_fill_enqueue(d->config.context, &fill, launch->stream);
     if (__builtin_expect(launch->calls != NULL, 0)) {
-        gy_calls_note_fill(launch->calls, launch->task, device, fill.pattern, pattern_bytes * count);
+        gy_calls_note_fill(launch->calls, launch->task, &fill);
     }
     gy_launch_count(launch, &d->counters.copies, status == GANTRY_OK);
     return status;

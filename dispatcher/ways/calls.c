@@ -1,6 +1,8 @@
 #include "dispatcher/ways/calls.h"
 
 #include "base/alloc.h"
+#include "copykernel/plan.h"
+#include "driver/nodes.h"
 #include "taskman/gpu_ops.h"
 
 #include <inttypes.h>
@@ -23,9 +25,11 @@ static const struct call_kind KERNEL = {"kernel",
                                         {false}};
 static const struct call_kind COPY = {"copy", {"its target", "its source", "its bytes"}, {true, true, false}};
 static const struct call_kind FILL = {
-    "fill", {"its address", "its pattern", "its bytes"}, {true, true, false}};
+    "fill", {"its address", "its pattern", "its pattern's size", "its bytes"}, {true, true}};
 static const struct call_kind BATCH = {
-    "batched copy", {"its target", "its source", "its bytes", "its type", "its pattern"}, {true, true}};
+    "batched copy",
+    {"its target", "its source", "its bytes", "its type", "its pattern", "the end of its pattern"},
+    {true, true, false, false, true, true}};
 static const struct call_kind LIST = {
     "list of copies",
     {"its targets", "its sources", "its sizes", "its descriptors", "its count", "its maximum", "its largest"},
@@ -247,11 +251,24 @@ void gy_calls_note_copy(struct gy_calls *calls, const gantry_task *task, const v
     note(calls, task, &call, NULL, 0);
 }
 
-void gy_calls_note_fill(struct gy_calls *calls, const gantry_task *task, const void *at, uint64_t pattern,
-                        uint64_t bytes)
+void gy_calls_note_fill(struct gy_calls *calls, const gantry_task *task, const struct gy_fill *fill)
 {
-    const struct gy_noted_call call = {.kind = &FILL, .name = "", .numbers = {(uintptr_t)at, pattern, bytes}};
+    const struct gy_noted_call call = {
+        .kind = &FILL,
+        .name = "",
+        .numbers = {fill->at, fill->pattern, fill->pattern_bytes, fill->pattern_bytes * fill->count}};
     note(calls, task, &call, NULL, 0);
+}
+
+/* What a fill repeats, as 16 bytes: equal for patterns that leave the same.  Nothing was checked yet. */
+static void pattern_of(const gantry_copy_desc *desc, uint64_t out[2])
+{
+    const uint32_t size = desc->pattern_bytes;
+    const bool is_known = size != 0 && size <= 16 && (size & (size - 1)) == 0;
+    out[0] = out[1] = 0;
+    if (desc->type == GANTRY_COPY_FILL && is_known && (size <= 4 || desc->source != NULL)) {
+        gy_copy_pattern(desc, 0, &out[0], &out[1]);
+    }
 }
 
 void gy_calls_note_batch(struct gy_calls *calls, const gantry_task *task, const gantry_copy_desc *descs,
@@ -260,11 +277,13 @@ void gy_calls_note_batch(struct gy_calls *calls, const gantry_task *task, const 
     for (size_t i = 0; i < count; i++) {
         const gantry_copy_desc *desc = &descs[i];
         const bool is_fill = desc->type == GANTRY_COPY_FILL;
+        uint64_t pattern[2];
+        pattern_of(desc, pattern);
         const struct gy_noted_call call = {.kind = &BATCH,
                                            .name = "",
                                            .numbers = {(uintptr_t)desc->dest,
                                                        is_fill ? 0 : (uintptr_t)desc->source, desc->bytes,
-                                                       (uint64_t)desc->type, is_fill ? desc->pattern : 0}};
+                                                       (uint64_t)desc->type, pattern[0], pattern[1]}};
         note(calls, task, &call, NULL, 0);
     }
 }

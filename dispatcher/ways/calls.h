@@ -18,6 +18,8 @@ enum gy_calls_state { GY_CALLS_NOTING, GY_CALLS_COMPARING, GY_CALLS_TOLD, GY_CAL
 
 struct gy_noted_call;
 
+struct gy_fill;
+
 /* The calls of one task.  The thread that calls the callback may touch it; between runs, the manager's owner.
  */
 struct gy_calls {
@@ -42,8 +44,7 @@ GY_COLD void gy_calls_note_kernel(struct gy_calls *calls, const gantry_task *tas
                                   const struct gy_launch_extra *extra, void *const *args);
 GY_COLD void gy_calls_note_copy(struct gy_calls *calls, const gantry_task *task, const void *to,
                                 const void *from, uint64_t bytes);
-GY_COLD void gy_calls_note_fill(struct gy_calls *calls, const gantry_task *task, const void *at,
-                                uint64_t pattern, uint64_t bytes);
+GY_COLD void gy_calls_note_fill(struct gy_calls *calls, const gantry_task *task, const struct gy_fill *fill);
 GY_COLD void gy_calls_note_batch(struct gy_calls *calls, const gantry_task *task,
                                  const gantry_copy_desc *descs, size_t count);
 GY_COLD void gy_calls_note_list(struct gy_calls *calls, const gantry_task *task,

@@ -204,7 +204,10 @@ enum call_act {
     COPY_BYTES,
     COPY_SOURCE,
     FILL_PATTERN,
+    FILL_SIZE,
     BATCH_TARGET,
+    BATCH_SIZE, /* of a pattern */
+    BATCH_END,
     BATCH_COUNT,
     QUEUED,
     MORE_CALLS,
@@ -229,11 +232,15 @@ static gantry_status launch_copies(struct scene *s, gantry_launch *launch)
 {
     const uint32_t other = s->is_other;
     char *m = s->memory;
+    const unsigned char pattern[16] = {[0] = 1, [15] = s->act == BATCH_END ? (unsigned char)other : 0};
     const gantry_copy_desc descs[] = {
         {.dest = m + 8192 + (s->act == BATCH_TARGET ? 64 * other : 0),
+         .source = pattern,
          .bytes = 64,
          .type = GANTRY_COPY_FILL,
-         .pattern_bytes = 4,
+         .pattern_bytes = s->act == BATCH_END                  ? 16
+                          : s->act == BATCH_SIZE && other != 0 ? 2
+                                                               : 4,
          .pattern = 1},
         {.dest = m + 16384, .source = m + 12288, .bytes = 64, .type = GANTRY_COPY_DTOD},
     };
@@ -241,7 +248,9 @@ static gantry_status launch_copies(struct scene *s, gantry_launch *launch)
         gantry_launch_copy_dtod(launch, m + 4096, m + 1024 + (s->act == COPY_SOURCE ? 64 * other : 0),
                                 s->act == COPY_BYTES ? 128 + other : 128);
     if (status == GANTRY_OK) {
-        status = gantry_launch_fill(launch, m + 2048, s->act == FILL_PATTERN ? 5 + other : 5, 4, 16);
+        const bool is_short = s->act == FILL_SIZE && other != 0;
+        status = gantry_launch_fill(launch, m + 2048, s->act == FILL_PATTERN ? 5 + other : 5,
+                                    is_short ? 2 : 4, is_short ? 32 : 16);
     }
     return status == GANTRY_OK ? gantry_copy_launch(launch, descs, s->act == BATCH_COUNT ? 1 + other : 2)
                                : status;
@@ -314,6 +323,9 @@ static void test_a_stable_task_whose_calls_differ_is_told(void **state)
         [COPY_BYTES] = "call 1 (copy): its bytes is 129, and was 128;",
         [COPY_SOURCE] = "call 1 (copy): its source is 0x",
         [FILL_PATTERN] = "call 2 (fill): its pattern is 0x6, and was 0x5;",
+        [FILL_SIZE] = "call 2 (fill): its pattern's size is 2, and was 4;",
+        [BATCH_SIZE] = "call 3 (batched copy): its pattern is 0x1000100010001, and was 0x100000001;",
+        [BATCH_END] = "call 3 (batched copy): the end of its pattern is 0x100000000000000, and was 0x0;",
         [BATCH_TARGET] = "call 3 (batched copy): its target is 0x",
         [BATCH_COUNT] = "call 4 (batched copy): its ",
         [QUEUED] = "call 5 (batched copy): its target is 0x",
