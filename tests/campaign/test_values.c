@@ -1,15 +1,17 @@
 /* Random chains of all launch functions with random arguments, at, around and beyond the ends of their
  * ranges, which change from step to step while the shape stays.
  *
- *   test_campaign_values [--seeds N] [--first SEED] [--steps N]
+ *   test_campaign_values [--seeds N] [--first SEED] [--steps N] [--huge 0|1]
  *
  * A seed is a chain (values.h): it runs on streams, as graphs or in auto, built anew in each step, frozen, or
  * frozen of stable tasks, on one or two devices, or in partitions.  In each step one field of one call
  * changes alone, or one call, or everything, or nothing.  Memory is filled with noise before each step and
  * compared with a model on the CPU behind it.  Before some calls another one is made that must be refused,
- * with the same status in each way.  Without options each field must have changed alone in a few steps that
- * were patches of graphs, or, where no graph can be patched with it, graphs. */
+ * with the same status in each way.  --huge 1 also copies and fills more than 4 GiB.  Without options each
+ * field must have changed alone in a few steps that were patches of graphs, or, where no graph can be patched
+ * with it, a graph. */
 #include "context/context.h"
+#include "tests/campaign/values_huge.h"
 #include "tests/campaign/values_launch.h"
 #include "tests/support/gpu_fixture.h"
 
@@ -21,11 +23,17 @@
 #include <string.h>
 #include <unistd.h>
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { SANITIZED = 1 };
+#else
+enum { SANITIZED = 0 };
+#endif
+
 enum {
     STEPS = 6,
     SEEDS = 1600,
     SKIPPED = 77,
-    LEAST = 2, /* steps in which a field has changed alone */
+    LEAST = 1, /* steps in which a field has changed alone */
     NOISE = 1 << 20,
 };
 
@@ -48,7 +56,7 @@ static struct {
     gantry_fleet *fleet;
     gantry_taskman *manager;
     gantry_task *tasks[VALUE_NODES];
-    struct value_chain chain;
+    struct value_chain chain, before; /* before: in the step before */
     struct value_memory expected, found;
     uint8_t noise[NOISE];
 } s;
@@ -57,8 +65,8 @@ static uint64_t alone[VALUE_FIELDS], alone_in_graphs[VALUE_FIELDS], patched_step
 
 void value_broken(const char *format, ...)
 {
-    static const char *const changes[VALUE_CHANGES] = {"nothing", "one field", "one call", "all values",
-                                                       "the kind of a call"};
+    static const char *const changes[VALUE_CHANGES] = {
+        "nothing", "one field", "one call", "all values", "the kind of a call", "the last one back"};
     const char *field = value_field_name(value_field_changed);
     va_list args;
     va_start(args, format);
@@ -68,7 +76,8 @@ void value_broken(const char *format, ...)
     (void)vfprintf(stderr, format, args);
     fprintf(stderr, "\n");
     value_print(&s.chain);
-    fprintf(stderr, "repeat with --first %llu --seeds 1 --steps %u\n", (unsigned long long)s.seed, s.steps);
+    fprintf(stderr, "repeat with --first %llu --seeds 1 --steps %u%s\n", (unsigned long long)s.seed, s.steps,
+            s.chain.node_count == 0 ? " --huge 1" : "");
     va_end(args);
     _exit(1);
 }
@@ -380,6 +389,23 @@ static void tune_copies(uint32_t how)
     }
 }
 
+/* Draw what is other than in the step before. */
+static void change_chain(void)
+{
+    static struct value_chain last;
+    memcpy(&last, &s.chain, sizeof(last));
+    if (s.step > 1 && draw(8) == 0) {
+        memcpy(&s.chain, &s.before, sizeof(last));
+        s.change = VALUE_BACK;
+        for (uint32_t i = 0; i < s.chain.node_count; i++) {
+            s.chain.nodes[i].has_changed = true;
+        }
+    } else {
+        s.change = value_change_chain(&s.rng, &value_setup.world, &s.chain);
+    }
+    memcpy(&s.before, &last, sizeof(last));
+}
+
 static void run_chain(uint64_t seed)
 {
     static const gantry_submission submissions[] = {GANTRY_SUBMISSION_STREAMS, GANTRY_SUBMISSION_GRAPHS,
@@ -397,7 +423,9 @@ static void run_chain(uint64_t seed)
     }
     value_draw_chain(&s.rng, &value_setup.world, &s.chain);
     for (s.step = 0; s.step < s.steps; s.step++) {
-        s.change = s.step > 0 ? value_change_chain(&s.rng, &value_setup.world, &s.chain) : s.change;
+        if (s.step > 0) {
+            change_chain();
+        }
         for (uint32_t i = 0; i < s.chain.node_count; i++) {
             value_write_lists(&s.chain.nodes[i]);
         }
@@ -410,7 +438,7 @@ static void run_chain(uint64_t seed)
     }
 }
 
-static void run_world(enum world world, uint64_t first, uint64_t seeds)
+static void run_world(enum world world, uint64_t first, uint64_t seeds, bool has_huge)
 {
     bool is_open = false;
     for (uint64_t seed = first; seed < first + seeds; seed++) {
@@ -422,6 +450,11 @@ static void run_world(enum world world, uint64_t first, uint64_t seeds)
             is_open = true;
         }
         run_chain(seed);
+    }
+    if (is_open && has_huge && world == WORLD_ONE) {
+        s.chain.node_count = 0;
+        tune_copies(gpu_fixture_driver() == GANTRY_DRIVER_EMULATED ? 2 : 1); /* its kernel takes too long */
+        values_run_huge(value_setup.devices[0].context, s.manager);
     }
     if (is_open) {
         close_world();
@@ -455,22 +488,24 @@ static void make_noise(void)
 
 int main(int argc, char **argv)
 {
-    uint64_t seeds = 0, first = 1, steps = STEPS;
+    uint64_t seeds = 0, first = 1, steps = STEPS, huge = UINT64_MAX;
     bool understood = argc % 2 == 1;
     for (int i = 1; i + 1 < argc; i += 2) {
         char *end = NULL;
         uint64_t *to = strcmp(argv[i], "--seeds") == 0   ? &seeds
                        : strcmp(argv[i], "--first") == 0 ? &first
                        : strcmp(argv[i], "--steps") == 0 ? &steps
+                       : strcmp(argv[i], "--huge") == 0  ? &huge
                                                          : NULL;
         understood = understood && to != NULL && (*to = strtoull(argv[i + 1], &end, 10), *end == '\0');
     }
     if (!understood || steps == 0) {
-        fprintf(stderr, "usage: %s [--seeds N] [--first SEED] [--steps N]\n", argv[0]);
+        fprintf(stderr, "usage: %s [--seeds N] [--first SEED] [--steps N] [--huge 0|1]\n", argv[0]);
         return 2;
     }
     (void)setenv("GANTRY_EMU_DEVICES", "2", 0);
-    const bool whole = seeds == 0 && getenv("GANTRY_TEST_LIGHT") == NULL;
+    const bool whole = seeds == 0 && getenv("GANTRY_TEST_LIGHT") == NULL && !SANITIZED;
+    huge = huge == UINT64_MAX ? whole : huge;
     const uint64_t count = seeds != 0 ? seeds : whole ? SEEDS : SEEDS / 8;
     const uint32_t devices = gpu_fixture_devices();
     if (devices == 0) {
@@ -481,7 +516,7 @@ int main(int argc, char **argv)
     make_noise();
     gantry_set_log(NULL, NULL, GANTRY_LOG_ERROR);
     for (uint32_t world = 0; world < (devices > 1 ? WORLDS : WORLD_TWO_DEVICES); world++) {
-        run_world((enum world)world, first, count);
+        run_world((enum world)world, first, count, huge != 0);
     }
     printf("%llu seeds: %llu steps, %llu of them graphs, %llu patched\n", (unsigned long long)count,
            (unsigned long long)all_steps, (unsigned long long)graph_steps, (unsigned long long)patched_steps);

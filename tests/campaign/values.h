@@ -80,8 +80,8 @@ struct value_op {
     uint32_t desc_count, list_has_count;
     struct value_desc descs[VALUE_DESCS];
     uint32_t width, rows, layers, to_pitch, from_pitch, to_layer_pitch, from_layer_pitch;
-    uint32_t bad; /* a call that must be refused, made before; 0: none */
-    uint32_t bad_how;
+    uint32_t bad;               /* a call that must be refused, made before this one or behind it; 0: none */
+    uint32_t bad_how;           /* which one; 1000 and more: behind it */
     struct value_launch launch; /* the last, for its last field */
 };
 
@@ -129,6 +129,7 @@ enum value_change {
     VALUE_ONE_CALL,
     VALUE_ALL_VALUES,
     VALUE_ONE_KIND, /* a call becomes another one */
+    VALUE_BACK,     /* all is as it was a step before the last one */
     VALUE_CHANGES
 };
 /* Change the chain; tasks and their order stay. */

@@ -240,25 +240,25 @@ static void draw_box(const struct drawing *d, enum field field)
     struct value_op *op = d->op;
     switch (field) {
     case BOX_WIDTH:
-        op->width = draw_size(d->rng, 300);
+        op->width = draw_size(d->rng, 120);
         break;
     case BOX_ROWS:
-        op->rows = value_draw(d->rng, 20);
+        op->rows = value_draw(d->rng, 12);
         break;
     case BOX_LAYERS:
         op->layers = value_draw(d->rng, 6);
         break;
     case BOX_TO_PITCH:
-        op->to_pitch = one_in(d->rng, 4) ? op->width : draw_size(d->rng, 400);
+        op->to_pitch = one_in(d->rng, 4) ? op->width : draw_size(d->rng, 160);
         break;
     case BOX_FROM_PITCH:
-        op->from_pitch = one_in(d->rng, 4) ? op->width : draw_size(d->rng, 400);
+        op->from_pitch = one_in(d->rng, 4) ? op->width : draw_size(d->rng, 160);
         break;
     case BOX_TO_LAYER_PITCH:
-        op->to_layer_pitch = one_in(d->rng, 4) ? op->rows * op->to_pitch : draw_size(d->rng, 2000);
+        op->to_layer_pitch = one_in(d->rng, 4) ? op->rows * op->to_pitch : draw_size(d->rng, 900);
         break;
     default:
-        op->from_layer_pitch = one_in(d->rng, 4) ? op->rows * op->from_pitch : draw_size(d->rng, 2000);
+        op->from_layer_pitch = one_in(d->rng, 4) ? op->rows * op->from_pitch : draw_size(d->rng, 900);
         break;
     }
 }
@@ -459,7 +459,7 @@ static void draw_values(const struct drawing *d)
 {
     for (uint32_t field = 0; field < FIELDS; field++) {
         const bool is_option = field >= CLUSTER_X;
-        if (!is_of(d->op, field) || (is_option && !one_in(d->rng, 12))) {
+        if (!is_of(d->op, field) || (is_option && !one_in(d->rng, 8))) {
             continue;
         }
         const bool is_of_desc = field >= DESC_TO && field <= DESC_LONG_PATTERN;
@@ -468,7 +468,7 @@ static void draw_values(const struct drawing *d)
         }
     }
     d->op->bad = one_in(d->rng, 10) ? 1 + value_draw(d->rng, 1000) : 0;
-    d->op->bad_how = value_draw(d->rng, 1000);
+    d->op->bad_how = value_draw(d->rng, 2000);
 }
 
 static void begin_place(struct value_place *place, uint32_t space, uint32_t lane, uint32_t half)
@@ -508,11 +508,11 @@ static void draw_op(const struct drawing *d, enum value_kind kind, uint32_t node
 
 static enum value_kind draw_kind(struct value_rng *rng)
 {
-    const uint32_t n = value_draw(rng, 16);
-    return n < 4    ? VALUE_KERNEL
-           : n < 7  ? VALUE_FILL
-           : n < 10 ? VALUE_COPY
-                    : (enum value_kind)(n - 10 + VALUE_BATCH) % VALUE_KINDS;
+    static const enum value_kind kinds[] = {VALUE_KERNEL, VALUE_KERNEL, VALUE_KERNEL, VALUE_KERNEL,
+                                            VALUE_KERNEL, VALUE_FILL,   VALUE_FILL,   VALUE_COPY,
+                                            VALUE_COPY,   VALUE_BATCH,  VALUE_QUEUE,  VALUE_LIST,
+                                            VALUE_LISTS,  VALUE_BOX,    VALUE_BOX,    VALUE_BOX};
+    return kinds[value_draw(rng, sizeof(kinds) / sizeof(kinds[0]))];
 }
 
 void value_draw_chain(struct value_rng *rng, const struct value_world *world, struct value_chain *chain)
@@ -540,7 +540,8 @@ static void change_field(const struct drawing *d)
 {
     for (uint32_t tries = 0; tries < 64 && value_field_changed == VALUE_FIELDS; tries++) {
         const enum field field = (enum field)value_draw(d->rng, FIELDS);
-        if (is_of(d->op, field) && (field < CLUSTER_X || one_in(d->rng, 4)) && redraw(d, field)) {
+        if (is_of(d->op, field) &&
+            (field < CLUSTER_X || d->op->launch.with_options != 0 || one_in(d->rng, 4)) && redraw(d, field)) {
             value_field_changed = field;
         }
     }

@@ -40,8 +40,8 @@ static __device__ uint32_t shared_bytes(void)
     }
 #define END(out, hash) atomicAdd(&(out)[BLOCK()], THREAD() * THREAD() + 1u + (hash))
 
-#define SCALARS                                                                                               \
-    uint32_t *out, uint8_t one, uint16_t two, struct value_tiny three, uint32_t four, uint64_t eight,         \
+#define SCALARS                                                                                    \
+    uint32_t *out, uint32_t four, uint64_t eight, uint8_t one, uint16_t two, struct value_tiny three, \
         struct value_small twenty, uint32_t flags
 #define MIX_SCALARS(hash)                                                                                     \
     hash = mix(mix(mix(hash, one), two), four);                                                               \

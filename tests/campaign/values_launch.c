@@ -138,7 +138,7 @@ static gantry_status launch_kernel(gantry_launch *launch, const struct value_op 
     struct value_launch l = op->launch;
     gantry_kernel *kernel = value_setup.devices[device].kernels[l.function];
     void *out = address_of(op->to);
-    void *scalars[] = {&out, &l.one, &l.two, &l.three, &l.four, &l.eight, &l.twenty, &l.flags};
+    void *scalars[] = {&out, &l.four, &l.eight, &l.one, &l.two, &l.three, &l.twenty, &l.flags};
     void *block[] = {&out, &l.block_value, &l.four, &l.flags};
     const gantry_status status =
         launch_with(launch, kernel, &l, l.function >= VALUE_MIDDLE_KERNEL ? block : scalars);
@@ -245,12 +245,12 @@ static gantry_status batch_badly(gantry_launch *launch, uint8_t *at, uint32_t ho
 /* The driver refuses the second half of these. */
 enum { REFUSED_BY_US = 6, BAD_KERNELS = 13 };
 
-static gantry_status kernel_badly(gantry_launch *launch, uint8_t *at, uint32_t device, uint32_t how)
+/* The call's own kernel, or a small one, but for one number: the driver may have taken the others before. */
+static gantry_status kernel_badly(gantry_launch *launch, const struct value_op *op, uint32_t device)
 {
-    struct value_launch l = {.grid = {1, 1, 1}, .block = {1, 1, 1}};
-    size_t shared_bytes = how % 4096;
-    void *out = at;
-    void *args[] = {&out, &l.one, &l.two, &l.three, &l.four, &l.eight, &l.twenty, &l.flags};
+    struct value_launch l = op->launch;
+    const uint32_t how = op->bad_how;
+    size_t shared_bytes = l.shared_bytes;
     switch (how % BAD_KERNELS) {
     case 0:
     case 1:
@@ -286,8 +286,12 @@ static gantry_status kernel_badly(gantry_launch *launch, uint8_t *at, uint32_t d
         l.grid[0] = 0x80000000u;
         break;
     }
-    return gantry_launch_kernel(launch, value_setup.devices[device].kernels[how % 2], dim3_of(l.grid),
-                                dim3_of(l.block), shared_bytes, args);
+    void *out = value_setup.devices[device].memory;
+    void *scalars[] = {&out, &l.four, &l.eight, &l.one, &l.two, &l.three, &l.twenty, &l.flags};
+    void *block[] = {&out, &l.block_value, &l.four, &l.flags};
+    return gantry_launch_kernel(launch, value_setup.devices[device].kernels[l.function], dim3_of(l.grid),
+                                dim3_of(l.block), shared_bytes,
+                                l.function >= VALUE_MIDDLE_KERNEL ? block : scalars);
 }
 
 static void call_badly(gantry_launch *launch, const struct value_op *op, uint32_t device)
@@ -306,7 +310,7 @@ static void call_badly(gantry_launch *launch, const struct value_op *op, uint32_
         status = batch_badly(launch, at, how);
         break;
     default:
-        status = kernel_badly(launch, at, device, how);
+        status = kernel_badly(launch, op, device);
         wanted = how % BAD_KERNELS >= REFUSED_BY_US ? GANTRY_ERR_DRIVER : wanted;
         break;
     }
@@ -321,13 +325,17 @@ gantry_launch_result value_launch_node(gantry_launch *launch, void *arg)
     const struct value_node *node = arg;
     for (uint32_t k = 0; k < node->op_count; k++) {
         const struct value_op *op = &node->ops[k];
-        if (op->bad != 0) {
+        const bool is_behind = op->bad_how / 1000 != 0;
+        if (op->bad != 0 && !is_behind) {
             call_badly(launch, op, node->device);
         }
         const gantry_status status = launch_op(launch, op, k, node->device);
         if (status != GANTRY_OK) {
             value_broken("call %u of node %u, a %s: %s: %s", k, op->node, value_kind_name(op->kind),
                          gantry_status_name(status), gantry_last_error());
+        }
+        if (op->bad != 0 && is_behind) {
+            call_badly(launch, op, node->device);
         }
     }
     return GANTRY_LAUNCH_DONE;
