@@ -189,6 +189,13 @@ static void draw_pattern_bytes(const struct drawing *d, uint32_t kinds, uint32_t
     *out = 1u << value_draw(d->rng, kinds);
 }
 
+/* Another one, or one byte of it. */
+static void draw_pattern(const struct drawing *d, uint32_t *pattern)
+{
+    const uint32_t byte = (1 + value_draw(d->rng, 255)) << 8 * value_draw(d->rng, 4);
+    *pattern = one_in(d->rng, 2) ? *pattern ^ byte : draw_word(d->rng);
+}
+
 /* The bits that no fill of this size uses. */
 static void draw_high_bits(const struct drawing *d, uint32_t *pattern, uint32_t pattern_bytes)
 {
@@ -221,7 +228,7 @@ static void draw_desc(const struct drawing *d, enum field field)
         draw_spaces(d, &desc->to, &desc->from);
         break;
     case DESC_PATTERN:
-        desc->pattern = draw_word(d->rng);
+        draw_pattern(d, &desc->pattern);
         break;
     case DESC_HIGH_BITS:
         draw_high_bits(d, &desc->pattern, desc->pattern_bytes);
@@ -386,7 +393,7 @@ static void draw_field(const struct drawing *d, enum field field)
         draw_at(d, &op->from);
         break;
     case FILL_PATTERN:
-        op->pattern = draw_word(d->rng);
+        draw_pattern(d, &op->pattern);
         break;
     case FILL_HIGH_BITS:
         draw_high_bits(d, &op->pattern, op->pattern_bytes);
@@ -455,11 +462,24 @@ static bool is_of(const struct value_op *op, enum field field)
            !has_block;
 }
 
+/* Many fills with long patterns that differ in little: a batch of these stays one. */
+static bool has_long_fills(const struct value_op *op)
+{
+    bool has = (op->kind == VALUE_BATCH || op->kind == VALUE_QUEUE) && op->desc_count == VALUE_DESCS;
+    for (uint32_t i = 0; i < VALUE_DESCS; i++) {
+        has = has && op->descs[i].is_fill != 0 && op->descs[i].pattern_bytes == 16;
+    }
+    return has;
+}
+
 static void draw_values(const struct drawing *d)
 {
+    const bool has_fills = has_long_fills(d->op);
     for (uint32_t field = 0; field < FIELDS; field++) {
         const bool is_option = field >= CLUSTER_X;
-        if (!is_of(d->op, field) || (is_option && !one_in(d->rng, 8))) {
+        const bool stays =
+            has_fills && (field == DESC_IS_FILL || field == DESC_PATTERN_BYTES || field == DESC_COUNT);
+        if (!is_of(d->op, field) || (is_option && !one_in(d->rng, 8)) || stays) {
             continue;
         }
         const bool is_of_desc = field >= DESC_TO && field <= DESC_LONG_PATTERN;
@@ -487,6 +507,15 @@ static void begin_kernel(const struct drawing *d, struct value_launch *l)
     }
 }
 
+static void begin_long_fills(struct value_op *op)
+{
+    op->desc_count = VALUE_DESCS;
+    for (uint32_t i = 0; i < VALUE_DESCS; i++) {
+        op->descs[i].is_fill = 1;
+        op->descs[i].pattern_bytes = 16;
+    }
+}
+
 static void draw_op(const struct drawing *d, enum value_kind kind, uint32_t node)
 {
     struct value_op *op = d->op;
@@ -502,6 +531,9 @@ static void draw_op(const struct drawing *d, enum value_kind kind, uint32_t node
         op->descs[i].to.at += i * (VALUE_HALF / VALUE_DESCS);
     }
     begin_kernel(d, &op->launch);
+    if (kind <= VALUE_QUEUE && one_in(d->rng, 4)) {
+        begin_long_fills(op);
+    }
     draw_values(d);
     draw_values(d);
 }
