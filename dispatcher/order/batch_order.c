@@ -470,8 +470,7 @@ gantry_status gy_batch_dropped(struct gy_streams *streams)
     const bool is_synced = batch->state == GY_BATCH_SYNCED;
     const uint64_t members = leave(streams);
     for (uint64_t left = members; left != 0; left &= left - 1) {
-        struct gy_stream *s = &streams->streams[__builtin_ctzll(left)];
-        s->dirty = s->is_unrecorded = true;
+        gy_stream_touch(&streams->streams[__builtin_ctzll(left)]);
     }
     gantry_status status = GANTRY_OK;
     /* all but the home have not waited for the work that comes before the graph */

@@ -224,6 +224,13 @@ static inline struct gy_lane *gy_stream_lane(struct gy_stream *stream)
     return stream->is_member ? &stream->lane : NULL;
 }
 
+/* Something was, or will be, enqueued on `native`, a wait too: no event and no barrier covers it yet. */
+static inline void gy_stream_touch(struct gy_stream *stream)
+{
+    stream->dirty = true;
+    stream->is_unrecorded = true;
+}
+
 /* Do a stream's timeline points, and where its work goes, fit together?  The whole pool: also how many are in
  * use and busy.  Only the dispatcher's thread calls them. */
 bool gy_stream_is_valid(const struct gy_streams *streams, uint32_t stream);
@@ -362,8 +369,7 @@ GANTRY_MUST_CHECK static inline gantry_status gy_streams_wait_barrier(struct gy_
             return status;
         }
     }
-    s->dirty = true;
-    s->is_unrecorded = true;
+    gy_stream_touch(s);
     return GANTRY_OK;
 }
 

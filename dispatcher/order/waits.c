@@ -113,12 +113,11 @@ static gantry_status record_outside(struct gy_streams *streams, uint32_t index, 
     }
     struct gy_stream_event *event = &s->outer.own[s->outer.next];
     gantry_status status = gy_streams_release_end(streams, event);
-    status = status == GANTRY_OK ? record_on(streams, s->native, event) : status;
+    status = status == GANTRY_OK ? gy_stream_record_plain(streams, index, event, s->plain_known) : status;
     if (status != GANTRY_OK) {
         return status;
     }
-    memset(event->known, 0, streams->count * sizeof(event->known[0]));
-    event->known[index] = s->entered;
+    assert(event->known[index] == s->entered);
     keep(&s->outer, event, s->entered);
     *out = event;
     return GANTRY_OK;
@@ -548,8 +547,7 @@ gantry_status gy_stream_settle(struct gy_streams *streams, uint32_t index)
             return status;
         }
         gy_streams_count(&streams->waits);
-        /* No timeline point says so where a task goes on that had calls in the graph. */
-        s->is_unrecorded = true;
+        gy_stream_touch(s); /* a timeline point says so only when the stream gets work */
     }
     s->behind = NULL; /* the points it has learnt from the graph are known since that was launched */
     gy_known_merge(streams, s->known, s->plain_known);
