@@ -3,12 +3,23 @@
 #include "base/point.h"
 #include "dispatcher/ahead.h"
 #include "dispatcher/batch_key.h"
+#include "dispatcher/fleet/crossing.h"
 #include "dispatcher/fleet/route.h"
 #include "dispatcher/gates/gate.h"
 #include "dispatcher/guest_rule.h"
 #include "dispatcher/release.h"
 
 #include <assert.h>
+
+/* The steps before its own behind which the task's stream is looked for: an independent task that comes after
+ * work of its own step is not better off behind the step before, either. */
+static inline enum gy_step_bound_of claim_of(const gantry_task *task, uint64_t wait_set)
+{
+    const enum gy_step_bound_of bound = gy_crossing_bound(task, wait_set);
+    const bool is_beside =
+        bound == GY_BOUND_NONE && gy_task_is_independent(task) && gy_task_order(task) != NULL;
+    return is_beside ? GY_BOUND_OLDER : bound;
+}
 
 /* Path of a task, step 5 of 8: a ready task gets a stream and a bin. */
 static GY_INLINE void place(struct gantry_dispatcher *d, struct gy_round *round, gantry_task *task)
@@ -20,13 +31,13 @@ static GY_INLINE void place(struct gantry_dispatcher *d, struct gy_round *round,
     }
     uint32_t stream;
     uint64_t wait_set = atomic_load_explicit(&task->wait_set, memory_order_acquire);
-    const bool begins = gy_task_begins_step(task, wait_set);
-    if (begins) {
-        gy_step_order_claim(gy_gd_order(d, task), gy_task_run(task));
+    const enum gy_step_bound_of bound = claim_of(task, wait_set);
+    if (bound != GY_BOUND_NONE) {
+        gy_step_order_claim(gy_gd_order(d, task), gy_task_run(task), bound);
     }
     gantry_status status = gy_streams_assign(&d->streams, wait_set, gy_gd_partition_index(d, task),
                                              gy_gd_owner(d, task), &stream);
-    if (begins) {
+    if (bound != GY_BOUND_NONE) {
         gy_step_order_unclaim(gy_gd_order(d, task));
     }
     if (status != GANTRY_OK) {

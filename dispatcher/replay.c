@@ -70,25 +70,23 @@ static uint32_t calls_of(const struct gy_unit *unit)
     return calls < UINT32_MAX ? (uint32_t)calls : UINT32_MAX;
 }
 
-/* None of the unit's work comes after the step before. */
-static bool is_independent(const struct gy_unit *unit)
+/* The steps that the unit's work comes after as a whole: an older one only if none of it has to come after
+ * the step before. */
+static enum gy_step_bound_of bound_of(const struct gy_unit *unit)
 {
     bool all = true;
     for (uint32_t i = 0; i < unit->members && all; i++) {
         all = gy_task_is_independent(unit->plan->members[unit->first + i]);
     }
-    return all;
+    return all ? GY_BOUND_OLDER : GY_BOUND_ALL;
 }
 
-/* The unit's work comes after the step before, unless none of it has to. */
 static gantry_status enter_step(const struct gantry_dispatcher *d, const struct gy_unit *unit,
                                 uint32_t stream)
 {
     const gantry_task *first = gy_unit_first_task(unit);
     const bool is_all = gy_taskman_has_no_more(gy_task_manager(first), unit->members);
-    return is_independent(unit)
-               ? GANTRY_OK
-               : gy_step_order_enter(gy_gd_order(d, first), gy_task_run(first), stream, is_all);
+    return gy_step_order_enter(gy_gd_order(d, first), gy_task_run(first), bound_of(unit), stream, is_all);
 }
 
 /* ---- shares ---------------------------------------------------------------------------------- */
@@ -240,9 +238,9 @@ static gantry_status assign(struct gantry_dispatcher *d, const struct gy_unit *u
                             uint32_t *out)
 {
     const gantry_task *first = gy_unit_first_task(unit);
-    struct gy_gpu_order *order = is_independent(unit) ? NULL : gy_gd_order(d, first);
+    struct gy_gpu_order *order = gy_gd_order(d, first);
     if (order != NULL) {
-        gy_step_order_claim(order, gy_task_run(first));
+        gy_step_order_claim(order, gy_task_run(first), bound_of(unit));
     }
     gantry_status status = gy_streams_assign(&d->streams, wait_set, gy_gd_partition(d, first)->info.index,
                                              gy_gd_owner(d, first), out);

@@ -42,6 +42,7 @@ static GY_RARE void introduce(struct gantry_dispatcher *d, const gantry_task *ta
         }
         d->streams.batch.order = order;
         d->streams.batch.run = gy_task_run(task);
+        d->streams.batch.is_beside = order != NULL && gy_task_has_independent_peers(task);
         gy_nodes_name(&d->graphs.batch, gy_task_name(task) + ((uint64_t)(UINT16_MAX - 1 - number) << 16));
     }
 }
@@ -51,15 +52,14 @@ static GY_RARE void introduce(struct gantry_dispatcher *d, const gantry_task *ta
 static GY_RARE gantry_status prepare_any(struct gantry_dispatcher *d, gantry_task *task, uint32_t stream)
 {
     uint64_t wait_set = atomic_load_explicit(&task->wait_set, memory_order_acquire);
-    const struct gy_crossing *crossing = gy_crossing_behind(wait_set);
-    bool begins = crossing != NULL ? crossing->begins : gy_task_begins_step(task, wait_set);
+    const enum gy_step_bound_of bound = gy_crossing_bound(task, wait_set);
     introduce(d, task, 1);
     gantry_status status = gy_streams_wait(&d->streams, stream, wait_set);
     gy_wait_set_drop(&d->wait_sets, wait_set);
     atomic_store_explicit(&task->mark, NULL, memory_order_relaxed);
-    if (status == GANTRY_OK && begins) {
+    if (status == GANTRY_OK && bound != GY_BOUND_NONE) {
         const bool is_all = gy_taskman_has_no_more(gy_task_manager(task), 1);
-        status = gy_step_order_enter(gy_gd_order(d, task), gy_task_run(task), stream, is_all);
+        status = gy_step_order_enter(gy_gd_order(d, task), gy_task_run(task), bound, stream, is_all);
     }
     if (status == GANTRY_OK && gy_span_on()) {
         mark_begin(d, task, stream);
@@ -71,7 +71,7 @@ static inline gantry_status prepare(struct gantry_dispatcher *d, gantry_task *ta
 {
     uint64_t wait_set = atomic_load_explicit(&task->wait_set, memory_order_acquire);
     bool is_ordered = gy_wait_set_is_point(wait_set) && gy_timeline_stream(wait_set) == stream;
-    if (!is_ordered || gy_task_begins_step(task, wait_set) || gy_span_on()) {
+    if (!is_ordered || gy_task_bound(task, wait_set) != GY_BOUND_NONE || gy_span_on()) {
         return prepare_any(d, task, stream);
     }
     atomic_store_explicit(&task->mark, NULL, memory_order_relaxed);

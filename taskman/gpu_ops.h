@@ -17,6 +17,10 @@ struct gy_gpu_share {
  * dispatcher/order/step_order.h. */
 struct gy_gpu_order;
 
+/* The steps that GPU work of a step comes after: all of those before it, or, for an independent task, all but
+ * the one just before. */
+enum gy_step_bound_of { GY_BOUND_ALL, GY_BOUND_OLDER, GY_BOUNDS, GY_BOUND_NONE = GY_BOUNDS };
+
 /* A manager in the list of those that use a dispatcher: the dispatcher's. */
 struct gy_gpu_user {
     struct gy_gpu_user *next, **place;

@@ -61,13 +61,24 @@ static inline bool gy_task_is_independent(const gantry_task *task)
     return (task->traits & GY_TRAIT_INDEPENDENT) != 0;
 }
 
-/* True: a task with this wait set has to be ordered behind the step before explicitly.  Else GPU work of its
- * own step is in front of it that is ordered so. */
-static inline bool gy_task_begins_step(const gantry_task *task, uint64_t wait_set)
+/* Which steps before its own a task with this wait set must be ordered behind explicitly: else GPU work of
+ * its own step is in front of it that is ordered so, or there is no order.  All GPU work of a step comes
+ * after the older steps, so an independent task looks at them only where nothing of its step is before it. */
+static inline enum gy_step_bound_of gy_task_bound(const gantry_task *task, uint64_t wait_set)
 {
     const gantry_taskman *manager = gy_task_manager(task);
-    return (wait_set == 0 || atomic_load_explicit(&manager->has_independent, memory_order_relaxed)) &&
-           manager->gpu_order != NULL && !gy_task_is_independent(task);
+    const bool is_first = wait_set == 0;
+    if ((!is_first && !atomic_load_explicit(&manager->has_independent, memory_order_relaxed)) ||
+        manager->gpu_order == NULL) {
+        return GY_BOUND_NONE;
+    }
+    return !gy_task_is_independent(task) ? GY_BOUND_ALL : is_first ? GY_BOUND_OLDER : GY_BOUND_NONE;
+}
+
+/* Are there GPU tasks in the step that need not come after the step before? */
+static inline bool gy_task_has_independent_peers(const gantry_task *task)
+{
+    return atomic_load_explicit(&gy_task_manager(task)->has_independent, memory_order_relaxed);
 }
 
 /* The memory that the task declares to need; NULL: none. */

@@ -55,7 +55,7 @@ static struct gy_crossing *take_locked(struct gy_crossing_pool *pool) GY_REQUIRE
     crossing->refs = 1;
     crossing->home = pool->devices;
     crossing->visits = crossing->orders = 0;
-    crossing->begins = false;
+    crossing->bound = GY_BOUND_NONE;
     return crossing;
 }
 

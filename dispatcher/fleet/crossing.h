@@ -29,8 +29,8 @@ struct gy_crossing {
     uint32_t home;                 /* device of the first timeline point carried */
     uint32_t visits; /* from here on: of the task that travels; bit e: it has yet to visit device e */
     uint32_t orders; /* bit e: there it asks for work that the steps before have left */
-    bool begins;     /* it has to be ordered behind the step before */
-    uint64_t flow;   /* the arrow of that task; 0: nothing is recorded */
+    enum gy_step_bound_of bound;             /* the steps before that it has to be ordered behind */
+    uint64_t flow;                           /* the arrow of that task; 0: nothing is recorded */
     struct gy_export *exports[GY_FLEET_MAX]; /* to wait for, of each device; held; NULL: nothing */
     struct gy_clock of[];                    /* by device; of the home the wait set once it has arrived */
 };
@@ -60,6 +60,13 @@ static inline struct gy_crossing *gy_crossing_behind(uint64_t wait_set)
     return gy_wait_set_is_crossing(wait_set) ? gy_crossing_of(wait_set)
            : gy_wait_set_is_clock(wait_set)  ? gy_clock_of(wait_set)->crossing
                                              : NULL;
+}
+
+/* gy_task_bound() of a task that may have come with a crossing. */
+static inline enum gy_step_bound_of gy_crossing_bound(const gantry_task *task, uint64_t wait_set)
+{
+    const struct gy_crossing *crossing = gy_crossing_behind(wait_set);
+    return crossing != NULL ? crossing->bound : gy_task_bound(task, wait_set);
 }
 
 /* Merge `from` into the wait set at `to`.  Any thread; several may merge into the same `to` at once.

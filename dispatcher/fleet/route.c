@@ -44,7 +44,8 @@ static uint32_t find_visits(const struct gy_fleet *fleet, const gantry_task *tas
         if (!is_inside && crossing->of[e].streams != 0 && !has_passed(fleet->members[e], &crossing->of[e])) {
             visits |= 1u << e;
         }
-        if (crossing->begins && !gy_step_order_is_clear(gy_task_order(task)->members[e], gy_task_run(task))) {
+        if (crossing->bound != GY_BOUND_NONE &&
+            !gy_step_order_is_clear(gy_task_order(task)->members[e], gy_task_run(task))) {
             visits |= 1u << e;
             crossing->orders |= 1u << e;
         }
@@ -68,9 +69,9 @@ static void arrive(gantry_task *task, struct gy_crossing *crossing, uint32_t hom
     }
     uint64_t wait_set = (uint64_t)(uintptr_t)clock;
     assert(crossing->visits == 0 && gy_crossing_is_valid(crossing));
-    if (!has_exports && clock->streams == 0 && crossing->begins) {
+    if (!has_exports && clock->streams == 0 && crossing->bound != GY_BOUND_NONE) {
         wait_set = GY_WAIT_SET_NONE; /* the first on its device in this step */
-    } else if (!has_exports && !crossing->begins && clock->streams != 0 &&
+    } else if (!has_exports && crossing->bound == GY_BOUND_NONE && clock->streams != 0 &&
                (clock->streams & (clock->streams - 1)) == 0) {
         uint32_t stream = (uint32_t)__builtin_ctzll(clock->streams);
         wait_set = gy_timeline_point_on(home, stream, clock->seq[stream]);
@@ -115,11 +116,11 @@ static uint32_t first_stop(struct gy_fleet *fleet, gantry_task *task)
 {
     uint64_t wait_set = wait_set_of(task);
     bool is_gpu = gy_task_is_gpu(task);
-    bool begins = is_gpu && gy_task_begins_step(task, wait_set);
-    if (!begins && wait_set == GY_WAIT_SET_NONE) {
+    const enum gy_step_bound_of bound = is_gpu ? gy_task_bound(task, wait_set) : GY_BOUND_NONE;
+    if (bound == GY_BOUND_NONE && wait_set == GY_WAIT_SET_NONE) {
         return is_gpu ? task->device : 0;
     }
-    if (!begins && gy_wait_set_is_point(wait_set) &&
+    if (bound == GY_BOUND_NONE && gy_wait_set_is_point(wait_set) &&
         (!is_gpu || gy_timeline_device(wait_set) == task->device)) {
         return gy_timeline_device(wait_set);
     }
@@ -129,7 +130,7 @@ static uint32_t first_stop(struct gy_fleet *fleet, gantry_task *task)
         gy_task_fail_early(task, GANTRY_ERR_OUT_OF_HOST_MEMORY);
         return is_gpu ? task->device : 0;
     }
-    crossing->begins = begins;
+    crossing->bound = bound;
     crossing->visits = find_visits(fleet, task, crossing, home_of(task, crossing));
     return next_stop(fleet, task, crossing);
 }
@@ -162,7 +163,7 @@ static gantry_status take_export(gantry_dispatcher *d, const gantry_task *task, 
     uint32_t here = d->streams.device;
     if ((crossing->orders >> here & 1u) != 0) {
         const struct gy_clock *left =
-            gy_step_order_left(gy_task_order(task)->members[here], gy_task_run(task));
+            gy_step_order_left(gy_task_order(task)->members[here], gy_task_run(task), crossing->bound);
         if (left != NULL) {
             gy_clock_add_clock(&crossing->of[here], left);
         }

@@ -7,14 +7,23 @@
 #include <assert.h>
 #include <string.h>
 
+/* Was the graph that the stream is held by one of the step, or of one that not all of the step comes after?
+ */
+static bool is_held_beside(const struct gy_batch_order *batch, const struct gy_stream *s)
+{
+    return s->held_order == batch->order && (batch->is_beside || s->held_run == batch->run);
+}
+
 bool gy_lane_order_is_of_step(const struct gy_streams *streams, const struct gy_stream *s)
 {
-    const struct gy_gpu_order *order = streams->batch.order;
-    if (gy_lane_order_bears_graph(s) && s->held_order == order && s->held_run == streams->batch.run) {
+    const struct gy_batch_order *batch = &streams->batch;
+    const struct gy_gpu_order *order = batch->order;
+    if (gy_lane_order_bears_graph(s) && is_held_beside(batch, s)) {
         return true;
     }
-    return order != NULL && s->owner == &order->owner && order->run == streams->batch.run &&
-           (order->during.streams >> (s - streams->streams) & 1u) != 0;
+    return order != NULL && s->owner == &order->owner &&
+           (batch->is_beside ||
+            (order->run == batch->run && (order->during.streams >> (s - streams->streams) & 1u) != 0));
 }
 
 bool gy_lane_order_is_held_up(const struct gy_streams *streams, uint32_t stream)
@@ -22,8 +31,7 @@ bool gy_lane_order_is_held_up(const struct gy_streams *streams, uint32_t stream)
     const struct gy_stream *s = &streams->streams[stream];
     const struct gy_batch_order *batch = &streams->batch;
     const bool is_there = s->behind == NULL || s->behind_home == stream || s->carries;
-    if (is_there && s->held_order == batch->order && s->held_run == batch->run &&
-        gy_stream_is_held(streams, s)) {
+    if (is_there && is_held_beside(batch, s) && gy_stream_is_held(streams, s)) {
         return true;
     }
     return s->behind == NULL && gy_lane_order_is_of_step(streams, s) && !gy_stream_has_passed(s, s->tail);

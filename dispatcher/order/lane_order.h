@@ -42,7 +42,8 @@ static inline bool gy_lane_order_bears_graph(const struct gy_stream *stream)
 {
     return stream->behind == NULL && stream->held_by != NULL && stream->held_tail == stream->tail;
 }
-/* Is the stream's latest work, or such a graph, of the step for whose task a stream gets ready? */
+/* Is the stream's latest work, or such a graph, of the step for whose task a stream gets ready?  Or of a step
+ * of the manager before it, where that has tasks that need not come after the step before. */
 bool gy_lane_order_is_of_step(const struct gy_streams *streams, const struct gy_stream *stream);
 /* Would a graph that is launched on the plain stream wait for work of that step? */
 bool gy_lane_order_is_held_up(const struct gy_streams *streams, uint32_t stream);

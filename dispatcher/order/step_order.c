@@ -24,8 +24,11 @@ bool gy_step_order_isolate(struct gy_gpu_order *order)
 
 void gy_step_order_forget(struct gy_gpu_order *order)
 {
-    order->before.streams = order->during.streams = 0;
-    order->is_fenced = false;
+    for (int b = 0; b < GY_BOUNDS; b++) {
+        order->bounds[b].before.streams = 0;
+        order->bounds[b].is_fenced = false;
+    }
+    order->during.streams = order->latest = 0;
     order->owner.private_set = 0;
 }
 
@@ -35,19 +38,21 @@ void gy_step_order_close(struct gy_gpu_order *order)
         gy_streams_give_private(order->streams, order->owner.private_set);
     }
     struct gy_context *context = order->streams->context;
-    if (order->fence.native != NULL && gy_context_push(context) == GANTRY_OK) {
-        /* On a lost context this fails, as everything does, and no caller could act on it. */
-        (void)context->driver->cuEventDestroy(order->fence.native);
-        (void)gy_context_pop(context);
+    for (int b = 0; b < GY_BOUNDS; b++) {
+        const CUevent fence = order->bounds[b].fence.native;
+        if (fence != NULL && gy_context_push(context) == GANTRY_OK) {
+            /* On a lost context this fails, as everything does, and no caller could act on it. */
+            (void)context->driver->cuEventDestroy(fence);
+            (void)gy_context_pop(context);
+        }
     }
     gy_free(order);
 }
 
 /* Forget the timeline points that need no wait any more, whatever stream the next work goes to.  Streams of
  * other devices do not wait for this device's barrier, so in a fleet what lies before it is kept. */
-static void drop_passed(struct gy_gpu_order *order)
+static void drop_passed(const struct gy_gpu_order *order, struct gy_clock *before)
 {
-    struct gy_clock *before = &order->before;
     for (uint64_t left = before->streams; left != 0; left &= left - 1) {
         uint32_t i = (uint32_t)__builtin_ctzll(left);
         struct gy_stream *s = &order->streams->streams[i];
@@ -60,9 +65,8 @@ static void drop_passed(struct gy_gpu_order *order)
 
 /* True when the timeline point on stream `i` comes before the one on some other stream.  What that stream has
  * waited for after its point closed, for another manager's work, is not before the point. */
-static bool is_implied(const struct gy_gpu_order *order, uint32_t i)
+static bool is_implied(const struct gy_gpu_order *order, const struct gy_clock *before, uint32_t i)
 {
-    const struct gy_clock *before = &order->before;
     for (uint64_t left = before->streams & ~(UINT64_C(1) << i); left != 0; left &= left - 1) {
         uint32_t j = (uint32_t)__builtin_ctzll(left);
         const struct gy_stream *s = &order->streams->streams[j];
@@ -73,61 +77,72 @@ static bool is_implied(const struct gy_gpu_order *order, uint32_t i)
     return false;
 }
 
-static void drop_implied(struct gy_gpu_order *order)
+static void drop_implied(const struct gy_gpu_order *order, struct gy_clock *before)
 {
-    for (uint64_t left = order->before.streams; left != 0; left &= left - 1) {
+    for (uint64_t left = before->streams; left != 0; left &= left - 1) {
         uint32_t i = (uint32_t)__builtin_ctzll(left);
-        if (is_implied(order, i)) {
-            order->before.streams &= ~(UINT64_C(1) << i);
+        if (is_implied(order, before, i)) {
+            before->streams &= ~(UINT64_C(1) << i);
         }
     }
 }
 
 /* The work that the step before has left is added to the rest of the steps before that one: some of its
- * tasks may have been independent of those. */
+ * tasks may have been independent of those.  A step without GPU work has left nothing; all that is known is
+ * older then. */
 void gy_step_order_begin(struct gy_gpu_order *order, uint64_t run)
 {
-    struct gy_clock *before = &order->before, *during = &order->during;
-    for (uint64_t left = during->streams; left != 0; left &= left - 1) {
-        uint32_t i = (uint32_t)__builtin_ctzll(left);
-        before->seq[i] = during->seq[i];
+    struct gy_clock *all = &order->bounds[GY_BOUND_ALL].before;
+    struct gy_clock *older = &order->bounds[GY_BOUND_OLDER].before;
+    const bool is_next = run == order->run + 1;
+    older->streams = 0;
+    gy_clock_add_clock(older, all);
+    gy_clock_add_clock(all, &order->during);
+    if (!is_next) {
+        gy_clock_add_clock(older, &order->during);
     }
-    before->streams |= during->streams;
-    during->streams = 0;
-    order->is_fenced = false;
+    order->latest = is_next ? order->during.streams : 0;
+    order->during.streams = 0;
+    order->bounds[GY_BOUND_ALL].is_fenced = order->bounds[GY_BOUND_OLDER].is_fenced = false;
     order->run = run;
     order->closed = 0;
-    drop_implied(order); /* first: what implies others may have passed, and then so have they */
-    drop_passed(order);
+    drop_implied(order, all); /* first: what implies others may have passed, and then so have they */
+    drop_passed(order, all);
+    drop_passed(order, older);
     assert(gy_step_order_is_valid(order));
 }
 
-const struct gy_clock *gy_step_order_left(struct gy_gpu_order *order, uint64_t run)
+const struct gy_clock *gy_step_order_left(struct gy_gpu_order *order, uint64_t run,
+                                          enum gy_step_bound_of bound)
 {
     if (order->run != run) {
         gy_step_order_begin(order, run);
     }
-    drop_passed(order);
-    if (order->before.streams != 0) {
-        return &order->before;
+    struct gy_clock *before = &order->bounds[bound].before;
+    drop_passed(order, before);
+    if (before->streams != 0) {
+        return before;
     }
-    atomic_store_explicit(&order->clear, run, memory_order_release);
+    if (bound == GY_BOUND_ALL) {
+        atomic_store_explicit(&order->clear, run, memory_order_release);
+    }
     return NULL;
 }
 
 /* Called for the first work of the step that has to wait.  The fence is recorded before that work is
  * enqueued, so a stream that waits for the fence does not wait for the work. */
-static gantry_status collect(struct gy_gpu_order *order, uint32_t stream, bool is_all)
+static gantry_status collect(const struct gy_gpu_order *order, struct gy_step_bound *bound, uint32_t stream,
+                             bool is_all)
 {
     struct gy_streams *streams = order->streams;
-    drop_passed(order);
-    if (order->before.streams == 0) {
+    drop_passed(order, &bound->before);
+    if (bound->before.streams == 0) {
         return GANTRY_OK;
     }
-    gantry_status status = gy_streams_wait_clock(streams, stream, &order->before);
+    gantry_status status = gy_streams_wait_clock(streams, stream, &bound->before);
     if (status == GANTRY_OK && !streams->device_wide && !is_all) {
-        status = gy_streams_record_into(streams, stream, &order->fence);
-        order->is_fenced = status == GANTRY_OK;
+        status = gy_streams_record_into(streams, stream, &bound->fence);
+        bound->is_fenced = status == GANTRY_OK;
     }
     assert(gy_step_order_is_valid(order));
     return status;
@@ -135,28 +150,30 @@ static gantry_status collect(struct gy_gpu_order *order, uint32_t stream, bool i
 
 bool gy_step_order_reaches(const struct gy_gpu_order *order, uint64_t run)
 {
-    return gy_batch_holds_any(order->streams, &order->before) ||
+    return gy_batch_holds_any(order->streams, &order->bounds[GY_BOUND_ALL].before) ||
            (order->run != run && gy_batch_holds_any(order->streams, &order->during));
 }
 
-gantry_status gy_step_order_enter(struct gy_gpu_order *order, uint64_t run, uint32_t stream, bool is_all)
+gantry_status gy_step_order_enter(struct gy_gpu_order *order, uint64_t run, enum gy_step_bound_of which,
+                                  uint32_t stream, bool is_all)
 {
     assert(gy_step_order_is_valid(order) && gy_stream_is_valid(order->streams, stream));
+    struct gy_step_bound *bound = &order->bounds[which];
     if (order->run != run) {
         gy_step_order_begin(order, run);
     }
-    if (order->before.streams == 0) {
+    if (bound->before.streams == 0) {
         return GANTRY_OK;
     }
-    if (order->streams->streams[stream].is_member) { /* its graph comes after all of it: no fence is needed */
-        return gy_streams_wait_clock(order->streams, stream, &order->before);
+    if (order->streams->streams[stream].is_member) { /* its graph, or its lane, comes after it: no fence */
+        return gy_streams_wait_clock(order->streams, stream, &bound->before);
     }
-    if (!order->is_fenced) {
-        return collect(order, stream, is_all);
+    if (!bound->is_fenced) {
+        return collect(order, bound, stream, is_all);
     }
-    return gy_streams_is_ordered(order->streams, stream, &order->before)
+    return gy_streams_is_ordered(order->streams, stream, &bound->before)
                ? GANTRY_OK
-               : gy_streams_wait_event(order->streams, stream, &order->fence);
+               : gy_streams_wait_event(order->streams, stream, &bound->fence);
 }
 
 /* ---- checks -------------------------------------------------------------------------------- */
@@ -174,8 +191,13 @@ static bool points_are_valid(const struct gy_streams *streams, const struct gy_c
 
 bool gy_step_order_is_valid(const struct gy_gpu_order *order)
 {
-    return points_are_valid(order->streams, &order->before) &&
-           points_are_valid(order->streams, &order->during) &&
-           (!order->is_fenced || (order->run != 0 && order->fence.native != NULL)) &&
+    for (int b = 0; b < GY_BOUNDS; b++) {
+        const struct gy_step_bound *bound = &order->bounds[b];
+        if (!points_are_valid(order->streams, &bound->before) ||
+            (bound->is_fenced && (order->run == 0 || bound->fence.native == NULL))) {
+            return false;
+        }
+    }
+    return points_are_valid(order->streams, &order->during) &&
            atomic_load_explicit(&order->clear, memory_order_relaxed) <= order->run;
 }

@@ -12,11 +12,22 @@
  * a frozen graph records no fence: should more be submitted while it runs, that waits for what the first
  * waited for, and for what has followed it on its stream.
  *
+ * An independent task need not come after the step just before its own.  It comes after all older steps, in
+ * the same way, with a fence of their own: so of two buffers in turn each is written when its reader, two
+ * steps ago, has ended.  Where a step has such tasks, each lane of its graphs waits for itself.
+ *
  * Everything belongs to the dispatcher thread, except what is marked. */
 #ifndef DISPATCHER_ORDER_STEP_ORDER_H
 #define DISPATCHER_ORDER_STEP_ORDER_H
 
 #include "dispatcher/order/streams.h"
+
+/* What work of a step comes after, of the steps before it. */
+struct gy_step_bound {
+    struct gy_clock before;       /* what those have left and may not have ended */
+    bool is_fenced;               /* `fence` was recorded in this step */
+    struct gy_stream_event fence; /* comes after all of `before` */
+};
 
 struct gy_gpu_order {
     struct gy_stream_owner owner; /* first */
@@ -25,12 +36,11 @@ struct gy_gpu_order {
     struct gy_streams *streams; /* immutable */
     bool has_peers;             /* immutable; the manager has such an order on other devices, too */
     uint64_t run;               /* the manager's step that `during` is about; 0: none yet */
-    struct gy_clock before;     /* what earlier steps have left and may not have ended */
-    struct gy_clock during;     /* what this step has closed so far, and */
-    uint64_t closed;            /* the number of its points */
+    struct gy_step_bound bounds[GY_BOUNDS]; /* by enum gy_step_bound_of */
+    uint64_t latest;                      /* bit s: the step just before this one has put work on stream s */
+    struct gy_clock during;               /* what this step has closed so far, and */
+    uint64_t closed;                      /* the number of its points */
     const struct gantry_taskman *manager; /* whose it is; NULL: no task of it was in a graph by lanes */
-    bool is_fenced;                       /* `fence` was recorded in this step */
-    struct gy_stream_event fence;         /* comes after all of `before` */
     _Atomic(uint64_t) clear; /* atomic; in this step nothing is left of those before; 0: not known */
 };
 
@@ -46,12 +56,14 @@ void gy_step_order_forget(struct gy_gpu_order *order);
 void gy_step_order_close(struct gy_gpu_order *order);
 
 /* Before work of step `run` is enqueued on `stream`, which has met its barrier: order it behind the steps
- * before.  `is_all`: it is all the GPU work that the step will have. */
+ * that `bound` means.  `is_all`: it is all the GPU work that the step will have. */
 GANTRY_MUST_CHECK GY_RARE gantry_status gy_step_order_enter(struct gy_gpu_order *order, uint64_t run,
-                                                            uint32_t stream, bool is_all);
+                                                            enum gy_step_bound_of bound, uint32_t stream,
+                                                            bool is_all);
 
-/* The work that the steps before `run` have left and that may not have ended; NULL: there is none. */
-const struct gy_clock *gy_step_order_left(struct gy_gpu_order *order, uint64_t run);
+/* The work that those steps before `run` have left and that may not have ended; NULL: there is none. */
+const struct gy_clock *gy_step_order_left(struct gy_gpu_order *order, uint64_t run,
+                                          enum gy_step_bound_of bound);
 /* Any thread: nothing, as was seen already. */
 static inline bool gy_step_order_is_clear(const struct gy_gpu_order *order, uint64_t run)
 {
@@ -63,19 +75,24 @@ bool gy_step_order_reaches(const struct gy_gpu_order *order, uint64_t run);
 /* Its timeline points are on the streams, and it has a fence only in a step. */
 bool gy_step_order_is_valid(const struct gy_gpu_order *order);
 
-/* Around the search for a stream for a task that comes after the steps before `run`: what those have put on
+/* A new step begins. */
+GY_RARE void gy_step_order_begin(struct gy_gpu_order *order, uint64_t run);
+
+/* Around the search for a stream for a task of step `run`: what the steps that it comes after have put on
  * streams is before it. */
-static inline void gy_step_order_claim(struct gy_gpu_order *order, uint64_t run)
+static inline void gy_step_order_claim(struct gy_gpu_order *order, uint64_t run, enum gy_step_bound_of bound)
 {
-    order->owner.before = order->run == run ? ~order->during.streams : UINT64_MAX;
+    if (__builtin_expect(order->run != run, 0)) {
+        gy_step_order_begin(order, run);
+    }
+    order->owner.is_beside = bound == GY_BOUND_OLDER;
+    order->owner.before = ~(order->during.streams | (bound == GY_BOUND_OLDER ? order->latest : 0));
 }
 static inline void gy_step_order_unclaim(struct gy_gpu_order *order)
 {
     order->owner.before = 0;
+    order->owner.is_beside = false;
 }
-
-/* A new step begins. */
-GY_RARE void gy_step_order_begin(struct gy_gpu_order *order, uint64_t run);
 
 /* Work of step `run` is in front of the tail of `stream`. */
 static inline void gy_step_order_note(struct gy_gpu_order *order, uint64_t run, uint32_t stream)

@@ -220,12 +220,16 @@ static enum offer appraise(struct gy_streams *streams, uint32_t index, const uin
         return OFFER_NONE;
     }
     const bool is_free = !gy_stream_is_held(streams, s);
+    /* What the task comes after on a stream of its owner, it comes after with all of that graph; a task that
+     * is beside the owner's latest step does not. */
+    const bool is_before = owner != NULL && (owner->before >> index & 1u) != 0;
+    const bool may_take = owner != NULL && (!owner->is_beside || (is_before && is_free));
     if (!s->used) {
-        const bool is_own = owner != NULL && (s->owner == owner || (const void *)s->held_order == owner);
+        const bool is_own = may_take && (s->owner == owner || (const void *)s->held_order == owner);
         return (is_free && is_over(s)) || is_own ? OFFER_UNUSED : OFFER_OTHERS;
     }
-    const bool is_own = owner != NULL && s->owner == owner;
-    if (is_own && (owner->before >> index & 1u) != 0) {
+    const bool is_own = may_take && s->owner == owner;
+    if (is_own && is_before) {
         return OFFER_OWN;
     }
     if (is_free && (s->pending_successors == 0 || streams->is_of_fleet) && is_over(s)) {

@@ -61,6 +61,7 @@ struct gy_stream_owner {
                            * streams that no other owner gets; 0: it has those of everybody */
     uint64_t before; /* while a stream is looked for: bit s: the task comes after what the owner has put on
                       * stream s last */
+    bool is_beside;  /* likewise: and it need not come after what the owner has put on the others */
 };
 
 struct gy_stream {
@@ -149,6 +150,7 @@ struct gy_batch_order {
     bool by_lanes;                    /* lanes wait for themselves, and end by themselves: see lane_order.h */
     const struct gy_gpu_order *order; /* of the task for which a stream gets ready; NULL: it has none */
     uint64_t run;                     /* and the step that it is of */
+    bool is_beside;                   /* some tasks of the step need not come after the step before */
     uint32_t home;                  /* the stream that it will be launched on: its first member, most often */
     uint64_t members;               /* bit s: stream s is one */
     uint64_t number;                /* counts all batches */

@@ -514,7 +514,7 @@ static gantry_status wait_clock(struct gy_streams *streams, uint32_t stream, con
 
 gantry_status gy_streams_wait_clock(struct gy_streams *streams, uint32_t stream, const struct gy_clock *clock)
 {
-    return wait_clock(streams, stream, clock, false);
+    return wait_clock(streams, stream, clock, streams->batch.by_lanes && streams->batch.is_beside);
 }
 
 gantry_status gy_streams_wait_for(struct gy_streams *streams, uint32_t stream, uint64_t wait_set)

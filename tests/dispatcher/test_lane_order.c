@@ -114,7 +114,7 @@ static void run_task(struct pool *p)
     assert_ok(gy_streams_wait(&p->streams, stream, wait_set));
     gy_wait_set_drop(&p->wait_sets, wait_set);
     if (begins) {
-        assert_ok(gy_step_order_enter(p->order, p->run, stream, false));
+        assert_ok(gy_step_order_enter(p->order, p->run, GY_BOUND_ALL, stream, false));
     }
     before |= begins ? p->before_steps : 0;
     struct gy_stream *s = &p->streams.streams[stream];

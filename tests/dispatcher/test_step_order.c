@@ -137,10 +137,11 @@ static void flush(struct scene *s, gantry_taskman *manager)
     assert_ok(gantry_taskman_reset(manager));
 }
 
-/* A node begins after all nodes of the steps before have ended, unless it is independent. */
+/* A node begins after all nodes of the steps before have ended; an independent one after those of the steps
+ * before the step before. */
 static void check_order(const struct scene *s, uint32_t seed)
 {
-    uint32_t latest = 0; /* the end of all steps before */
+    uint32_t latest = 0, older = 0; /* the end of all steps before, and of those but the last */
     for (uint32_t step = 0; step < STEPS; step++) {
         uint32_t ended = latest;
         for (uint32_t i = 0; i < s->count; i++) {
@@ -150,13 +151,15 @@ static void check_order(const struct scene *s, uint32_t seed)
             }
             uint32_t begin = s->on.stamps.cells[step_stamps_at(step, i)];
             uint32_t end = s->on.stamps.cells[step_stamps_at(step, i) + 1];
-            if (end == 0 || (!node->is_independent && begin < latest)) {
+            const uint32_t bound = node->is_independent ? older : latest;
+            if (end == 0 || begin < bound) {
                 fail_msg("series %u: node %u of step %u began at %u and ended at %u, but the steps before "
                          "ended at %u",
-                         seed, i, step, begin, end, latest);
+                         seed, i, step, begin, end, bound);
             }
             ended = end > ended ? end : ended;
         }
+        older = latest;
         latest = ended;
     }
 }
@@ -322,17 +325,19 @@ static bool overlaps(struct scene *s, gantry_taskman *first, gantry_taskman *sec
     return s->on.stamps.cells[SEEN] == 2;
 }
 
-static void test_independent_steps_and_tasks_overlap(void **state)
+/* Streams are given out again between steps, unless a step `is_open` meanwhile. */
+static void check_overlaps(gantry_submission submission, bool is_open)
 {
     struct scene s;
-    (void)state;
     gantry_context_options options = GANTRY_CONTEXT_OPTIONS_INIT;
+    options.submission = submission;
     open_scene(&s, &options);
     gantry_taskman *independent = make_manager(&s, true);
     gantry_taskman *other = make_manager(&s, false);
-    /* A step is held open meanwhile; else its streams are given out again when it ends. */
     gantry_taskman *open = make_manager(&s, false);
-    assert_ok(gantry_taskman_start(open));
+    if (is_open) {
+        assert_ok(gantry_taskman_start(open));
+    }
     /* A driver may load a kernel when it is launched for the first time, and wait for all others to end
      * then. */
     (void)overlaps(&s, s.on.gpu.manager, s.on.gpu.manager, true, 0);
@@ -340,11 +345,104 @@ static void test_independent_steps_and_tasks_overlap(void **state)
     assert_true(overlaps(&s, independent, independent, false, PATIENCE_NS));
     assert_true(overlaps(&s, s.on.gpu.manager, other, false, PATIENCE_NS));
     assert_false(overlaps(&s, s.on.gpu.manager, s.on.gpu.manager, false, SHORT_NS));
-    assert_ok(gantry_taskman_stop(open));
+    if (is_open) {
+        assert_ok(gantry_taskman_stop(open));
+    }
     gantry_taskman_destroy(open);
     gantry_taskman_destroy(other);
     gantry_taskman_destroy(independent);
     close_scene(&s);
+}
+
+static void test_independent_steps_and_tasks_overlap(void **state)
+{
+    (void)state;
+    for (int mode = GANTRY_SUBMISSION_STREAMS; mode <= GANTRY_SUBMISSION_AUTO; mode++) {
+        check_overlaps((gantry_submission)mode, true);
+        check_overlaps((gantry_submission)mode, false);
+    }
+}
+
+/* The kernel of the first steps stamps, that of the last but one waits for the flag. */
+struct buffers {
+    struct scene *scene;
+    uint32_t step, waits_at;
+};
+
+static gantry_launch_result launch_second(gantry_launch *launch, void *arg)
+{
+    struct buffers *b = arg;
+    return b->step == b->waits_at ? launch_await(launch, b->scene) : launch_node(launch, &b->scene->nodes[1]);
+}
+
+static void submit_buffers(struct buffers *b, uint32_t beside)
+{
+    gantry_task_desc desc = GANTRY_TASK_DESC_INIT;
+    gantry_taskman *manager = b->scene->on.gpu.manager;
+    gantry_task *upload, *kernel;
+    desc.kind = GANTRY_TASK_HTOD;
+    desc.launch = launch_node;
+    desc.arg = &b->scene->nodes[0];
+    desc.is_independent = true;
+    assert_ok(gantry_taskman_submit(manager, &desc, &upload));
+    desc = (gantry_task_desc)GANTRY_TASK_DESC_INIT;
+    desc.kind = GANTRY_TASK_KERNEL;
+    desc.launch = launch_second;
+    desc.arg = b;
+    assert_ok(gantry_taskman_submit(manager, &desc, &kernel));
+    assert_ok(gantry_task_start_after(kernel, upload));
+    for (uint32_t i = 0; i < beside; i++) { /* others, which come after the step before */
+        desc.launch = launch_node;
+        desc.arg = &b->scene->nodes[2 + i];
+        assert_ok(gantry_taskman_submit(manager, &desc, NULL));
+    }
+}
+
+/* Two buffers in turn: the upload of the last step ends while the kernel of the step before goes on; and that
+ * of the step behind it, had there been one, would not. */
+static void check_buffers(gantry_submission submission, uint32_t beside, bool is_frozen)
+{
+    struct scene s;
+    gantry_context_options options = GANTRY_CONTEXT_OPTIONS_INIT;
+    options.submission = submission;
+    open_scene(&s, &options);
+    struct buffers b = {.scene = &s, .waits_at = 3};
+    s.patience_ns = PATIENCE_NS;
+    for (uint32_t i = 0; i < 2 + beside; i++) {
+        s.nodes[i] = (struct node){.scene = &s, .index = i, .kind = GANTRY_TASK_KERNEL};
+    }
+    s.on.stamps.cells[0] = 1;
+    for (b.step = 0; b.step < STEPS; b.step++) {
+        if (!is_frozen || b.step == 0) {
+            submit_buffers(&b, beside);
+        }
+        if (is_frozen && b.step == 0) {
+            assert_ok(gantry_taskman_freeze(s.on.gpu.manager));
+        }
+        assert_ok(gantry_taskman_start(s.on.gpu.manager));
+        assert_ok(gantry_taskman_stop(s.on.gpu.manager));
+        if (!is_frozen) {
+            assert_ok(gantry_taskman_reset(s.on.gpu.manager));
+        }
+    }
+    while (__atomic_load_n(&s.on.stamps.cells[step_stamps_at(4, 0) + 1], __ATOMIC_ACQUIRE) == 0 &&
+           __atomic_load_n(&s.on.stamps.cells[SEEN], __ATOMIC_ACQUIRE) == 0) {
+    }
+    __atomic_store_n(&s.on.stamps.cells[FLAG], 1, __ATOMIC_RELEASE);
+    flush(&s, s.on.gpu.manager);
+    assert_int_equal(s.on.stamps.cells[SEEN], 2);
+    close_scene(&s);
+}
+
+static void test_of_two_buffers_one_is_written_while_the_other_is_read(void **state)
+{
+    (void)state;
+    for (int mode = GANTRY_SUBMISSION_STREAMS; mode <= GANTRY_SUBMISSION_AUTO; mode++) {
+        for (uint32_t beside = 0; beside < 3; beside++) {
+            check_buffers((gantry_submission)mode, beside, false);
+            check_buffers((gantry_submission)mode, beside, true);
+        }
+    }
 }
 
 /* ---- what it costs ---------------------------------------------------------------------------- */
@@ -546,6 +644,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_few_streams_and_sync_points_keep_the_order),
         cmocka_unit_test(test_a_step_waits_for_all_streams_of_the_step_before),
         cmocka_unit_test(test_independent_steps_and_tasks_overlap),
+        cmocka_unit_test(test_of_two_buffers_one_is_written_while_the_other_is_read),
         cmocka_unit_test(test_a_step_costs_a_wait_per_stream),
         cmocka_unit_test(test_a_step_of_one_launch_records_nothing),
         cmocka_unit_test(test_what_is_submitted_late_comes_after_the_step_before),

@@ -396,7 +396,7 @@ static void test_a_wait_behind_a_step_is_none_of_its_order(void **state)
     assert_ok(gy_streams_wait(&pool->streams, second, point)); /* for another manager's task */
 
     uint32_t next = assign_other_than(pool, first);
-    assert_ok(gy_step_order_enter(order, 2, next, false));
+    assert_ok(gy_step_order_enter(order, 2, GY_BOUND_ALL, next, false));
     assert_int_equal(pool->streams.streams[next].known[first], 1);
     assert_int_equal(pool->streams.streams[next].known[second], 1);
     gy_step_order_close(order);
@@ -417,7 +417,7 @@ static void test_what_a_step_waited_for_is_implied_by_its_end(void **state)
 
     uint64_t before = waits(pool);
     uint32_t next = assign_other_than(pool, first);
-    assert_ok(gy_step_order_enter(order, 2, next, false));
+    assert_ok(gy_step_order_enter(order, 2, GY_BOUND_ALL, next, false));
     assert_int_equal(pool->streams.streams[next].known[first], 1);
     assert_int_equal(waits(pool), before + 1);
     gy_step_order_close(order);
