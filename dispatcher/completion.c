@@ -113,7 +113,7 @@ uint32_t gy_completion_note(struct gy_completion *c, uint32_t stream)
     return cover(c, stream, event, may_block ? event : NULL);
 }
 
-void gy_completion_record(struct gy_completion *c, uint32_t stream)
+uint32_t gy_completion_record(struct gy_completion *c, uint32_t stream)
 {
     struct gy_completion_slot first = {.stream = stream};
     CUstream on;
@@ -122,8 +122,7 @@ void gy_completion_record(struct gy_completion *c, uint32_t stream)
     gantry_status status = gy_streams_end_of(c->streams, stream, &on);
     status = status == GANTRY_OK ? record_slot(c, &first, on) : status;
     if (status == GANTRY_OK) {
-        (void)cover(c, stream, first.event, first.block);
-        return;
+        return cover(c, stream, first.event, first.block);
     }
     const CUevent events[] = {first.event, first.block != first.event ? first.block : NULL};
     for (int i = 0; i < 2; i++) {
@@ -131,6 +130,19 @@ void gy_completion_record(struct gy_completion *c, uint32_t stream)
             (void)c->context->driver->cuEventDestroy(events[i]);
         }
     }
+    return 0;
+}
+
+void gy_completion_move(struct gy_completion *c, uint32_t from, uint32_t to)
+{
+    for (uint64_t p = c->unnoted_from; p != c->written; p++) {
+        struct gy_completion_slot *slot = gy_completion_slot_at(c, p);
+        if (slot->stream == from && slot->kind == GY_SLOT_POINT && !slot->is_noted) {
+            slot->stream = to;
+            c->unnoted |= UINT64_C(1) << to;
+        }
+    }
+    c->unnoted &= ~(UINT64_C(1) << from);
 }
 
 bool gy_completion_is_valid(struct gy_completion *c)

@@ -54,9 +54,13 @@ static inline uint32_t gy_rings_note(struct gy_completion_rings *rings, uint32_t
 {
     return gy_completion_note(gy_rings_of(rings, stream), stream);
 }
-static inline void gy_rings_record(struct gy_completion_rings *rings, uint32_t stream)
+static inline uint32_t gy_rings_record(struct gy_completion_rings *rings, uint32_t stream)
 {
-    gy_completion_record(gy_rings_of(rings, stream), stream);
+    return gy_completion_record(gy_rings_of(rings, stream), stream);
+}
+static inline void gy_rings_move(struct gy_completion_rings *rings, uint32_t from, uint32_t to)
+{
+    gy_completion_move(gy_rings_of(rings, from), from, to);
 }
 bool gy_rings_is_full(struct gy_completion_rings *rings, uint32_t stream);
 bool gy_rings_is_pending(const struct gy_completion_rings *rings);

@@ -15,10 +15,10 @@
  * work of its own step is not better off behind the step before, either. */
 static inline enum gy_step_bound_of claim_of(const gantry_task *task, uint64_t wait_set)
 {
-    const enum gy_step_bound_of bound = gy_crossing_bound(task, wait_set);
-    const bool is_beside =
-        bound == GY_BOUND_NONE && gy_task_is_independent(task) && gy_task_order(task) != NULL;
-    return is_beside ? GY_BOUND_OLDER : bound;
+    if (__builtin_expect(gy_task_is_independent(task), 0)) {
+        return gy_task_order(task) != NULL ? GY_BOUND_OLDER : GY_BOUND_NONE;
+    }
+    return gy_crossing_bound(task, wait_set);
 }
 
 /* Path of a task, step 5 of 8: a ready task gets a stream and a bin. */

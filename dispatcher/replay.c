@@ -287,7 +287,7 @@ static gantry_status enqueue(struct gantry_dispatcher *d, struct gy_unit *unit)
     }
     leave_shares(d, unit);
     unit->stream = stream;
-    unit->result = gy_streams_finish(&d->streams, stream, unit->leaving, &unit->point);
+    unit->result = gy_streams_finish(&d->streams, stream, unit->leaving, unit->leaving, &unit->point);
     d->streams.streams[stream].owner = gy_gd_owner(d, gy_unit_first_task(unit));
     if (gy_gd_order(d, gy_unit_first_task(unit)) != NULL) {
         gy_step_order_note(gy_gd_order(d, gy_unit_first_task(unit)), gy_task_run(gy_unit_first_task(unit)),

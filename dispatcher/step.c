@@ -67,15 +67,15 @@ static GY_RARE gantry_status prepare_any(struct gantry_dispatcher *d, gantry_tas
     return status;
 }
 
-static inline gantry_status prepare(struct gantry_dispatcher *d, gantry_task *task, uint32_t stream)
+/* `is_ordered`: the task comes after one other task, on its stream, as most do. */
+static inline gantry_status prepare(struct gantry_dispatcher *d, gantry_task *task, uint32_t stream,
+                                    bool is_ordered, uint64_t wait_set)
 {
-    uint64_t wait_set = atomic_load_explicit(&task->wait_set, memory_order_acquire);
-    bool is_ordered = gy_wait_set_is_point(wait_set) && gy_timeline_stream(wait_set) == stream;
     if (!is_ordered || gy_task_bound(task, wait_set) != GY_BOUND_NONE || gy_span_on()) {
         return prepare_any(d, task, stream);
     }
     atomic_store_explicit(&task->mark, NULL, memory_order_relaxed);
-    return GANTRY_OK; /* most tasks come after one other task, on its stream */
+    return GANTRY_OK;
 }
 
 /* The last call has returned: from here on the task has a wait set again. */
@@ -87,21 +87,21 @@ static inline struct gy_gpu_mark *take_mark(gantry_task *task)
 }
 
 /* The completions of a task come right behind its work, on its stream or as nodes of its lane, before the
- * stream goes on.  Not so while another task has calls left on the stream, and in a unit that is recorded,
- * whose graph is launched again with other completions: those come at the flush, behind what the stream has
- * by then. */
+ * stream goes on: those that its calls have asked for, and those that its release has, for the tasks that
+ * start after it is done.  Not so while another task has calls left on the stream, and in a unit that is
+ * recorded, whose graph is launched again with other completions: those come at the flush, behind what the
+ * stream has by then. */
 static GY_RARE void note_ends(struct gantry_dispatcher *d, const struct gy_round *round, uint32_t stream)
 {
     struct gy_stream *s = &d->streams.streams[stream];
     if (s->running != 0 || round->recording != NULL) {
         return;
     }
-    if (!s->is_member) {
-        gy_rings_record(&d->completion, stream);
-    } else if (gy_ends_are_told(&d->graphs.ends)) {
-        s->told = gy_rings_note(&d->completion, stream);
-        s->told_seq = s->tail;
-    }
+    const bool may_note = !s->is_member || gy_ends_are_told(&d->graphs.ends);
+    s->told = !may_note      ? 0
+              : s->is_member ? gy_rings_note(&d->completion, stream)
+                             : gy_rings_record(&d->completion, stream);
+    s->told_seq = s->tail;
 }
 
 /* The task has launched all its work: close its timeline point, and inform its dependents. */
@@ -116,17 +116,15 @@ static GY_INLINE void finish(struct gantry_dispatcher *d, struct gy_round *round
     }
     gy_task_end_calls(task);
     uint64_t point;
-    uint32_t dependents = result == GANTRY_OK ? task->successors : 0; /* a failed task's fail, too */
-    gantry_status status = gy_streams_finish(&d->streams, stream, dependents, &point);
+    const uint32_t successors = result == GANTRY_OK ? gy_task_successors(task) : 0; /* else they fail, too */
+    gantry_status status = gy_streams_finish(&d->streams, stream, gy_task_count_dependents(successors),
+                                             gy_task_count_hosts(task, successors), &point);
     if (status != GANTRY_OK && result == GANTRY_OK) {
         result = status;
     }
     struct gy_gpu_order *order = gy_gd_order(d, task);
     struct gy_stream *s = &d->streams.streams[stream];
     s->owner = order != NULL ? &order->owner : NULL;
-    if (__builtin_expect(gy_rings_is_unnoted(&d->completion, stream), 0)) {
-        note_ends(d, round, stream);
-    }
     if (order != NULL) {
         gy_step_order_note(order, gy_task_run(task), stream);
     }
@@ -148,6 +146,9 @@ static GY_INLINE void finish(struct gantry_dispatcher *d, struct gy_round *round
     }
     gy_context_subject = NULL;
     gy_task_release(task, result, &d->debt);
+    if (__builtin_expect(gy_rings_is_unnoted(&d->completion, stream), 0)) {
+        note_ends(d, round, stream);
+    }
 }
 
 static GY_COLD gantry_status failed_by_callback(struct gantry_dispatcher *d, const gantry_task *task)
@@ -174,9 +175,11 @@ static GY_RARE gantry_status meet_anew(struct gantry_dispatcher *d, struct gantr
 {
     gantry_task *task = launch->task;
     introduce(d, task, 0);
-    if (task->launch_index != 0 || gy_mode_is_noted(launch) ||
-        !d->streams.streams[launch->stream_index].may_be_held) {
+    if (gy_mode_is_noted(launch) || !d->streams.streams[launch->stream_index].may_be_held) {
         return GANTRY_OK;
+    }
+    if (task->launch_index != 0) {
+        return gy_capture_leave_stream(launch);
     }
     const uint64_t wait_set = atomic_load_explicit(&task->wait_set, memory_order_acquire);
     const gantry_status status =
@@ -185,27 +188,57 @@ static GY_RARE gantry_status meet_anew(struct gantry_dispatcher *d, struct gantr
     return status;
 }
 
+/* The task's first call comes: what it comes after, on other streams, waits for it no longer. */
+static GY_RARE void note_call(struct gantry_dispatcher *d, uint64_t wait_set)
+{
+    struct gy_clock room;
+    const struct gy_clock *clock = gy_wait_set_read(wait_set, &room);
+    if (clock != NULL) {
+        gy_streams_note_call(&d->streams, clock);
+    }
+}
+
+/* The stream is ready for work: behind the barrier, as a member of the batch or not. */
+static inline gantry_status meet(struct gantry_dispatcher *d, struct gantry_launch *launch)
+{
+    gantry_status status = GANTRY_OK;
+    if (__builtin_expect(d->streams.streams[launch->stream_index].epoch != d->streams.epoch, 0)) {
+        status = meet_anew(d, launch);
+    }
+    return status == GANTRY_OK ? gy_streams_wait_barrier(&d->streams, launch->stream_index) : status;
+}
+
+/* make_ready() for the first call. */
+static GY_INLINE gantry_status make_first_ready(struct gantry_dispatcher *d, struct gantry_launch *launch)
+{
+    gantry_task *task = launch->task;
+    const uint32_t stream = launch->stream_index;
+    const uint64_t wait_set = atomic_load_explicit(&task->wait_set, memory_order_acquire);
+    bool is_ordered = gy_wait_set_is_point(wait_set) && gy_timeline_stream(wait_set) == stream;
+    if (!is_ordered && wait_set != GY_WAIT_SET_NONE) {
+        note_call(d, wait_set);
+    }
+    gantry_status status = gy_streams_go_on(&d->streams, stream);
+    status = status == GANTRY_OK ? meet(d, launch) : status;
+    is_ordered = is_ordered && launch->stream_index == stream;
+    return status == GANTRY_OK ? prepare(d, task, launch->stream_index, is_ordered, wait_set) : status;
+}
+
 /* Make ready everything that the callback needs before it enqueues: mode, barrier, order, GPU time. */
 static GY_INLINE gantry_status make_ready(struct gantry_dispatcher *d, struct gantry_launch *launch)
 {
     gantry_task *task = launch->task;
-    uint32_t stream = launch->stream_index;
     gantry_status status = gy_mode_choose(launch);
     if (status == GANTRY_OK) {
-        if (__builtin_expect(d->streams.streams[stream].epoch != d->streams.epoch, 0)) {
-            status = meet_anew(d, launch);
-            stream = launch->stream_index;
-        }
-        status = status == GANTRY_OK ? gy_streams_wait_barrier(&d->streams, stream) : status;
+        status = task->launch_index == 0 ? make_first_ready(d, launch) : meet(d, launch);
     }
-    if (status == GANTRY_OK && task->launch_index == 0) {
-        status = prepare(d, task, stream);
-    }
-    launch->stream = d->streams.streams[stream].native;
+    struct gy_stream *s = &d->streams.streams[launch->stream_index];
+    launch->stream = s->native;
+    s->is_open = true;
     if (status == GANTRY_OK) {
         status = gy_mode_begin(launch);
         if (__builtin_expect(status != GANTRY_OK, 0) && task->launch_index == 0) {
-            unprepare(d, task, stream);
+            unprepare(d, task, launch->stream_index);
         }
     }
     return status;
@@ -299,7 +332,8 @@ static inline bool step(struct gantry_dispatcher *d, struct gy_round *round, gan
         return end_uncalled(d, round, task, stream, status);
     }
     gantry_launch_result result = gy_callback_call(&launch, d->last_error, span);
-    return close_call(d, round, task, stream, gy_mode_after(&launch, result));
+    result = gy_mode_after(&launch, result); /* the task may have another stream now */
+    return close_call(d, round, task, launch.stream_index, result);
 }
 
 /* ---- several calls at once ------------------------------------------------------------------- */

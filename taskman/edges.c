@@ -20,10 +20,10 @@ static inline void note_edge(struct gy_graph *graph, gantry_task *predecessor, g
         graph->back_edges +=
             predecessor->index > successor->index && !gy_task_has(predecessor, GY_TASK_LIGHT);
     }
-    uint16_t count = atomic_load_explicit(&predecessor->successors, memory_order_relaxed);
-    if (count != UINT16_MAX) {
-        atomic_store_explicit(&predecessor->successors, (uint16_t)(count + 1), memory_order_relaxed);
-    }
+    unsigned count = atomic_load_explicit(&predecessor->successors, memory_order_relaxed);
+    count += (count & GY_SUCCESSORS_MOST) != GY_SUCCESSORS_MOST;
+    count |= gy_task_is_gpu(successor) ? 0u : (unsigned)GY_SUCCESSORS_HOST;
+    atomic_store_explicit(&predecessor->successors, (uint16_t)count, memory_order_relaxed);
 }
 
 /* Where the next edge of `task` goes. */

@@ -174,6 +174,22 @@ static inline void gy_task_prefetch_self(const gantry_task *task)
     __builtin_prefetch(task->arg);
 }
 
+/* How many dependents it has, and how many of these are no GPU tasks: each may have GPU tasks behind it.  Of
+ * a fork of more than a few there is one more of them, to be safe. */
+static inline uint32_t gy_task_successors(const gantry_task *task)
+{
+    return atomic_load_explicit(&task->successors, memory_order_relaxed);
+}
+static inline uint32_t gy_task_count_dependents(uint32_t successors)
+{
+    return successors & GY_SUCCESSORS_MOST;
+}
+GY_RARE uint32_t gy_task_find_hosts(const gantry_task *task);
+static inline uint32_t gy_task_count_hosts(const gantry_task *task, uint32_t successors)
+{
+    return __builtin_expect((successors & GY_SUCCESSORS_HOST) != 0, 0) ? gy_task_find_hosts(task) : 0;
+}
+
 static inline void gy_task_prefetch_dependents(const gantry_task *task)
 {
     enum { MOST = 4 }; /* a fork wider than this has time to hide its misses behind each other */

@@ -65,7 +65,8 @@ static inline struct gy_crossing *gy_crossing_behind(uint64_t wait_set)
 /* gy_task_bound() of a task that may have come with a crossing. */
 static inline enum gy_step_bound_of gy_crossing_bound(const gantry_task *task, uint64_t wait_set)
 {
-    const struct gy_crossing *crossing = gy_crossing_behind(wait_set);
+    const struct gy_crossing *crossing =
+        wait_set == GY_WAIT_SET_NONE || gy_wait_set_is_point(wait_set) ? NULL : gy_crossing_behind(wait_set);
     return crossing != NULL ? crossing->bound : gy_task_bound(task, wait_set);
 }
 

@@ -83,7 +83,7 @@ static gantry_status join(struct gy_streams *streams, uint64_t wait_set, uint32_
         status = gy_streams_wait(streams, *out, wait_set);
     }
     uint64_t point;
-    gantry_status finished = gy_streams_finish(streams, *out, 0, &point);
+    gantry_status finished = gy_streams_finish(streams, *out, 0, 0, &point);
     streams->streams[*out].owner = NULL;
     return status != GANTRY_OK ? status : finished;
 }

@@ -148,8 +148,7 @@ static gantry_status enter(struct gy_streams *streams, uint32_t stream)
     gantry_status status = GANTRY_OK;
     pass_entrance(streams, s);
     s->end = NULL;
-    s->told = s->left = 0;
-    s->is_expected = false;
+    s->left = 0;
     if (batch->members == 0) {
         status = choose_home(streams, stream);
     }
@@ -291,6 +290,7 @@ static uint64_t leave(struct gy_streams *streams)
     for (uint64_t left = members; left != 0; left &= left - 1) {
         struct gy_stream *s = &streams->streams[__builtin_ctzll(left)];
         s->is_member = false;
+        s->may_be_held = s->carries;
         s->dirty = s->is_unrecorded = false;
     }
     streams->batch.members = 0;
@@ -472,6 +472,10 @@ gantry_status gy_batch_dropped(struct gy_streams *streams)
     for (uint64_t left = members; left != 0; left &= left - 1) {
         gy_stream_touch(&streams->streams[__builtin_ctzll(left)]);
     }
+    struct gy_stream *home = &streams->streams[batch->home];
+    if (members != 0) {
+        gy_known_merge(streams, home->behind != NULL ? home->plain_known : home->known, batch->known);
+    }
     gantry_status status = GANTRY_OK;
     /* all but the home have not waited for the work that comes before the graph */
     if ((members & ~(UINT64_C(1) << batch->home)) != 0) {
@@ -483,7 +487,6 @@ gantry_status gy_batch_dropped(struct gy_streams *streams)
             status = gy_streams_wait_event(streams, i, event);
         }
         /* a home that is no member may have waited, too, and no timeline point of its own says so */
-        struct gy_stream *home = &streams->streams[batch->home];
         home->is_unrecorded |= (members >> batch->home & 1u) == 0;
     }
     status = status == GANTRY_OK ? record_ended(streams, members) : status;

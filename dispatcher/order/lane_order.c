@@ -14,11 +14,12 @@ static bool is_held_beside(const struct gy_batch_order *batch, const struct gy_s
     return s->held_order == batch->order && (batch->is_beside || s->held_run == batch->run);
 }
 
+/* A stream on which the task for which it gets ready has made calls is of the step. */
 bool gy_lane_order_is_of_step(const struct gy_streams *streams, const struct gy_stream *s)
 {
     const struct gy_batch_order *batch = &streams->batch;
     const struct gy_gpu_order *order = batch->order;
-    if (gy_lane_order_bears_graph(s) && is_held_beside(batch, s)) {
+    if (s->is_open || (gy_lane_order_bears_graph(s) && is_held_beside(batch, s))) {
         return true;
     }
     return order != NULL && s->owner == &order->owner &&
@@ -26,25 +27,37 @@ bool gy_lane_order_is_of_step(const struct gy_streams *streams, const struct gy_
             (order->run == batch->run && (order->during.streams >> (s - streams->streams) & 1u) != 0));
 }
 
+/* Is there a graph on the plain stream that may go on? */
+static bool has_graph(const struct gy_streams *streams, uint32_t stream)
+{
+    const struct gy_stream *s = &streams->streams[stream];
+    const bool is_there = s->behind == NULL || s->behind_home == stream || s->carries;
+    return is_there && s->held_by != NULL &&
+           (gy_stream_is_held(streams, s) || !gy_stream_has_passed(s, s->held_by->known[stream]));
+}
+
 bool gy_lane_order_is_held_up(const struct gy_streams *streams, uint32_t stream)
 {
     const struct gy_stream *s = &streams->streams[stream];
     const struct gy_batch_order *batch = &streams->batch;
-    const bool is_there = s->behind == NULL || s->behind_home == stream || s->carries;
-    if (is_there && is_held_beside(batch, s) && gy_stream_is_held(streams, s)) {
+    const bool is_before = s->held_order == batch->order && !is_held_beside(batch, s);
+    if (!is_before && has_graph(streams, stream)) {
         return true;
     }
-    return s->behind == NULL && gy_lane_order_is_of_step(streams, s) && !gy_stream_has_passed(s, s->tail);
+    /* Its own work there: the latest, or what was there before its lane went into a graph elsewhere. */
+    const uint64_t plain = s->behind == NULL ? s->tail : s->plain_known[stream];
+    return gy_lane_order_is_of_step(streams, s) && !gy_stream_has_passed(s, plain);
 }
 
-/* Would a graph of the batch that is launched there wait for nothing but what its step comes after? */
+/* Would a graph of the batch that is launched there wait for nothing but what its step comes after, and will
+ * nobody inherit the stream who need not wait for that graph? */
 static bool is_fit_for_home(const struct gy_streams *streams, uint32_t index)
 {
     const struct gy_stream *s = &streams->streams[index];
     const struct gy_batch_order *batch = &streams->batch;
     const bool is_own = (const void *)s->owner == batch->order || s->held_order == batch->order;
     return s->running == 0 && !gy_lane_order_is_held_up(streams, index) &&
-           (is_own || gy_stream_has_passed(s, s->tail));
+           ((is_own && s->pending_successors == 0) || gy_stream_has_passed(s, s->tail));
 }
 
 gantry_status gy_lane_order_find_home(struct gy_streams *streams, uint32_t stream, uint32_t *out)
@@ -60,6 +73,49 @@ gantry_status gy_lane_order_find_home(struct gy_streams *streams, uint32_t strea
     const gantry_status status = *out == stream ? gy_streams_add(streams, kind, out) : GANTRY_OK;
     if (status == GANTRY_OK) {
         gy_streams_use(streams, *out);
+    }
+    return status;
+}
+
+/* A stream that is no member on which nothing is that the graph need not come after; `home` itself when there
+ * is none. */
+static gantry_status find_other_home(struct gy_streams *streams, uint32_t home, uint32_t *out)
+{
+    const uint32_t kind = streams->streams[home].kind;
+    for (uint32_t i = 0; i < streams->count; i++) {
+        const struct gy_stream *s = &streams->streams[i];
+        if (s->kind == kind && !s->is_member && s->behind == NULL && is_fit_for_home(streams, i)) {
+            *out = i;
+            return GANTRY_OK;
+        }
+    }
+    *out = home;
+    return gy_streams_add(streams, kind, out);
+}
+
+gantry_status gy_lane_order_leave_home(struct gy_streams *streams)
+{
+    struct gy_batch_order *batch = &streams->batch;
+    const struct gy_stream *home = &streams->streams[batch->home];
+    if (!batch->by_lanes || !home->is_open || (batch->members & ~(UINT64_C(1) << batch->home)) == 0) {
+        return GANTRY_OK;
+    }
+    uint32_t other;
+    struct gy_stream_event *event = &streams->streams[batch->home].outer.own[home->outer.next];
+    gantry_status status = find_other_home(streams, batch->home, &other);
+    if (status != GANTRY_OK || other == batch->home) {
+        return status;
+    }
+    gy_streams_use(streams, other);
+    status = gy_streams_release_end(streams, event);
+    status = status == GANTRY_OK ? gy_stream_record_plain(streams, batch->home, event, batch->known) : status;
+    if (status == GANTRY_OK) {
+        struct gy_stream *next = &streams->streams[other];
+        const struct gy_tail tail = {next->native, batch->known};
+        gy_known_merge(streams, batch->known, next->known);
+        gy_stream_touch(next);
+        status = gy_tail_wait(streams, &tail, event);
+        batch->home = other;
     }
     return status;
 }
@@ -126,7 +182,7 @@ static bool has_all(const struct gy_stream *s)
 static bool is_awaited(const struct gy_stream *s)
 {
     const uint32_t told = s->told_seq == s->tail ? s->told : 0;
-    return s->running != 0 || s->is_expected || (s->pending_successors > told && !has_all(s));
+    return s->running != 0 || (s->uncalled > told && !has_all(s));
 }
 
 static bool is_noted(const struct gy_stream *s)
@@ -162,33 +218,6 @@ static void note_end(struct gy_streams *streams, struct gy_stream *s)
 }
 
 /* ---- points that the lane has left behind --------------------------------------------------- */
-
-/* The point, which is in the graph, will be waited for from outside. */
-static void expect_point(struct gy_stream *s, uint64_t seq)
-{
-    struct gy_stream_event *found = NULL;
-    for (uint32_t e = 0; e < GY_STREAM_EVENTS && s->tail != seq; e++) {
-        found = s->inner.seqs[e] == seq ? s->inner.at[e] : found;
-    }
-    if (found != NULL && found->pending == 0) {
-        found->pending = 1;
-        s->left++;
-    }
-    s->is_expected |= found == NULL;
-}
-
-void gy_lane_order_expect(struct gy_streams *streams, uint64_t wait_set)
-{
-    struct gy_clock room;
-    const struct gy_clock *clock = gy_wait_set_read(wait_set, &room);
-    for (uint64_t left = clock != NULL ? clock->streams & streams->batch.members : 0; left != 0;
-         left &= left - 1) {
-        uint32_t i = (uint32_t)__builtin_ctzll(left);
-        if (gy_batch_holds(streams, i, clock->seq[i])) {
-            expect_point(&streams->streams[i], clock->seq[i]);
-        }
-    }
-}
 
 /* Note ends behind them.  Returns whether some have none. */
 static bool note_left(struct gy_streams *streams, struct gy_stream *s)
@@ -236,11 +265,15 @@ void gy_lane_order_note_ends(struct gy_streams *streams)
 {
     const struct gy_batch_order *batch = &streams->batch;
     assert(gy_batch_is_open(batch));
-    const bool are_wanted = batch->by_lanes && (batch->members & (batch->members - 1)) != 0;
-    for (uint64_t left = are_wanted ? batch->members : 0; left != 0; left &= left - 1) {
-        struct gy_stream *s = &streams->streams[__builtin_ctzll(left)];
+    const bool is_alone = (batch->members & (batch->members - 1)) == 0; /* its end is that of the graph */
+    for (uint64_t left = batch->by_lanes ? batch->members : 0; left != 0; left &= left - 1) {
+        const uint32_t i = (uint32_t)__builtin_ctzll(left);
+        struct gy_stream *s = &streams->streams[i];
         const bool is_short = s->left != 0 && !has_all(s) && note_left(streams, s);
-        if (!is_awaited(s) && !is_short) {
+        /* What is on the plain stream of such a member is another graph, which its lane shall not be taken
+         * for: so the lane has an end of its own. */
+        const bool is_elsewhere = s->carries && i != batch->home && !has_all(s);
+        if (!is_elsewhere && (is_alone || (!is_awaited(s) && !is_short))) {
             s->end = NULL;
         } else if (!is_noted(s)) {
             note_end(streams, s);

@@ -12,10 +12,11 @@
  *
  * A lane waits for an event by a node when its task comes after work of the same step that is not in the
  * graph, and when its stream has such work.  A lane ends with an event when a task has calls left on its
- * stream, or when dependents of its latest task have not come, other than those that a completion in the
- * graph tells.  It has such events behind earlier tasks as well, of which dependents have not come, though it
- * has gone on: behind the first GY_LANE_LEFT of these.  Whoever comes after that waits for this event; other
- * members are told by the end of the graph. A step whose tasks all come in one batch has neither node.
+ * stream, or when dependents of its latest task were not called, other than those that a completion in
+ * the graph tells.  It has such events behind earlier tasks as well, of which dependents were not called,
+ * though it has gone on: behind the first GY_LANE_LEFT of these.  Whoever comes after that waits for this
+ * event; other members are told by the end of the graph. A step whose tasks all come in one batch has neither
+ * node.
  *
  * No node waits for the record of its own launch, nor for a later one.  The launch of a graph takes the
  * latest record of each event that a lane of it waits for, and these were made before its waits were noted:
@@ -45,7 +46,8 @@ static inline bool gy_lane_order_bears_graph(const struct gy_stream *stream)
 /* Is the stream's latest work, or such a graph, of the step for whose task a stream gets ready?  Or of a step
  * of the manager before it, where that has tasks that need not come after the step before. */
 bool gy_lane_order_is_of_step(const struct gy_streams *streams, const struct gy_stream *stream);
-/* Would a graph that is launched on the plain stream wait for work of that step? */
+/* Would a graph that is launched on the plain stream wait for work of that step, or for a graph that it does
+ * not come after? */
 bool gy_lane_order_is_held_up(const struct gy_streams *streams, uint32_t stream);
 
 /* A stream on which a graph can be launched whose first member is `stream`, so that the graph comes after no
@@ -53,11 +55,12 @@ bool gy_lane_order_is_held_up(const struct gy_streams *streams, uint32_t stream)
 GANTRY_MUST_CHECK gantry_status gy_lane_order_find_home(struct gy_streams *streams, uint32_t stream,
                                                         uint32_t *out);
 
+/* The batch will be launched now.  If a task has calls left on its home, which may go on beside the graph, it
+ * is launched on another stream, behind what is on the home. */
+GANTRY_MUST_CHECK gantry_status gy_lane_order_leave_home(struct gy_streams *streams);
+
 /* The lane of a stream that becomes a member comes after the stream's work of the same step. */
 GANTRY_MUST_CHECK gantry_status gy_lane_order_enter(struct gy_streams *streams, uint32_t stream);
-
-/* A task that comes after `wait_set`, and has a stream, will not be called before the batch is launched. */
-void gy_lane_order_expect(struct gy_streams *streams, uint64_t wait_set);
 
 /* The batch will be launched soon: note the ends of its lanes, where they are needed.  More may be noted
  * behind them; then the function is called again. */

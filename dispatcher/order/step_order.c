@@ -2,6 +2,8 @@
 
 #include "base/alloc.h"
 #include "dispatcher/order/batch_order.h"
+#include "dispatcher/order/waits.h"
+#include "taskman/manager.h"
 
 #include <assert.h>
 
@@ -148,6 +150,48 @@ static gantry_status collect(const struct gy_gpu_order *order, struct gy_step_bo
     return status;
 }
 
+/* Does whoever knows `known` come after what the bound means, and is that to be fenced? */
+static bool wants_fence(const struct gy_gpu_order *order, uint64_t run, struct gy_step_bound *bound,
+                        const uint64_t *known)
+{
+    if (order->run != run || bound->is_fenced || bound->before.streams == 0 || order->manager == NULL ||
+        order->streams->device_wide || order->closed == gy_taskman_gpu_tasks(order->manager)) {
+        return false;
+    }
+    drop_passed(order, &bound->before);
+    bool is_known = bound->before.streams != 0;
+    for (uint64_t left = bound->before.streams; left != 0 && is_known; left &= left - 1) {
+        uint32_t i = (uint32_t)__builtin_ctzll(left);
+        is_known = known[i] >= bound->before.seq[i];
+    }
+    return is_known;
+}
+
+gantry_status gy_step_order_fence_graph(struct gy_streams *streams)
+{
+    const struct gy_batch_order *batch = &streams->batch;
+    struct gy_gpu_order *order = batch->order;
+    struct gy_step_bound *bound = order != NULL ? &order->bounds[GY_BOUND_ALL] : NULL;
+    if (bound == NULL || batch->is_beside || !wants_fence(order, batch->run, bound, batch->known)) {
+        return GANTRY_OK;
+    }
+    const gantry_status status = gy_stream_record_plain(streams, batch->home, &bound->fence, batch->known);
+    bound->is_fenced = status == GANTRY_OK;
+    return status;
+}
+
+gantry_status gy_step_order_fence(struct gy_gpu_order *order, uint64_t run, uint32_t stream)
+{
+    struct gy_step_bound *bound = &order->bounds[GY_BOUND_ALL];
+    const struct gy_stream *s = &order->streams->streams[stream];
+    if (s->is_member || !wants_fence(order, run, bound, s->known)) {
+        return GANTRY_OK;
+    }
+    const gantry_status status = gy_streams_record_into(order->streams, stream, &bound->fence);
+    bound->is_fenced = status == GANTRY_OK;
+    return status;
+}
+
 bool gy_step_order_reaches(const struct gy_gpu_order *order, uint64_t run)
 {
     return gy_batch_holds_any(order->streams, &order->bounds[GY_BOUND_ALL].before) ||
@@ -165,8 +209,9 @@ gantry_status gy_step_order_enter(struct gy_gpu_order *order, uint64_t run, enum
     if (bound->before.streams == 0) {
         return GANTRY_OK;
     }
-    if (order->streams->streams[stream].is_member) { /* its graph, or its lane, comes after it: no fence */
-        return gy_streams_wait_clock(order->streams, stream, &bound->before);
+    if (order->streams->streams[stream].is_member) { /* its graph, or its lane, comes after it */
+        return bound->is_fenced ? gy_streams_wait_fence(order->streams, stream, &bound->before, &bound->fence)
+                                : gy_streams_wait_clock(order->streams, stream, &bound->before);
     }
     if (!bound->is_fenced) {
         return collect(order, bound, stream, is_all);

@@ -12,6 +12,9 @@
  * a frozen graph records no fence: should more be submitted while it runs, that waits for what the first
  * waited for, and for what has followed it on its stream.
  *
+ * A graph comes after all of it as a whole.  Only if more work of the step is to come when it is launched, a
+ * fence is recorded in front of it: behind it the graph would be waited for, too.
+ *
  * An independent task need not come after the step just before its own.  It comes after all older steps, in
  * the same way, with a fence of their own: so of two buffers in turn each is written when its reader, two
  * steps ago, has ended.  Where a step has such tasks, each lane of its graphs waits for itself.
@@ -60,6 +63,12 @@ void gy_step_order_close(struct gy_gpu_order *order);
 GANTRY_MUST_CHECK GY_RARE gantry_status gy_step_order_enter(struct gy_gpu_order *order, uint64_t run,
                                                             enum gy_step_bound_of bound, uint32_t stream,
                                                             bool is_all);
+
+/* The graph that is being built will be launched now, or work of step `run` goes to `stream`, which is no
+ * member: if more GPU work of the step is to come, leave it a fence in front of that. */
+GANTRY_MUST_CHECK gantry_status gy_step_order_fence_graph(struct gy_streams *streams);
+GANTRY_MUST_CHECK gantry_status gy_step_order_fence(struct gy_gpu_order *order, uint64_t run,
+                                                    uint32_t stream);
 
 /* The work that those steps before `run` have left and that may not have ended; NULL: there is none. */
 const struct gy_clock *gy_step_order_left(struct gy_gpu_order *order, uint64_t run,

@@ -189,14 +189,14 @@ static void find_reach(const struct gy_streams *streams, const struct gy_clock *
 
 /* How much a task loses on a stream that it does not inherit: the less, the better. */
 enum offer {
-    OFFER_OWN,       /* its owner's, and its work is over, or before the task's anyhow */
-    OFFER_OVER,      /* its work is over */
-    OFFER_BEHIND,    /* the task comes after its work anyhow */
-    OFFER_OVERTAKEN, /* other work does: the task is held up by it, as little as by any unrelated task */
-    OFFER_UNUSED,    /* not given out since the streams were returned, and its work comes first anyhow */
-    OFFER_OTHERS,    /* as the one above, but others' work goes on there, which the task would wait for */
-    OFFER_ENDED,     /* work in progress that nobody continues, or the rest of the graph that its work is in:
-                      * for want of anything better */
+    OFFER_OWN,    /* its owner's, and its work is over, or before the task's anyhow */
+    OFFER_OVER,   /* its work is over */
+    OFFER_BEHIND, /* the task comes after its work anyhow */
+    OFFER_UNUSED, /* not given out since the streams were returned, and its work comes first anyhow */
+    OFFER_LAST_FREE = OFFER_UNUSED, /* behind one of those below the task waits for what it need not */
+    OFFER_OVERTAKEN,                /* work in progress that other work comes after, and the task does not */
+    OFFER_OTHERS,                   /* as UNUSED, but others' work goes on there */
+    OFFER_ENDED, /* work in progress that nobody continues, or the rest of the graph that its work is in */
     OFFER_NONE
 };
 
@@ -218,6 +218,9 @@ static enum offer appraise(struct gy_streams *streams, uint32_t index, const uin
     struct gy_stream *s = &streams->streams[index];
     if (s->running != 0) {
         return OFFER_NONE;
+    }
+    if (gy_batch_bears(streams, index)) {
+        return OFFER_ENDED;
     }
     const bool is_free = !gy_stream_is_held(streams, s);
     /* What the task comes after on a stream of its owner, it comes after with all of that graph; a task that
@@ -289,9 +292,8 @@ static gantry_status find_shared(struct gy_streams *streams, const struct gy_clo
     return GANTRY_OK;
 }
 
-/* A stream of this kind for a task that inherits none.  A new one is only taken when the last tasks of all
- * others are such that none of them, nor this one, comes after another: so there are never more streams in
- * use than the graph is wide. */
+/* A stream of this kind for a task that inherits none.  A new one is taken where the task would wait on each
+ * of those that there are for work that it does not come after. */
 static gantry_status find_free(struct gy_streams *streams, const struct gy_clock *clock, uint32_t kind,
                                const struct gy_stream_owner *owner, uint32_t *out)
 {
@@ -313,7 +315,7 @@ static gantry_status find_free(struct gy_streams *streams, const struct gy_clock
             found = i;
         }
     }
-    if (best >= OFFER_OTHERS && may_create(streams, kind)) {
+    if (best > OFFER_LAST_FREE && may_create(streams, kind)) {
         return create_stream(streams, kind, out);
     }
     *out = found;
@@ -354,22 +356,50 @@ void gy_stream_go_on(struct gy_stream *s)
 {
     const uint32_t latest = (s->inner.next - 1) % GY_STREAM_EVENTS;
     const uint32_t told = s->told_seq == s->tail ? s->told : 0;
-    if (s->inner.seqs[latest] == s->tail && s->pending_successors > told) {
+    if (s->inner.seqs[latest] == s->tail && s->uncalled > told) {
         s->left++;
-        s->inner.at[latest]->pending = s->pending_successors - told;
+        s->inner.at[latest]->pending = s->uncalled - told;
+        s->inner.at[latest]->hosts = s->hosts > told ? s->hosts - told : 0;
     }
 }
 
-/* A dependent of the point has come, behind which the stream has gone on. */
-static void leave_behind(struct gy_stream *s, uint64_t seq)
+/* A dependent of the point is called, behind which the stream has gone on. */
+static void call_behind(struct gy_stream *s, uint64_t seq)
 {
     for (uint32_t e = 0; s->left != 0 && e < GY_STREAM_EVENTS; e++) {
         struct gy_stream_event *event = s->inner.at[e];
-        if (s->inner.seqs[e] == seq && event->pending != 0) {
+        if (s->inner.seqs[e] == seq && event->pending > event->hosts) {
             s->left -= --event->pending == 0;
             return;
         }
     }
+}
+
+void gy_streams_note_call(struct gy_streams *streams, const struct gy_clock *clock)
+{
+    for (uint64_t left = clock->streams; left != 0; left &= left - 1) {
+        uint32_t i = (uint32_t)__builtin_ctzll(left);
+        struct gy_stream *s = &streams->streams[i];
+        if (s->tail == clock->seq[i]) {
+            s->uncalled -= s->uncalled > s->hosts;
+        } else if (s->is_member) {
+            call_behind(s, clock->seq[i]);
+        }
+    }
+}
+
+gantry_status gy_stream_leave_event(struct gy_streams *streams, uint32_t stream)
+{
+    const struct gy_stream *s = &streams->streams[stream];
+    const struct gy_stream_ring *ring = gy_batch_holds(streams, stream, s->tail) ? &s->inner : &s->outer;
+    const uint32_t told = s->told_seq == s->tail ? s->told : 0;
+    const bool is_there = ring->seqs[(ring->next - 1) % GY_STREAM_EVENTS] == s->tail;
+    const bool is_passed = ring == &s->outer && gy_stream_has_passed(s, s->tail);
+    struct gy_stream_event *event;
+    return s->uncalled <= told || is_there || is_passed || streams->device_wide ||
+                   (s->is_member && ring == &s->outer)
+               ? GANTRY_OK
+               : gy_stream_record(streams, stream, &event);
 }
 
 void gy_streams_leave(struct gy_streams *streams, const struct gy_clock *clock)
@@ -377,11 +407,7 @@ void gy_streams_leave(struct gy_streams *streams, const struct gy_clock *clock)
     for (uint64_t left = clock->streams; left != 0; left &= left - 1) {
         uint32_t i = (uint32_t)__builtin_ctzll(left);
         struct gy_stream *s = &streams->streams[i];
-        if (s->tail == clock->seq[i]) {
-            s->pending_successors -= s->pending_successors != 0;
-        } else {
-            leave_behind(s, clock->seq[i]);
-        }
+        s->pending_successors -= s->tail == clock->seq[i] && s->pending_successors != 0;
         gy_stream_supersede(s, clock->seq[i]);
     }
 }
@@ -444,13 +470,15 @@ gantry_status gy_streams_assign_any(struct gy_streams *streams, uint64_t wait_se
     struct gy_clock room;
     uint32_t index = 0;
     const struct gy_clock *clock = gy_wait_set_read(wait_set, &room);
-    if (clock != NULL) {
+    const bool is_after_all = clock == NULL;
+    if (!is_after_all) {
         gy_streams_leave(streams, clock);
     } else {
         supersede_all(streams);
+        gy_streams_read_all(streams, &room);
         clock = &room;
     }
-    if (atomic_load_explicit(&streams->single, memory_order_relaxed) ||
+    if (is_after_all || atomic_load_explicit(&streams->single, memory_order_relaxed) ||
         !find_inheritable(streams, clock, kind, &index)) {
         gantry_status status = find_free(streams, clock, kind, owner, &index);
         if (status != GANTRY_OK) {
@@ -458,6 +486,9 @@ gantry_status gy_streams_assign_any(struct gy_streams *streams, uint64_t wait_se
         }
     }
     take(streams, index);
+    if (gy_wait_set_is_point(wait_set) && gy_timeline_stream(wait_set) == index) {
+        gy_streams_note_call(streams, clock); /* see gy_streams_assign() */
+    }
     *out = index;
     return GANTRY_OK;
 }
@@ -475,6 +506,28 @@ gantry_status gy_streams_leave_held(struct gy_streams *streams, uint64_t wait_se
         take(streams, *stream);
     }
     return status;
+}
+
+gantry_status gy_streams_leave_open(struct gy_streams *streams, const struct gy_stream_owner *owner,
+                                    uint32_t *stream)
+{
+    struct gy_stream *s = &streams->streams[*stream];
+    const struct gy_stream_event *end = s->behind;
+    const struct gy_clock nothing = {.streams = 0};
+    uint32_t other;
+    if (end == NULL || s->running != 1 || !s->carries || end == s->held_by ||
+        !is_better_off(streams, *stream, s->tail)) {
+        return GANTRY_OK;
+    }
+    gantry_status status = find_free(streams, &nothing, s->kind, owner, &other);
+    if (status != GANTRY_OK || streams->streams[other].running != 0) {
+        return status; /* all are in use */
+    }
+    gy_streams_abandon(streams, *stream);
+    take(streams, other);
+    *stream = other;
+    status = gy_streams_wait_barrier(streams, other);
+    return status == GANTRY_OK ? gy_streams_wait_event(streams, other, end) : status;
 }
 
 /* ---- private sets ---------------------------------------------------------------------------- */
@@ -509,6 +562,7 @@ void gy_streams_abandon(struct gy_streams *streams, uint32_t stream)
     assert(gy_stream_is_valid(streams, stream));
     assert(streams->streams[stream].running > 0);
     streams->busy -= --streams->streams[stream].running == 0;
+    streams->streams[stream].is_open = false;
     assert(gy_stream_is_valid(streams, stream));
 }
 
@@ -517,7 +571,7 @@ void gy_streams_return_all(struct gy_streams *streams)
     assert(gy_streams_are_valid(streams));
     for (uint32_t i = 0; i < streams->count; i++) {
         streams->streams[i].used = false;
-        streams->streams[i].pending_successors = 0;
+        streams->streams[i].pending_successors = streams->streams[i].uncalled = 0;
     }
     streams->in_use = 0;
     streams->next_shared = 0; /* a step that is repeated gets the same streams, and can be the same graph */

@@ -31,7 +31,8 @@
 #define GY_STREAM_EVENTS 8
 /* Events per stream that end its lane in a graph, and as many that end graphs on it: see lane_order.h. */
 #define GY_STREAM_ENDS 8
-#define GY_LANE_LEFT 3 /* so many of a graph's are behind tasks that the lane has left behind, at most */
+#define GY_LANE_LEFT \
+    (GY_STREAM_ENDS - 1) /* so many of a graph's are behind tasks that the lane has left behind, at most */
 _Static_assert((GY_STREAM_EVENTS & (GY_STREAM_EVENTS - 1)) == 0, "slots are counted modulo 2^32");
 
 struct gy_stream_event {
@@ -43,7 +44,8 @@ struct gy_stream_event {
     uint64_t known[GY_STREAMS_MAX]; /* what it is ordered after, the point it was recorded at included */
 
     /* On a lane, once that has gone on behind it: */
-    uint32_t pending;            /* dependents of its point that have not come, */
+    uint32_t pending;            /* dependents of its point that were not called: at least */
+    uint32_t hosts;              /* those that are no GPU tasks, */
     struct gy_stream_event *end; /* and the one that the graph records there for them; NULL: none */
 };
 
@@ -74,7 +76,10 @@ struct gy_stream {
     uint64_t floor;      /* timeline points up to here are before the barrier */
     uint32_t kind;       /* immutable: GY_STREAM_KIND() of its partition */
     uint32_t running;    /* tasks assigned and not finished launching */
-    uint32_t pending_successors; /* dependents of the tail that have not come yet */
+    uint32_t pending_successors; /* dependents of the tail that have got no stream yet, */
+    uint32_t uncalled;           /* and those that were not called yet: at least */
+    uint32_t hosts;              /* those that are no GPU tasks, since others come behind them */
+    bool is_open;                /* a task that is there was called, and has calls left */
     bool used;                   /* given out since the streams were last returned */
     bool dirty;                  /* work enqueued since it was last joined */
     bool is_unrecorded;          /* work enqueued since an event was last recorded on `native` */
@@ -97,10 +102,9 @@ struct gy_stream {
     uint64_t plain_seen;
 
     /* Its lane: see lane_order.h. */
-    uint32_t told;                  /* a member: completions in the graph that tell of its point, */
+    uint32_t told;                  /* completions that tell of its point behind the task, */
     uint64_t told_seq;              /* which is this one */
     uint32_t left;                  /* a member: events on its lane with dependents pending */
-    bool is_expected;               /* a member: see gy_lane_order_expect() */
     struct gy_stream_event *end;    /* a member: noted at the end of its lane; NULL: no such */
     uint64_t end_seq;               /* when the tail was this, and */
     struct gy_node_set end_last;    /* this the lane's last */
@@ -147,10 +151,10 @@ struct gy_gpu_order;
 /* What the graph of a batch comes after, while it is built: see batch_order.h. */
 struct gy_batch_order {
     enum gy_batch_state state;
-    bool by_lanes;                    /* lanes wait for themselves, and end by themselves: see lane_order.h */
-    const struct gy_gpu_order *order; /* of the task for which a stream gets ready; NULL: it has none */
-    uint64_t run;                     /* and the step that it is of */
-    bool is_beside;                   /* some tasks of the step need not come after the step before */
+    bool by_lanes;                  /* lanes wait for themselves, and end by themselves: see lane_order.h */
+    struct gy_gpu_order *order;     /* of the task for which a stream gets ready; NULL: it has none */
+    uint64_t run;                   /* and the step that it is of */
+    bool is_beside;                 /* some tasks of the step need not come after the step before */
     uint32_t home;                  /* the stream that it will be launched on: its first member, most often */
     uint64_t members;               /* bit s: stream s is one */
     uint64_t number;                /* counts all batches */
@@ -274,6 +278,8 @@ GANTRY_MUST_CHECK static inline gantry_status gy_streams_assign(struct gy_stream
         return gy_streams_assign_any(streams, wait_set, kind, owner, out);
     }
     s->pending_successors -= s->pending_successors != 0;
+    s->uncalled -=
+        s->uncalled > s->hosts; /* it is called on this stream, which counts as in use until then */
     s->superseded = s->tail;
     s->running = 1;
     streams->busy++;
@@ -288,9 +294,27 @@ GANTRY_MUST_CHECK GY_RARE gantry_status gy_streams_leave_held(struct gy_streams 
                                                               const struct gy_stream_owner *owner,
                                                               uint32_t *stream);
 
+/* A task that has made calls on `*stream` makes the others there, too, but not on the plain stream where that
+ * is behind a graph, and an end of its lane tells all that the task comes after: then it gets another one,
+ * which has met the pool and waits for that end. */
+GANTRY_MUST_CHECK GY_RARE gantry_status gy_streams_leave_open(struct gy_streams *streams,
+                                                              const struct gy_stream_owner *owner,
+                                                              uint32_t *stream);
+
 /* One dependent fewer may want the tails in `clock`, and a task comes after them, here or on another device.
  */
 void gy_streams_leave(struct gy_streams *streams, const struct gy_clock *clock);
+/* A task that comes after `clock`, and not after one point on its own stream alone, is about to be called:
+ * what it waits for in the graph that is being built, it waits for there. */
+void gy_streams_note_call(struct gy_streams *streams, const struct gy_clock *clock);
+/* A task is about to be called on the stream: those dependents of its tail that were not called yet shall not
+ * wait for that one, so they get an event of their own, unless the host tells them. */
+GANTRY_MUST_CHECK GY_RARE gantry_status gy_stream_leave_event(struct gy_streams *streams, uint32_t stream);
+GANTRY_MUST_CHECK static inline gantry_status gy_streams_go_on(struct gy_streams *streams, uint32_t stream)
+{
+    const struct gy_stream *s = &streams->streams[stream];
+    return __builtin_expect(s->uncalled != 0, 0) ? gy_stream_leave_event(streams, stream) : GANTRY_OK;
+}
 
 /* Make `stream` wait for everything in `wait_set` that it is not ordered after yet. */
 GANTRY_MUST_CHECK GY_RARE gantry_status gy_streams_wait_for(struct gy_streams *streams, uint32_t stream,
@@ -318,24 +342,27 @@ GANTRY_MUST_CHECK gantry_status gy_streams_wait_event(struct gy_streams *streams
 /* Record an event at the stream's tail. */
 GANTRY_MUST_CHECK GY_RARE gantry_status gy_streams_record(struct gy_streams *streams, uint32_t stream);
 
-/* The lane of a member goes on behind its tail, of which dependents have not come: see lane_order.h. */
+/* The lane of a member goes on behind its tail, of which dependents were not called: see lane_order.h. */
 GY_RARE void gy_stream_go_on(struct gy_stream *stream);
 
-/* A task finished launching on `stream`; its timeline point comes out.  `dependents` as far as known: with
- * two or more an event is recorded at once, so that those which cannot inherit the stream wait for this task
- * and not for what follows it. */
+/* A task finished launching on `stream`; its timeline point comes out.  `dependents` as far as known, of
+ * which `hosts` are no GPU tasks: with two or more an event is recorded at once, so that those which cannot
+ * inherit the stream wait for this task and not for what follows it. */
 GANTRY_MUST_CHECK static inline gantry_status gy_streams_finish(struct gy_streams *streams, uint32_t stream,
-                                                                uint32_t dependents, uint64_t *out_point)
+                                                                uint32_t dependents, uint32_t hosts,
+                                                                uint64_t *out_point)
 {
     struct gy_stream *s = &streams->streams[stream];
     assert(s->running > 0 && gy_stream_is_valid(streams, stream));
     streams->busy -= --s->running == 0;
-    if (__builtin_expect(s->pending_successors != 0 && s->is_member, 0)) {
+    s->is_open = false;
+    if (__builtin_expect(s->uncalled != 0 && s->is_member, 0)) {
         gy_stream_go_on(s);
     }
     s->tail++;
     s->known[stream] = s->tail;
-    s->pending_successors = dependents;
+    s->pending_successors = s->uncalled = dependents;
+    s->hosts = hosts;
     s->age = ++streams->finished;
     *out_point = gy_timeline_point_on(streams->device, stream, s->tail);
     assert(gy_stream_is_valid(streams, stream));

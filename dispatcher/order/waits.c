@@ -265,7 +265,7 @@ gantry_status gy_tail_wait_clock(struct gy_streams *streams, const struct gy_tai
 }
 
 /* GY_WAIT_SET_ALL: after the tail of every stream.  `clock` is empty. */
-static void read_all(const struct gy_streams *streams, struct gy_clock *clock)
+void gy_streams_read_all(const struct gy_streams *streams, struct gy_clock *clock)
 {
     for (uint32_t i = 0; i < streams->count; i++) {
         if (streams->streams[i].tail != 0) {
@@ -353,6 +353,32 @@ static gantry_status wait_as_lane(struct gy_streams *streams, uint32_t stream, c
     reduce_needs(streams, clock, &needs);
     for (uint64_t left = needs.streams; left != 0 && status == GANTRY_OK; left &= left - 1) {
         status = gy_streams_wait_outside(streams, stream, needs.events[__builtin_ctzll(left)]);
+    }
+    return status;
+}
+
+gantry_status gy_streams_wait_fence(struct gy_streams *streams, uint32_t stream, const struct gy_clock *clock,
+                                    struct gy_stream_event *fence)
+{
+    struct gy_batch_order *batch = &streams->batch;
+    struct gy_stream *own = &streams->streams[stream];
+    bool is_known = true;
+    for (uint64_t left = clock->streams; left != 0 && is_known; left &= left - 1) {
+        uint32_t i = (uint32_t)__builtin_ctzll(left);
+        is_known = own->known[i] >= clock->seq[i] || batch->known[i] >= clock->seq[i] ||
+                   gy_stream_has_passed(&streams->streams[i], clock->seq[i]);
+    }
+    if (is_known) {
+        gy_streams_count(&streams->dropped);
+        return GANTRY_OK;
+    }
+    if (batch->by_lanes && batch->is_beside) {
+        return gy_streams_wait_outside(streams, stream, fence);
+    }
+    const struct gy_tail home = {streams->streams[batch->home].native, batch->known};
+    const gantry_status status = gy_tail_wait(streams, &home, fence);
+    if (status == GANTRY_OK) {
+        learn_event(streams, own, fence);
     }
     return status;
 }
@@ -522,7 +548,7 @@ gantry_status gy_streams_wait_for(struct gy_streams *streams, uint32_t stream, u
     struct gy_clock room;
     const struct gy_clock *clock = gy_wait_set_read(wait_set, &room);
     if (clock == NULL) {
-        read_all(streams, &room);
+        gy_streams_read_all(streams, &room);
         clock = &room;
     }
     return wait_clock(streams, stream, clock, streams->batch.by_lanes);

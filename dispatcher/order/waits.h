@@ -45,11 +45,21 @@ static inline bool gy_batch_holds(const struct gy_streams *streams, uint32_t of,
     return s->is_member && seq > s->entered;
 }
 
+/* Will the graph that is being built be launched on the stream, which is none of its members? */
+static inline bool gy_batch_bears(const struct gy_streams *streams, uint32_t stream)
+{
+    const struct gy_batch_order *batch = &streams->batch;
+    return batch->members != 0 && batch->home == stream && !streams->streams[stream].is_member;
+}
+
 /* The stream on which waits are made, and the points that are known there. */
 struct gy_tail {
     CUstream on;
     uint64_t *known;
 };
+
+/* The tails of all streams. */
+void gy_streams_read_all(const struct gy_streams *streams, struct gy_clock *clock);
 
 /* An event at the tail of a stream, wherever its work goes now. */
 GANTRY_MUST_CHECK gantry_status gy_stream_record(struct gy_streams *streams, uint32_t index,
@@ -84,6 +94,10 @@ GANTRY_MUST_CHECK gantry_status gy_stream_record_plain(struct gy_streams *stream
 /* The member's lane comes after the event, which is outside of the graph. */
 GANTRY_MUST_CHECK gantry_status gy_streams_wait_outside(struct gy_streams *streams, uint32_t stream,
                                                         struct gy_stream_event *event);
+/* The member comes after `fence`, which covers `clock` and is outside of the graph. */
+GANTRY_MUST_CHECK gantry_status gy_streams_wait_fence(struct gy_streams *streams, uint32_t stream,
+                                                      const struct gy_clock *clock,
+                                                      struct gy_stream_event *fence);
 /* `plain` comes after the graph that the stream's work is in. */
 GANTRY_MUST_CHECK gantry_status gy_stream_settle(struct gy_streams *streams, uint32_t index);
 

@@ -3,7 +3,7 @@
 #include "base/span.h"
 #include "copykernel/queue.h"
 #include "dispatcher/order/batch_order.h"
-#include "dispatcher/order/lane_order.h"
+#include "dispatcher/order/step_order.h"
 #include "dispatcher/ways/again.h"
 #include "dispatcher/ways/aside.h"
 #include "dispatcher/ways/callback.h"
@@ -50,33 +50,6 @@ gantry_status gy_capture_cut(struct gantry_dispatcher *d)
     return gy_capture_end(d);
 }
 
-enum { MOST_EXPECTED = 64 }; /* the rest waits for more than need be */
-
-/* `task` and those behind it will be called when the batch was launched, some of which may come after work in
- * it; at most `most`.  Returns how many more are looked at. */
-static uint32_t expect(struct gy_streams *streams, const gantry_task *task, uint32_t most)
-{
-    for (; task != NULL && most != 0; task = task->next, most--) {
-        if (task->launch_index == 0) {
-            gy_lane_order_expect(streams, atomic_load_explicit(&task->wait_set, memory_order_acquire));
-        }
-    }
-    return most;
-}
-
-/* Cut the batch before the call, or in it. */
-static gantry_status cut_at(const struct gantry_launch *launch)
-{
-    struct gantry_dispatcher *d = launch->dispatcher;
-    if (gy_batch_is_open(&d->streams.batch) && d->streams.batch.by_lanes) {
-        uint32_t most = expect(&d->streams, launch->task, MOST_EXPECTED);
-        for (enum gd_phase phase = GD_HTOD; phase < GD_PHASES; phase++) {
-            most = expect(&d->streams, launch->round->bins.of[phase].first, most);
-        }
-    }
-    return gy_capture_cut(d);
-}
-
 static const char *const forbidden = "it makes a call that a capture forbids";
 
 /* The call has made a call that the guard has refused.  Where the driver does not tell, the guard is looked
@@ -96,6 +69,27 @@ gantry_status gy_capture_play(struct gantry_launch *launch)
     return status;
 }
 
+gantry_status gy_capture_leave_stream(struct gantry_launch *launch)
+{
+    struct gantry_dispatcher *d = launch->dispatcher;
+    uint32_t stream = launch->stream_index;
+    struct gy_stream *s = &d->streams.streams[stream];
+    if (!s->may_be_held || launch->round->recording != NULL || gy_span_on() || gy_shares_any(&d->shares) ||
+        gy_deferred_has_open(&d->deferred, stream, s->tail)) {
+        return GANTRY_OK;
+    }
+    const gantry_status status = gy_streams_leave_open(&d->streams, gy_gd_owner(d, launch->task), &stream);
+    if (stream != launch->stream_index) {
+        gy_rings_move(&d->completion, launch->stream_index, stream);
+        launch->stream_index = stream;
+        launch->stream = d->streams.streams[stream].native;
+        launch->task->stream = (uint16_t)(stream + 1);
+        launch->frees.begin = launch->frees.end = gy_deferred_next(&d->deferred, stream);
+        d->streams.streams[stream].is_open = true;
+    }
+    return status;
+}
+
 /* The graph goes without the work that the call enqueues from now on. */
 static gantry_status leave(struct gantry_launch *launch)
 {
@@ -106,13 +100,18 @@ static gantry_status leave(struct gantry_launch *launch)
         status = gy_capture_play(launch);
         gy_batch_resume(&d->streams);
     }
-    const gantry_status cut = is_ahead ? gy_capture_cut(d) : cut_at(launch);
+    const gantry_status cut = gy_capture_cut(d);
     status = status == GANTRY_OK ? cut : status;
     launch->lane = NULL;
     gy_mode_set(launch, GY_MODE_PLAIN);
     gy_copy_call_enter(GY_COPY_CALL_NONE); /* everything that the call has done so far stays */
+    status = status == GANTRY_OK && !is_ahead ? gy_capture_leave_stream(launch) : status;
     if (status == GANTRY_OK) {
         status = gy_streams_wait_barrier(&d->streams, launch->stream_index);
+    }
+    struct gy_gpu_order *order = gy_gd_order(d, launch->task);
+    if (status == GANTRY_OK && order != NULL) {
+        status = gy_step_order_fence(order, gy_task_run(launch->task), launch->stream_index);
     }
     return status == GANTRY_OK ? gy_metered_enter(launch) : status;
 }
@@ -152,7 +151,7 @@ static GY_RARE gantry_status choose_anew(struct gantry_launch *launch, bool is_l
     struct gantry_dispatcher *d = launch->dispatcher;
     const bool may_be_noted = launch->trust != GY_TRUST_NO;
     d->graphs.part += is_large;
-    gantry_status status = is_large ? gy_capture_cut(d) : cut_at(launch);
+    gantry_status status = gy_capture_cut(d);
     if (status == GANTRY_OK && may_be_noted && begin_capture(d, launch->round) != GANTRY_OK) {
         launch->round->as_graph = false; /* the rest of this batch is no graph */
         status = gy_context_is_lost(d->config.context) ? gy_context_adopt_loss(d->config.context) : GANTRY_OK;
@@ -197,7 +196,7 @@ gantry_status gy_capture_choose_any(struct gantry_launch *launch)
     }
     if (__builtin_expect(is_unmet && is_met_first(round), 0)) { /* there is no batch for it to disturb */
         gy_mode_set(launch, first_mode(launch));
-        return cut_at(launch);
+        return gy_capture_cut(d);
     }
     const bool is_waited_for = atomic_load_explicit(&g->waiting, memory_order_relaxed) != 0 && g->calls > 0 &&
                                round->recording == NULL;

@@ -5,6 +5,7 @@
 #include "dispatcher/current.h"
 #include "dispatcher/order/batch_order.h"
 #include "dispatcher/order/lane_order.h"
+#include "dispatcher/order/step_order.h"
 #include "dispatcher/ways/ends.h"
 #include "dispatcher/ways/launch_batch.h"
 #include "dispatcher/ways/met.h"
@@ -253,7 +254,9 @@ static gantry_status end_into(struct gy_graphs *g, struct gy_graph_place *into)
     }
     end_guard(g);
     gy_lane_order_note_ends(streams);
-    const gantry_status status = gy_graphs_launch(g, into);
+    gantry_status status = gy_lane_order_leave_home(streams);
+    status = status == GANTRY_OK ? gy_step_order_fence_graph(streams) : status;
+    status = status == GANTRY_OK ? gy_graphs_launch(g, into) : status;
     if (status != GANTRY_OK) {
         /* The tasks were released.  Their work is gone, and their callbacks must not be called again. */
         gy_context_lose(g->context, gy_error_last());

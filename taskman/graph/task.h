@@ -98,7 +98,8 @@ struct gantry_task {
         uint16_t stream;            /* GPU tasks: dispatcher thread only; pool index + 1, 0: none yet */
         _Atomic(uint16_t) expected; /* CPU tasks: atomic; in a recording, an arrow leads here */
     };
-    _Atomic(uint16_t) successors; /* atomic; how many were declared so far, saturating */
+    _Atomic(uint16_t) successors; /* atomic; how many were declared so far, saturating, with
+                                   * GY_SUCCESSORS_HOST */
     union {
         gantry_task_fn run;
         gantry_launch_fn launch;
@@ -131,6 +132,8 @@ struct gantry_task {
     uint32_t scratch;               /* guarded by the manager's lock; graph searches */
     _Atomic(int32_t) result;        /* atomic; final once the state is FAILED; see gy_task_calls(), too */
 };
+/* In `successors`: one of them is no GPU task. */
+enum { GY_SUCCESSORS_HOST = 0x8000, GY_SUCCESSORS_MOST = 0x7fff };
 _Static_assert(offsetof(struct gantry_task, arg) < 64, "one cache line");
 _Static_assert(sizeof(struct gantry_task) <= 128, "128 bytes per task are promised");
 

@@ -136,13 +136,15 @@ static void test_the_order_of_steps(void **state)
 {
     (void)state;
     struct gy_streams *streams = &s.d->streams;
-    struct gy_gpu_order order = {.streams = streams, .run = 1, .clear = 1, .before = {.streams = 1}};
-    order.before.seq[0] = streams->streams[0].tail;
-    PLANT(gy_step_order_is_valid(&order), order.before.seq[0], streams->streams[0].tail + 1);
-    PLANT(gy_step_order_is_valid(&order), order.before.seq[0], 0);
+    struct gy_gpu_order order = {.streams = streams, .run = 1, .clear = 1};
+    struct gy_step_bound *all = &order.bounds[GY_BOUND_ALL];
+    all->before.streams = 1;
+    all->before.seq[0] = streams->streams[0].tail;
+    PLANT(gy_step_order_is_valid(&order), all->before.seq[0], streams->streams[0].tail + 1);
+    PLANT(gy_step_order_is_valid(&order), all->before.seq[0], 0);
     PLANT(gy_step_order_is_valid(&order), order.during.streams, UINT64_C(1) << streams->count);
-    PLANT(gy_step_order_is_valid(&order), order.is_fenced, true); /* there is no fence */
-    PLANT(gy_step_order_is_valid(&order), order.run, 0);          /* nothing can be clear before it */
+    PLANT(gy_step_order_is_valid(&order), all->is_fenced, true); /* there is no fence */
+    PLANT(gy_step_order_is_valid(&order), order.run, 0);         /* nothing can be clear before it */
 }
 
 static void test_crossings(void **state)

@@ -129,7 +129,7 @@ static void run_task(struct pool *p)
     order_model_called(&launch, UINT64_C(1) << p->count);
     struct task *task = &p->tasks[p->count++];
     task->before = before;
-    assert_ok(gy_streams_finish(&p->streams, stream, next_random(p, 4), &task->point));
+    assert_ok(gy_streams_finish(&p->streams, stream, next_random(p, 4), 0, &task->point));
     s->owner = &p->order->owner;
     gy_step_order_note(p->order, p->run, stream);
 }
