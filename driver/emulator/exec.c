@@ -28,72 +28,12 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "driver/emulator/fiber.h"
-#include "driver/emulator/gang.h"
-#include "driver/emulator/steal.h"
+#include "driver/emulator/engine.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
-
-enum {
-    MAX_THREADS = 1024,
-    WARP = 32,
-    MAX_WARPS = MAX_THREADS / WARP,
-};
-
-enum warp_op { WARP_BARRIER, WARP_SHUFFLE, WARP_BALLOT };
-
-/* A stack and, while a kernel thread is on it, that thread. */
-struct fiber {
-    struct gy_fiber base;     /* first member */
-    struct fiber *next;       /* link of `ready`, `at_barrier` or `idle` */
-    struct fiber *next_all;   /* link of `all` */
-    bool is_idle;             /* in `idle`: it waits in fiber_main() for a thread to run */
-    uint32_t thread;          /* number of the kernel thread in its block */
-    uint32_t thread_index[3]; /* the number as the kernel sees it */
-    /* The warp operation at which it waits: */
-    enum warp_op op;
-    uint32_t mask;
-    uint32_t source;
-    uint64_t value;
-    uint64_t result;
-};
-
-struct fiber_queue {
-    struct fiber *first, *last;
-};
-
-struct engine {
-    struct gantry_host_thread thread; /* the running kernel thread as it sees itself; first member */
-    const struct gy_emu_grid *grid;
-    uint32_t thread_count; /* threads of the block */
-    uint32_t next_thread;  /* the first thread that has not started */
-    uint32_t next_index[3];
-    uint32_t exited;
-    uint32_t warp_exited[MAX_WARPS];             /* bit per lane */
-    uint32_t warp_waiters[MAX_WARPS];            /* bit per lane; all 0 between blocks */
-    struct fiber *warp_waiting[MAX_WARPS][WARP]; /* all NULL between blocks */
-    uint32_t at_barrier_count;
-    struct fiber_queue at_barrier;
-    struct fiber_queue at_steal; /* threads that wait for an answer that nobody has asked for yet */
-    struct gy_emu_steal steal;
-    struct fiber_queue at_meeting; /* threads that wait for other blocks */
-    uint32_t at_meeting_count;
-    enum gy_emu_meeting meeting; /* of those */
-    bool has_waited;             /* a thread has waited for earlier work */
-    struct fiber_queue ready;
-    struct fiber *idle;
-    struct fiber *all;
-    struct fiber host; /* the OS thread's own stack */
-    struct fiber *current;
-    void *shared; /* dynamic shared memory */
-    size_t shared_bytes;
-    size_t page_bytes;
-    bool failed;
-    char why[320];
-};
 
 static _Thread_local struct engine *own_engine;
 
@@ -379,7 +319,7 @@ static uint32_t steal_block(struct gantry_host_thread *self, const void *answer)
     if (!gy_emu_steal_block(&e->steal, answer, &block)) {
         give_up_steal(e);
     }
-    return (uint32_t)block;
+    return (uint32_t)(e->grid->gang != NULL ? gy_emu_gang_block(e->grid, block, 0) : block);
 }
 
 /* ---- other blocks -------------------------------------------------------------------------------- */
@@ -460,6 +400,25 @@ static void wait_for_earlier(struct gantry_host_thread *self)
     ((struct engine *)self)->has_waited = true;
 }
 
+static void steal_tell(struct gantry_host_thread *self, uint32_t slot, uint32_t rank, const uint32_t words[4])
+{
+    struct engine *e = (struct engine *)self;
+    const char *why = e->grid->gang == NULL
+                          ? "tells a cluster of what it got, and has none"
+                          : gy_emu_gang_tell(e->grid->gang, e->grid->member, slot, rank, words);
+    if (why != NULL) {
+        give_up_because(e, why);
+    }
+}
+
+static void steal_hear(struct gantry_host_thread *self, uint32_t slot, uint32_t words[4])
+{
+    struct engine *e = (struct engine *)self;
+    if (e->grid->gang == NULL || !gy_emu_gang_hear(e->grid->gang, e->grid->member, slot, words)) {
+        give_up_because(e, "asks what its cluster got before it was told at gantry_cluster_sync()");
+    }
+}
+
 static void set_condition(struct gantry_host_thread *self, uint64_t handle, uint32_t value)
 {
     struct engine *e = (struct engine *)self;
@@ -526,10 +485,25 @@ static void fiber_main(void)
 
 /* ---- blocks ------------------------------------------------------------------------------------- */
 
-static const struct gantry_host_ops ops = {block_barrier,  warp_barrier,     shuffle,         ballot,
-                                           global_timer,   steal_begin,      steal_send,      steal_wait,
-                                           steal_granted,  steal_block,      cluster_barrier, grid_barrier,
-                                           cluster_shared, wait_for_earlier, set_condition};
+static const struct gantry_host_ops ops = {
+    .block_barrier = block_barrier,
+    .warp_barrier = warp_barrier,
+    .shuffle = shuffle,
+    .ballot = ballot,
+    .global_timer = global_timer,
+    .steal_begin = steal_begin,
+    .steal_send = steal_send,
+    .steal_wait = steal_wait,
+    .steal_granted = steal_granted,
+    .steal_block = steal_block,
+    .cluster_barrier = cluster_barrier,
+    .grid_barrier = grid_barrier,
+    .cluster_shared = cluster_shared,
+    .wait_for_earlier = wait_for_earlier,
+    .set_condition = set_condition,
+    .steal_tell = steal_tell,
+    .steal_hear = steal_hear,
+};
 
 /* Map memory; NULL: out of memory. */
 static void *map_memory(size_t bytes)
@@ -585,7 +559,9 @@ static void begin_block(struct engine *e, const struct gy_emu_grid *grid, uint64
     t->block_index[1] = (uint32_t)(block / grid->grid_size[0] % grid->grid_size[1]);
     t->block_index[2] = (uint32_t)(block / grid->grid_size[0] / grid->grid_size[1]);
     t->sm = sm;
-    t->can_steal = grid->take != NULL;
+    const bool has_cluster = grid->gang != NULL;
+    t->can_steal = grid->take != NULL && !has_cluster;
+    t->can_steal_clusters = grid->take != NULL && has_cluster;
     t->is_cooperative = grid->is_cooperative;
     for (int i = 0; i < 3; i++) {
         t->cluster_size[i] = grid->cluster[i] != 0 ? grid->cluster[i] : 1;

@@ -19,7 +19,8 @@ struct gy_emu_grid {
     size_t dynamic_shared_bytes;
     void *const *args; /* pointers to the parameter values, which stay put until the grid is done */
     /* Take a block that has not started out of the grid, for a block that asks for one: true and its number,
-     * or false.  NULL: the device has no Cluster Launch Control. */
+     * or false.  With clusters it takes a cluster, and gives the cluster's number.  NULL: the device has no
+     * Cluster Launch Control, or all blocks of the grid start together. */
     bool (*take)(void *grid_owner, uint64_t *block);
     void *grid_owner;
     uint32_t cluster[3]; /* blocks of a cluster; without clusters 1, or 0 */

@@ -14,6 +14,20 @@ struct meeting {
     uint32_t generation; /* how often all have met */
 };
 
+/* What a block is told of the cluster that its own has taken over. */
+struct told {
+    uint32_t words[4];
+    uint32_t generation; /* of the cluster's meeting, when it was told */
+    bool is_there, is_heard;
+};
+
+/* What a block keeps here. */
+struct member {
+    void *shared; /* its dynamic shared memory */
+    struct told told[2];
+    bool has_ended;
+};
+
 struct helper {
     gy_thread thread;
     gy_cond wake;
@@ -31,7 +45,7 @@ struct gy_emu_gang {
     uint32_t ended, asleep;         /* blocks that have ended; that wait at a meeting */
     struct meeting all;             /* the grid's */
     struct meeting *clusters;
-    void **shared; /* dynamic shared memory of each block */
+    struct member *members;
     CUresult result;
     char why[320];
     gy_cond changed;
@@ -110,7 +124,7 @@ const char *gy_emu_gang_meet(struct gy_emu_gang *gang, uint32_t member, enum gy_
 void gy_emu_gang_share(struct gy_emu_gang *gang, uint32_t member, void *shared)
 {
     gy_mutex_lock(&lock);
-    gang->shared[member] = shared;
+    gang->members[member].shared = shared;
     gy_mutex_unlock(&lock);
 }
 
@@ -120,16 +134,60 @@ void *gy_emu_gang_shared_of(struct gy_emu_gang *gang, uint32_t member, uint32_t 
     const uint32_t first = member / gang->cluster_blocks * gang->cluster_blocks;
     const bool have_met = gang->clusters[member / gang->cluster_blocks].generation != 0;
     void *shared = rank < gang->cluster_blocks && (have_met || first + rank == member)
-                       ? gang->shared[first + rank]
+                       ? gang->members[first + rank].shared
                        : NULL;
     gy_mutex_unlock(&lock);
     return shared;
 }
 
+/* ---- clusters that take over others ------------------------------------------------------------- */
+
+/* The words grant a block, and its thief has not looked at them. */
+static bool is_unheard(const struct told *told)
+{
+    return told->is_there && !told->is_heard && told->words[3] != 0;
+}
+
+const char *gy_emu_gang_tell(struct gy_emu_gang *gang, uint32_t member, uint32_t slot, uint32_t rank,
+                             const uint32_t words[4])
+{
+    const char *broken = NULL;
+    gy_mutex_lock(&lock);
+    const uint32_t generation = gang->clusters[member / gang->cluster_blocks].generation;
+    const uint32_t first = member / gang->cluster_blocks * gang->cluster_blocks;
+    struct member *to = &gang->members[first + (rank < gang->cluster_blocks ? rank : 0)];
+    struct told *told = &to->told[slot & 1];
+    if (rank >= gang->cluster_blocks || generation == 0) {
+        broken = "tells a block that its cluster does not have, or before the cluster's blocks have met";
+    } else if (to->has_ended) {
+        broken = "got a cluster, and a block of its own cluster has ended without asking";
+    } else if (is_unheard(told)) {
+        broken = "tells a block of its cluster before that has looked at what it was told";
+    } else {
+        *told = (struct told){.generation = generation, .is_there = true};
+        memcpy(told->words, words, sizeof(told->words));
+    }
+    gy_mutex_unlock(&lock);
+    return broken;
+}
+
+bool gy_emu_gang_hear(struct gy_emu_gang *gang, uint32_t member, uint32_t slot, uint32_t words[4])
+{
+    gy_mutex_lock(&lock);
+    struct told *told = &gang->members[member].told[slot & 1];
+    const uint32_t generation = gang->clusters[member / gang->cluster_blocks].generation;
+    const bool is_there = told->is_there && told->generation != generation;
+    if (is_there) {
+        memcpy(words, told->words, sizeof(told->words));
+        told->is_heard = true;
+    }
+    gy_mutex_unlock(&lock);
+    return is_there;
+}
+
 /* ---- blocks ----------------------------------------------------------------------------------- */
 
-/* The number of the block of rank `rank` in cluster `cluster`, x fastest. */
-static uint64_t block_of(const struct gy_emu_grid *grid, uint64_t cluster, uint32_t rank)
+uint64_t gy_emu_gang_block(const struct gy_emu_grid *grid, uint64_t cluster, uint32_t rank)
 {
     uint64_t at[3];
     for (int i = 0; i < 3; i++) {
@@ -145,7 +203,7 @@ static void run_member(struct gy_emu_gang *gang, uint32_t member)
 {
     struct gy_emu_grid grid = *gang->grid;
     const uint64_t cluster = gang->first_cluster + member / gang->cluster_blocks;
-    const uint64_t block = block_of(&grid, cluster, member % gang->cluster_blocks);
+    const uint64_t block = gy_emu_gang_block(&grid, cluster, member % gang->cluster_blocks);
     grid.gang = gang;
     grid.member = member;
     const bool ran = gy_emu_exec_block(&grid, block, grid.sm_of(grid.grid_owner, block));
@@ -154,6 +212,11 @@ static void run_member(struct gy_emu_gang *gang, uint32_t member)
     if (!ran || trap != CUDA_SUCCESS) {
         fail(gang, trap != CUDA_SUCCESS ? trap : CUDA_ERROR_LAUNCH_FAILED,
              ran ? "it trapped" : gy_emu_exec_why());
+    }
+    struct member *self = &gang->members[member];
+    self->has_ended = true;
+    if (is_unheard(&self->told[0]) || is_unheard(&self->told[1])) {
+        fail(gang, CUDA_ERROR_LAUNCH_FAILED, "a block ended without doing the block that its cluster got");
     }
     gang->ended++;
     gang->all.ended++;
@@ -281,8 +344,8 @@ CUresult gy_emu_gang_run(const struct gy_emu_grid *grid, uint64_t first, uint32_
         .grid = grid, .first_cluster = first, .count = clusters * size, .cluster_blocks = size};
     gang.all.members = gang.count;
     gang.clusters = gy_zalloc_array(clusters, sizeof(struct meeting));
-    gang.shared = gy_zalloc_array(gang.count, sizeof(void *));
-    if (gang.clusters == NULL || gang.shared == NULL || gy_cond_init(&gang.changed) != GANTRY_OK) {
+    gang.members = gy_zalloc_array(gang.count, sizeof(struct member));
+    if (gang.clusters == NULL || gang.members == NULL || gy_cond_init(&gang.changed) != GANTRY_OK) {
         snprintf(why, room, "out of memory for %u blocks that wait for each other", gang.count);
         gang.result = CUDA_ERROR_LAUNCH_FAILED;
         goto free_all;
@@ -295,6 +358,6 @@ CUresult gy_emu_gang_run(const struct gy_emu_grid *grid, uint64_t first, uint32_
     gy_cond_fini(&gang.changed);
 free_all:
     gy_free(gang.clusters);
-    gy_free(gang.shared);
+    gy_free(gang.members);
     return gang.result;
 }

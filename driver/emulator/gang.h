@@ -22,4 +22,14 @@ void gy_emu_gang_share(struct gy_emu_gang *gang, uint32_t member, void *shared);
  * not have begun, since the blocks of the cluster have not met. */
 void *gy_emu_gang_shared_of(struct gy_emu_gang *gang, uint32_t member, uint32_t rank);
 
+/* What the thread that steals for its cluster leaves for the cluster's block of that rank.  NULL, or the rule
+ * that is broken. */
+const char *gy_emu_gang_tell(struct gy_emu_gang *gang, uint32_t member, uint32_t slot, uint32_t rank,
+                             const uint32_t words[4]);
+/* False: the block was not told, or the cluster's blocks have not met since. */
+bool gy_emu_gang_hear(struct gy_emu_gang *gang, uint32_t member, uint32_t slot, uint32_t words[4]);
+
+/* The number of the block of rank `rank` in cluster `cluster` of the grid, x fastest. */
+uint64_t gy_emu_gang_block(const struct gy_emu_grid *grid, uint64_t cluster, uint32_t rank);
+
 #endif

@@ -79,8 +79,16 @@ size_t gy_emu_last_failure(char *text, size_t room)
 
 /* ---- stealing -------------------------------------------------------------------------------- */
 
-/* A block of the grid asks for one that has not started.  A device may refuse although there is one. */
-static bool take_block(void *grid, uint64_t *block)
+/* The blocks of a cluster; 1 without. */
+static uint32_t cluster_size(const struct gy_emu_attributes *attributes)
+{
+    const uint32_t size = attributes->cluster[0] * attributes->cluster[1] * attributes->cluster[2];
+    return size > 1 ? size : 1;
+}
+
+/* A block of the grid asks for one that has not started, or its cluster for a cluster.  A device may refuse
+ * although there is one. */
+static bool take_unit(void *grid, uint64_t *unit)
 {
     struct gy_emu_op *op = grid;
     uint64_t every = atomic_load_explicit(&refuse_every, memory_order_relaxed);
@@ -88,11 +96,11 @@ static bool take_block(void *grid, uint64_t *block)
     if (every != 0 && number % every == 0) {
         return false;
     }
-    *block = atomic_fetch_add_explicit(&op->next_block, 1, memory_order_relaxed);
-    if (*block >= op->blocks) {
+    *unit = atomic_fetch_add_explicit(&op->next_block, 1, memory_order_relaxed);
+    if (*unit >= op->blocks) {
         return false;
     }
-    atomic_fetch_add_explicit(&steals, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&steals, cluster_size(&op->work.kernel.attributes), memory_order_relaxed);
     return true;
 }
 
@@ -267,15 +275,10 @@ static CUresult take_trap(void)
     return result;
 }
 
-static bool has_clusters(const struct gy_emu_attributes *attributes)
-{
-    return attributes->cluster[0] * attributes->cluster[1] * attributes->cluster[2] > 1;
-}
-
 /* Blocks that wait for each other are run together. */
 static bool needs_gang(const struct gy_emu_op *op)
 {
-    return op->work.kernel.attributes.is_cooperative || has_clusters(&op->work.kernel.attributes);
+    return op->work.kernel.attributes.is_cooperative || cluster_size(&op->work.kernel.attributes) > 1;
 }
 
 static void fill_grid(struct gy_emu_op *op, struct gy_emu_grid *grid)
@@ -290,8 +293,8 @@ static void fill_grid(struct gy_emu_op *op, struct gy_emu_grid *grid)
                                  .sm_of = sm_of,
                                  .set_condition = gy_emu_condition_set,
                                  .take_trap = take_trap};
-    if (op->work.context->device->profile->major >= STEALING_MAJOR && !needs_gang(op)) {
-        grid->take = take_block;
+    if (op->work.context->device->profile->major >= STEALING_MAJOR && !grid->is_cooperative) {
+        grid->take = take_unit;
     }
     memcpy(grid->grid_size, op->work.kernel.grid, sizeof(grid->grid_size));
     memcpy(grid->block_size, op->work.kernel.block, sizeof(grid->block_size));
@@ -372,10 +375,7 @@ static void begin_kernel(struct gy_emu_op *op)
     const uint32_t *grid = op->work.kernel.grid;
     const struct gy_emu_attributes *attributes = &op->work.kernel.attributes;
     const uint64_t blocks = (uint64_t)grid[0] * grid[1] * grid[2];
-    op->blocks = attributes->is_cooperative != 0 ? 1
-                 : has_clusters(attributes)
-                     ? blocks / (attributes->cluster[0] * attributes->cluster[1] * attributes->cluster[2])
-                     : blocks;
+    op->blocks = attributes->is_cooperative != 0 ? 1 : blocks / cluster_size(attributes);
     op->helpers = 0;
     op->first_sm = context->next_sm;
     context->next_sm = (uint32_t)((context->next_sm + blocks) % context->sm_count);

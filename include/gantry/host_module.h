@@ -39,7 +39,7 @@ struct gantry_host_ops {
     void (*steal_wait)(struct gantry_host_thread *self, uint64_t *barrier, uint32_t phase);
     /** Whether the answer grants a block. */
     int (*steal_granted)(struct gantry_host_thread *self, const void *answer);
-    /** The number of the granted block, x fastest. */
+    /** The number of the granted block, or of the first block of the granted cluster, x fastest. */
     uint32_t (*steal_block)(struct gantry_host_thread *self, const void *answer);
     /** Returns when every thread of the cluster's blocks that has not exited got here. */
     void (*cluster_barrier)(struct gantry_host_thread *self);
@@ -51,6 +51,12 @@ struct gantry_host_ops {
     void (*wait_for_earlier)(struct gantry_host_thread *self);
     /** Set the value that decides about a conditional node of a graph: cudaGraphSetConditional(). */
     void (*set_condition)(struct gantry_host_thread *self, uint64_t handle, uint32_t value);
+    /** Leave four words for the cluster's block of that rank, in slot 0 or 1.  The last word is 0, or the
+     *  first three name the first block of a cluster that was granted. */
+    void (*steal_tell)(struct gantry_host_thread *self, uint32_t slot, uint32_t rank,
+                       const uint32_t words[4]);
+    /** What was left in that slot for this block, behind a barrier of the cluster. */
+    void (*steal_hear)(struct gantry_host_thread *self, uint32_t slot, uint32_t words[4]);
 };
 
 /** The thread that is running now on this OS thread; one per OS thread, its fields change when the
@@ -68,6 +74,9 @@ struct gantry_host_thread {
     uint32_t can_steal;       /* 1: the device has Cluster Launch Control, so steal_...() may be called */
     uint32_t cluster_size[3]; /* in blocks; 1, 1, 1 without clusters */
     uint32_t is_cooperative;  /* 1: grid_barrier() may be called */
+    /** 1: as can_steal, in a launch with clusters, where can_steal is 0: a granted number stands for a
+     * cluster, of which images that were built before this field know nothing. */
+    uint32_t can_steal_clusters;
 };
 
 /** One kernel. */
