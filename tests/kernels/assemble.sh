@@ -31,6 +31,18 @@ clang)
     ;;
 nvcc)
     nvcc=$(find_tool nvcc)
-    "$nvcc" -cubin -arch=sm_90 -std=c++17 -O3 -I "$root" -I "$root/include" -o "$folder/out.cubin" "$file"
+    for architecture in sm_90 sm_100 sm_120; do
+        "$nvcc" --list-gpu-code | grep -q "^$architecture\$" || continue
+        "$nvcc" -cubin -keep -keep-dir "$folder" -arch=$architecture -std=c++17 -O3 -I "$root" -I "$root/include" \
+            -o "$folder/out.cubin" "$file"
+        # Where blocks steal, they do it for clusters, too: the one that asks tells the others.
+        if [ $architecture != sm_90 ] && grep -q '^ *GANTRY_STEAL' "$file"; then
+            for part in clusterlaunchcontrol.try_cancel mapa.shared::cluster st.shared::cluster barrier.cluster \
+                cluster_ctaid; do
+                grep -q "$part" "$folder"/*.ptx || { echo "no $part for $architecture"; exit 1; }
+            done
+        fi
+        rm -f "$folder"/*.ptx
+    done
     ;;
 esac

@@ -3,6 +3,7 @@
 #define TESTS_KERNELS_HOST_GRID_H
 
 #include "driver/emulator/exec.h"
+#include "driver/emulator/gang.h"
 
 #include <gantry/module.h>
 
@@ -70,6 +71,43 @@ static inline bool host_run(const gantry_module_image *image, const char *name, 
                             gantry_dim3 block, size_t shared, void *const *args)
 {
     return host_run_with(image, name, grid, block, shared, args, NULL);
+}
+
+static inline uint32_t host_sm_of(void *owner, uint64_t block)
+{
+    (void)owner;
+    return (uint32_t)(block % 4);
+}
+
+static inline CUresult host_no_trap(void)
+{
+    return CUDA_SUCCESS;
+}
+
+/* The same in clusters.  What is counted are clusters.  `why` says why it failed. */
+static inline bool host_run_clusters(const gantry_module_image *image, const char *name, gantry_dim3 grid,
+                                     gantry_dim3 cluster, gantry_dim3 block, size_t shared, void *const *args,
+                                     struct host_stealing *stealing, char *why, size_t room)
+{
+    struct host_stealing counter = {0, 0, 0, 0, 0}, *s = stealing != NULL ? stealing : &counter;
+    struct gy_emu_grid g = {.kernel = host_kernel(image, name),
+                            .grid_size = {grid.x, grid.y, grid.z},
+                            .block_size = {block.x, block.y, block.z},
+                            .cluster = {cluster.x, cluster.y, cluster.z},
+                            .dynamic_shared_bytes = shared,
+                            .args = args,
+                            .sm_of = host_sm_of,
+                            .take_trap = host_no_trap,
+                            .take = stealing != NULL ? host_take : NULL,
+                            .grid_owner = s};
+    s->next = 0;
+    s->blocks = (uint64_t)grid.x * grid.y * grid.z / ((uint64_t)cluster.x * cluster.y * cluster.z);
+    while (s->next < s->blocks) {
+        if (gy_emu_gang_run(&g, s->next++, 1, why, room) != CUDA_SUCCESS) {
+            return false;
+        }
+    }
+    return true;
 }
 
 /* The teardown of a program's tests: free the fibers of the calling thread. */

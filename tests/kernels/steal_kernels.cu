@@ -50,6 +50,72 @@ GANTRY_KERNEL(steal_count_rows, (uint32_t *done, uint32_t *thieves))
     } while (gantry_steal_take(&steal, &x));
 }
 
+/* A cluster does its units together: each block tells its neighbour which unit it does, and counts only if
+ * the neighbour's is the one beside it in the same cluster of units. */
+GANTRY_KERNEL(steal_count_neighbours, (uint32_t *done, uint32_t *thieves))
+{
+    uint32_t block[3] = {blockIdx.x, blockIdx.y, blockIdx.z};
+    GANTRY_DYNAMIC_SHARED(uint32_t, unit);
+    const uint32_t rank = gantry_cluster_rank(), blocks = gantry_cluster_blocks();
+    const bool speaks = threadIdx.x == 0 && threadIdx.y == 0;
+    GANTRY_STEAL_3D(steal);
+    if (speaks) {
+        atomicAdd(thieves, 1u);
+    }
+    do {
+        gantry_steal_request(&steal);
+        if (speaks) {
+            unit[0] = STEAL_UNIT(block[0], block[1], block[2]);
+        }
+        gantry_cluster_sync();
+        const uint32_t next = (rank + 1) % blocks;
+        if (*gantry_cluster_shared(unit, next) == unit[0] + next - rank) { /* clusters of one row */
+            atomicAdd(&done[unit[0]], 1u);
+        }
+        gantry_cluster_sync();
+    } while (gantry_steal_take_3d(&steal, block));
+}
+
+/* Two blocks of one thread, which use the emulator's functions directly. */
+GANTRY_KERNEL(steal_break_cluster, (uint32_t rule))
+{
+#if GANTRY_STEAL_FORM == 2
+    __shared__ __align__(16) unsigned long long answer[2];
+    __shared__ unsigned long long barrier;
+    const bool asks = gantry_cluster_rank() == 0;
+    uint32_t words[4] = {0, 0, 0, 0};
+    if (asks) {
+        gantry_steal_init(&barrier);
+    }
+    gantry_cluster_sync();
+    if (!asks && rule == STEAL_CLUSTER_LEAVES_EARLY) {
+        return;
+    }
+    if (rule == STEAL_CLUSTER_LOOKS_EARLY) {
+        gantry_steal_hear(answer, 0, words);
+    }
+    if (rule == STEAL_CLUSTER_LEAVES_EARLY) {
+        gantry_cluster_sync(); /* the other one has ended */
+    }
+    if (asks) {
+        gantry_steal_send(answer, &barrier);
+        gantry_steal_wait(&barrier, 0);
+        if (gantry_steal_granted(answer)) {
+            gantry_steal_block(answer, words);
+            words[3] = 1;
+        }
+        gantry_steal_tell(answer, 0, 0, words);
+        gantry_steal_tell(answer, 0, rule == STEAL_CLUSTER_NO_SUCH_BLOCK ? 2 : 1, words);
+    }
+    gantry_cluster_sync();
+    if (asks || rule != STEAL_CLUSTER_LEAVES_LATE) {
+        gantry_steal_hear(answer, 0, words);
+    }
+#else
+    (void)rule;
+#endif
+}
+
 /* One thread, which uses the emulator's functions directly. */
 GANTRY_KERNEL(steal_break, (uint32_t rule))
 {

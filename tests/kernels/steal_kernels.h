@@ -17,4 +17,13 @@ enum steal_rule {
     STEAL_WRITE_OVER,
 };
 
+/* The same for a cluster of two blocks. */
+enum steal_cluster_rule {
+    STEAL_CLUSTER_NOTHING_BROKEN,
+    STEAL_CLUSTER_LEAVES_EARLY, /* the second block ends before it is told */
+    STEAL_CLUSTER_LEAVES_LATE,  /* the second block ends when it was told, without looking */
+    STEAL_CLUSTER_LOOKS_EARLY,
+    STEAL_CLUSTER_NO_SUCH_BLOCK,
+};
+
 #endif

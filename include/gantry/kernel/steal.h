@@ -27,8 +27,15 @@
  *         ... the work of `block`, never of blockIdx ...
  *     } while (gantry_steal_take_3d(&steal, block));
  *
+ * In a launch with clusters the device hands out whole clusters: one request answers for all blocks of a
+ * cluster, and each of them does the unit at its own place in the cluster that was taken over.  So there all
+ * threads of all blocks of a cluster make the calls together, and each call of gantry_steal_take() is a
+ * barrier of the cluster as gantry_cluster_sync() is.  The launch must not state a `preferred_cluster`: no
+ * answer says which of the two sizes the cluster has that it names.
+ *
  * Devices of compute capability 10.0 and later steal, emulated ones too.  On older ones every request is
- * refused, so that each block does its own unit: the same results by the same rules.
+ * refused, so that each block does its own unit: the same results by the same rules.  In a cooperative launch
+ * all blocks have begun, and there is nothing to take.
  *
  * The loop and its rules are the same for both; only what lies under them differs: instructions of the
  * device, or calls of the emulator, which ends the launch as failed when one of the rules is broken.
@@ -127,6 +134,38 @@ static __device__ __forceinline__ void gantry_steal_block(gantry_steal_place ans
     asm volatile("fence.proxy.async::generic.release.sync_restrict::shared::cta.cluster;" ::: "memory");
 }
 
+/* The block's place in its cluster. */
+static __device__ __forceinline__ void gantry_steal_own_place(uint32_t place[3])
+{
+    asm("mov.u32 %0, %%cluster_ctaid.x;" : "=r"(place[0]));
+    asm("mov.u32 %0, %%cluster_ctaid.y;" : "=r"(place[1]));
+    asm("mov.u32 %0, %%cluster_ctaid.z;" : "=r"(place[2]));
+}
+
+/* Leave four words in a place of the cluster's block of that rank, who hears them behind the next barrier of
+ * the cluster.  The form of the request that tells all blocks by itself (.multicast::cluster::all) is not for
+ * every device that steals: sm_100 has it only as sm_100a and sm_100f. */
+static __device__ __forceinline__ void gantry_steal_tell(gantry_steal_place told, uint32_t slot,
+                                                         uint32_t rank, const uint32_t words[4])
+{
+    asm volatile("{\n\t"
+                 ".reg .b32 there;\n\t"
+                 "mapa.shared::cluster.u32 there, %0, %1;\n\t"
+                 "st.shared::cluster.v4.u32 [there], {%2, %3, %4, %5};\n\t"
+                 "}" ::"r"(told + 16 * slot),
+                 "r"(rank), "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3])
+                 : "memory");
+}
+
+static __device__ __forceinline__ void gantry_steal_hear(gantry_steal_place told, uint32_t slot,
+                                                         uint32_t words[4])
+{
+    asm volatile("ld.shared::cta.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+                 : "r"(told + 16 * slot)
+                 : "memory");
+}
+
 #elif GANTRY_STEAL_FORM == 2
 
 typedef void *gantry_steal_place;
@@ -138,7 +177,7 @@ GANTRY_KERNEL_FUNCTION gantry_steal_place gantry_steal_place_of(void *shared)
 
 GANTRY_KERNEL_FUNCTION bool gantry_steal_possible(void)
 {
-    return gantry_self->can_steal != 0;
+    return gantry_self->can_steal != 0 || gantry_self->can_steal_clusters != 0;
 }
 
 GANTRY_KERNEL_FUNCTION void gantry_steal_init(gantry_steal_place barrier)
@@ -169,6 +208,27 @@ GANTRY_KERNEL_FUNCTION void gantry_steal_block(gantry_steal_place answer, uint32
     block[2] = number / gridDim.x / gridDim.y;
 }
 
+GANTRY_KERNEL_FUNCTION void gantry_steal_own_place(uint32_t place[3])
+{
+    for (int i = 0; i < 3; i++) {
+        place[i] = gantry_self->block_index[i] % gantry_self->cluster_size[i];
+    }
+}
+
+/* The emulator keeps the words: shared memory of a fixed size is not seen by other blocks there. */
+GANTRY_KERNEL_FUNCTION void gantry_steal_tell(gantry_steal_place told, uint32_t slot, uint32_t rank,
+                                              const uint32_t words[4])
+{
+    (void)told;
+    gantry_self->ops->steal_tell(gantry_self, slot, rank, words);
+}
+
+GANTRY_KERNEL_FUNCTION void gantry_steal_hear(gantry_steal_place told, uint32_t slot, uint32_t words[4])
+{
+    (void)told;
+    gantry_self->ops->steal_hear(gantry_self, slot, words);
+}
+
 #endif
 
 #if GANTRY_STEAL_FORM != 0
@@ -177,14 +237,17 @@ GANTRY_KERNEL_FUNCTION void gantry_steal_block(gantry_steal_place answer, uint32
 struct gantry_steal {
     gantry_steal_place answer;  /* of 16 bytes */
     gantry_steal_place barrier; /* that its arrival completes */
+    gantry_steal_place told;    /* in clusters: what the first block says of the answer, in two turns */
     uint32_t phase;
-    bool possible; /* the same for all threads of the grid */
+    uint32_t blocks; /* of the cluster */
+    bool possible;   /* the same for all threads of the grid */
+    bool asks;       /* the thread that makes the requests: one of each cluster */
 };
 
 #define GANTRY_STEAL(name) GANTRY_STEAL_IN(name, gridDim.y == 1 && gridDim.z == 1)
 #define GANTRY_STEAL_3D(name) GANTRY_STEAL_IN(name, true)
 #define GANTRY_STEAL_IN(name, wanted)                             \
-    __shared__ __align__(16) unsigned long long name##_answer[2]; \
+    __shared__ __align__(16) unsigned long long name##_answer[6]; \
     __shared__ unsigned long long name##_barrier;                 \
     gantry_steal name;                                            \
     gantry_steal_begin(&name, name##_answer, &name##_barrier, wanted)
@@ -194,10 +257,17 @@ static __device__ __forceinline__ void gantry_steal_begin(gantry_steal *steal, v
 {
     steal->answer = gantry_steal_place_of(answer);
     steal->barrier = gantry_steal_place_of(barrier);
+    steal->told = gantry_steal_place_of(static_cast<unsigned long long *>(answer) + 2);
     steal->phase = 0;
+    steal->blocks = gantry_cluster_blocks();
     steal->possible = wanted && gantry_steal_possible();
-    if (steal->possible && threadIdx.x == 0 && threadIdx.y == 0 && threadIdx.z == 0) {
+    steal->asks = threadIdx.x == 0 && threadIdx.y == 0 && threadIdx.z == 0 &&
+                  (steal->blocks == 1 || gantry_cluster_rank() == 0);
+    if (steal->possible && steal->asks) {
         gantry_steal_init(steal->barrier);
+    }
+    if (steal->possible && steal->blocks != 1) {
+        gantry_cluster_sync(); /* all have begun, so that they can be told */
     }
 }
 
@@ -207,10 +277,42 @@ static __device__ __forceinline__ void gantry_steal_request(gantry_steal *steal)
     if (!steal->possible) {
         return;
     }
-    __syncthreads(); /* the barrier is initialised, and everybody has read the answer before */
-    if (threadIdx.x == 0 && threadIdx.y == 0 && threadIdx.z == 0) {
+    if (steal->blocks == 1) {
+        __syncthreads(); /* the barrier is initialised, and everybody has read the answer before */
+    }
+    if (steal->asks) {
         gantry_steal_send(steal->answer, steal->barrier);
     }
+}
+
+/* Wait for the answer, in a cluster: the thread that asked tells all blocks which cluster it got, and each
+ * finds its own block there.  What is told in one turn is read before the barrier of the next one, and
+ * written over behind that. */
+static __device__ __forceinline__ bool gantry_steal_take_cluster(gantry_steal *steal, uint32_t block[3])
+{
+    uint32_t words[4] = {0, 0, 0, 0};
+    if (steal->asks) {
+        gantry_steal_wait(steal->barrier, steal->phase);
+        if (gantry_steal_granted(steal->answer)) {
+            gantry_steal_block(steal->answer, words);
+            words[3] = 1;
+        }
+        for (uint32_t rank = 0; rank < steal->blocks; rank++) {
+            gantry_steal_tell(steal->told, steal->phase, rank, words);
+        }
+    }
+    gantry_cluster_sync();
+    gantry_steal_hear(steal->told, steal->phase, words);
+    steal->phase ^= 1;
+    if (words[3] == 0) {
+        return false;
+    }
+    uint32_t place[3];
+    gantry_steal_own_place(place);
+    for (int i = 0; i < 3; i++) {
+        block[i] = words[i] + place[i];
+    }
+    return true;
 }
 
 /** Wait for the answer: true and the block to do next (x, y, z), or false: end. */
@@ -218,6 +320,9 @@ static __device__ __forceinline__ bool gantry_steal_take_3d(gantry_steal *steal,
 {
     if (!steal->possible) {
         return false;
+    }
+    if (steal->blocks != 1) {
+        return gantry_steal_take_cluster(steal, block);
     }
     gantry_steal_wait(steal->barrier, steal->phase);
     steal->phase ^= 1;
