@@ -96,6 +96,10 @@ static void print_quality(const struct trace *trace, const struct report *r)
     }
     printf("lost           %" PRIu64 " slices, %" PRIu64 " of %" PRIu64 " blocks\n", r->slices_lost,
            r->ctas_lost, r->ctas + r->ctas_lost);
+    if (r->ctas_taken != 0) {
+        printf("taken over     %" PRIu64 " blocks, by blocks of %" PRIu64 " that steal\n", r->ctas_taken,
+               r->ctas);
+    }
     if (r->gpu_unfinished != 0) {
         printf("               %" PRIu64
                " of the slices are GPU tasks that had not ended when the recording did\n",
@@ -319,9 +323,11 @@ void cli_report_json(const char *path, const struct trace *trace, const struct r
     printf("\"lost\":{\"slices\":%" PRIu64 ",\"ctas\":%" PRIu64 ",\"gpu_unfinished\":%" PRIu64
            "},\"gpu_alignment_ns\":%" PRIu64 ",",
            r->slices_lost, r->ctas_lost, r->gpu_unfinished, r->gpu_alignment_ns);
-    printf("\"ctas\":{\"recorded\":%" PRIu64 ",\"lost\":%" PRIu64 ",\"alignment_ns\":%" PRIu64
-           ",\"sm_alignment_ns\":%" PRIu64 ",\"tick_ns\":%" PRIu64 ",\"largest_shift_ns\":%" PRIu64 "},",
-           r->ctas, r->ctas_lost, r->cta_alignment_ns, r->sm_alignment_ns, r->tick_ns, r->shift_ns);
+    printf("\"ctas\":{\"recorded\":%" PRIu64 ",\"lost\":%" PRIu64 ",\"taken\":%" PRIu64
+           ",\"alignment_ns\":%" PRIu64 ",\"sm_alignment_ns\":%" PRIu64 ",\"tick_ns\":%" PRIu64
+           ",\"largest_shift_ns\":%" PRIu64 "},",
+           r->ctas, r->ctas_lost, r->ctas_taken, r->cta_alignment_ns, r->sm_alignment_ns, r->tick_ns,
+           r->shift_ns);
     printf("\"copies\":{\"launches\":%" PRIu64 ",\"count\":%" PRIu64 ",\"bytes_to_device\":%" PRIu64
            ",\"bytes_to_host\":%" PRIu64 ",\"bytes_on_device\":%" PRIu64 "},",
            r->copy_launches, r->copies, r->copy_bytes[0], r->copy_bytes[1], r->copy_bytes[2]);

@@ -253,6 +253,7 @@ static void count_marks(const struct trace *trace, struct report *report)
             report->slices_lost = cli_trace_argument(trace, m, TRACE_LOST, 0);
             report->gpu_unfinished = cli_trace_argument(trace, m, TRACE_GPU_UNFINISHED, 0);
             report->ctas_lost = cli_trace_argument(trace, m, TRACE_CTAS_LOST, 0);
+            report->ctas_taken = cli_trace_argument(trace, m, TRACE_CTAS_TAKEN, 0);
             report->ranges_lost = cli_trace_argument(trace, m, TRACE_RANGES_LOST, 0);
             report->gpu_alignment_ns = cli_trace_argument(trace, m, TRACE_ALIGNMENT, 0);
         }

@@ -131,7 +131,7 @@ struct report {
     size_t range_count;
     uint64_t copy_launches, copies,
         copy_bytes[3]; /* batched ones; to the device, to the host, on the device */
-    uint64_t slices_lost, gpu_unfinished, ctas, ctas_lost, ranges_lost;
+    uint64_t slices_lost, gpu_unfinished, ctas, ctas_lost, ctas_taken, ranges_lost;
     uint64_t gpu_alignment_ns, cta_alignment_ns, sm_alignment_ns, tick_ns, shift_ns;
 };
 

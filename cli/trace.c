@@ -266,11 +266,11 @@ static enum trace_argument argument_called(const char *name)
 {
     static const char *const names[TRACE_ARGUMENTS] = {
         /* in the order of enum trace_argument */
-        "id",           "stream",          "ctas",          "lost",
-        "alignment_ns", "sm_alignment_ns", "tick_ns",       "shift_ns",
-        "block",        "batch",           "ctas_lost",     "ranges_lost",
-        "copies",       "bytes_to_device", "bytes_to_host", "bytes_on_device",
-        "tasks",        "after_gpus",      "gpu_unfinished"};
+        "id",           "stream",          "ctas",           "lost",
+        "alignment_ns", "sm_alignment_ns", "tick_ns",        "shift_ns",
+        "block",        "batch",           "ctas_lost",      "ranges_lost",
+        "copies",       "bytes_to_device", "bytes_to_host",  "bytes_on_device",
+        "tasks",        "after_gpus",      "gpu_unfinished", "ctas_taken"};
     enum trace_argument a = TRACE_ID;
     while (a < TRACE_ARGUMENTS && strcmp(names[a], name) != 0) {
         a++;

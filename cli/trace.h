@@ -41,6 +41,7 @@ enum trace_argument {
     TRACE_TASKS,
     TRACE_AFTER, /* of a GPU task: bit n: it waited for work of the device with ordinal n */
     TRACE_GPU_UNFINISHED,
+    TRACE_CTAS_TAKEN,
     TRACE_ARGUMENTS
 };
 

@@ -450,12 +450,13 @@ struct gy_block_extent gy_blocks_put(struct gy_blocks *blocks, const struct gy_c
 {
     struct batch_slot *slot = next_slot(blocks);
     struct bin *bins = slot->bins;
-    struct gy_block_extent extent = {UINT64_MAX, 0, 0};
+    struct gy_block_extent extent = {UINT64_MAX, 0, 0, 0};
     uint32_t kernel = launch->kernel, place = launch->first;
     const gantry_cta_record *record = batch->records + place, *end = record + launch->count;
     slot->parts[slot->part_count++] = (struct part){place, kernel};
     for (; record < end; record++, place++) { /* the speed of this loop limits a recording's rate */
         if (!gy_block_is_valid(record, kernel)) {
+            extent.taken += gy_block_is_taken(record);
             continue;
         }
         gy_block_extend(&extent, record);

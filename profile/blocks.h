@@ -31,6 +31,7 @@ struct gy_block_gpu {
 struct gy_block_extent {
     uint64_t first_ns, last_ns;
     uint32_t valid; /* blocks that left a record */
+    uint32_t taken; /* blocks that others took over */
 };
 
 /* The facts about a batch besides its records. */
@@ -41,6 +42,7 @@ struct gy_block_info {
     struct gy_gpu_clock clock;
     uint64_t bound_ns, sm_ns; /* bounds on the errors: of these times, and of SMs against each other */
     uint64_t valid, lost;     /* numbers of blocks */
+    uint64_t taken;           /* blocks that others took over */
 };
 
 /* Everything of a batch is on its way into the file; `info` says what was lost.  It is called in the order of
@@ -73,6 +75,12 @@ void gy_block_gpu_fini(struct gy_block_gpu *gpu, struct gy_pftrace *trace);
 static inline bool gy_block_is_valid(const gantry_cta_record *record, uint32_t kernel)
 {
     return record->start_ns != 0 && record->origin >> GANTRY_CTA_SM_BITS == kernel;
+}
+
+/* Did another block do this one?  Such a place has nothing else. */
+static inline bool gy_block_is_taken(const gantry_cta_record *record)
+{
+    return record->start_ns == 0 && record->duration_ns == GANTRY_CTA_TAKEN;
 }
 
 static inline void gy_block_extend(struct gy_block_extent *extent, const gantry_cta_record *record)

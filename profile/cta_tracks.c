@@ -43,7 +43,7 @@ struct gy_cta_tracks {
     struct gpu *gpus;
     struct gy_block_extent *extents; /* scratch memory for a batch's launches */
     uint32_t extent_room;
-    uint64_t kernels, written, lost, bound_ns, sm_ns;
+    uint64_t kernels, written, lost, taken, bound_ns, sm_ns;
 };
 
 static void stack_destroy(struct stack *stack)
@@ -112,7 +112,7 @@ struct reading {
     uint64_t begin_ns, end_ns; /* host time, after the move */
     int64_t shift_ns;
     uint64_t bound_ns;
-    uint64_t valid, lost;
+    uint64_t valid, lost, taken;
 };
 
 static uint64_t host_time(const struct reading *reading, uint64_t gpu_ns)
@@ -122,11 +122,13 @@ static uint64_t host_time(const struct reading *reading, uint64_t gpu_ns)
 
 static struct gy_block_extent extent_of(const struct gy_cta_batch *batch, const struct gy_cta_launch *launch)
 {
-    struct gy_block_extent extent = {UINT64_MAX, 0, 0};
+    struct gy_block_extent extent = {UINT64_MAX, 0, 0, 0};
     for (uint32_t i = 0; i < launch->count; i++) {
         const gantry_cta_record *record = &batch->records[launch->first + i];
         if (gy_block_is_valid(record, launch->kernel)) {
             gy_block_extend(&extent, record);
+        } else {
+            extent.taken += gy_block_is_taken(record);
         }
     }
     return extent;
@@ -190,7 +192,8 @@ static void read_batch(struct reading *reading)
         const struct gy_cta_launch *launch = &batch->launches[l];
         struct gy_block_extent extent = reading->extents[l];
         reading->valid += extent.valid;
-        reading->lost += launch->count - extent.valid;
+        reading->lost += launch->count - extent.valid - extent.taken;
+        reading->taken += extent.taken;
         if (extent.valid == 0) {
             continue;
         }
@@ -238,18 +241,23 @@ static void write_launch(struct gy_cta_tracks *tracks, struct gpu *gpu, const st
     if (extent.valid == 0) {
         return;
     }
-    struct gy_pftrace_slice slice = {.category = GY_PFTRACE_KERNEL,
-                                     .name = gy_kernel_name(launch->kernel),
-                                     .begin_ns = host_time(reading, extent.first_ns),
-                                     .end_ns = host_time(reading, extent.last_ns),
-                                     .flow_count = launch->flow != 0,
-                                     .flows = &launch->flow,
-                                     .argument_count = 5,
-                                     .arguments = {{GY_ARGUMENT_ID, launch->id},
-                                                   {GY_ARGUMENT_STREAM, launch->stream},
-                                                   {GY_ARGUMENT_CTAS, extent.valid},
-                                                   {GY_ARGUMENT_LOST, launch->count - extent.valid},
-                                                   {GY_ARGUMENT_BATCH, reading->batch->number}}};
+    struct gy_pftrace_slice slice = {
+        .category = GY_PFTRACE_KERNEL,
+        .name = gy_kernel_name(launch->kernel),
+        .begin_ns = host_time(reading, extent.first_ns),
+        .end_ns = host_time(reading, extent.last_ns),
+        .flow_count = launch->flow != 0,
+        .flows = &launch->flow,
+        .argument_count = 5,
+        .arguments = {{GY_ARGUMENT_ID, launch->id},
+                      {GY_ARGUMENT_STREAM, launch->stream},
+                      {GY_ARGUMENT_CTAS, extent.valid},
+                      {GY_ARGUMENT_LOST, launch->count - extent.valid - extent.taken},
+                      {GY_ARGUMENT_BATCH, reading->batch->number}}};
+    if (extent.taken != 0) {
+        slice.arguments[slice.argument_count].name = GY_ARGUMENT_CTAS_TAKEN;
+        slice.arguments[slice.argument_count++].value = extent.taken;
+    }
     add_copies(&slice, &launch->copies);
     char name[32];
     uint32_t stream = launch->stream % STREAMS;
@@ -269,6 +277,7 @@ static void write_summary(void *user, struct gy_block_gpu *of, const struct gy_b
     struct gpu *gpu = (struct gpu *)of; /* its first member */
     tracks->written += info->valid;
     tracks->lost += info->lost;
+    tracks->taken += info->taken;
     if (info->lost != 0) {
         if (gpu->lost_counter == 0) {
             gpu->lost_counter = gy_pftrace_add_counter_track(tracks->trace, of->track, "lost CTAs");
@@ -312,7 +321,8 @@ static void write_blocks(struct gy_cta_tracks *tracks, struct gpu *gpu, const st
                                  .bound_ns = reading->bound_ns,
                                  .sm_ns = gy_sm_times_error(gpu->times),
                                  .valid = reading->valid,
-                                 .lost = reading->lost};
+                                 .lost = reading->lost,
+                                 .taken = reading->taken};
     if (reading->has_blocks && info.valid != 0) {
         gy_blocks_add(tracks->blocks, &gpu->blocks, &info);
         return;
@@ -386,6 +396,7 @@ void gy_cta_tracks_stats(const struct gy_cta_tracks *tracks, gantry_profile_stat
     stats->kernels += tracks->kernels;
     stats->ctas += tracks->written;
     stats->ctas_lost += tracks->lost;
+    stats->ctas_taken += tracks->taken;
     stats->cta_alignment_ns = tracks->bound_ns;
     stats->sm_alignment_ns = tracks->sm_ns;
     for (const struct gpu *gpu = tracks->gpus; gpu != NULL; gpu = gpu->next) {

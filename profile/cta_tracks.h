@@ -30,7 +30,7 @@ void gy_cta_tracks_add(struct gy_cta_tracks *tracks, gy_pftrace_track gpu, const
 /* Make sure that all batches are in the trace. */
 void gy_cta_tracks_finish(struct gy_cta_tracks *tracks);
 
-/* Everything is finished: add to kernels, ctas and ctas_lost, and set cta_alignment_ns. */
+/* Everything is finished: add to kernels, ctas, ctas_lost and ctas_taken, and set cta_alignment_ns. */
 void gy_cta_tracks_stats(const struct gy_cta_tracks *tracks, gantry_profile_stats *stats);
 
 #endif

@@ -58,6 +58,7 @@ const char *const gy_argument_names[GY_ARGUMENTS] = {
     [GY_ARGUMENT_BYTES_TO_DEVICE] = "bytes_to_device",
     [GY_ARGUMENT_BYTES_TO_HOST] = "bytes_to_host",
     [GY_ARGUMENT_BYTES_ON_DEVICE] = "bytes_on_device",
+    [GY_ARGUMENT_CTAS_TAKEN] = "ctas_taken",
     [GY_ARGUMENT_TASKS] = "tasks",
 };
 

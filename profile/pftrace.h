@@ -67,10 +67,11 @@ enum gy_pftrace_argument {
     GY_ARGUMENT_BYTES_TO_DEVICE,
     GY_ARGUMENT_BYTES_TO_HOST,
     GY_ARGUMENT_BYTES_ON_DEVICE,
+    GY_ARGUMENT_CTAS_TAKEN,
     GY_ARGUMENT_TASKS, /* of a batch in GPU time */
     GY_ARGUMENTS
 };
-#define GY_PFTRACE_SLICE_ARGUMENTS 9
+#define GY_PFTRACE_SLICE_ARGUMENTS 10
 
 #define GY_PFTRACE_FLOWS 32 /* the most flows of a slice; more are left out */
 

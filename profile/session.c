@@ -632,13 +632,14 @@ static void write_end(gantry_profile *profile, const gantry_profile_stats *stats
                                     .instant = true,
                                     .name = "end",
                                     .begin_ns = gy_clock_ns(),
-                                    .argument_count = 6,
+                                    .argument_count = 7,
                                     .arguments = {{GY_ARGUMENT_LOST, stats->lost},
                                                   {GY_ARGUMENT_CTAS_LOST, stats->ctas_lost},
                                                   {GY_ARGUMENT_ALIGNMENT_NS, stats->gpu_alignment_ns},
                                                   {GY_ARGUMENT_SM_ALIGNMENT_NS, stats->sm_alignment_ns},
                                                   {GY_ARGUMENT_RANGES_LOST, stats->ranges_lost},
-                                                  {GY_ARGUMENT_UNFINISHED, stats->gpu_unfinished}}};
+                                                  {GY_ARGUMENT_UNFINISHED, stats->gpu_unfinished},
+                                                  {GY_ARGUMENT_CTAS_TAKEN, stats->ctas_taken}}};
     mark.end_ns = mark.begin_ns;
     mark.track =
         gy_pftrace_add_track(profile->trace, gy_pftrace_process_track(profile->trace), "recording", 0);
@@ -693,8 +694,7 @@ gantry_status gantry_profile_stop(gantry_profile *profile, gantry_profile_stats 
         gy_log(GANTRY_LOG_WARNING, "profile: %llu ranges inside blocks are missing (ranges_lost)",
                (unsigned long long)ours.ranges_lost);
     }
-    if (status == GANTRY_OK && stats != NULL) {
-        status = gy_stats_export(stats, &ours, sizeof(ours), "profile statistics");
-    }
-    return status;
+    return status == GANTRY_OK && stats != NULL
+               ? gy_stats_export(stats, &ours, sizeof(ours), "profile statistics")
+               : status;
 }

@@ -164,6 +164,8 @@ typedef struct gantry_profile_stats {
                                 * missing.  Those of blocks that are lost as a whole are not counted */
     uint64_t gpu_unfinished;   /* of `lost`: GPU tasks whose work had not ended when the stop no longer waited
                                 * for it, or that a stop in a callback could not wait for */
+    uint64_t ctas_taken;       /* blocks that did not run by themselves, since others took them over
+                                * (<gantry/kernel/steal.h>): neither in `ctas` nor lost */
 } gantry_profile_stats;
 
 /** End recording, write the rest of the file, free.  `stats` may be NULL.  NULL profile is ignored.

@@ -32,6 +32,9 @@
  * block that have not returned (a __syncthreads()), and is to be reached by all of those; its first thread
  * (index 0, 0, 0) must be among them, or the block leaves no record and counts as lost.
  *
+ * A block that was taken over by another (<gantry/kernel/steal.h>) leaves no record of its own, and is not
+ * lost: the block that takes it marks its place, where START comes before GANTRY_STEAL in the same function.
+ *
  * What a block's groups of warps do within it can be recorded too: see <gantry/kernel/ranges.h>.
  *
  * With GANTRY_CTA_PROFILING defined as 0 before the file is included, the macros are empty: the machine code
@@ -42,6 +45,8 @@
 #define GANTRY_PROFILE_KERNEL_H
 
 #include <gantry/kernel.h>
+/* after kernel.h */
+#include <gantry/kernel/record.h>
 
 #include <stdint.h>
 
@@ -63,17 +68,14 @@
 typedef struct gantry_cta_record gantry_cta_record;
 /** What a block leaves behind. */
 struct gantry_cta_record {
-    uint64_t start_ns;    /* the clock at START, with the bit below: of the SM; 0: the block left no record */
+    uint64_t start_ns;    /* the clock at START, with the bit below: of the SM; 0: the block left no record,
+                           * and was taken over if duration_ns is GANTRY_CTA_TAKEN */
     uint32_t duration_ns; /* until STOP; 0xffffffff: that or longer */
     uint32_t origin;      /* %smid in bits 0 to 11, the kernel's id above */
 };
 #define GANTRY_CTA_SM_BITS 12                    /* bits of gantry_cta_record.origin for %smid */
 #define GANTRY_CTA_OWN_CLOCK ((uint64_t)1 << 63) /* bit of start_ns: the SM's own clock was read */
-#define GANTRY_CTA_SLOT \
-    4u /* bit of `profile`: it is the address of a slot, besides this bit and those below */
 #define GANTRY_CTA_KERNELS (1u << (32 - GANTRY_CTA_SM_BITS)) /* how many kernel ids there are */
-
-#define GANTRY_RANGES_SHIFT 57 /* bits of `profile` from here on: the room of a block for ranges … */
 
 #ifdef __cplusplus
 #if GANTRY_CTA_PROFILING
@@ -88,18 +90,6 @@ static __device__ inline void *gantry_cta_find(const void *records)
     return ((uint32_t)address & GANTRY_CTA_SLOT) != 0
                ? *(void *const *)(address & ~(uintptr_t)(GANTRY_CTA_SLOT | 3))
                : (void *)address;
-}
-
-/** Whether the blocks of this launch leave records. */
-static __device__ inline bool gantry_cta_records(const void *records)
-{
-    return (uint32_t)(uintptr_t)records != 0;
-}
-
-/** Where the records of the launch lie: without what `records` says besides. */
-static __device__ inline void *gantry_cta_address(const void *records)
-{
-    return (void *)((uintptr_t)records & (((uintptr_t)1 << GANTRY_RANGES_SHIFT) - 4));
 }
 
 /** Whether this thread writes its block's record. */

@@ -79,7 +79,7 @@ class Report(unittest.TestCase):
                          r"(?m)^GPU batches +0\.000 ms on average, 2 of them; the longest 0\.000 ms, number 32$")
         for stream in report["streams"]:
             self.assertEqual(stream["busy_ns"], union(times("gpu", stream["name"])))
-        self.assertEqual(report["ctas"], {"recorded": 1600, "lost": 0, "alignment_ns": report["ctas"]["alignment_ns"],
+        self.assertEqual(report["ctas"], {"recorded": 1600, "lost": 0, "taken": 0, "alignment_ns": report["ctas"]["alignment_ns"],
                                           "sm_alignment_ns": 0, "tick_ns": 0, "largest_shift_ns": 0})
         self.assertGreaterEqual(report["ctas"]["alignment_ns"], 50)
         self.assertEqual(report["sms"]["count"], 5)
@@ -200,6 +200,16 @@ class Report(unittest.TestCase):
         subprocess.run([MAKE_TRACE, path], check=True, capture_output=True, env={**os.environ, "MAKE_TRACE_LOSE": "1"})
         self.assertRegex(gantry("trace", path), r"^[^\n]+ ms\n\n16 of 1616 blocks are missing: give the recording more buffers "
                          r"\(GANTRY_PROFILE_OPTIONS=buffers=\.\.\., options\.buffers\)\.\nThe GPU was busy ")
+
+    def test_blocks_that_were_taken_over_are_not_missing(self):
+        path = os.path.join(FOLDER, "taken.pftrace")
+        subprocess.run([MAKE_TRACE, path], check=True, capture_output=True, env={**os.environ, "MAKE_TRACE_TAKE": "1"})
+        report, text = json.loads(gantry("trace", path, "--json")), gantry("trace", path)
+        counts = report["ctas"]
+        self.assertEqual((counts["recorded"] + counts["taken"], counts["lost"]), (1600, 0))
+        self.assertGreater(counts["taken"], 0)
+        self.assertNotIn("are missing", text)
+        self.assertRegex(text, rf"(?m)^taken over +{counts['taken']} blocks, by blocks of {counts['recorded']} that steal$")
 
     def test_difference_with_itself_is_none(self):
         rows = gantry("trace", TRACE, "--diff", TRACE).splitlines()[1:]

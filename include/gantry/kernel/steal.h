@@ -46,6 +46,8 @@
 #ifdef __cplusplus
 
 #include <gantry/kernel.h>
+/* after kernel.h */
+#include <gantry/kernel/record.h>
 
 #if defined(__CUDACC__) && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1000
 #define GANTRY_STEAL_FORM 1 /* instructions */
@@ -233,11 +235,29 @@ GANTRY_KERNEL_FUNCTION void gantry_steal_hear(gantry_steal_place told, uint32_t 
 
 #if GANTRY_STEAL_FORM != 0
 
+/* Where the records of the launch lie is what a kernel calls gantry_cta_found behind GANTRY_KERNEL_START; one
+ * without that macro finds this function by the name, and leaves no records. */
+static __device__ inline void *gantry_cta_found(void)
+{
+    return nullptr;
+}
+
+static __device__ inline void *gantry_steal_records(void *(*)(void))
+{
+    return nullptr;
+}
+
+static __device__ inline void *gantry_steal_records(void *records)
+{
+    return records;
+}
+
 /** The stealing of one block. */
 struct gantry_steal {
     gantry_steal_place answer;  /* of 16 bytes */
     gantry_steal_place barrier; /* that its arrival completes */
     gantry_steal_place told;    /* in clusters: what the first block says of the answer, in two turns */
+    void *records;              /* of this launch's blocks, see profile_kernel.h */
     uint32_t phase;
     uint32_t blocks; /* of the cluster */
     bool possible;   /* the same for all threads of the grid */
@@ -250,14 +270,15 @@ struct gantry_steal {
     __shared__ __align__(16) unsigned long long name##_answer[6]; \
     __shared__ unsigned long long name##_barrier;                 \
     gantry_steal name;                                            \
-    gantry_steal_begin(&name, name##_answer, &name##_barrier, wanted)
+    gantry_steal_begin(&name, name##_answer, &name##_barrier, gantry_steal_records(gantry_cta_found), wanted)
 
 static __device__ __forceinline__ void gantry_steal_begin(gantry_steal *steal, void *answer, void *barrier,
-                                                          bool wanted)
+                                                          void *records, bool wanted)
 {
     steal->answer = gantry_steal_place_of(answer);
     steal->barrier = gantry_steal_place_of(barrier);
     steal->told = gantry_steal_place_of(static_cast<unsigned long long *>(answer) + 2);
+    steal->records = records;
     steal->phase = 0;
     steal->blocks = gantry_cluster_blocks();
     steal->possible = wanted && gantry_steal_possible();
@@ -268,6 +289,15 @@ static __device__ __forceinline__ void gantry_steal_begin(gantry_steal *steal, v
     }
     if (steal->possible && steal->blocks != 1) {
         gantry_cluster_sync(); /* all have begun, so that they can be told */
+    }
+}
+
+/* The block is done here, and not lost, although it leaves no record: its place says so. */
+static __device__ __forceinline__ void gantry_steal_note(const gantry_steal *steal, const uint32_t block[3])
+{
+    if (gantry_cta_records(steal->records) && threadIdx.x == 0 && threadIdx.y == 0 && threadIdx.z == 0) {
+        const uint32_t number = block[0] + gridDim.x * (block[1] + gridDim.y * block[2]);
+        __stcs((uint4 *)gantry_cta_address(steal->records) + number, make_uint4(0, 0, GANTRY_CTA_TAKEN, 0));
     }
 }
 
@@ -315,15 +345,8 @@ static __device__ __forceinline__ bool gantry_steal_take_cluster(gantry_steal *s
     return true;
 }
 
-/** Wait for the answer: true and the block to do next (x, y, z), or false: end. */
-static __device__ __forceinline__ bool gantry_steal_take_3d(gantry_steal *steal, uint32_t block[3])
+static __device__ __forceinline__ bool gantry_steal_take_block(gantry_steal *steal, uint32_t block[3])
 {
-    if (!steal->possible) {
-        return false;
-    }
-    if (steal->blocks != 1) {
-        return gantry_steal_take_cluster(steal, block);
-    }
     gantry_steal_wait(steal->barrier, steal->phase);
     steal->phase ^= 1;
     if (!gantry_steal_granted(steal->answer)) {
@@ -331,6 +354,20 @@ static __device__ __forceinline__ bool gantry_steal_take_3d(gantry_steal *steal,
     }
     gantry_steal_block(steal->answer, block);
     return true;
+}
+
+/** Wait for the answer: true and the block to do next (x, y, z), or false: end. */
+static __device__ __forceinline__ bool gantry_steal_take_3d(gantry_steal *steal, uint32_t block[3])
+{
+    if (!steal->possible) {
+        return false;
+    }
+    const bool any =
+        steal->blocks != 1 ? gantry_steal_take_cluster(steal, block) : gantry_steal_take_block(steal, block);
+    if (any) {
+        gantry_steal_note(steal, block);
+    }
+    return any;
 }
 
 /** The same in a grid of one row; never true in others. */
