@@ -13,7 +13,8 @@
     X(HANDLES, "handles") \
     X(FREES, "frees")     \
     X(GUARDS, "guards")   \
-    X(BOUNDS, "bounds") X(COMPLETIONS, "completions") X(FORKS, "forks") X(STABLE, "stable")
+    X(BOUNDS, "bounds")   \
+    X(COMPLETIONS, "completions") X(FORKS, "forks") X(STABLE, "stable") X(ARGUMENTS, "arguments")
 
 enum gy_check_number {
 #define GY_CHECK_NUMBER(name, text) GY_CHECK_NUMBER_##name,

@@ -2,6 +2,7 @@
 
 #include "base/handle.h"
 #include "dispatcher/current.h"
+#include "dispatcher/launch_arguments.h"
 #include "dispatcher/ways/aside.h"
 #include "dispatcher/ways/capture.h"
 #include "dispatcher/ways/launchers.h"
@@ -215,9 +216,14 @@ static GY_RARE gantry_status note_other(gantry_launch *launch, gantry_kernel *ke
 gantry_status gantry_launch_kernel(gantry_launch *launch, gantry_kernel *kernel, gantry_dim3 grid,
                                    gantry_dim3 block, size_t shared_bytes, void **args)
 {
-    GY_ACCEPT(LAUNCH, launch);
-    GY_ACCEPT(KERNEL, kernel);
+    if (gy_handles_are_checked()) { /* one question for both */
+        GY_ACCEPT(LAUNCH, launch);
+        GY_ACCEPT(KERNEL, kernel);
+    }
     gantry_status status = gy_launch_check_scope(launch, "gantry_launch_kernel");
+    if (status == GANTRY_OK) {
+        status = gy_launch_check_args("gantry_launch_kernel", kernel, args);
+    }
     if (status != GANTRY_OK) {
         return status;
     }

@@ -4,6 +4,7 @@
 #include "base/handle.h"
 #include "base/options.h"
 #include "dispatcher/launch.h"
+#include "dispatcher/launch_arguments.h"
 #include "dispatcher/ways/capture.h"
 #include "dispatcher/ways/replay_units.h"
 
@@ -104,6 +105,9 @@ gantry_status gantry_launch_kernel_with(gantry_launch *launch, gantry_kernel *ke
     GY_ACCEPT(LAUNCH, launch);
     GY_ACCEPT(KERNEL, kernel);
     gantry_status status = gy_launch_check_scope(launch, "gantry_launch_kernel_with");
+    if (status == GANTRY_OK) {
+        status = gy_launch_check_args("gantry_launch_kernel_with", kernel, args);
+    }
     const struct gy_launch_size size = {grid, block, shared_bytes};
     if (status == GANTRY_OK && !gy_launch_size_is_good(kernel, &size)) {
         status = gy_launch_refuse_size("gantry_launch_kernel_with", kernel, &size);
@@ -126,6 +130,32 @@ gantry_status gantry_launch_kernel_with(gantry_launch *launch, gantry_kernel *ke
         gy_launch_took_kernel(launch, kernel, &size, &extra, args);
     }
     return status;
+}
+
+gantry_status gantry_launch_kernel_sized(gantry_launch *launch, gantry_kernel *kernel, gantry_dim3 grid,
+                                         gantry_dim3 block, size_t shared_bytes, void **args,
+                                         const uint32_t *arg_bytes, uint32_t arg_count,
+                                         const gantry_launch_options *options)
+{
+    if (gy_check_is_on(GY_CHECK_ARGUMENTS)) {
+        GY_ACCEPT(LAUNCH, launch);
+        GY_ACCEPT(KERNEL, kernel);
+        gantry_status status = gy_launch_check_scope(launch, "gantry_launch_kernel_sized");
+        const uint32_t none = 0;
+        const struct gy_launch_arguments given = {args, arg_bytes != NULL ? arg_bytes : &none, arg_count};
+        if (status == GANTRY_OK && arg_bytes == NULL && arg_count != 0) {
+            status = GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_launch_kernel_sized: arg_bytes is NULL");
+        }
+        if (status == GANTRY_OK) {
+            status = gy_launch_check_arguments("gantry_launch_kernel_sized", kernel, &given);
+        }
+        if (status != GANTRY_OK) {
+            return status;
+        }
+    }
+    return options == NULL
+               ? gantry_launch_kernel(launch, kernel, grid, block, shared_bytes, args)
+               : gantry_launch_kernel_with(launch, kernel, grid, block, shared_bytes, args, options);
 }
 
 gantry_status gantry_launch_graph(gantry_launch *launch, void *graph_exec)

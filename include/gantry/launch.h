@@ -5,7 +5,8 @@
  *
  * The device side of all that is <gantry/kernel/launch.h>, which <gantry/kernel.h> includes.
  *
- * Threading: gantry_launch_kernel_with() has launch scope (see dispatcher.h); the others: any thread.
+ * Threading: gantry_launch_kernel_with() and gantry_launch_kernel_sized() have launch scope (see
+ * dispatcher.h); the others: any thread.
  */
 #ifndef GANTRY_LAUNCH_H
 #define GANTRY_LAUNCH_H
@@ -74,6 +75,19 @@ GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_launch_kernel_with(gantry_laun
                                                                      gantry_dim3 block, size_t shared_bytes,
                                                                      void **args,
                                                                      const gantry_launch_options *options);
+
+/** gantry_launch_kernel(), or with `options` gantry_launch_kernel_with(), for a caller that knows what `args`
+ * has: `arg_count` values of these sizes.  With GANTRY_CHECK=arguments in the environment they are compared
+ * with the kernel's parameters, and a launch that does not fit them is refused before anything is enqueued;
+ * else they are not looked at.  The functions of gantry.hpp call it.
+ *  @retval GANTRY_OK
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  the number of arguments or a size is not the kernel's (the message
+ *                                       names the argument and both sizes); what those functions refuse
+ *  @retval GANTRY_ERR_UNSUPPORTED, GANTRY_ERR_STATE, GANTRY_ERR_DRIVER, GANTRY_ERR_DEVICE_LOST,
+ *          GANTRY_ERR_OUT_OF_HOST_MEMORY  as those functions */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_launch_kernel_sized(
+    gantry_launch *launch, gantry_kernel *kernel, gantry_dim3 grid, gantry_dim3 block, size_t shared_bytes,
+    void **args, const uint32_t *arg_bytes, uint32_t arg_count, const gantry_launch_options *options);
 
 /** Launch an executable graph of the application's (a CUgraphExec) on the task's stream: it comes after what
  * the callback has enqueued before, and before what it enqueues then.  Where the batch is to be a graph, the

@@ -281,6 +281,7 @@ static void options_rows(gantry_launch *launch)
     void *args[4] = {NULL};
     gantry_launch_options options = {.struct_size = 4};
     BAD("`kernel` NULL", gantry_launch_kernel_with(launch, NULL, one, one, 0, args, NULL));
+    BAD("`kernel` NULL", gantry_launch_kernel_sized(launch, NULL, one, one, 0, args, NULL, 0, NULL));
     BAD("a grid of 0", gantry_launch_kernel_with(launch, kernel, none, one, 0, args, NULL));
     BAD("struct_size too small", gantry_launch_kernel_with(launch, kernel, one, one, 0, args, &options));
     options = (gantry_launch_options)GANTRY_LAUNCH_OPTIONS_INIT;
@@ -406,6 +407,7 @@ static void scope_rows(gantry_launch *launch, const char *wrong)
     gantry_copy_desc desc = {device, NULL, 4, GANTRY_COPY_FILL, 1, 0};
     BAD(wrong, gantry_launch_kernel(launch, kernel, one, one, 0, args));
     BAD(wrong, gantry_launch_kernel_with(launch, kernel, one, one, 0, args, NULL));
+    BAD(wrong, gantry_launch_kernel_sized(launch, kernel, one, one, 0, args, NULL, 0, NULL));
     BAD(wrong, gantry_launch_graph(launch, pinned));
     uint32_t blocks;
     BAD(wrong, gantry_launch_max_blocks(launch, kernel, 32, 0, &blocks));

@@ -243,6 +243,7 @@ static void launch_rows(void)
     BAD(GONE, gantry_launch_request_sync_point(launch));
     BAD(GONE, gantry_launch_kernel(launch, kernel, one, one, 0, &out));
     BAD(GONE, gantry_launch_kernel_with(launch, kernel, one, one, 0, &out, NULL));
+    BAD(GONE, gantry_launch_kernel_sized(launch, kernel, one, one, 0, &out, NULL, 0, NULL));
     BAD(GONE, gantry_launch_graph(launch, &out));
     BAD(GONE, gantry_launch_max_blocks(launch, kernel, 32, 0, &blocks));
     BAD(GONE, gantry_launch_copy_htod(launch, memory, memory, 4));
