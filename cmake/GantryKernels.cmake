@@ -2,7 +2,8 @@
 #
 # Compile kernel files (see <gantry/kernel.h>) and link them into <target>.  For each <name>.cu the target
 # gets a constant `gantry_image_<name>` of type gantry_module_image, declared in <name>.kernels.h, which is
-# on the target's include path.  The image has the host form always, and one device form:
+# on the target's include path.  <name>.kernels.hpp beside it has the types of the kernels' parameters for
+# gantry.hpp (docs/guides/cpp.md).  The image has the host form always, and one device form:
 #
 #   nvcc   a fat binary for those of sm_80, 90, 100, 120 that nvcc knows, with PTX of the oldest and the
 #          newest of them for everything else
@@ -21,12 +22,44 @@
 # program has one file of a name.  Several targets may use the same file; it is compiled once.
 
 if(CMAKE_SCRIPT_MODE_FILE STREQUAL CMAKE_CURRENT_LIST_FILE)
-  # cmake -DFORM=fatbin|ptx|names -DINPUT=... -DOUTPUT=... -P GantryKernels.cmake: write the file as a C array.
+  # cmake -DFORM=fatbin|ptx|names|listing -DINPUT=... -DOUTPUT=... -P GantryKernels.cmake: write the file as a C array.
   if(FORM STREQUAL "names") # the kernels of a PTX text, as a list of C strings
     file(STRINGS "${INPUT}" lines REGEX "^[ \t]*(\\.visible[ \t]+)?\\.entry[ \t]")
     list(TRANSFORM lines REPLACE "^.*\\.entry[ \t]+([A-Za-z0-9_$]+).*$" "\"\\1\", ")
     string(CONCAT lines ${lines})
     file(WRITE "${OUTPUT}" "static const char *const gantry_names[] = {${lines}nullptr};\n")
+    return()
+  endif()
+  if(FORM STREQUAL "listing") # the kernels and their parameters of a preprocessed text, as C++ types
+    file(READ "${INPUT}" text)
+    set(kernels "")
+    string(FIND "${text}" "gantry_listed_kernel " at)
+    while(NOT at EQUAL -1)
+      string(SUBSTRING "${text}" ${at} -1 text)
+      string(FIND "${text}" "gantry_listed_end" end)
+      string(SUBSTRING "${text}" 0 ${end} kernel)
+      string(REGEX REPLACE "[ \t\r\n]+" " " kernel "${kernel}")
+      string(REGEX REPLACE "^gantry_listed_kernel ([A-Za-z0-9_]+) ?(.*[^ ]) ?$"
+        "struct \\1 {\n    static constexpr const char *name = \"\\1\";\n    using signature = void \\2;\n};\n" kernel "${kernel}")
+      string(APPEND kernels "${kernel}")
+      string(SUBSTRING "${text}" ${end} -1 text)
+      string(FIND "${text}" "gantry_listed_kernel " at)
+    endwhile()
+    file(WRITE "${OUTPUT}" "/* The kernels of ${NAME}.cu and their parameters, for gantry.hpp. */
+#ifndef GANTRY_KERNELS_${NAME}_HPP
+#define GANTRY_KERNELS_${NAME}_HPP
+
+#include \"${NAME}.kernels.h\"
+
+#include <cstddef>
+#include <cstdint>
+
+namespace gantry::kernels::${NAME}
+{
+${kernels}}
+
+#endif
+")
     return()
   endif()
   file(READ "${INPUT}" bytes HEX)
@@ -190,6 +223,22 @@ function(_gantry_add_device_form library name file folder)
   target_sources(${library} PRIVATE "${folder}/${name}.embed.h")
 endfunction()
 
+# The command that makes <name>.kernels.hpp, the types of the kernels' parameters, from the preprocessed file.
+function(_gantry_add_signatures library name file folder)
+  _gantry_kernel_include(include)
+  set(includes "$<TARGET_PROPERTY:${library},INCLUDE_DIRECTORIES>")
+  set(header "${folder}/${name}.kernels.hpp")
+  add_custom_command(OUTPUT "${header}"
+    COMMAND "${CMAKE_CXX_COMPILER}" -E -P -x c++ -std=c++17 -DGANTRY_KERNEL_LISTING "-I${include}"
+      "$<$<BOOL:${includes}>:-I$<JOIN:${includes},;-I>>" -MD -MT "${header}" -MF "${header}.d"
+      -o "${folder}/${name}.listing" "${file}"
+    COMMAND "${CMAKE_COMMAND}" -DFORM=listing "-DNAME=${name}" "-DINPUT=${folder}/${name}.listing" "-DOUTPUT=${header}"
+      -P "${CMAKE_CURRENT_FUNCTION_LIST_FILE}"
+    DEPENDS "${file}" "${CMAKE_CURRENT_FUNCTION_LIST_FILE}" DEPFILE "${header}.d" COMMAND_EXPAND_LISTS VERBATIM
+    COMMENT "Listing kernels of ${name}.cu")
+  target_sources(${library} PRIVATE "${header}")
+endfunction()
+
 # A device-only file's <name>.embed.h and <name>.names.h.
 function(_gantry_add_device_only library name file folder options)
   _gantry_kernel_include(include)
@@ -306,6 +355,9 @@ const gantry_module_image gantry_image_@name@ = {
     POSITION_INDEPENDENT_CODE ON)
   if(TARGET gantry_flags AND PROJECT_NAME STREQUAL "gantry") # inside Gantry's own build
     target_link_libraries(${library} PRIVATE gantry_flags)
+  endif()
+  if(NOT is_device_only)
+    _gantry_add_signatures(${library} ${name} "${file}" "${folder}")
   endif()
   if(is_device_only AND GANTRY_KERNEL_FORM STREQUAL "fatbin")
     _gantry_add_device_only(${library} ${name} "${file}" "${folder}" "${options}")

@@ -90,6 +90,16 @@ gantry_status gantry_launch_kernel(gantry_launch *launch, gantry_kernel *kernel,
     launched_bytes += shared_bytes + count;
     return grid.x * block.x >= count && device != NULL ? GANTRY_OK : GANTRY_ERR_INVALID_ARGUMENT;
 }
+gantry_status gantry_launch_kernel_sized(gantry_launch *launch, gantry_kernel *kernel, gantry_dim3 grid,
+                                         gantry_dim3 block, size_t shared_bytes, void **args,
+                                         const uint32_t *arg_bytes, uint32_t arg_count,
+                                         const gantry_launch_options *options)
+{
+    (void)arg_bytes;
+    (void)arg_count;
+    (void)options;
+    return gantry_launch_kernel(launch, kernel, grid, block, shared_bytes, args);
+}
 gantry_launch_result gantry_launch_fail(gantry_launch *launch, gantry_status why)
 {
     (void)launch;

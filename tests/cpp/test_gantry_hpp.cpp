@@ -1,6 +1,6 @@
 // gantry.hpp: what it owns is freed once, what its lambdas capture is freed when the task needs it no more,
 // and failures come out as exceptions with their cause.
-#include "cpp_kernels.kernels.h"
+#include "cpp_kernels.kernels.hpp"
 #include "tests/cpp/hidden.h"
 
 #include <gantry/gantry.hpp>
@@ -67,8 +67,11 @@ void test_a_pipeline(const gantry::context &context)
     constexpr std::uint32_t count = 1000;
     const gantry::kernel_module code(context, gantry_image_cpp_kernels);
     const gantry::kernel triple = code.get_kernel("triple");
+    const auto typed = code.get<gantry::kernels::cpp_kernels::triple>();
+    static_assert(std::is_base_of_v<gantry::kernel, decltype(typed)>);
+    CHECK(typed.get() == triple.get());
     CHECK(std::string(triple.name()) == "triple");
-    gantry::pinned_memory<std::uint32_t> numbers(context, count);
+    gantry::pinned_memory<std::uint32_t> numbers(context, count), sixteens(context, count);
     gantry::device_memory<std::uint32_t> device(context, count), copy(context, count);
     for (std::uint32_t i = 0; i < count; i++) {
         numbers[i] = i;
@@ -85,17 +88,23 @@ void test_a_pipeline(const gantry::context &context)
         gantry_launch_options plainly = GANTRY_LAUNCH_OPTIONS_INIT;
         plainly.cooperative = 1; /* four blocks fit any device */
         l.run_with(plainly, triple, gantry::shape_for(count), device.span(), count, 0u);
+        l.kernel(typed, gantry::shape_for(count), device.span(), count, 5u); /* the zeros become 5, then 16 */
+        l.kernel_with(plainly, typed, gantry::shape_for(count), device.span().data(), count, 1u);
     });
+    const auto download_typed =
+        graph.dtoh("download typed", [&](gantry::launch l) { l.copy(sixteens.span(), device.span()); });
     const auto download =
         graph.dtoh("download", [&](gantry::launch l) { l.copy(numbers.span(), copy.span()); });
     const auto look = graph.cpu("look", [&] {
         for (std::uint32_t i = 0; i < count; i++) {
-            right += numbers[i] == 3 * i + 1;
+            right += numbers[i] == 3 * i + 1 && sixteens[i] == 16;
         }
     });
     compute.after(upload);
     download.after(compute);
+    download_typed.after(compute);
     look.after_done(download);
+    look.after_done(download_typed);
     graph.run();
     CHECK(right == count);
     CHECK(look.state() == GANTRY_TASK_STATE_DONE && look.result() == GANTRY_OK);

@@ -100,6 +100,19 @@ class kernel
     gantry_kernel *handle_ = nullptr;
 };
 
+/** A kernel of which the compiler knows the parameters, so that launch::kernel() can look at arguments.
+ *  `Signature` is void(...); get one from kernel_module::get(). */
+template <class Signature> class typed_kernel : public kernel
+{
+    static_assert(std::is_function_v<Signature>, "a function type: void(...)");
+
+  public:
+    typed_kernel() noexcept = default;
+    explicit typed_kernel(gantry_kernel *handle) noexcept : kernel(handle)
+    {
+    }
+};
+
 /** A kernel image that is loaded into a context; goes before the context does. */
 class kernel_module : public owner<gantry_module, gantry_module_unload>
 {
@@ -109,6 +122,12 @@ class kernel_module : public owner<gantry_module, gantry_module_unload>
         : owner(load(context.get(), image))
     {
     }
+    /** The kernel of a generated header: get<gantry::kernels::image::blur>(), of image.kernels.hpp. */
+    template <class Kernel> typed_kernel<typename Kernel::signature> get() const
+    {
+        return typed_kernel<typename Kernel::signature>(get_kernel(Kernel::name).get());
+    }
+    using owner<gantry_module, gantry_module_unload>::get;
     kernel get_kernel(const char *name) const
     {
         gantry_kernel *found = nullptr;
@@ -233,22 +252,36 @@ class launch
 
     /** Launch `what` with these arguments, which have the types of its parameters; a device_span stands for a
      *  pointer to its first element. */
-    template <class... Arguments> void run(kernel what, const shape &how, const Arguments &...arguments) const
+    template <class... Arguments>
+    void run(gantry::kernel what, const shape &how, const Arguments &...arguments) const
     {
         static_assert((std::is_trivially_copyable_v<Arguments> && ...), "kernels take plain values");
-        void *pointers[] = {address(arguments)..., nullptr};
-        check(gantry_launch_kernel(handle_, what.get(), how.grid, how.block, how.shared_bytes, pointers));
+        launch_sized<Arguments...>(what, how, nullptr, arguments...);
     }
 
     /** The same with options: clusters, a cooperative grid, an early start, … (launch.h). */
     template <class... Arguments>
-    void run_with(const gantry_launch_options &options, kernel what, const shape &how,
+    void run_with(const gantry_launch_options &options, gantry::kernel what, const shape &how,
                   const Arguments &...arguments) const
     {
         static_assert((std::is_trivially_copyable_v<Arguments> && ...), "kernels take plain values");
-        void *pointers[] = {address(arguments)..., nullptr};
-        check(gantry_launch_kernel_with(handle_, what.get(), how.grid, how.block, how.shared_bytes, pointers,
-                                        &options));
+        launch_sized<Arguments...>(what, how, &options, arguments...);
+    }
+
+    /** Launch a kernel whose parameters the compiler knows: a wrong number of arguments does not compile, nor
+     *  one of another type.  Pointers become what the parameter points to as in an assignment, and a
+     *  device_span stands for the pointer to its first element. */
+    template <class... Parameters, class... Arguments>
+    void kernel(typed_kernel<void(Parameters...)> what, const shape &how, const Arguments &...arguments) const
+    {
+        launch_typed<Parameters...>(what, how, nullptr, arguments...);
+    }
+    /** The same with options. */
+    template <class... Parameters, class... Arguments>
+    void kernel_with(const gantry_launch_options &options, typed_kernel<void(Parameters...)> what,
+                     const shape &how, const Arguments &...arguments) const
+    {
+        launch_typed<Parameters...>(what, how, &options, arguments...);
     }
     /** Copy all of `from` to the begin of `to`; host memory is page-locked. */
     template <class T> void copy(device_span<T> to, detail::exactly_t<span<const T>> from) const
@@ -292,6 +325,51 @@ class launch
     }
 
   private:
+    template <class T> struct argument_size {
+        static constexpr std::uint32_t value = sizeof(T);
+    };
+    template <class T> struct argument_size<device_span<T>> {
+        static constexpr std::uint32_t value = sizeof(T *);
+    };
+    template <class... Arguments>
+    void launch_sized(gantry::kernel what, const shape &how, const gantry_launch_options *options,
+                      const Arguments &...arguments) const
+    {
+        static constexpr std::uint32_t sizes[] = {argument_size<Arguments>::value..., 0};
+        void *pointers[] = {address(arguments)..., nullptr};
+        check(gantry_launch_kernel_sized(handle_, what.get(), how.grid, how.block, how.shared_bytes, pointers,
+                                         sizes, sizeof...(Arguments), options));
+    }
+    /** Whether an argument of type A may be handed to a parameter of type P. */
+    template <class P, class A> struct fits_parameter {
+        static constexpr bool value =
+            std::is_same_v<P, A> || (std::is_pointer_v<P> && (std::is_pointer_v<A> || std::is_null_pointer_v<A>)&&std::is_convertible_v<A, P>);
+    };
+    template <class P, class T> struct fits_parameter<P, device_span<T>> {
+        static constexpr bool value = std::is_pointer_v<P> && std::is_convertible_v<T *, P>;
+    };
+    template <class T> static const T &value_of(const T &argument) noexcept
+    {
+        return argument;
+    }
+    template <class T> static T *value_of(const device_span<T> &argument) noexcept
+    {
+        return argument.data();
+    }
+    template <class... Parameters, class... Arguments>
+    void launch_typed(gantry::kernel what, const shape &how, const gantry_launch_options *options,
+                      const Arguments &...arguments) const
+    {
+        static_assert(sizeof...(Parameters) == sizeof...(Arguments),
+                      "the kernel has another number of parameters than there are arguments");
+        if constexpr (sizeof...(Parameters) == sizeof...(Arguments)) {
+            static_assert((fits_parameter<Parameters, Arguments>::value && ...),
+                          "an argument has another type than the kernel's parameter");
+            if constexpr ((fits_parameter<Parameters, Arguments>::value && ...)) {
+                launch_sized<Parameters...>(what, how, options, static_cast<Parameters>(value_of(arguments))...);
+            }
+        }
+    }
     template <class T> static void *address(const T &argument) noexcept
     {
         return const_cast<void *>(static_cast<const void *>(&argument));

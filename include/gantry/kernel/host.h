@@ -88,8 +88,13 @@ template <size_t Count, size_t... N> constexpr gantry_table<Count> gantry_collec
 
 } /* namespace */
 
+#ifdef GANTRY_KERNEL_LISTING /* gantry_add_kernels() reads the kernels' parameters from preprocessed text */
+#define GANTRY_KERNEL(name, parameters) gantry_listed_kernel name parameters gantry_listed_end
+#define GANTRY_KERNEL_EARLY(name, parameters) GANTRY_KERNEL(name, parameters)
+#else
 #define GANTRY_KERNEL(name, parameters) GANTRY_KERNEL_SLOT(name, parameters, false)
 #define GANTRY_KERNEL_EARLY(name, parameters) GANTRY_KERNEL_SLOT(name, parameters, true)
+#endif
 #define GANTRY_KERNEL_SLOT(name, parameters, early)                                             \
     static void gantry_body_##name parameters;                                                  \
     namespace                                                                                   \
