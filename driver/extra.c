@@ -193,11 +193,11 @@ static gantry_status check_sizes(const struct gantry_kernel *kernel, const struc
         return GANTRY_OK;
     }
     if (gy_dim3_count(wide) == 0 || wide.x % cluster.x != 0 || wide.y % cluster.y != 0 ||
-        wide.z % cluster.z != 0 || grid.x % wide.x != 0 || grid.y % wide.y != 0 || grid.z % wide.z != 0) {
+        wide.z != cluster.z || grid.x % wide.x != 0 || grid.y % wide.y != 0) {
         return GY_FAIL(
             GANTRY_ERR_INVALID_ARGUMENT,
-            "kernel %s: preferred clusters of %ux%ux%u blocks; they are multiples of %ux%ux%u, and "
-            "divide the grid of %ux%ux%u",
+            "kernel %s: preferred clusters of %ux%ux%u blocks; they are multiples of %ux%ux%u with the same "
+            "z, and divide the grid of %ux%ux%u",
             kernel->name, wide.x, wide.y, wide.z, cluster.x, cluster.y, cluster.z, grid.x, grid.y, grid.z);
     }
     return GANTRY_OK;

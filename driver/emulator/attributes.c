@@ -38,8 +38,10 @@ static CUresult import_one(const CUlaunchAttribute *attribute, struct gy_emu_att
         out->has_priority = true;
         out->priority = value->priority;
         return CUDA_SUCCESS;
-    case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
     case CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION:
+        out->preferred_z = value->clusterDim.z;
+        return CUDA_SUCCESS;
+    case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
         return CUDA_SUCCESS;
     default:
         return CUDA_ERROR_NOT_SUPPORTED;
@@ -87,6 +89,11 @@ static CUresult check_clusters(const struct gy_emu_context *context, const struc
                            launch->grid[1], launch->grid[2], cluster[0], cluster[1], cluster[2]);
             return CUDA_ERROR_INVALID_VALUE;
         }
+    }
+    const uint32_t preferred_z = launch->attributes.preferred_z;
+    if (preferred_z != 0 && preferred_z != cluster[2]) {
+        gy_emu_explain("The preferred cluster has z %u, and the cluster %u", preferred_z, cluster[2]);
+        return CUDA_ERROR_INVALID_CLUSTER_SIZE;
     }
     const uint32_t blocks =
         gy_emu_function_occupancy(function, (uint32_t)count_of(launch->block), launch->shared_bytes);

@@ -52,7 +52,8 @@ struct gy_emu_args {
 
 /* What cuLaunchKernelEx() has asked for besides a grid of blocks. */
 struct gy_emu_attributes {
-    uint32_t cluster[3]; /* blocks of a cluster; x 0: none */
+    uint32_t cluster[3];  /* blocks of a cluster; x 0: none */
+    uint32_t preferred_z; /* of the preferred cluster; 0: none */
     uint32_t is_cooperative;
     uint32_t starts_early; /* programmatic stream serialisation */
     uint32_t has_priority;

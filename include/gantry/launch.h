@@ -41,8 +41,8 @@ typedef struct gantry_launch_options {
     gantry_dim3
         cluster; /* blocks that run at once on neighbouring multiprocessors and reach each other's shared
                   * memory; each number divides the grid's, at most 16 blocks in all.  0, 0, 0: none */
-    gantry_dim3 preferred_cluster; /* where it fits, in place of `cluster`: a multiple of it that divides the
-                                    * grid.  0, 0, 0: none.  Needs a driver of CUDA 12.8 */
+    gantry_dim3 preferred_cluster; /* where it fits, in place of `cluster`: a multiple of it with the same z
+                                    * that divides the grid.  0, 0, 0: none.  Needs a driver of CUDA 12.8 */
     uint32_t cooperative;          /* 1: all blocks run at once, so they may wait for each other */
     gantry_kernel_start start;     /* when it may start */
     gantry_memory_domain memory_domain; /* needs compute capability 9.0 and a driver of CUDA 12.0 */

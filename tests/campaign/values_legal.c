@@ -53,8 +53,9 @@ static bool options_are_legal(const struct value_launch *l)
     if (has_cluster && (volume(l->cluster) > 4 || !divides(l->cluster, l->grid))) {
         return false;
     }
-    if (has_preferred && (!has_cluster || l->flags == 1 || volume(l->preferred) > 8 ||
-                          !divides(l->cluster, l->preferred) || !divides(l->preferred, l->grid))) {
+    if (has_preferred &&
+        (!has_cluster || l->flags == 1 || volume(l->preferred) > 8 || !divides(l->cluster, l->preferred) ||
+         l->cluster[2] != l->preferred[2] || !divides(l->preferred, l->grid))) {
         return false;
     }
     if (l->is_cooperative != 0 && (has_cluster || volume(l->grid) > 8)) {

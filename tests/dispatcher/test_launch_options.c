@@ -171,7 +171,8 @@ static void test_what_no_cluster_can_be_is_refused(void **state)
                  {{0, 2, 1}, {0, 0, 0}, "zero"},
                  {{5, 1, 1}, {0, 0, 0}, "48x1x1"},
                  {{0, 0, 0}, {4, 1, 1}, "without"},
-                 {{4, 1, 1}, {6, 1, 1}, "multiples"}};
+                 {{4, 1, 1}, {6, 1, 1}, "multiples"},
+                 {{1, 1, 1}, {1, 1, 2}, "the same z"}};
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct job job = job_of("next_in_cluster", 48);
         job.wanted = GANTRY_ERR_INVALID_ARGUMENT;
