@@ -388,20 +388,6 @@ void gy_streams_note_call(struct gy_streams *streams, const struct gy_clock *clo
     }
 }
 
-gantry_status gy_stream_leave_event(struct gy_streams *streams, uint32_t stream)
-{
-    const struct gy_stream *s = &streams->streams[stream];
-    const struct gy_stream_ring *ring = gy_batch_holds(streams, stream, s->tail) ? &s->inner : &s->outer;
-    const uint32_t told = s->told_seq == s->tail ? s->told : 0;
-    const bool is_there = ring->seqs[(ring->next - 1) % GY_STREAM_EVENTS] == s->tail;
-    const bool is_passed = ring == &s->outer && gy_stream_has_passed(s, s->tail);
-    struct gy_stream_event *event;
-    return s->uncalled <= told || is_there || is_passed || streams->device_wide ||
-                   (s->is_member && ring == &s->outer)
-               ? GANTRY_OK
-               : gy_stream_record(streams, stream, &event);
-}
-
 void gy_streams_leave(struct gy_streams *streams, const struct gy_clock *clock)
 {
     for (uint64_t left = clock->streams; left != 0; left &= left - 1) {
@@ -428,6 +414,17 @@ void gy_streams_use(struct gy_streams *streams, uint32_t stream)
 gantry_status gy_streams_add(struct gy_streams *streams, uint32_t kind, uint32_t *out)
 {
     return may_create(streams, kind) ? create_stream(streams, kind, out) : GANTRY_OK;
+}
+
+/* GY_WAIT_SET_ALL: after the tail of every stream.  `clock` is empty. */
+void gy_streams_read_all(const struct gy_streams *streams, struct gy_clock *clock)
+{
+    for (uint32_t i = 0; i < streams->count; i++) {
+        if (streams->streams[i].tail != 0) {
+            clock->streams |= UINT64_C(1) << i;
+            clock->seq[i] = streams->streams[i].tail;
+        }
+    }
 }
 
 static void supersede_all(struct gy_streams *streams)
@@ -509,13 +506,13 @@ gantry_status gy_streams_leave_held(struct gy_streams *streams, uint64_t wait_se
 }
 
 gantry_status gy_streams_leave_open(struct gy_streams *streams, const struct gy_stream_owner *owner,
-                                    uint32_t *stream)
+                                    uint32_t *stream, const struct gy_stream_event **end)
 {
     struct gy_stream *s = &streams->streams[*stream];
-    const struct gy_stream_event *end = s->behind;
     const struct gy_clock nothing = {.streams = 0};
     uint32_t other;
-    if (end == NULL || s->running != 1 || !s->carries || end == s->held_by ||
+    *end = s->behind;
+    if (*end == NULL || s->running != 1 || !s->carries || *end == s->held_by ||
         !is_better_off(streams, *stream, s->tail)) {
         return GANTRY_OK;
     }
@@ -525,9 +522,9 @@ gantry_status gy_streams_leave_open(struct gy_streams *streams, const struct gy_
     }
     gy_streams_abandon(streams, *stream);
     take(streams, other);
+    streams->streams[other].is_open = true;
     *stream = other;
-    status = gy_streams_wait_barrier(streams, other);
-    return status == GANTRY_OK ? gy_streams_wait_event(streams, other, end) : status;
+    return GANTRY_OK;
 }
 
 /* ---- private sets ---------------------------------------------------------------------------- */

@@ -296,10 +296,13 @@ GANTRY_MUST_CHECK GY_RARE gantry_status gy_streams_leave_held(struct gy_streams 
 
 /* A task that has made calls on `*stream` makes the others there, too, but not on the plain stream where that
  * is behind a graph, and an end of its lane tells all that the task comes after: then it gets another one,
- * which has met the pool and waits for that end. */
+ * which has to wait for that `*end`. */
 GANTRY_MUST_CHECK GY_RARE gantry_status gy_streams_leave_open(struct gy_streams *streams,
                                                               const struct gy_stream_owner *owner,
-                                                              uint32_t *stream);
+                                                              uint32_t *stream,
+                                                              const struct gy_stream_event **end);
+/* The tails of all streams. */
+void gy_streams_read_all(const struct gy_streams *streams, struct gy_clock *clock);
 
 /* One dependent fewer may want the tails in `clock`, and a task comes after them, here or on another device.
  */

@@ -102,6 +102,20 @@ gantry_status gy_stream_record_plain(struct gy_streams *streams, uint32_t index,
     return status;
 }
 
+gantry_status gy_stream_leave_event(struct gy_streams *streams, uint32_t stream)
+{
+    const struct gy_stream *s = &streams->streams[stream];
+    const struct gy_stream_ring *ring = gy_batch_holds(streams, stream, s->tail) ? &s->inner : &s->outer;
+    const uint32_t told = s->told_seq == s->tail ? s->told : 0;
+    const bool is_there = ring->seqs[(ring->next - 1) % GY_STREAM_EVENTS] == s->tail;
+    const bool is_passed = ring == &s->outer && gy_stream_has_passed(s, s->tail);
+    struct gy_stream_event *event;
+    return s->uncalled <= told || is_there || is_passed || streams->device_wide ||
+                   (s->is_member && ring == &s->outer)
+               ? GANTRY_OK
+               : gy_stream_record(streams, stream, &event);
+}
+
 /* Record an event on the plain stream of a member, whose clock is that of its lane by now.  Its work in an
  * earlier graph, which the plain stream has not waited for, ends with another event. */
 static gantry_status record_outside(struct gy_streams *streams, uint32_t index, struct gy_stream_event **out)
@@ -262,17 +276,6 @@ gantry_status gy_tail_wait_clock(struct gy_streams *streams, const struct gy_tai
         status = gy_tail_wait(streams, tail, needs.events[__builtin_ctzll(left)]);
     }
     return status;
-}
-
-/* GY_WAIT_SET_ALL: after the tail of every stream.  `clock` is empty. */
-void gy_streams_read_all(const struct gy_streams *streams, struct gy_clock *clock)
-{
-    for (uint32_t i = 0; i < streams->count; i++) {
-        if (streams->streams[i].tail != 0) {
-            clock->streams |= UINT64_C(1) << i;
-            clock->seq[i] = streams->streams[i].tail;
-        }
-    }
 }
 
 /* Would collect_needs() find nothing? */

@@ -58,9 +58,6 @@ struct gy_tail {
     uint64_t *known;
 };
 
-/* The tails of all streams. */
-void gy_streams_read_all(const struct gy_streams *streams, struct gy_clock *clock);
-
 /* An event at the tail of a stream, wherever its work goes now. */
 GANTRY_MUST_CHECK gantry_status gy_stream_record(struct gy_streams *streams, uint32_t index,
                                                  struct gy_stream_event **out);

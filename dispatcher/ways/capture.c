@@ -78,16 +78,18 @@ gantry_status gy_capture_leave_stream(struct gantry_launch *launch)
         gy_deferred_has_open(&d->deferred, stream, s->tail)) {
         return GANTRY_OK;
     }
-    const gantry_status status = gy_streams_leave_open(&d->streams, gy_gd_owner(d, launch->task), &stream);
-    if (stream != launch->stream_index) {
-        gy_rings_move(&d->completion, launch->stream_index, stream);
-        launch->stream_index = stream;
-        launch->stream = d->streams.streams[stream].native;
-        launch->task->stream = (uint16_t)(stream + 1);
-        launch->frees.begin = launch->frees.end = gy_deferred_next(&d->deferred, stream);
-        d->streams.streams[stream].is_open = true;
+    const struct gy_stream_event *end;
+    gantry_status status = gy_streams_leave_open(&d->streams, gy_gd_owner(d, launch->task), &stream, &end);
+    if (status != GANTRY_OK || stream == launch->stream_index) {
+        return status;
     }
-    return status;
+    gy_rings_move(&d->completion, launch->stream_index, stream);
+    launch->stream_index = stream;
+    launch->stream = d->streams.streams[stream].native;
+    launch->task->stream = (uint16_t)(stream + 1);
+    launch->frees.begin = launch->frees.end = gy_deferred_next(&d->deferred, stream);
+    status = gy_streams_wait_barrier(&d->streams, stream);
+    return status == GANTRY_OK ? gy_streams_wait_event(&d->streams, stream, end) : status;
 }
 
 /* The graph goes without the work that the call enqueues from now on. */
