@@ -1,6 +1,7 @@
 #include "base/status.h"
 
 #include "base/environment.h"
+#include "base/outside.h"
 #include "base/thread.h"
 
 #include <stdarg.h>
@@ -185,29 +186,35 @@ bool gy_log_enabled(gantry_log_level level)
     return (int)level <= (most == LOG_NOT_ASKED ? ask_environment() : most);
 }
 
-#ifdef GANTRY_TESTING
-static _Thread_local bool is_in_callback;
+/* The thread is on its way to the application's function, in it, or back: what fails meanwhile is not logged,
+ * which would be in the middle of a line. */
+static _Thread_local bool is_logging;
 
+#ifdef GANTRY_TESTING
 void gy_log_leave(void)
 {
-    if (is_in_callback) {
-        is_in_callback = false;
+    if (is_logging) {
+        is_logging = false;
         pthread_mutex_unlock(&log_lock);
     }
 }
 #endif
 
-static inline void enter_callback(bool enter)
+/* The error of which the line tells stays the thread's last one.  The lock is held. */
+static void call_log_fn(gantry_log_level level, const char *line)
 {
-#ifdef GANTRY_TESTING
-    is_in_callback = enter;
-#endif
-    (void)enter;
+    const struct gy_error before = last;
+    is_logging = true;
+    const struct gy_inside *inside = gy_outside_begin();
+    log_fn(log_user, level, line);
+    (void)gy_outside_end(inside);
+    is_logging = false;
+    last = before;
 }
 
 void gy_log(gantry_log_level level, const char *format, ...)
 {
-    if (!gy_log_enabled(level)) {
+    if (is_logging || !gy_log_enabled(level)) {
         return;
     }
     char line[GY_ERROR_TEXT_BYTES + 64];
@@ -217,9 +224,7 @@ void gy_log(gantry_log_level level, const char *format, ...)
     va_end(args);
     pthread_mutex_lock(&log_lock);
     if (log_fn != NULL) {
-        enter_callback(true);
-        log_fn(log_user, level, line);
-        enter_callback(false);
+        call_log_fn(level, line);
     }
     pthread_mutex_unlock(&log_lock);
 }

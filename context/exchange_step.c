@@ -2,6 +2,7 @@
 #include "context/exchange.h"
 
 #include "base/clock.h"
+#include "base/outside.h"
 #include "base/span.h"
 #include "context/context.h"
 #include "taskman/gpu_ops.h"
@@ -84,6 +85,22 @@ static gantry_status begin_on_device(gantry_exchange *e, gantry_launch *launch)
     return status;
 }
 
+static gantry_status ask_renderer(gantry_exchange *e, uint64_t value, uint64_t timeout_ns)
+{
+    const struct gy_inside *inside = gy_outside_begin();
+    gantry_status status = e->wait(e->arg, value, timeout_ns);
+    gy_outside_end_of(inside, "a callback of an exchange");
+    return status;
+}
+
+static gantry_status tell_renderer(gantry_exchange *e, uint64_t value)
+{
+    const struct gy_inside *inside = gy_outside_begin();
+    gantry_status status = e->signal(e->arg, value);
+    gy_outside_end_of(inside, "a callback of an exchange");
+    return status;
+}
+
 static gantry_status begin_pinned(gantry_exchange *e)
 {
     uint64_t value = 0;
@@ -92,7 +109,7 @@ static gantry_status begin_pinned(gantry_exchange *e)
         return status;
     }
     uint64_t since = gy_clock_ns();
-    gantry_status seen = e->wait(e->arg, value, 0);
+    gantry_status seen = ask_renderer(e, value, 0);
     if (seen != GANTRY_OK && seen != GANTRY_ERR_TIMED_OUT) {
         status = fail_wait(e, value, seen);
     }
@@ -161,7 +178,7 @@ static gantry_status signal_pinned(gantry_exchange *e)
         return status;
     }
     uint64_t since = gy_clock_ns();
-    status = e->signal(e->arg, value);
+    status = tell_renderer(e, value);
     uint64_t until = gy_clock_ns();
     if (status != GANTRY_OK) {
         return GY_FAIL(gy_status_is_failure(status) ? status : GANTRY_ERR_INVALID_ARGUMENT,
@@ -245,7 +262,7 @@ static gantry_status wait_one_slice(gantry_exchange *e, uint64_t value, uint64_t
     uint64_t left = deadline > now ? deadline - now : 0;
     uint64_t slice = left < SLICE_NS ? left : SLICE_NS;
     gantry_status status = e->on_device ? gy_exchange_device_look(e, deadline - e->timeout_ns, slice)
-                                        : e->wait(e->arg, value, slice);
+                                        : ask_renderer(e, value, slice);
     if (status == GANTRY_ERR_TIMED_OUT && left <= SLICE_NS) {
         return GY_FAIL(GANTRY_ERR_TIMED_OUT,
                        "exchange '%s': the renderer did not reach value %" PRIu64 " within %" PRIu64

@@ -22,6 +22,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/outside.h"
 
 #include <assert.h>
 
@@ -42,6 +43,14 @@ static gantry_status exhausted(const struct gy_kind *kind)
                                                   : GANTRY_ERR_OUT_OF_DEVICE_MEMORY;
 }
 
+static void give_to(const struct gy_kind *kind, void *base, size_t bytes)
+{
+    const gantry_memory_source *source = kind->setup.source;
+    const struct gy_inside *inside = gy_outside_begin();
+    source->give_back(source->user, kind->setup.kind, base, bytes);
+    gy_outside_end_of(inside, "a memory source");
+}
+
 /* Ask the application's source for memory.  The context is current. */
 static gantry_status ask_source(struct gy_kind *kind, size_t bytes, struct gy_backing *out)
 {
@@ -50,7 +59,9 @@ static gantry_status ask_source(struct gy_kind *kind, size_t bytes, struct gy_ba
     for (;;) {
         void *base = NULL;
         void *device = NULL;
+        const struct gy_inside *inside = gy_outside_begin();
         gantry_status status = source->take(source->user, kind->setup.kind, asked, &base, &device);
+        gy_outside_end_of(inside, "a memory source");
         if (status != GANTRY_OK) {
             return status == GANTRY_ERR_OUT_OF_HOST_MEMORY ? exhausted(kind) : status;
         }
@@ -63,7 +74,7 @@ static gantry_status ask_source(struct gy_kind *kind, size_t bytes, struct gy_ba
                                        .raw_bytes = asked};
             return GANTRY_OK;
         }
-        source->give_back(source->user, kind->setup.kind, base, asked);
+        give_to(kind, base, asked);
         asked = bytes + GY_GRANULE_BYTES;
     }
 }
@@ -86,11 +97,10 @@ static gantry_status take_from_source(struct gy_kind *kind, size_t bytes, struct
 
 static void give_to_source(struct gy_kind *kind, const struct gy_backing *backing)
 {
-    const gantry_memory_source *source = kind->setup.source;
     struct gy_context *context = kind->setup.context;
     bool pushed = context != NULL &&
                   gy_context_push(context) == GANTRY_OK; /* the memory goes back even if this fails */
-    source->give_back(source->user, kind->setup.kind, (void *)backing->raw, backing->raw_bytes);
+    give_to(kind, (void *)backing->raw, backing->raw_bytes);
     if (pushed) {
         (void)gy_context_pop(context);
     }

@@ -26,6 +26,7 @@
 #include "base/handle.h"
 #include "base/hints.h"
 #include "base/options.h"
+#include "base/outside.h"
 #include "heap/growth.h"
 #include "heap/internal.h"
 #include "heap/others.h"
@@ -423,7 +424,9 @@ __attribute__((noinline, cold)) static gantry_status alloc_at_last(gantry_heap *
     }
     if (gy_is_exhausted(status) && heap->out_of_memory != NULL) {
         uint64_t begin_ns = gy_clock_ns();
+        const struct gy_inside *inside = gy_outside_begin();
         bool again = heap->out_of_memory(heap->out_of_memory_user, heap, kind, request->bytes);
+        gy_outside_end_of(inside, "the out-of-memory callback");
         gy_kind_note_stall(&heap->kinds[kind], GANTRY_HEAP_STALL_CALLBACK, begin_ns);
         status = again ? attempt(heap, request, out) : status;
     }

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/handle.h"
 #include "base/options.h"
+#include "base/outside.h"
 #include "base/status.h"
 #include "heap/internal.h"
 
@@ -85,7 +86,9 @@ static void call(void (*release)(void *arg), void *arg)
 {
     bool before = releasing;
     releasing = true;
+    const struct gy_inside *inside = gy_outside_begin();
     release(arg);
+    gy_outside_end_of(inside, "a release of gantry_heap_reclaim()");
     releasing = before;
 }
 

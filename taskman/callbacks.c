@@ -7,17 +7,37 @@
  * aside, and the outermost callback is followed by a loop over them (release.c). */
 #include "taskman/callbacks.h"
 
+#include "base/outside.h"
+
+#include <stdio.h>
+
 /* It belongs to the calling thread. */
 static _Thread_local struct {
     bool is_inside;
     struct gy_task_list aside; /* READY, to be released; each keeps its manager from being idle */
 } callbacks __attribute__((tls_model("initial-exec")));
 
+static GY_COLD void tell(const struct gy_inside *inside, const gantry_task *task)
+{
+    char what[96];
+    snprintf(what, sizeof(what), "the release callback of '%.60s'", gantry_task_label(task));
+    inside->tell(what);
+}
+
+void gy_task_call_release_fn(gantry_task *task, gantry_status result)
+{
+    const struct gy_inside *inside = gy_outside_begin();
+    task->release(task, task->arg, result);
+    if (gy_outside_end(inside)) {
+        tell(inside, task);
+    }
+}
+
 bool gy_task_call_release(gantry_task *task, gantry_status result)
 {
     bool is_outermost = !callbacks.is_inside;
     callbacks.is_inside = true;
-    task->release(task, task->arg, result);
+    gy_task_call_release_fn(task, result);
     return is_outermost;
 }
 

@@ -4,6 +4,9 @@
 
 #include "taskman/graph/ready.h"
 
+/* Call the task's release callback, and nothing else. */
+void gy_task_call_release_fn(gantry_task *task, gantry_status result);
+
 /* Call the task's release callback.  True: no callback of this thread is around it, and the caller releases
  * what was put aside: the tasks that gy_callbacks_next_aside() returns, until that is NULL. */
 bool gy_task_call_release(gantry_task *task, gantry_status result);

@@ -14,6 +14,7 @@
 
 #include "base/bandwidth.h"
 #include "base/checking.h"
+#include "base/outside.h"
 #include "base/point.h"
 #include "base/span.h"
 #include "taskman/callbacks.h"
@@ -518,7 +519,11 @@ static inline gantry_status run_body(struct gy_worker *self, gantry_task *task)
     }
     const struct gy_span_ranges *ranges =
         __builtin_expect(begin != 0, 0) ? gy_span_push(begin, gantry_task_label(task)) : NULL;
+    const struct gy_inside *inside = gy_outside_begin(); /* a guest's thread may be inside */
     gantry_status result = task->body.run(task, task->arg);
+    if (gy_outside_end(inside)) {
+        inside->tell(gantry_task_label(task));
+    }
     if (is_critical) {
         (void)gantry_bandwidth_gate_lower();
     }

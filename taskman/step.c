@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/handle.h"
 #include "base/options.h"
+#include "taskman/callbacks.h"
 #include "taskman/cpu/client.h"
 #include "taskman/cpu/guest.h"
 #include "taskman/cpu/pool.h"
@@ -587,7 +588,7 @@ static void discard_task(void *user, gantry_task *task)
 {
     (void)user;
     if (gy_task_has(task, GY_TASK_HAS_RELEASE) && gy_task_never_ran(task)) {
-        task->release(task, task->arg, GANTRY_ERR_TASK_FAILED);
+        gy_task_call_release_fn(task, GANTRY_ERR_TASK_FAILED);
     }
 }
 

@@ -6,6 +6,14 @@
 #include "dispatcher/ways/unjoined.h"
 
 #include <assert.h>
+#include <stdio.h>
+
+void gy_callback_tell(const struct gy_inside *inside, const gantry_task *task)
+{
+    char what[96];
+    snprintf(what, sizeof(what), "the launch callback of '%.60s'", gy_task_label(task));
+    inside->tell(what);
+}
 
 /* Call the callback; its calls are noted, and work that it leaves on other streams is looked for. */
 static gantry_launch_result call_checked(struct gantry_launch *launch)
@@ -20,7 +28,7 @@ static gantry_launch_result call_checked(struct gantry_launch *launch)
     if (looks_for_forks) {
         gy_unjoined_begin(launch);
     }
-    gantry_launch_result result = gy_task_launch_fn(task)(launch, gy_task_launch_arg(task));
+    gantry_launch_result result = gy_callback_enter(launch);
     if (looks_for_forks) {
         gy_unjoined_end(launch, result);
     }

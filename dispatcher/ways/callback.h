@@ -2,7 +2,22 @@
 #ifndef DISPATCHER_WAYS_CALLBACK_H
 #define DISPATCHER_WAYS_CALLBACK_H
 
+#include "base/outside.h"
 #include "dispatcher/internal.h"
+
+/* The callback has left another context current. */
+GY_COLD void gy_callback_tell(const struct gy_inside *inside, const gantry_task *task);
+
+/* The call of the application's code itself. */
+static GY_INLINE gantry_launch_result gy_callback_enter(struct gantry_launch *launch)
+{
+    const struct gy_inside *inside = gy_outside_begin();
+    gantry_launch_result result = gy_task_launch_fn(launch->task)(launch, gy_task_launch_arg(launch->task));
+    if (gy_outside_end(inside)) {
+        gy_callback_tell(inside, launch->task);
+    }
+    return result;
+}
 
 /* Call the callback while something is recorded, or callbacks are checked; `span` is as below. */
 GY_COLD gantry_launch_result gy_callback_call_watched(struct gantry_launch *launch, uint64_t span);
@@ -18,7 +33,7 @@ static GY_INLINE gantry_launch_result gy_callback_call(struct gantry_launch *lau
     if (__builtin_expect(span != 0 || launch->dispatcher->checks != 0, 0)) {
         return gy_callback_call_watched(launch, span);
     }
-    return gy_task_launch_fn(launch->task)(launch, gy_task_launch_arg(launch->task));
+    return gy_callback_enter(launch);
 }
 
 /* Call the callback of a turn (launchers.h).  Any thread. */

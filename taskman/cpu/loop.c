@@ -1,6 +1,7 @@
 #include "taskman/cpu/loop.h"
 
 #include "base/bandwidth.h"
+#include "base/outside.h"
 #include "taskman/cpu/classes.h"
 #include "taskman/cpu/wake.h"
 
@@ -27,7 +28,9 @@ void gy_loop_work_on(struct gy_loop *loop)
         }
         size_t begin = loop->begin + part * loop->grain;
         size_t end = part + 1 == loop->parts ? loop->end : begin + loop->grain;
+        const struct gy_inside *inside = gy_outside_begin();
         int32_t status = loop->body(begin, end, loop->arg);
+        gy_outside_end_of(inside, "a loop");
         int32_t none = GANTRY_OK;
         if (status != GANTRY_OK) {
             atomic_compare_exchange_strong(&loop->status, &none, status);
