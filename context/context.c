@@ -15,6 +15,7 @@
 #include "context/exchange.h"
 #include "context/shared_memory.h"
 #include "driver/device.h"
+#include "driver/inside.h"
 #include "driver/module.h"
 #include "profile/environment.h"
 #include "taskman/cpu/pool.h"
@@ -29,7 +30,9 @@
  * a failure that left it unknown what is in flight, has work to wait for. */
 static void settle(struct gy_context *cuda)
 {
-    (void)GY_CALL(cuda, cuCtxSynchronize());
+    if (gy_context_wait_for_all(cuda) != GANTRY_OK) {
+        return; /* what has lost the context is told already */
+    }
 }
 
 /* Create everything between gy_context_open() and the dispatcher; the CUDA context is current. */
@@ -239,7 +242,7 @@ bool gantry_context_is_valid(const gantry_context *context)
 gantry_status gantry_context_acquire(gantry_context *context)
 {
     GY_NEED(CONTEXT, context);
-    return gy_context_enter(context->cuda);
+    return gy_context_acquire(context->cuda);
 }
 
 gantry_status gantry_context_release(gantry_context *context)
@@ -264,14 +267,14 @@ void gantry_context_clear_abort(gantry_context *context)
 
 gantry_status gantry_context_memory(gantry_context *context, uint64_t *free_bytes, uint64_t *total_bytes)
 {
-    GY_ACCEPT(CONTEXT, context);
-    gantry_status status = gantry_context_acquire(context);
+    GY_NEED(CONTEXT, context);
+    gantry_status status = gy_context_enter(context->cuda);
     if (status != GANTRY_OK) {
         return status;
     }
     size_t free = 0, total = 0;
     status = GY_CALL(context->cuda, cuMemGetInfo(&free, &total));
-    (void)gantry_context_release(context);
+    (void)gy_context_pop(context->cuda);
     if (status == GANTRY_OK && free_bytes != NULL) {
         *free_bytes = free;
     }

@@ -2,12 +2,12 @@
 
 #include "base/clock.h"
 #include "base/waiter.h"
-#include "dispatcher/capture_mode.h"
 #include "dispatcher/completion_thread.h"
 #include "dispatcher/current.h"
 #include "dispatcher/gates/gate.h"
 #include "dispatcher/guest_rule.h"
 #include "dispatcher/loop.h"
+#include "driver/inside.h"
 #include "driver/told.h"
 #include "profile/cta.h"
 
@@ -57,17 +57,14 @@ static bool enter_thread(struct gantry_dispatcher *d, struct gy_gpu_guest *guest
     if (context->driver->cuCtxGetCurrent(&current) != CUDA_SUCCESS) {
         return false;
     }
-    guest->is_pushed = current != context->native;
-    if (guest->is_pushed && gy_context_push(context) != GANTRY_OK) {
+    if (gy_context_push(context) != GANTRY_OK) {
         return false;
     }
-    if ((may_capture && is_capturing(context)) ||
-        gy_capture_mode_relax(context, &guest->capture_mode) != GANTRY_OK) {
-        if (guest->is_pushed) {
-            (void)gy_context_pop(context);
-        }
+    if (may_capture && is_capturing(context)) {
+        (void)gy_context_pop(context);
         return false;
     }
+    gy_inside_set_outer_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
     guest->native_context = current;
     (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &guest->cancel_state);
     guest->is_in = true;
@@ -82,16 +79,10 @@ static void leave_thread(struct gantry_dispatcher *d, struct gy_gpu_guest *guest
         return;
     }
     guest->is_in = false;
-    gy_capture_mode_restore(context, guest->capture_mode);
-    /* A callback may have left another one. */
-    if (context->driver->cuCtxGetCurrent(&current) == CUDA_SUCCESS && current != context->native) {
-        (void)context->driver->cuCtxSetCurrent(context->native);
-    }
-    if (guest->is_pushed) {
-        (void)gy_context_pop(context);
-        if (context->driver->cuCtxGetCurrent(&current) == CUDA_SUCCESS && current != guest->native_context) {
-            (void)context->driver->cuCtxSetCurrent(guest->native_context);
-        }
+    (void)gy_context_pop(context);
+    /* A callback may have popped what the application had current before. */
+    if (context->driver->cuCtxGetCurrent(&current) == CUDA_SUCCESS && current != guest->native_context) {
+        (void)context->driver->cuCtxSetCurrent(guest->native_context);
     }
     (void)pthread_setcancelstate(guest->cancel_state, NULL);
 }
@@ -155,7 +146,7 @@ static enum gd_turn take_turn(struct gantry_dispatcher *d, struct gy_gpu_guest *
     d->last_error = gy_error_last();
     d->refusals = gy_told_refusals_at();
     enum gd_turn turn = gy_gd_turn(d, &guest->seen);
-    gy_capture_mode_relax_again(d->config.context);
+    gy_inside_set_outer_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
     gy_thread_serve(false);
     gy_guest_current = NULL;
     gy_gd_current = NULL;

@@ -1,8 +1,5 @@
 /* A CUDA context, and how it is lost.
  *
- * Current context: push and pop are counted per thread in a small thread-local list of runs, so that a pop
- * without its push is refused instead of taking away a context of the application's.
- *
  * Loss: the first sticky result on a context, or gy_context_lose(), keeps its cause and sets `lost`, in this
  * order under cause_lock, so that a thread that sees `lost` may read the cause without the lock.  From then
  * on every failing call on the context reports the first cause: what the driver answers after a sticky error
@@ -11,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "driver/device.h"
+#include "driver/inside.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -192,15 +190,17 @@ gantry_status gy_context_open(const gantry_context_options *options, struct gy_c
     if (status != GANTRY_OK) {
         goto free_context;
     }
+    const CUstreamCaptureMode mode = gy_relaxed_enter(context->driver);
     status = get_native(context->driver, options, &context->device, &context->native);
     if (status != GANTRY_OK) {
-        goto close_driver;
+        goto leave_relaxed;
     }
     status = gy_device_read_info(context->driver, context->device, &context->info);
     if (status != GANTRY_OK) {
         goto give_back;
     }
     read_sms(context);
+    gy_relaxed_leave(context->driver, mode);
     atomic_init(&context->stop, 0);
     context->aborts_on_out_of_memory = options->abort_on_out_of_memory != 0;
     gy_mutex_init(&context->cause_lock, GY_RANK_LEAF);
@@ -210,7 +210,8 @@ gantry_status gy_context_open(const gantry_context_options *options, struct gy_c
 
 give_back:
     (void)give_native_back(context); /* a failure was reported already */
-close_driver:
+leave_relaxed:
+    gy_relaxed_leave(context->driver, mode);
     gy_driver_close(context->driver);
 free_context:
     gy_free(context);
@@ -244,7 +245,9 @@ void gy_context_close(struct gy_context *context)
     if (context->group != NULL) {
         part(context);
     }
+    const CUstreamCaptureMode mode = gy_relaxed_enter(context->driver);
     CUresult result = give_native_back(context);
+    gy_relaxed_leave(context->driver, mode);
     if (!gy_context_is_lost(context)) { /* a lost context only repeats its error */
         (void)gy_driver_check(context->driver, result, "giving the context back", __FILE__, __LINE__);
     }
@@ -277,59 +280,6 @@ void gy_leftovers_free(struct gy_leftover *list)
         gy_free(list);
         list = next;
     }
-}
-
-/* ---- current context ------------------------------------------------------------------------ */
-
-#define MAX_RUNS 16
-
-/* The contexts that this thread has pushed, oldest first; neighbours differ. */
-static _Thread_local struct run {
-    const struct gy_context *context;
-    unsigned depth;
-} runs[MAX_RUNS];
-static _Thread_local unsigned run_count;
-
-gantry_status gy_context_push(struct gy_context *context)
-{
-    bool same = run_count > 0 && runs[run_count - 1].context == context;
-    if (!same && run_count == MAX_RUNS) {
-        return GY_FAIL(GANTRY_ERR_STATE, "this thread alternates between contexts %d times already",
-                       MAX_RUNS);
-    }
-    gantry_status status = GY_CALL(context, cuCtxPushCurrent(context->native));
-    if (status != GANTRY_OK) {
-        return status;
-    }
-    if (!same) {
-        runs[run_count++] = (struct run){context, 0};
-    }
-    runs[run_count - 1].depth++;
-    return GANTRY_OK;
-}
-
-gantry_status gy_context_enter(struct gy_context *context)
-{
-    return gy_context_is_lost(context) ? gy_context_adopt_loss(context) : gy_context_push(context);
-}
-
-gantry_status gy_context_pop(struct gy_context *context)
-{
-    CUcontext popped;
-    if (run_count == 0 || runs[run_count - 1].context != context) {
-        return GY_FAIL(GANTRY_ERR_STATE, "this thread's latest context is another one, or none");
-    }
-    gantry_status status = GY_CALL(context, cuCtxPopCurrent(&popped));
-    if (status == GANTRY_OK && popped != context->native) {
-        /* The application pushed a context of its own and did not take it away: leave things as they are. */
-        status = GY_CALL(context, cuCtxPushCurrent(popped));
-        return status != GANTRY_OK ? status
-                                   : GY_FAIL(GANTRY_ERR_STATE, "another CUDA context was made current since");
-    }
-    if (--runs[run_count - 1].depth == 0) {
-        run_count--;
-    }
-    return status;
 }
 
 /* ---- streams -------------------------------------------------------------------------------- */
@@ -373,6 +323,47 @@ void gy_context_drop_stream(struct gy_context *context, CUstream *stream)
         (void)GY_CALL(context, cuStreamDestroy(*stream));
         *stream = NULL;
     }
+}
+
+/* ---- copies and waits that concern nobody else's capture -------------------------------------- */
+
+gantry_status gy_context_copy_in(struct gy_context *context, CUdeviceptr to, const void *from, size_t bytes)
+{
+    CUstream stream = NULL;
+    gantry_status status = gy_context_create_stream(context, NULL, 0, &stream);
+    if (status == GANTRY_OK) {
+        status = GY_CALL(context, cuMemcpyHtoDAsync(to, from, bytes, stream));
+        status = status == GANTRY_OK ? GY_CALL(context, cuStreamSynchronize(stream)) : status;
+        (void)GY_CALL(context, cuStreamDestroy(stream));
+    }
+    return status;
+}
+
+gantry_status gy_context_copy_out(struct gy_context *context, void *to, CUdeviceptr from, size_t bytes)
+{
+    CUstream stream = NULL;
+    gantry_status status = gy_context_create_stream(context, NULL, 0, &stream);
+    if (status == GANTRY_OK) {
+        status = GY_CALL(context, cuMemcpyDtoHAsync(to, from, bytes, stream));
+        status = status == GANTRY_OK ? GY_CALL(context, cuStreamSynchronize(stream)) : status;
+        (void)GY_CALL(context, cuStreamDestroy(stream));
+    }
+    return status;
+}
+
+gantry_status gy_context_wait_for_all(struct gy_context *context)
+{
+    const struct gy_driver *driver = context->driver;
+    CUdeviceptr block = 0;
+    void *host = NULL;
+    CUresult result = driver->cuMemAlloc(&block, 1);
+    if (result != CUDA_ERROR_OUT_OF_MEMORY) {
+        return result == CUDA_SUCCESS
+                   ? GY_CALL(context, cuMemFree(block))
+                   : gy_context_check(context, result, "cuMemAlloc(1)", __FILE__, __LINE__);
+    }
+    const gantry_status status = GY_CALL(context, cuMemHostAlloc(&host, 1, 0));
+    return status == GANTRY_OK ? GY_CALL(context, cuMemFreeHost(host)) : status;
 }
 
 /* ---- loss ----------------------------------------------------------------------------------- */

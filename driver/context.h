@@ -54,6 +54,7 @@ struct gy_context {
     _Atomic(struct gy_leftover *) leftovers; /* atomic; of modules that were unloaded */
     struct gy_context_group *group;          /* immutable once it has work; NULL: it is lost alone */
     const struct gy_context *self;           /* immutable; == this while the context exists */
+    _Atomic(bool) told_of_current; /* atomic; it was said that a callback has left another current */
 };
 
 /* Open the device and the context that `options` (already imported, never NULL) ask for. */
@@ -62,10 +63,10 @@ GANTRY_MUST_CHECK gantry_status gy_context_open(const gantry_context_options *op
 /* Close the context; an adopted one is left alone.  NULL is ignored. */
 void gy_context_close(struct gy_context *context);
 
-/* Make the context current on this thread, counted; every push has one pop on the same thread. */
+/* The thread goes inside (inside.h): the context becomes current on it, in relaxed capture mode, counted;
+ * every push has one pop on the same thread. */
 GANTRY_MUST_CHECK gantry_status gy_context_push(struct gy_context *context);
-/* Make the context current for a call of the application: GANTRY_ERR_DEVICE_LOST with the first cause when it
- * is lost. */
+/* The same for a call of the application: GANTRY_ERR_DEVICE_LOST with the first cause when it is lost. */
 GANTRY_MUST_CHECK gantry_status gy_context_enter(struct gy_context *context);
 gantry_status gy_context_pop(struct gy_context *context);
 
@@ -83,6 +84,18 @@ void gy_context_leave(struct gy_context *context, struct gy_leftover *one);
 struct gy_leftover *gy_context_take_leftovers(struct gy_context *context);
 /* Nobody refers to them any more. */
 void gy_leftovers_free(struct gy_leftover *list);
+
+/* Copy to the device, or back from it, and wait for that alone: synchronous copies are on the legacy stream,
+ * which the driver refuses while a stream that waits for it is captured.  The context is current. */
+GANTRY_MUST_CHECK gantry_status gy_context_copy_in(struct gy_context *context, CUdeviceptr to,
+                                                   const void *from, size_t bytes);
+GANTRY_MUST_CHECK gantry_status gy_context_copy_out(struct gy_context *context, void *to, CUdeviceptr from,
+                                                    size_t bytes);
+
+/* Wait for all work of the CUDA context, on whoever's streams.  cuCtxSynchronize() and cuCtxRecordEvent()
+ * break the captures of all of them; freeing memory waits for as much, and a thread in relaxed mode may free
+ * it beside any capture.  The context is current. */
+GANTRY_MUST_CHECK gantry_status gy_context_wait_for_all(struct gy_context *context);
 
 /* Destroy a stream of the library's own when its work is done; it becomes NULL.  NULL is ignored.  The
  * context is current. */

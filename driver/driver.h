@@ -47,6 +47,12 @@ const char *gy_driver_result_name(const struct gy_driver *driver, CUresult resul
 /* True for results after which the context can never work again (illegal address, assert, hardware error, …).
  */
 bool gy_driver_result_is_sticky(CUresult result);
+/* A capture, which may be the application's, is in the way of the call: 900 to 908.  Nothing is lost. */
+static inline bool gy_driver_result_is_of_capture(CUresult result)
+{
+    return result >= CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED &&
+           result <= CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
+}
 
 /* The slow half of gy_driver_check(): it maps a failure to a status, keeps it and logs it. */
 gantry_status gy_driver_failed(const struct gy_driver *driver, CUresult result, const char *call,

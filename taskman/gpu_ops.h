@@ -139,10 +139,8 @@ struct gy_gpu_guest {
     uint32_t seen;  /* signals of the inbox that it has seen */
     uint64_t deadline_ns; /* when a gate lets something go; 0: none */
     uint64_t rings;       /* bit i: it leads completion ring i */
-    bool is_pushed;       /* the context was not current, and is for now */
     void *native_context; /* the context that was current before */
-    int capture_mode;     /* likewise */
-    int cancel_state;     /* likewise */
+    int cancel_state;     /* likewise, of cancelling it */
 };
 
 /* Guests.  May be NULL, all of them: there are none. */

@@ -1,6 +1,7 @@
 #include "dispatcher/ways/batch_guard.h"
 
-#include "dispatcher/capture_mode.h"
+#include "dispatcher/current.h"
+#include "driver/inside.h"
 #include "driver/nodes.h"
 
 #include <assert.h>
@@ -42,7 +43,10 @@ gantry_status gy_batch_guard_begin(struct gy_batch_guard *guard, enum gy_batch_g
     state = gy_apart_is_there(guard->context) ? state : GY_GUARD_WHOLE;
     gantry_status status =
         guard->of[state] != NULL ? GANTRY_OK : make_stream(guard->context, state, &guard->of[state]);
-    status = status == GANTRY_OK ? gy_capture_mode_be_strict(guard->context) : status;
+    if (gy_guest_current !=
+        NULL) { /* its callbacks are refused what they are refused on the dispatcher's thread */
+        gy_inside_set_outer_mode(CU_STREAM_CAPTURE_MODE_GLOBAL);
+    }
     status = status == GANTRY_OK
                  ? GY_CALL(guard->context,
                            cuStreamBeginCapture(guard->of[state], CU_STREAM_CAPTURE_MODE_THREAD_LOCAL))

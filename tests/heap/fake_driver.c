@@ -60,6 +60,12 @@ static CUresult pop(CUcontext *native)
     return CUDA_SUCCESS;
 }
 
+static CUresult get_current(CUcontext *native)
+{
+    *native = fake_driver_pushes != 0 ? context.native : NULL;
+    return CUDA_SUCCESS;
+}
+
 static CUresult exchange_mode(CUstreamCaptureMode *mode)
 {
     CUresult result = enter();
@@ -251,6 +257,7 @@ struct gy_context *fake_driver_open(uint64_t memory_bytes)
                                .cuGetErrorString = error_name,
                                .cuCtxPushCurrent = push,
                                .cuCtxPopCurrent = pop,
+                               .cuCtxGetCurrent = get_current,
                                .cuThreadExchangeStreamCaptureMode = exchange_mode,
                                .cuDeviceGetAttribute = attribute,
                                .cuMemGetAllocationGranularity = granularity,

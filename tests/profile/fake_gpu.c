@@ -137,6 +137,12 @@ static CUresult push_current(CUcontext context)
     return CUDA_SUCCESS;
 }
 
+static CUresult get_current(CUcontext *context)
+{
+    *context = NULL; /* what all of its contexts are */
+    return CUDA_SUCCESS;
+}
+
 static CUresult pop_current(CUcontext *context)
 {
     *context = NULL;
@@ -170,6 +176,7 @@ static const struct gy_driver driver = {
     .cuCtxGetStreamPriorityRange = priority_range,
     .cuCtxPushCurrent = push_current,
     .cuCtxPopCurrent = pop_current,
+    .cuCtxGetCurrent = get_current,
     .cuThreadExchangeStreamCaptureMode = exchange_mode,
     .cuGetErrorName = error_name,
     .cuGetErrorString = error_name,
