@@ -1,8 +1,11 @@
 /* Calls on all streams of a partition, or of the context, at once.
  *
- * Such a call breaks the capture of any stream it covers, so it waits for the dispatcher's capture to be
- * launched and keeps the next one from beginning.  Nothing may block in between: a caller that waits for the
- * GPU records an event there and waits for that event afterwards. */
+ * Events of all of them break the capture of any stream that they cover, so such a call waits for the
+ * dispatcher's capture to be launched and keeps the next one from beginning.  Nothing may block in between: a
+ * caller that waits for the GPU records an event there and waits for that event afterwards.
+ *
+ * Synchronising the whole context breaks no capture: the dispatcher's streams are waited for by an event, and
+ * what the application has enqueued by gy_context_wait_for_all(). */
 #include "context/context.h"
 
 #include "base/handle.h"
@@ -58,18 +61,12 @@ static gantry_status for_each_busy(const struct whole *w, stream_fn call, CUstre
     return status;
 }
 
-/* A driver's function on all work of a context, or of a green context, leaves out kernels of other green
- * contexts in a graph (seen on driver 580).  Such a graph is a batch that reaches into several partitions, or
- * the application's own that a callback has launched.  So the streams that the dispatcher launches on are
- * asked one by one, too. */
-static gantry_status record_all(const struct whole *w, CUevent event)
+/* The work that the dispatcher has launched. */
+static gantry_status record_ours(const struct whole *w, CUevent event)
 {
     struct gy_context *cuda = w->context->cuda;
     CUstream into = NULL;
-    gantry_status status = record(w, event);
-    if (status == GANTRY_OK) {
-        status = for_each_busy(w, join, &into, event);
-    }
+    gantry_status status = for_each_busy(w, join, &into, event);
     if (into != NULL) {
         status = status == GANTRY_OK ? GY_CALL(cuda, cuEventRecord(event, into)) : status;
         (void)GY_CALL(cuda, cuStreamDestroy(into)); /* the work on the stream is done all the same */
@@ -77,23 +74,19 @@ static gantry_status record_all(const struct whole *w, CUevent event)
     return status;
 }
 
+/* A driver's function on all work of a context, or of a green context, leaves out kernels of other green
+ * contexts in a graph (seen on driver 580).  Such a graph is a batch that reaches into several partitions, or
+ * the application's own that a callback has launched.  So the streams that the dispatcher launches on are
+ * asked one by one, too. */
+static gantry_status record_all(const struct whole *w, CUevent event)
+{
+    gantry_status status = record(w, event);
+    return status == GANTRY_OK ? record_ours(w, event) : status;
+}
+
 static gantry_status wait(const struct whole *w, CUevent event)
 {
     return gy_partition_wait(w->partition, event);
-}
-
-static gantry_status synchronize_stream(const struct whole *w, CUstream stream, CUstream *into, CUevent event)
-{
-    (void)into;
-    (void)event;
-    return GY_CALL(w->context->cuda, cuStreamSynchronize(stream));
-}
-
-/* For a driver without events of whole contexts: the next capture waits for as long as this takes. */
-static gantry_status synchronize_now(const struct whole *w, CUevent event)
-{
-    gantry_status status = GY_CALL(w->context->cuda, cuCtxSynchronize());
-    return status == GANTRY_OK ? for_each_busy(w, synchronize_stream, NULL, event) : status;
 }
 
 static gantry_status check_outside(const struct whole *w)
@@ -153,7 +146,7 @@ static gantry_status enter(const struct whole *w, whole_fn call, CUevent event)
 }
 
 /* Wait for the event.  The context is current. */
-static gantry_status wait_for_event(const struct whole *w)
+static gantry_status wait_for_event(const struct whole *w, whole_fn call)
 {
     struct gy_context *cuda = w->context->cuda;
     CUevent event;
@@ -162,7 +155,7 @@ static gantry_status wait_for_event(const struct whole *w)
     if (status != GANTRY_OK) {
         return status;
     }
-    status = call_whole(w, record_all, event);
+    status = call_whole(w, call, event);
     if (status == GANTRY_OK) {
         status = GY_CALL(cuda, cuEventSynchronize(event));
     }
@@ -176,9 +169,15 @@ static gantry_status synchronize(const struct whole *w)
     if (status != GANTRY_OK) {
         return status;
     }
-    bool is_whole = w->partition == NULL || gy_partition_is_whole(w->partition);
-    status = is_whole && !gy_context_has_events(w->context->cuda) ? call_whole(w, synchronize_now, NULL)
-                                                                  : wait_for_event(w);
+    struct gy_context *cuda = w->context->cuda;
+    const bool is_whole = w->partition == NULL || gy_partition_is_whole(w->partition);
+    const bool is_part = cuda->sms != cuda->info.multiprocessors; /* of an adopted green context */
+    if (is_whole && (!is_part || !gy_context_has_events(cuda))) {
+        status = wait_for_event(w, record_ours);
+        status = status == GANTRY_OK ? gy_context_wait_for_all(cuda) : status;
+    } else {
+        status = wait_for_event(w, record_all);
+    }
     leave(w);
     return status;
 }

@@ -306,14 +306,12 @@ static gantry_status launch_inline(struct gy_copier *copier, const struct gy_cop
     return launch_parameters(copier, way, form, g);
 }
 
-/* While a stream is captured, only relaxed mode permits taking memory and asking for older events. */
+/* While a stream is captured, by whomever, only relaxed mode permits taking memory and asking for older
+ * events. */
 gantry_status gy_copier_take_chunk(struct gy_copier *copier, struct gy_copy_ring *ring, size_t bytes,
                                    struct gy_copy_chunk **out)
 {
     take_returned(copier);
-    if (copier->use == GY_COPIER_FOR_STREAM) {
-        return gy_copy_ring_take(ring, bytes, out);
-    }
     const struct gy_relaxed relaxed = gy_relaxed_begin(copier->context);
     if (relaxed.status != GANTRY_OK) {
         return relaxed.status;

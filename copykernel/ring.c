@@ -38,12 +38,7 @@ gantry_status gy_copy_ring_init(struct gy_copy_ring *ring, struct gy_context *co
         goto free_zeros;
     }
     ring->counters = (CUdeviceptr)(uintptr_t)counters;
-    status = GY_CALL(context, cuMemcpyHtoD(ring->counters, zeros, bytes));
-    if (status == GANTRY_OK) {
-        /* From pageable memory the call may return before the last bytes have arrived, and a non-blocking
-         * stream would not wait for them. */
-        status = GY_CALL(context, cuStreamSynchronize(NULL));
-    }
+    status = gy_context_copy_in(context, ring->counters, zeros, bytes);
     if (status != GANTRY_OK) {
         gy_heap_free_own(heap, GANTRY_MEMORY_DEVICE, bytes, counters);
     }

@@ -331,7 +331,9 @@ static GY_COLD gantry_status check_list(gantry_launch *launch, const gantry_copy
         return status;
     }
     gy_units_forbid(launch, "a list of copies is checked");
+    const struct gy_relaxed relaxed = gy_relaxed_begin(launch->dispatcher->config.context);
     status = gy_copier_check_list(copier_begin(launch), launch->stream, list);
+    (void)gy_relaxed_end(launch->dispatcher->config.context, &relaxed); /* a failure is in the context */
     gy_launch_end_alone(launch);
     return status;
 }

@@ -208,7 +208,7 @@ static gantry_status make_record(struct gy_while_pool *pool, struct gy_while_rec
         status = GY_CALL(pool->context, cuMemAlloc(&record->counters, sizeof(zero)));
     }
     if (status == GANTRY_OK) {
-        status = GY_CALL(pool->context, cuMemcpyHtoD(record->counters, zero, sizeof(zero)));
+        status = gy_context_copy_in(pool->context, record->counters, zero, sizeof(zero));
     }
     return status;
 }

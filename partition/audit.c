@@ -70,7 +70,7 @@ static gantry_status look_once(struct audit *a, gantry_sm_set *out)
         status = GY_CALL(a->context, cuStreamSynchronize(a->inside));
     }
     if (status == GANTRY_OK) {
-        status = GY_CALL(a->context, cuMemcpyDtoH(words, a->seen, sizeof(words)));
+        status = gy_context_copy_out(a->context, words, a->seen, sizeof(words));
     }
     out->count = 0;
     for (uint32_t w = 0; w < GANTRY_SM_SET_WORDS && status == GANTRY_OK; w++) {

@@ -131,12 +131,12 @@ GANTRY_API gantry_status gantry_context_release(gantry_context *context);
  *
  *  Threading: any thread, several at once; also a CPU task, whose worker is blocked meanwhile.  Not a launch
  *  callback, nor while one waits for the calling thread.  Other threads may go on submitting work, which is
- * not waited for.  No stream of the context may be under capture by the application itself.  With a driver
- * before CUDA 12.5 no batch is captured while this waits.
+ * not waited for, but for what the driver has got before this begins to wait.  A stream of the context may
+ * be under capture: what is captured is no work yet, and the capture stays whole.
  *  @retval GANTRY_OK
  *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL
  *  @retval GANTRY_ERR_STATE             called from a launch callback of this context
- *  @retval GANTRY_ERR_DRIVER            the driver refused, for instance because of such a capture
+ *  @retval GANTRY_ERR_DRIVER            the driver refused
  *  @retval GANTRY_ERR_DEVICE_LOST       the context has failed: what was in flight may be done or not */
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_context_synchronize(gantry_context *context);
 
