@@ -115,6 +115,9 @@ static bool has_passed(struct gy_completion *c, const struct gy_completion_slot 
         return true;
     }
     CUresult result = c->context->driver->cuEventQuery(slot->event);
+    if (gy_driver_result_is_of_capture(result)) { /* it is asked again */
+        result = CUDA_ERROR_NOT_READY;
+    }
     if (result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY) {
         (void)gy_context_check(c->context, result, "cuEventQuery(completion)", __FILE__, __LINE__);
         gy_context_lose(c->context, gy_error_last());

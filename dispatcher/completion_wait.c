@@ -473,7 +473,7 @@ static void leave_looking(struct gy_completion *c, uint64_t next_look) GY_REQUIR
 static void await_event(struct gy_completion *c, CUevent event)
 {
     CUresult result = c->context->driver->cuEventSynchronize(event);
-    if (result != CUDA_SUCCESS) {
+    if (result != CUDA_SUCCESS && !gy_driver_result_is_of_capture(result)) {
         (void)gy_context_check(c->context, result, "cuEventSynchronize(completion)", __FILE__, __LINE__);
         gy_context_lose(c->context, gy_error_last());
     }
