@@ -327,28 +327,39 @@ void gy_context_drop_stream(struct gy_context *context, CUstream *stream)
 
 /* ---- copies and waits that concern nobody else's capture -------------------------------------- */
 
+/* A stream for one copy.  Nothing runs there, so it need not be in the context's home. */
+static gantry_status begin_copy(struct gy_context *context, CUstream *out)
+{
+    return GY_CALL(context, cuStreamCreate(out, CU_STREAM_NON_BLOCKING));
+}
+
+/* Wait for the copy and destroy its stream; a call that fails is made once more, as nobody else knows the
+ * stream. */
+static gantry_status end_copy(struct gy_context *context, CUstream stream, gantry_status status)
+{
+    status = status == GANTRY_OK ? GY_CALL(context, cuStreamSynchronize(stream)) : status;
+    if (GY_CALL(context, cuStreamDestroy(stream)) != GANTRY_OK) {
+        (void)context->driver->cuStreamDestroy(stream);
+    }
+    return status;
+}
+
 gantry_status gy_context_copy_in(struct gy_context *context, CUdeviceptr to, const void *from, size_t bytes)
 {
     CUstream stream = NULL;
-    gantry_status status = gy_context_create_stream(context, NULL, 0, &stream);
-    if (status == GANTRY_OK) {
-        status = GY_CALL(context, cuMemcpyHtoDAsync(to, from, bytes, stream));
-        status = status == GANTRY_OK ? GY_CALL(context, cuStreamSynchronize(stream)) : status;
-        (void)GY_CALL(context, cuStreamDestroy(stream));
-    }
-    return status;
+    const gantry_status status = begin_copy(context, &stream);
+    return status == GANTRY_OK
+               ? end_copy(context, stream, GY_CALL(context, cuMemcpyHtoDAsync(to, from, bytes, stream)))
+               : status;
 }
 
 gantry_status gy_context_copy_out(struct gy_context *context, void *to, CUdeviceptr from, size_t bytes)
 {
     CUstream stream = NULL;
-    gantry_status status = gy_context_create_stream(context, NULL, 0, &stream);
-    if (status == GANTRY_OK) {
-        status = GY_CALL(context, cuMemcpyDtoHAsync(to, from, bytes, stream));
-        status = status == GANTRY_OK ? GY_CALL(context, cuStreamSynchronize(stream)) : status;
-        (void)GY_CALL(context, cuStreamDestroy(stream));
-    }
-    return status;
+    const gantry_status status = begin_copy(context, &stream);
+    return status == GANTRY_OK
+               ? end_copy(context, stream, GY_CALL(context, cuMemcpyDtoHAsync(to, from, bytes, stream)))
+               : status;
 }
 
 gantry_status gy_context_wait_for_all(struct gy_context *context)

@@ -314,7 +314,7 @@ static void test_failed_calibration_changes_nothing(void **state)
 static void test_a_copier_that_cannot_begin_leaves_nothing(void **state)
 {
     struct fixture *f = emulated_only(state);
-    static const char *const calls[] = {"cuMemcpyHtoD", "cuStreamSynchronize"};
+    static const char *const calls[] = {"cuMemcpyHtoDAsync", "cuStreamSynchronize"};
     for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
         struct gy_copier *copier = NULL;
         gantry_heap_stats before = {.struct_size = sizeof(before)}, after = before;
