@@ -328,12 +328,12 @@ static GY_COLD gantry_launch_result call_again(struct gantry_launch *launch, con
     gantry_launch_result result = gy_callback_call(launch, d->last_error, gy_span_begin());
     gy_copy_call_enter(GY_COPY_CALL_NONE);
     gy_again_end(d);
-    if (result != GANTRY_LAUNCH_FAILED) {
-        gy_log(GANTRY_LOG_WARNING,
-               "task '%s' does what a graph cannot capture (%s): its callback runs on streams",
-               gy_task_label(launch->task), why);
-        gy_graphs_set_trust(&d->graphs, gy_task_launch_fn(launch->task), GY_TRUST_NO);
-    }
+    /* Also when it has failed again: CUDA's runtime keeps the refused call as the thread's last error, which
+     * the callback may take for one of its own.  It must not be refused anything in the next run. */
+    gy_log(GANTRY_LOG_WARNING,
+           "task '%s' does what a graph cannot capture (%s): its callback runs on streams",
+           gy_task_label(launch->task), why);
+    gy_graphs_set_trust(&d->graphs, gy_task_launch_fn(launch->task), GY_TRUST_NO);
     const uint64_t again = d->graphs.flushed - before;
     return result != GANTRY_LAUNCH_FAILED && again < first ? refuse_lost_copies(launch, first, again)
                                                            : result;
