@@ -1,3 +1,4 @@
 #include "base/outside.h"
 
-_Thread_local const struct gy_inside *gy_inside_now GY_TLS_HOT;
+_Thread_local unsigned char gy_place GY_TLS_HOT;
+const struct gy_inside *_Atomic gy_inside_ops;

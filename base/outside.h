@@ -9,26 +9,36 @@
 
 #include "base/hints.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 
-/* How a thread goes outside and comes back; driver/inside.c has it. */
+/* Where the thread is. */
+enum gy_place {
+    GY_OUTSIDE,   /* in the application's code, or the library has nothing of its own on the thread */
+    GY_INSIDE,    /* in the library */
+    GY_LINGERING, /* in either; the thread is set up as outside (driver/inside.h) */
+};
+extern _Thread_local unsigned char gy_place GY_TLS_HOT; /* of enum gy_place */
+
+/* How a thread that is not outside goes there and comes back; driver/inside.c has it. */
 struct gy_inside {
     void (*leave)(void);
     bool (*come_back)(void);        /* true: something else was left behind, which is told once */
     void (*tell)(const char *what); /* tell of it; `what` has done it */
 };
 
-/* NULL: the thread is outside. */
-extern _Thread_local const struct gy_inside *gy_inside_now GY_TLS_HOT;
+/* Atomic; there before any thread is inside. */
+extern const struct gy_inside *_Atomic gy_inside_ops;
 
 /* The thread goes outside.  Returns what gy_outside_end() needs; NULL: it was there. */
 static inline const struct gy_inside *gy_outside_begin(void)
 {
-    const struct gy_inside *inside = gy_inside_now;
-    if (inside != NULL) {
-        inside->leave();
+    if (gy_place == GY_OUTSIDE) {
+        return NULL;
     }
+    const struct gy_inside *inside = atomic_load_explicit(&gy_inside_ops, memory_order_relaxed);
+    inside->leave();
     return inside;
 }
 

@@ -14,6 +14,7 @@
 #include "dispatcher/replay.h"
 #include "dispatcher/round.h"
 #include "dispatcher/stats.h"
+#include "driver/inside.h"
 #include "driver/told.h"
 #include "profile/cta.h"
 
@@ -330,6 +331,7 @@ static void run_batch(struct gantry_dispatcher *d, struct gy_round *round)
         } else {
             run_round(d, round);
         }
+        gy_inside_return();
         gy_gd_poll(d, round);
         if (gy_admission_is_asked(&d->admission) && settle_memory(d)) {
             gy_gd_poll(d, round); /* there may be endless work that has nothing to do with the batch */

@@ -11,6 +11,7 @@
 #include "dispatcher/step.h"
 #include "dispatcher/ways/launchers.h"
 #include "dispatcher/ways/mode.h"
+#include "driver/inside.h"
 
 #include <assert.h>
 
@@ -188,6 +189,7 @@ void gy_gd_walk_once(struct gantry_dispatcher *d, struct gy_round *round)
     for (enum gd_phase phase = GD_HTOD; phase < GD_PHASES; phase++) {
         run_phase(d, round, phase);
     }
+    gy_inside_return();
 }
 
 bool gy_gd_walk(struct gantry_dispatcher *d, struct gy_round *round)

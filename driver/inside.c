@@ -9,8 +9,9 @@
  *                  <----------                 <------
  *                     pop                    come_back
  *
- * What a callback has acquired and not released goes when the thread comes back, and so does another context
- * that it has left current: one question to the driver after each call. */
+ * A thread may linger OUTSIDE between two callbacks (inside.h).  What a callback has acquired and not
+ * released goes when the thread comes back, and so does another context that it has left current: one
+ * question to the driver after each call. */
 #include "driver/inside.h"
 
 #include <assert.h>
@@ -31,30 +32,34 @@ static _Thread_local struct run {
     uint8_t is_relaxed; /* false inside as well, where the driver has refused it */
     uint8_t before;     /* the capture mode of the thread before the run; is_relaxed only */
     uint8_t outer;      /* the one in which the application's code runs */
+    uint8_t place;      /* of enum gy_place, before the run */
+    uint8_t lingers;    /* OUTSIDE: the thread stays there between callbacks */
 } runs[MAX_RUNS + 1];   /* with room to go outside from the last */
 static _Thread_local unsigned run_count;
 
-static const struct gy_inside inside;
-
-/* The runs have changed. */
-static void note_place(void)
+/* Does the thread linger?  What a callback has acquired and not released is above the run that says so. */
+static bool lingers(void)
 {
-    gy_inside_now = run_count > 0 && runs[run_count - 1].kind == RUN_INSIDE ? &inside : NULL;
+    unsigned i = run_count;
+    while (i > 0 && runs[i - 1].kind == RUN_ACQUIRED) {
+        i--;
+    }
+    return i > 0 && runs[i - 1].lingers;
 }
+
+/* The latest run of the library's; there is one. */
+static struct run *inside_run(void)
+{
+    unsigned i = run_count;
+    while (runs[i - 1].kind != RUN_INSIDE) {
+        i--;
+    }
+    return &runs[i - 1];
+}
+
+static const struct gy_inside ops;
 
 /* ---- capture mode --------------------------------------------------------------------------- */
-
-CUstreamCaptureMode gy_relaxed_enter(const struct gy_driver *driver)
-{
-    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-    return driver->cuThreadExchangeStreamCaptureMode(&mode) == CUDA_SUCCESS ? mode
-                                                                            : CU_STREAM_CAPTURE_MODE_GLOBAL;
-}
-
-void gy_relaxed_leave(const struct gy_driver *driver, CUstreamCaptureMode before)
-{
-    (void)driver->cuThreadExchangeStreamCaptureMode(&before);
-}
 
 /* Exchange the thread's mode; a driver that refuses this has lost the context, or will tell at the next call,
  * and nobody does anything else for it: a thread that takes things apart goes on all the same.  Failures are
@@ -81,6 +86,7 @@ static void restore(const struct run *run)
 
 void gy_inside_set_outer_mode(CUstreamCaptureMode mode)
 {
+    gy_inside_return();
     assert(run_count > 0 && runs[run_count - 1].kind == RUN_INSIDE);
     runs[run_count - 1].outer = (uint8_t)mode;
 }
@@ -91,7 +97,7 @@ void gy_inside_set_outer_mode(CUstreamCaptureMode mode)
 static void end_run(void)
 {
     const struct run ended = runs[--run_count];
-    note_place();
+    gy_place = ended.place;
     restore(&ended);
 }
 
@@ -111,12 +117,18 @@ static gantry_status push(struct gy_context *context, enum run_kind kind)
         top->depth++;
         return GANTRY_OK;
     }
-    struct run fresh = {.context = context, .depth = 1, .kind = kind};
+    struct run fresh = {.context = context, .depth = 1, .kind = (uint8_t)kind};
+    fresh.place = gy_place;
     if (kind == RUN_INSIDE) {
         relax(&fresh);
     }
     runs[run_count++] = fresh;
-    note_place();
+    if (kind == RUN_INSIDE) {
+        gy_place = GY_INSIDE;
+    } else if (gy_place == GY_INSIDE) {
+        gy_place = GY_OUTSIDE;
+    }
+    atomic_store_explicit(&gy_inside_ops, &ops, memory_order_relaxed);
     return GANTRY_OK;
 }
 
@@ -156,7 +168,7 @@ gantry_status gy_context_pop(struct gy_context *context)
 
 /* ---- outside -------------------------------------------------------------------------------- */
 
-static void leave(void)
+static void go_outside(bool stays)
 {
     const struct run *run = &runs[run_count - 1];
     assert(run->kind == RUN_INSIDE && run_count <= MAX_RUNS);
@@ -164,8 +176,30 @@ static void leave(void)
         CUstreamCaptureMode mode = (CUstreamCaptureMode)run->outer;
         (void)exchange(run->context, &mode);
     }
-    runs[run_count++] = (struct run){.kind = RUN_OUTSIDE};
-    gy_inside_now = NULL;
+    runs[run_count++] = (struct run){.kind = RUN_OUTSIDE, .lingers = stays};
+    gy_place = stays ? GY_LINGERING : GY_OUTSIDE;
+}
+
+/* What was current when a thread that lingers called something else of the application's; it may have done
+ * that in a callback that has its own context current. */
+static _Thread_local CUcontext current_before;
+
+static void leave(void)
+{
+    if (gy_place == GY_LINGERING) {
+        struct gy_context *context = inside_run()->context;
+        if (GY_CALL(context, cuCtxGetCurrent(&current_before)) != GANTRY_OK) {
+            current_before = context->native;
+        }
+        gy_place = GY_OUTSIDE;
+    } else {
+        go_outside(false);
+    }
+}
+
+void gy_inside_linger(void)
+{
+    go_outside(true);
 }
 
 /* What was acquired outside is given back. */
@@ -180,45 +214,70 @@ static GY_COLD void drop_acquired(void)
     }
 }
 
-/* Ours is below what was pushed outside, or it was replaced.  A callback that has popped it as well has taken
- * what it must not take: then ours stands in the place of what is there. */
-static GY_COLD bool put_back(const struct gy_context *context)
-{
-    const struct gy_driver *driver = context->driver;
-    CUcontext popped = NULL, current = NULL;
-    if (driver->cuCtxPopCurrent(&popped) == CUDA_SUCCESS && popped != NULL) {
-        if (driver->cuCtxGetCurrent(&current) == CUDA_SUCCESS && current == context->native) {
-            return true;
-        }
-        (void)driver->cuCtxPushCurrent(popped);
-    }
-    (void)driver->cuCtxSetCurrent(context->native);
-    return true;
-}
-
-static bool come_back(void)
+/* The latest run is OUTSIDE, or what was acquired there: back to the one before. */
+static void return_inside(void)
 {
     if (__builtin_expect(runs[run_count - 1].kind != RUN_OUTSIDE, 0)) {
         drop_acquired();
     }
     struct run *run = &runs[--run_count - 1];
-    struct gy_context *context = run->context;
-    gy_inside_now = &inside;
+    gy_place = GY_INSIDE;
     if (run->is_relaxed) {
         CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-        if (exchange(context, &mode) && run->outer == run->before) {
+        if (exchange(run->context, &mode) && run->outer == run->before) {
             run->before = run->outer =
                 (uint8_t)mode; /* the code may have chosen another one for its thread */
         }
     }
-    CUcontext current = NULL;
-    const gantry_status status = GY_CALL(context, cuCtxGetCurrent(&current));
-    return status == GANTRY_OK && current != context->native && put_back(context);
 }
 
-static void tell(const char *what)
+void gy_inside_stop_lingering(void)
 {
-    struct gy_context *context = runs[run_count - 1].context;
+    return_inside();
+}
+
+/* Ours is below what was pushed outside, or it was replaced.  A callback that has popped it as well has taken
+ * what it must not take: then ours stands in the place of what is there. */
+static bool put_back(struct gy_context *context, CUcontext native, CUresult asked)
+{
+    const struct gy_driver *driver = context->driver;
+    CUcontext popped = NULL, current = NULL;
+    if (gy_context_check(context, asked, "cuCtxGetCurrent(&current)", __FILE__, __LINE__) != GANTRY_OK) {
+        return false;
+    }
+    if (driver->cuCtxPopCurrent(&popped) == CUDA_SUCCESS && popped != NULL) {
+        if (driver->cuCtxGetCurrent(&current) == CUDA_SUCCESS && current == native) {
+            return true;
+        }
+        (void)driver->cuCtxPushCurrent(popped);
+    }
+    (void)driver->cuCtxSetCurrent(native);
+    return true;
+}
+
+bool gy_inside_put_back(struct gy_context *context, CUresult asked)
+{
+    return put_back(context, context->native, asked);
+}
+
+static bool come_back(void)
+{
+    const bool stays = lingers();
+    if (stays) {
+        gy_place = GY_LINGERING;
+    } else {
+        return_inside();
+    }
+    struct gy_context *context = inside_run()->context;
+    const CUcontext native = stays ? current_before : context->native;
+    CUcontext current = NULL;
+    const CUresult asked = context->driver->cuCtxGetCurrent(&current);
+    return current != native && put_back(context, native, asked);
+}
+
+void gy_inside_tell(const char *what)
+{
+    struct gy_context *context = inside_run()->context;
     if (!atomic_exchange_explicit(&context->told_of_current, true, memory_order_relaxed)) {
         gy_log(GANTRY_LOG_WARNING,
                "%s has left another CUDA context current, or none: the library's was made current again; "
@@ -227,4 +286,4 @@ static void tell(const char *what)
     }
 }
 
-static const struct gy_inside inside = {leave, come_back, tell};
+static const struct gy_inside ops = {leave, come_back, gy_inside_tell};

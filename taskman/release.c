@@ -500,6 +500,17 @@ void gy_task_release(gantry_task *task, gantry_status result, struct gy_gpu_debt
     }
 }
 
+/* Call a CPU task's body on a guest's thread that is inside. */
+static GY_COLD gantry_status run_outside(gantry_task *task)
+{
+    const struct gy_inside *inside = gy_outside_begin();
+    gantry_status result = task->body.run(task, task->arg);
+    if (gy_outside_end(inside)) {
+        inside->tell(gantry_task_label(task));
+    }
+    return result;
+}
+
 /* Call a CPU task's body. */
 static inline gantry_status run_body(struct gy_worker *self, gantry_task *task)
 {
@@ -519,11 +530,8 @@ static inline gantry_status run_body(struct gy_worker *self, gantry_task *task)
     }
     const struct gy_span_ranges *ranges =
         __builtin_expect(begin != 0, 0) ? gy_span_push(begin, gantry_task_label(task)) : NULL;
-    const struct gy_inside *inside = gy_outside_begin(); /* a guest's thread may be inside */
-    gantry_status result = task->body.run(task, task->arg);
-    if (gy_outside_end(inside)) {
-        inside->tell(gantry_task_label(task));
-    }
+    gantry_status result =
+        __builtin_expect(gy_place != GY_OUTSIDE, 0) ? run_outside(task) : task->body.run(task, task->arg);
     if (is_critical) {
         (void)gantry_bandwidth_gate_lower();
     }

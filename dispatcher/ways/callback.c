@@ -8,11 +8,11 @@
 #include <assert.h>
 #include <stdio.h>
 
-void gy_callback_tell(const struct gy_inside *inside, const gantry_task *task)
+void gy_callback_tell(const gantry_task *task)
 {
     char what[96];
     snprintf(what, sizeof(what), "the launch callback of '%.60s'", gy_task_label(task));
-    inside->tell(what);
+    gy_inside_tell(what);
 }
 
 /* Call the callback; its calls are noted, and work that it leaves on other streams is looked for. */

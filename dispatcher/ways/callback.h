@@ -2,19 +2,19 @@
 #ifndef DISPATCHER_WAYS_CALLBACK_H
 #define DISPATCHER_WAYS_CALLBACK_H
 
-#include "base/outside.h"
 #include "dispatcher/internal.h"
+#include "driver/inside.h"
 
 /* The callback has left another context current. */
-GY_COLD void gy_callback_tell(const struct gy_inside *inside, const gantry_task *task);
+GY_COLD void gy_callback_tell(const gantry_task *task);
 
-/* The call of the application's code itself. */
+/* The call of the application's code itself.  The thread lingers outside until gy_inside_return(). */
 static GY_INLINE gantry_launch_result gy_callback_enter(struct gantry_launch *launch)
 {
-    const struct gy_inside *inside = gy_outside_begin();
+    gy_outside_begin_lingering();
     gantry_launch_result result = gy_task_launch_fn(launch->task)(launch, gy_task_launch_arg(launch->task));
-    if (gy_outside_end(inside)) {
-        gy_callback_tell(inside, launch->task);
+    if (gy_outside_end_lingering(launch->dispatcher->config.context)) {
+        gy_callback_tell(launch->task);
     }
     return result;
 }

@@ -67,6 +67,7 @@ static void take_turns(struct gy_launcher *self)
             }
         }
     }
+    gy_inside_return();
 }
 
 static bool has_returned(const struct gy_turn *turn)

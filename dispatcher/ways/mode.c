@@ -1,6 +1,7 @@
 #include "dispatcher/ways/mode.h"
 
 #include "dispatcher/ways/metered.h"
+#include "driver/inside.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -53,6 +54,7 @@ static GY_COLD gantry_launch_result synchronize(struct gantry_launch *launch, ga
 gantry_launch_result gy_mode_after_any(struct gantry_launch *launch, gantry_launch_result result)
 {
     assert(gy_mode_is_valid(launch));
+    gy_inside_return(); /* some of these ways ask streams and events */
     if (gy_mode_is_noted(launch) && !gy_capture_took(launch, result)) {
         result = gy_capture_after(launch, result);
     }
