@@ -176,10 +176,15 @@ static void test_a_release_callback_may_leave_any_context_current(void **state)
 static gantry_launch_result launch_and_acquire(gantry_launch *launch, void *arg)
 {
     struct scene *s = arg;
-    return gantry_context_release(s->gpu.context) == GANTRY_ERR_STATE &&
-                   gantry_context_acquire(s->gpu.context) == GANTRY_OK
-               ? launch_fill(launch, arg)
-               : GANTRY_LAUNCH_FAILED;
+    return gantry_context_acquire(s->gpu.context) == GANTRY_OK ? launch_fill(launch, arg)
+                                                               : GANTRY_LAUNCH_FAILED;
+}
+
+static gantry_launch_result launch_and_release(gantry_launch *launch, void *arg)
+{
+    struct scene *s = arg;
+    return gantry_context_release(s->gpu.context) == GANTRY_ERR_STATE ? launch_fill(launch, arg)
+                                                                      : GANTRY_LAUNCH_FAILED;
 }
 
 static void test_what_a_callback_acquires_ends_with_it(void **state)
@@ -190,6 +195,8 @@ static void test_what_a_callback_acquires_ends_with_it(void **state)
     for (int i = 0; i < 40; i++) {
         (void)gpu_fixture_gpu(&s.gpu, GANTRY_TASK_KERNEL, "acquire", launch_and_acquire, &s);
     }
+    assert_ok(gpu_fixture_step(&s.gpu));
+    (void)gpu_fixture_gpu(&s.gpu, GANTRY_TASK_KERNEL, "release", launch_and_release, &s);
     assert_ok(gpu_fixture_step(&s.gpu));
     assert_true(gantry_context_is_valid(s.gpu.context));
     close_scene(&s);
@@ -223,6 +230,35 @@ static void test_no_result_of_a_capture_loses_the_context(void **state)
     }
 }
 
+/* As CUDA's runtime has it: a refused call is the thread's last error, until somebody takes that. */
+static gantry_launch_result launch_with_stale_error(gantry_launch *launch, void *arg)
+{
+    static bool is_stale;
+    CUdeviceptr block;
+    const bool was_stale = is_stale;
+    is_stale = driver->cuMemAlloc(&block, 256) != CUDA_SUCCESS;
+    if (is_stale || driver->cuMemFree(block) != CUDA_SUCCESS || was_stale) {
+        return GANTRY_LAUNCH_FAILED;
+    }
+    return launch_fill(launch, arg);
+}
+
+/* A call is refused, and the second one fails at what it has left behind.  That step fails by name, and no
+ * other: the callback is refused nothing any more. */
+static void test_what_fails_again_runs_on_streams_from_then_on(void **state)
+{
+    (void)state;
+    struct scene s;
+    open_scene(&s, GANTRY_SUBMISSION_GRAPHS);
+    for (int step = 0; step < 4; step++) {
+        (void)gpu_fixture_gpu(&s.gpu, GANTRY_TASK_KERNEL, "stale", launch_with_stale_error, &s);
+        const gantry_status status = gpu_fixture_step(&s.gpu);
+        assert_int_equal(status, step == 0 ? GANTRY_ERR_TASK_FAILED : GANTRY_OK);
+        assert_true(step != 0 || strstr(gantry_last_error(), "stale") != NULL);
+    }
+    close_scene(&s);
+}
+
 static int open_device(void **state)
 {
     (void)state;
@@ -250,6 +286,7 @@ int main(void)
         cmocka_unit_test(test_a_release_callback_may_leave_any_context_current),
         cmocka_unit_test(test_what_a_callback_acquires_ends_with_it),
         cmocka_unit_test(test_no_result_of_a_capture_loses_the_context),
+        cmocka_unit_test(test_what_fails_again_runs_on_streams_from_then_on),
     };
     return cmocka_run_group_tests_name("outside", tests, open_device, close_device);
 }
