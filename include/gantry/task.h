@@ -117,8 +117,9 @@ typedef struct gantry_task_desc {
                                   * graph, see gantry_task_invalidate(); does nothing beside `memory`, and
                                   * where GPU work is submitted to streams (GANTRY_SUBMISSION_STREAMS) */
     bool is_independent;         /* GPU tasks: its work need not come after GPU work of the manager's step
-                                  * before, as an upload into the other of two buffers; what depends on it
-                                  * still does.  See gantry_taskman_start() */
+                                  * just before, as an upload into the other of two buffers; it comes after
+                                  * the steps before that one, and what depends on it after all.  See
+                                  * gantry_taskman_start() */
     uint8_t reserved[6];         /* 0 */
     gantry_context *context; /* GPU tasks of a manager with a fleet: on which of its devices; NULL: that of
                               * the partition, else that of the manager's partition, else the first */
