@@ -43,8 +43,7 @@ gantry_status gy_batch_guard_begin(struct gy_batch_guard *guard, enum gy_batch_g
     state = gy_apart_is_there(guard->context) ? state : GY_GUARD_WHOLE;
     gantry_status status =
         guard->of[state] != NULL ? GANTRY_OK : make_stream(guard->context, state, &guard->of[state]);
-    if (gy_guest_current !=
-        NULL) { /* its callbacks are refused what they are refused on the dispatcher's thread */
+    if (gy_guest_current != NULL) { /* its callbacks are refused what they are on the other threads */
         gy_inside_set_outer_mode(CU_STREAM_CAPTURE_MODE_GLOBAL);
     }
     status = status == GANTRY_OK

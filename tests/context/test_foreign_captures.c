@@ -126,14 +126,18 @@ static gantry_status run_step(gantry_taskman *manager)
     return status;
 }
 
-/* Some steps of a few tasks with this callback, and a CPU task behind the GPU's end. */
+/* Some steps of a few tasks in a row with this callback, and a CPU task behind the GPU's end. */
 static gantry_status steps_of(struct scene *s, gantry_task_kind kind, gantry_launch_fn launch)
 {
     gantry_status status = GANTRY_OK;
     for (int step = 0; step < 3 && status == GANTRY_OK; step++) {
-        gantry_task *cpu = gpu_fixture_cpu(&s->gpu, "behind", nothing, NULL);
+        gantry_task *cpu = gpu_fixture_cpu(&s->gpu, "behind", nothing, NULL), *before = NULL;
         for (int i = 0; i < RUNS; i++) {
             gantry_task *task = gpu_fixture_gpu(&s->gpu, kind, "work", launch, s);
+            if (before != NULL) {
+                gpu_fixture_after(task, before);
+            }
+            before = task;
             assert_int_equal(gantry_task_start_after_done(cpu, task), GANTRY_OK);
         }
         status = run_step(s->gpu.manager);

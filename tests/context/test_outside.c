@@ -120,7 +120,7 @@ static void close_scene(struct scene *s)
 static void run_step(struct scene *s, bool in_launch, bool in_release)
 {
     memset(s->host, 0, BYTES);
-    gantry_task *out = gpu_fixture_gpu(&s->gpu, GANTRY_TASK_DTOH, "out", launch_out, s);
+    gantry_task *out = gpu_fixture_gpu(&s->gpu, GANTRY_TASK_DTOH, "out", launch_out, s), *before = NULL;
     for (int i = 0; i < TASKS; i++) {
         gantry_task_desc desc = GANTRY_TASK_DESC_INIT;
         gantry_task *task;
@@ -130,8 +130,12 @@ static void run_step(struct scene *s, bool in_launch, bool in_release)
         desc.release = in_release ? release_and_spoil : NULL;
         desc.arg = s;
         assert_ok(gantry_taskman_submit(s->gpu.manager, &desc, &task));
-        gpu_fixture_after(out, task);
+        if (before != NULL) {
+            gpu_fixture_after(task, before);
+        }
+        before = task;
     }
+    gpu_fixture_after(out, before);
     assert_ok(gpu_fixture_step(&s->gpu));
     assert_ok(gantry_context_synchronize(s->gpu.context));
     assert_int_equal(s->host[0], 5);
@@ -192,8 +196,13 @@ static void test_what_a_callback_acquires_ends_with_it(void **state)
     (void)state;
     struct scene s;
     open_scene(&s, GANTRY_SUBMISSION_STREAMS);
+    gantry_task *before = NULL;
     for (int i = 0; i < 40; i++) {
-        (void)gpu_fixture_gpu(&s.gpu, GANTRY_TASK_KERNEL, "acquire", launch_and_acquire, &s);
+        gantry_task *task = gpu_fixture_gpu(&s.gpu, GANTRY_TASK_KERNEL, "acquire", launch_and_acquire, &s);
+        if (before != NULL) {
+            gpu_fixture_after(task, before);
+        }
+        before = task;
     }
     assert_ok(gpu_fixture_step(&s.gpu));
     (void)gpu_fixture_gpu(&s.gpu, GANTRY_TASK_KERNEL, "release", launch_and_release, &s);
