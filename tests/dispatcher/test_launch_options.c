@@ -167,12 +167,9 @@ static void test_what_no_cluster_can_be_is_refused(void **state)
     static const struct {
         gantry_dim3 cluster, preferred;
         const char *text;
-    } cases[] = {{{32, 1, 1}, {0, 0, 0}, "1 to 16"},
-                 {{0, 2, 1}, {0, 0, 0}, "zero"},
-                 {{5, 1, 1}, {0, 0, 0}, "48x1x1"},
-                 {{0, 0, 0}, {4, 1, 1}, "without"},
-                 {{4, 1, 1}, {6, 1, 1}, "multiples"},
-                 {{1, 1, 1}, {1, 1, 2}, "the same z"}};
+    } cases[] = {{{32, 1, 1}, {0, 0, 0}, "1 to 16"},  {{0, 2, 1}, {0, 0, 0}, "zero"},
+                 {{5, 1, 1}, {0, 0, 0}, "48x1x1"},    {{0, 0, 0}, {4, 1, 1}, "without"},
+                 {{4, 1, 1}, {6, 1, 1}, "multiples"}, {{1, 1, 1}, {1, 1, 2}, "the same z"}};
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct job job = job_of("next_in_cluster", 48);
         job.wanted = GANTRY_ERR_INVALID_ARGUMENT;
