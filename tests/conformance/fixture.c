@@ -1,5 +1,7 @@
 #include "tests/conformance/conformance.h"
 
+#include "driver/inside.h"
+
 #include "conformance_kernels.kernels.h"
 
 #include <stdio.h>
@@ -111,7 +113,7 @@ int cf_group_setup(void **state)
     cu = cf_context->driver;
     print_message("on %s, %s driver for CUDA %d.%d\n", cf_context->info.name, cu->name, cu->version / 1000,
                   cu->version % 1000 / 10);
-    assert_ok(gy_context_push(cf_context));
+    assert_ok(gy_context_acquire(cf_context));
     assert_ok(gy_module_load(cf_context, &gantry_image_conformance_kernels, &module));
     cf_add = kernel("cf_add");
     cf_geometry = kernel("cf_geometry");
