@@ -133,18 +133,6 @@ uint32_t gy_completion_record(struct gy_completion *c, uint32_t stream)
     return 0;
 }
 
-void gy_completion_move(struct gy_completion *c, uint32_t from, uint32_t to)
-{
-    for (uint64_t p = c->unnoted_from; p != c->written; p++) {
-        struct gy_completion_slot *slot = gy_completion_slot_at(c, p);
-        if (slot->stream == from && slot->kind == GY_SLOT_POINT && !slot->is_noted) {
-            slot->stream = to;
-            c->unnoted |= UINT64_C(1) << to;
-        }
-    }
-    c->unnoted &= ~(UINT64_C(1) << from);
-}
-
 bool gy_completion_is_valid(struct gy_completion *c)
 {
     uint64_t head = atomic_load(&c->head),

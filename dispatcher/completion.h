@@ -298,8 +298,6 @@ uint32_t gy_completion_note(struct gy_completion *completion, uint32_t stream);
 /* The same for a stream that is no member: the event is recorded on it, before the stream gets other work. If
  * that fails they get one at the flush. */
 uint32_t gy_completion_record(struct gy_completion *completion, uint32_t stream);
-/* GD: the completions of one stream that have no event yet are those of another one, of the same ring. */
-void gy_completion_move(struct gy_completion *completion, uint32_t from, uint32_t to);
 static inline bool gy_completion_is_unnoted(const struct gy_completion *completion, uint32_t stream)
 {
     return (completion->unnoted >> stream & 1u) != 0;

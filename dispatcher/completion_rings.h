@@ -58,10 +58,6 @@ static inline uint32_t gy_rings_record(struct gy_completion_rings *rings, uint32
 {
     return gy_completion_record(gy_rings_of(rings, stream), stream);
 }
-static inline void gy_rings_move(struct gy_completion_rings *rings, uint32_t from, uint32_t to)
-{
-    gy_completion_move(gy_rings_of(rings, from), from, to);
-}
 bool gy_rings_is_full(struct gy_completion_rings *rings, uint32_t stream);
 bool gy_rings_is_pending(const struct gy_completion_rings *rings);
 gantry_status gy_rings_flush(struct gy_completion_rings *rings);

@@ -8,6 +8,7 @@
 #include "dispatcher/gates/gate.h"
 #include "dispatcher/guest_rule.h"
 #include "dispatcher/release.h"
+#include "dispatcher/when_done.h"
 
 #include <assert.h>
 
@@ -33,7 +34,7 @@ static GY_INLINE void place(struct gantry_dispatcher *d, struct gy_round *round,
     uint64_t wait_set = atomic_load_explicit(&task->wait_set, memory_order_acquire);
     const enum gy_step_bound_of bound = claim_of(task, wait_set);
     if (bound != GY_BOUND_NONE) {
-        gy_step_order_claim(gy_gd_order(d, task), gy_task_run(task), bound);
+        gy_step_order_claim(gy_gd_order(d, task), gy_task_run(task), gy_task_previous_run(task), bound);
     }
     gantry_status status = gy_streams_assign(&d->streams, wait_set, gy_gd_partition_index(d, task),
                                              gy_gd_owner(d, task), &stream);
@@ -69,6 +70,7 @@ static GY_INLINE void take_in(struct gantry_dispatcher *d, struct gy_round *roun
         gy_fleet_visit(d, task);
     } else if (__builtin_expect(!gy_task_is_gpu(task), 0)) { /* a sync point, see gy_task_is_awaited() */
         gy_task_release(task, d->member.fleet != NULL ? gy_fleet_settle(d, task) : GANTRY_OK, &d->debt);
+        gy_gd_note_all_ends(d, round);
     } else if (gy_gates_admit(d, round, task)) {
         place(d, round, task);
     }

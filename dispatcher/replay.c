@@ -240,7 +240,7 @@ static gantry_status assign(struct gantry_dispatcher *d, const struct gy_unit *u
     const gantry_task *first = gy_unit_first_task(unit);
     struct gy_gpu_order *order = gy_gd_order(d, first);
     if (order != NULL) {
-        gy_step_order_claim(order, gy_task_run(first), bound_of(unit));
+        gy_step_order_claim(order, gy_task_run(first), gy_task_previous_run(first), bound_of(unit));
     }
     gantry_status status = gy_streams_assign(&d->streams, wait_set, gy_gd_partition(d, first)->info.index,
                                              gy_gd_owner(d, first), out);
@@ -287,7 +287,7 @@ static gantry_status enqueue(struct gantry_dispatcher *d, struct gy_unit *unit)
     }
     leave_shares(d, unit);
     unit->stream = stream;
-    unit->result = gy_streams_finish(&d->streams, stream, unit->leaving, unit->leaving, &unit->point);
+    unit->result = gy_streams_finish(&d->streams, stream, unit->leaving, unit->leaving != 0, &unit->point);
     d->streams.streams[stream].owner = gy_gd_owner(d, gy_unit_first_task(unit));
     if (gy_gd_order(d, gy_unit_first_task(unit)) != NULL) {
         gy_step_order_note(gy_gd_order(d, gy_unit_first_task(unit)), gy_task_run(gy_unit_first_task(unit)),

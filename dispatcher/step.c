@@ -11,6 +11,7 @@
 #include "dispatcher/ways/metered.h"
 #include "dispatcher/ways/mode.h"
 #include "dispatcher/ways/replay_units.h"
+#include "dispatcher/when_done.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -40,6 +41,7 @@ static GY_RARE void introduce(struct gantry_dispatcher *d, const gantry_task *ta
         if (order != NULL) {
             order->manager = gy_task_manager(task);
         }
+        gy_graphs_note_manager(&d->graphs, gy_task_manager(task)); /* it stays until the batch was launched */
         d->streams.batch.order = order;
         d->streams.batch.run = gy_task_run(task);
         d->streams.batch.is_beside = order != NULL && gy_task_has_independent_peers(task);
@@ -86,24 +88,6 @@ static inline struct gy_gpu_mark *take_mark(gantry_task *task)
     return mark;
 }
 
-/* The completions of a task come right behind its work, on its stream or as nodes of its lane, before the
- * stream goes on: those that its calls have asked for, and those that its release has, for the tasks that
- * start after it is done.  Not so while another task has calls left on the stream, and in a unit that is
- * recorded, whose graph is launched again with other completions: those come at the flush, behind what the
- * stream has by then. */
-static GY_RARE void note_ends(struct gantry_dispatcher *d, const struct gy_round *round, uint32_t stream)
-{
-    struct gy_stream *s = &d->streams.streams[stream];
-    if (s->running != 0 || round->recording != NULL) {
-        return;
-    }
-    const bool may_note = !s->is_member || gy_ends_are_told(&d->graphs.ends);
-    s->told = !may_note      ? 0
-              : s->is_member ? gy_rings_note(&d->completion, stream)
-                             : gy_rings_record(&d->completion, stream);
-    s->told_seq = s->tail;
-}
-
 /* The task has launched all its work: close its timeline point, and inform its dependents. */
 static GY_INLINE void finish(struct gantry_dispatcher *d, struct gy_round *round, gantry_task *task,
                              uint32_t stream, gantry_status result)
@@ -118,7 +102,7 @@ static GY_INLINE void finish(struct gantry_dispatcher *d, struct gy_round *round
     uint64_t point;
     const uint32_t successors = result == GANTRY_OK ? gy_task_successors(task) : 0; /* else they fail, too */
     gantry_status status = gy_streams_finish(&d->streams, stream, gy_task_count_dependents(successors),
-                                             gy_task_count_hosts(task, successors), &point);
+                                             gy_task_has_hosts(successors), &point);
     if (status != GANTRY_OK && result == GANTRY_OK) {
         result = status;
     }
@@ -147,7 +131,7 @@ static GY_INLINE void finish(struct gantry_dispatcher *d, struct gy_round *round
     gy_context_subject = NULL;
     gy_task_release(task, result, &d->debt);
     if (__builtin_expect(gy_rings_is_unnoted(&d->completion, stream), 0)) {
-        note_ends(d, round, stream);
+        gy_gd_note_ends(d, round, stream);
     }
 }
 
@@ -175,11 +159,9 @@ static GY_RARE gantry_status meet_anew(struct gantry_dispatcher *d, struct gantr
 {
     gantry_task *task = launch->task;
     introduce(d, task, 0);
-    if (gy_mode_is_noted(launch) || !d->streams.streams[launch->stream_index].may_be_held) {
+    if (task->launch_index != 0 || gy_mode_is_noted(launch) ||
+        !d->streams.streams[launch->stream_index].may_be_held) {
         return GANTRY_OK;
-    }
-    if (task->launch_index != 0) {
-        return gy_capture_leave_stream(launch);
     }
     const uint64_t wait_set = atomic_load_explicit(&task->wait_set, memory_order_acquire);
     const gantry_status status =
@@ -332,8 +314,7 @@ static inline bool step(struct gantry_dispatcher *d, struct gy_round *round, gan
         return end_uncalled(d, round, task, stream, status);
     }
     gantry_launch_result result = gy_callback_call(&launch, d->last_error, span);
-    result = gy_mode_after(&launch, result); /* the task may have another stream now */
-    return close_call(d, round, task, launch.stream_index, result);
+    return close_call(d, round, task, stream, gy_mode_after(&launch, result));
 }
 
 /* ---- several calls at once ------------------------------------------------------------------- */

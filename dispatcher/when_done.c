@@ -3,6 +3,7 @@
 
 #include "base/span.h"
 #include "dispatcher/current.h"
+#include "dispatcher/round.h"
 #include "dispatcher/ways/capture.h"
 
 #include <assert.h>
@@ -59,6 +60,28 @@ bool gy_when_done(struct gantry_dispatcher *d, const gantry_task *predecessor, u
         complete(d, (uint32_t)__builtin_ctzll(ahead), successor, flow);
     }
     return true;
+}
+
+void gy_gd_note_ends(struct gantry_dispatcher *d, const struct gy_round *round, uint32_t stream)
+{
+    struct gy_stream *s = &d->streams.streams[stream];
+    if (s->running != 0 || round->recording != NULL) {
+        return;
+    }
+    const bool may_note = !s->is_member || gy_ends_are_told(&d->graphs.ends);
+    s->told = !may_note      ? 0
+              : s->is_member ? gy_rings_note(&d->completion, stream)
+                             : gy_rings_record(&d->completion, stream);
+    s->told_seq = s->tail;
+}
+
+void gy_gd_note_all_ends(struct gantry_dispatcher *d, const struct gy_round *round)
+{
+    for (uint32_t i = 0; i < d->streams.count; i++) {
+        if (gy_rings_is_unnoted(&d->completion, i)) {
+            gy_gd_note_ends(d, round, i);
+        }
+    }
 }
 
 bool gy_is_unawaited(gantry_dispatcher *self, uint64_t wait_set)

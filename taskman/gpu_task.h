@@ -56,6 +56,12 @@ static inline uint64_t gy_task_run(const gantry_task *task)
     return gy_task_manager(task)->run;
 }
 
+/* That of the step just before; 0: there was none. */
+static inline uint64_t gy_task_previous_run(const gantry_task *task)
+{
+    return gy_task_manager(task)->previous_run;
+}
+
 static inline bool gy_task_is_independent(const gantry_task *task)
 {
     return (task->traits & GY_TRAIT_INDEPENDENT) != 0;
@@ -174,8 +180,7 @@ static inline void gy_task_prefetch_self(const gantry_task *task)
     __builtin_prefetch(task->arg);
 }
 
-/* How many dependents it has, and how many of these are no GPU tasks: each may have GPU tasks behind it.  Of
- * a fork of more than a few there is one more of them, to be safe. */
+/* How many dependents it has; and 1: some of these are no GPU tasks, and may have GPU tasks behind them. */
 static inline uint32_t gy_task_successors(const gantry_task *task)
 {
     return atomic_load_explicit(&task->successors, memory_order_relaxed);
@@ -184,10 +189,9 @@ static inline uint32_t gy_task_count_dependents(uint32_t successors)
 {
     return successors & GY_SUCCESSORS_MOST;
 }
-GY_RARE uint32_t gy_task_find_hosts(const gantry_task *task);
-static inline uint32_t gy_task_count_hosts(const gantry_task *task, uint32_t successors)
+static inline uint32_t gy_task_has_hosts(uint32_t successors)
 {
-    return __builtin_expect((successors & GY_SUCCESSORS_HOST) != 0, 0) ? gy_task_find_hosts(task) : 0;
+    return (successors & GY_SUCCESSORS_HOST) != 0;
 }
 
 static inline void gy_task_prefetch_dependents(const gantry_task *task)

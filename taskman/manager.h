@@ -58,7 +58,8 @@ struct gantry_taskman {
                                      * start() by a thread that may be a guest; GY_PUNCTUAL at most */
     struct gy_gpu_share *gpu_share; /* immutable; its bound on GPU time; NULL: none */
     struct gy_gpu_order *gpu_order; /* immutable; orders its steps on the GPU; NULL: they are independent */
-    uint64_t run; /* guarded by lock, immutable while running; unlike any other manager's or run's */
+    uint64_t run;          /* guarded by lock, immutable while running; unlike any other manager's or run's */
+    uint64_t previous_run; /* likewise; the run before; 0: there was none */
     const struct gy_span_ranges
         *step_ranges;              /* guarded by lock; who was told that the step began, NULL: nobody */
     uint64_t step_range;           /* guarded by lock; the number that `step_ranges` gave it */

@@ -33,6 +33,7 @@ void gy_taskman_enter_phase(gantry_taskman *manager, enum gy_phase next)
 {
     static _Atomic(uint64_t) runs;
     if (next == GY_RUNNING) {
+        manager->previous_run = manager->run;
         manager->run = atomic_fetch_add_explicit(&runs, 1, memory_order_relaxed) + 1;
     }
     tell_of_step(manager, next);

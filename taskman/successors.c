@@ -1,6 +1,5 @@
 #include "taskman/successors.h"
 
-#include "taskman/gpu_task.h"
 #include "taskman/manager.h"
 
 void gy_task_merge_more_deps(gantry_task *task, gantry_task *successor)
@@ -18,18 +17,6 @@ void gy_task_fail_successor(gantry_task *successor, gantry_status result)
 {
     bool passes_on = result == GANTRY_ERR_DEVICE_LOST || result == GANTRY_ERR_CANCELLED;
     gy_task_preset_failure(successor, passes_on ? result : GANTRY_ERR_TASK_FAILED);
-}
-
-uint32_t gy_task_find_hosts(const gantry_task *task)
-{
-    enum { MOST = 8 };
-    const struct gy_edge *edge = atomic_load_explicit(&task->edges, memory_order_acquire);
-    uint32_t hosts = 0, seen = 0;
-    for (; edge != NULL && edge != &gy_edge_closed && seen < MOST; seen++) {
-        hosts += !gy_task_is_gpu(gy_edge_successor(edge));
-        edge = atomic_load_explicit(&edge->next, memory_order_acquire);
-    }
-    return hosts + (seen == MOST);
 }
 
 bool gy_task_notify_when_done(gantry_task *task, uint64_t wait_set, gantry_task *successor)

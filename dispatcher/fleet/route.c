@@ -240,7 +240,7 @@ gantry_status gy_fleet_settle(gantry_dispatcher *d, gantry_task *task)
     if (status == GANTRY_OK) {
         status = gy_streams_wait(&d->streams, stream, wait_set);
     }
-    gantry_status finished = gy_streams_finish(&d->streams, stream, 2, 2, &point);
+    gantry_status finished = gy_streams_finish(&d->streams, stream, 2, 1, &point);
     d->streams.streams[stream].owner = NULL;
     gy_wait_set_drop(&d->wait_sets, wait_set);
     atomic_store_explicit(&task->wait_set, point, memory_order_release);

@@ -350,7 +350,7 @@ static void merge_known(struct gy_streams *streams, uint64_t members)
 }
 
 /* Record the end of the graph on its home. */
-static gantry_status record_end(struct gy_streams *streams, struct gy_stream_event **out)
+static gantry_status record_end(struct gy_streams *streams, bool was_member, struct gy_stream_event **out)
 {
     const struct gy_batch_order *batch = &streams->batch;
     struct gy_stream *home = &streams->streams[batch->home];
@@ -365,7 +365,7 @@ static gantry_status record_end(struct gy_streams *streams, struct gy_stream_eve
     }
     end->is_graph_end = true;
     gy_lane_order_keep_left(home);
-    if (home->end != NULL) {
+    if (was_member && home->end != NULL) {
         gy_stream_keep(home, home->end, home->end_seq);
     }
     if (!is_apart) {
@@ -435,7 +435,7 @@ gantry_status gy_batch_launched(struct gy_streams *streams)
     note_beside(streams, members);
     merge_known(streams, members);
     struct gy_stream_event *end = NULL;
-    gantry_status status = record_end(streams, &end);
+    gantry_status status = record_end(streams, (members >> batch->home & 1u) != 0, &end);
     if (status == GANTRY_OK) {
         note_home(streams, home, (members >> batch->home & 1u) != 0, end);
     }
@@ -475,6 +475,7 @@ gantry_status gy_batch_dropped(struct gy_streams *streams)
     struct gy_stream *home = &streams->streams[batch->home];
     if (members != 0) {
         gy_known_merge(streams, home->behind != NULL ? home->plain_known : home->known, batch->known);
+        home->learnt_at = home->tail;
     }
     gantry_status status = GANTRY_OK;
     /* all but the home have not waited for the work that comes before the graph */

@@ -90,16 +90,6 @@ uint64_t gy_deferred_next(const struct gy_deferred *d, uint32_t stream)
     return d->queues[stream].tail; /* only the dispatcher's thread writes it */
 }
 
-bool gy_deferred_has_open(struct gy_deferred *d, uint32_t stream, uint64_t tail)
-{
-    struct gy_deferred_queue *queue = &d->queues[stream];
-    gy_mutex_lock(&d->lock);
-    const uint64_t head = atomic_load(&queue->head);
-    const bool has = queue->tail != head && queue->blocks[(queue->tail - 1) % queue->room].seq > tail;
-    gy_mutex_unlock(&d->lock);
-    return has;
-}
-
 bool gy_deferred_again(struct gy_deferred *d, uint32_t stream, struct gy_deferred_span *span,
                        const void *pointer)
 {

@@ -58,9 +58,6 @@ struct gy_deferred_span {
 /* GD: where the next block of `stream` goes. */
 uint64_t gy_deferred_next(const struct gy_deferred *deferred, uint32_t stream);
 
-/* GD: does a block wait for a timeline point behind the tail of `stream`? */
-bool gy_deferred_has_open(struct gy_deferred *deferred, uint32_t stream, uint64_t tail);
-
 /* GD: true when `pointer` is in the span: it is given back again, and in the span no more. */
 bool gy_deferred_again(struct gy_deferred *deferred, uint32_t stream, struct gy_deferred_span *span,
                        const void *pointer);

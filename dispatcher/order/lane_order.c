@@ -181,8 +181,7 @@ static bool has_all(const struct gy_stream *s)
 /* Will somebody wait for the end of the member's lane? */
 static bool is_awaited(const struct gy_stream *s)
 {
-    const uint32_t told = s->told_seq == s->tail ? s->told : 0;
-    return s->running != 0 || (s->uncalled > told && !has_all(s));
+    return s->running != 0 || (gy_stream_awaiting(s) != 0 && !has_all(s));
 }
 
 static bool is_noted(const struct gy_stream *s)

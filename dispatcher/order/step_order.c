@@ -92,11 +92,11 @@ static void drop_implied(const struct gy_gpu_order *order, struct gy_clock *befo
 /* The work that the step before has left is added to the rest of the steps before that one: some of its
  * tasks may have been independent of those.  A step without GPU work has left nothing; all that is known is
  * older then. */
-void gy_step_order_begin(struct gy_gpu_order *order, uint64_t run)
+void gy_step_order_begin(struct gy_gpu_order *order, uint64_t run, uint64_t previous)
 {
     struct gy_clock *all = &order->bounds[GY_BOUND_ALL].before;
     struct gy_clock *older = &order->bounds[GY_BOUND_OLDER].before;
-    const bool is_next = run == order->run + 1;
+    const bool is_next = previous != 0 && previous == order->run;
     older->streams = 0;
     gy_clock_add_clock(older, all);
     gy_clock_add_clock(all, &order->during);
@@ -118,7 +118,7 @@ const struct gy_clock *gy_step_order_left(struct gy_gpu_order *order, uint64_t r
                                           enum gy_step_bound_of bound)
 {
     if (order->run != run) {
-        gy_step_order_begin(order, run);
+        gy_step_order_begin(order, run, 0);
     }
     struct gy_clock *before = &order->bounds[bound].before;
     drop_passed(order, before);
@@ -204,7 +204,7 @@ gantry_status gy_step_order_enter(struct gy_gpu_order *order, uint64_t run, enum
     assert(gy_step_order_is_valid(order) && gy_stream_is_valid(order->streams, stream));
     struct gy_step_bound *bound = &order->bounds[which];
     if (order->run != run) {
-        gy_step_order_begin(order, run);
+        gy_step_order_begin(order, run, 0);
     }
     if (bound->before.streams == 0) {
         return GANTRY_OK;

@@ -84,15 +84,17 @@ bool gy_step_order_reaches(const struct gy_gpu_order *order, uint64_t run);
 /* Its timeline points are on the streams, and it has a fence only in a step. */
 bool gy_step_order_is_valid(const struct gy_gpu_order *order);
 
-/* A new step begins. */
-GY_RARE void gy_step_order_begin(struct gy_gpu_order *order, uint64_t run);
+/* A new step begins; `previous`: the manager's step just before, 0 where that is not known: then an
+ * independent task comes after all steps. */
+GY_RARE void gy_step_order_begin(struct gy_gpu_order *order, uint64_t run, uint64_t previous);
 
 /* Around the search for a stream for a task of step `run`: what the steps that it comes after have put on
  * streams is before it. */
-static inline void gy_step_order_claim(struct gy_gpu_order *order, uint64_t run, enum gy_step_bound_of bound)
+static inline void gy_step_order_claim(struct gy_gpu_order *order, uint64_t run, uint64_t previous,
+                                       enum gy_step_bound_of bound)
 {
     if (__builtin_expect(order->run != run, 0)) {
-        gy_step_order_begin(order, run);
+        gy_step_order_begin(order, run, previous);
     }
     order->owner.is_beside = bound == GY_BOUND_OLDER;
     order->owner.before = ~(order->during.streams | (bound == GY_BOUND_OLDER ? order->latest : 0));
@@ -107,7 +109,7 @@ static inline void gy_step_order_unclaim(struct gy_gpu_order *order)
 static inline void gy_step_order_note(struct gy_gpu_order *order, uint64_t run, uint32_t stream)
 {
     if (__builtin_expect(order->run != run, 0)) {
-        gy_step_order_begin(order, run);
+        gy_step_order_begin(order, run, 0);
     }
     order->closed++;
     order->during.streams |= UINT64_C(1) << stream;

@@ -355,11 +355,11 @@ static bool find_inheritable(struct gy_streams *streams, const struct gy_clock *
 void gy_stream_go_on(struct gy_stream *s)
 {
     const uint32_t latest = (s->inner.next - 1) % GY_STREAM_EVENTS;
-    const uint32_t told = s->told_seq == s->tail ? s->told : 0;
-    if (s->inner.seqs[latest] == s->tail && s->uncalled > told) {
+    const uint32_t awaiting = gy_stream_awaiting(s);
+    if (s->inner.seqs[latest] == s->tail && awaiting != 0) {
         s->left++;
-        s->inner.at[latest]->pending = s->uncalled - told;
-        s->inner.at[latest]->hosts = s->hosts > told ? s->hosts - told : 0;
+        s->inner.at[latest]->pending = awaiting;
+        s->inner.at[latest]->hosts = s->hosts;
     }
 }
 
@@ -503,28 +503,6 @@ gantry_status gy_streams_leave_held(struct gy_streams *streams, uint64_t wait_se
         take(streams, *stream);
     }
     return status;
-}
-
-gantry_status gy_streams_leave_open(struct gy_streams *streams, const struct gy_stream_owner *owner,
-                                    uint32_t *stream, const struct gy_stream_event **end)
-{
-    struct gy_stream *s = &streams->streams[*stream];
-    const struct gy_clock nothing = {.streams = 0};
-    uint32_t other;
-    *end = s->behind;
-    if (*end == NULL || s->running != 1 || !s->carries || *end == s->held_by ||
-        !is_better_off(streams, *stream, s->tail)) {
-        return GANTRY_OK;
-    }
-    gantry_status status = find_free(streams, &nothing, s->kind, owner, &other);
-    if (status != GANTRY_OK || streams->streams[other].running != 0) {
-        return status; /* all are in use */
-    }
-    gy_streams_abandon(streams, *stream);
-    take(streams, other);
-    streams->streams[other].is_open = true;
-    *stream = other;
-    return GANTRY_OK;
 }
 
 /* ---- private sets ---------------------------------------------------------------------------- */

@@ -12,7 +12,8 @@
  *     free when its last task has no dependent left to come, or other work comes after it already.
  * Partitions: a stream belongs to one for good, and counts only for tasks of that one.  A dependency between
  * partitions is therefore always a WFI edge.
- * So a step never uses more streams than its graph is wide (docs/decisions/0009).
+ * A task waits for nothing that it does not come after while another stream can be made
+ * (docs/decisions/0057).
  * A wait is dropped when the stream is known to be behind that timeline point already: every stream keeps a
  * vector clock of what its tail is ordered after (Fidge/Mattern clocks; each event carries the clock of
  * its record).
@@ -45,7 +46,7 @@ struct gy_stream_event {
 
     /* On a lane, once that has gone on behind it: */
     uint32_t pending;            /* dependents of its point that were not called: at least */
-    uint32_t hosts;              /* those that are no GPU tasks, */
+    uint32_t hosts;              /* 1: some of these are no GPU tasks, */
     struct gy_stream_event *end; /* and the one that the graph records there for them; NULL: none */
 };
 
@@ -78,7 +79,7 @@ struct gy_stream {
     uint32_t running;    /* tasks assigned and not finished launching */
     uint32_t pending_successors; /* dependents of the tail that have got no stream yet, */
     uint32_t uncalled;           /* and those that were not called yet: at least */
-    uint32_t hosts;              /* those that are no GPU tasks, since others come behind them */
+    uint32_t hosts;              /* 1: some of these are no GPU tasks, and others come behind them */
     bool is_open;                /* a task that is there was called, and has calls left */
     bool used;                   /* given out since the streams were last returned */
     bool dirty;                  /* work enqueued since it was last joined */
@@ -294,13 +295,6 @@ GANTRY_MUST_CHECK GY_RARE gantry_status gy_streams_leave_held(struct gy_streams 
                                                               const struct gy_stream_owner *owner,
                                                               uint32_t *stream);
 
-/* A task that has made calls on `*stream` makes the others there, too, but not on the plain stream where that
- * is behind a graph, and an end of its lane tells all that the task comes after: then it gets another one,
- * which has to wait for that `*end`. */
-GANTRY_MUST_CHECK GY_RARE gantry_status gy_streams_leave_open(struct gy_streams *streams,
-                                                              const struct gy_stream_owner *owner,
-                                                              uint32_t *stream,
-                                                              const struct gy_stream_event **end);
 /* The tails of all streams. */
 void gy_streams_read_all(const struct gy_streams *streams, struct gy_clock *clock);
 
@@ -310,6 +304,15 @@ void gy_streams_leave(struct gy_streams *streams, const struct gy_clock *clock);
 /* A task that comes after `clock`, and not after one point on its own stream alone, is about to be called:
  * what it waits for in the graph that is being built, it waits for there. */
 void gy_streams_note_call(struct gy_streams *streams, const struct gy_clock *clock);
+/* How many dependents of the tail wait for it, at least: GPU tasks that were not called, and others of which
+ * no completion tells.  A completion stands for one of these, if for any. */
+static inline uint32_t gy_stream_awaiting(const struct gy_stream *stream)
+{
+    const uint32_t told = stream->told_seq == stream->tail ? stream->told : 0;
+    const uint32_t gpu = stream->uncalled > stream->hosts ? stream->uncalled - stream->hosts : 0;
+    return gpu + (stream->hosts > told);
+}
+
 /* A task is about to be called on the stream: those dependents of its tail that were not called yet shall not
  * wait for that one, so they get an event of their own, unless the host tells them. */
 GANTRY_MUST_CHECK GY_RARE gantry_status gy_stream_leave_event(struct gy_streams *streams, uint32_t stream);

@@ -106,11 +106,10 @@ gantry_status gy_stream_leave_event(struct gy_streams *streams, uint32_t stream)
 {
     const struct gy_stream *s = &streams->streams[stream];
     const struct gy_stream_ring *ring = gy_batch_holds(streams, stream, s->tail) ? &s->inner : &s->outer;
-    const uint32_t told = s->told_seq == s->tail ? s->told : 0;
     const bool is_there = ring->seqs[(ring->next - 1) % GY_STREAM_EVENTS] == s->tail;
     const bool is_passed = ring == &s->outer && gy_stream_has_passed(s, s->tail);
     struct gy_stream_event *event;
-    return s->uncalled <= told || is_there || is_passed || streams->device_wide ||
+    return gy_stream_awaiting(s) == 0 || is_there || is_passed || streams->device_wide ||
                    (s->is_member && ring == &s->outer)
                ? GANTRY_OK
                : gy_stream_record(streams, stream, &event);

@@ -69,35 +69,13 @@ gantry_status gy_capture_play(struct gantry_launch *launch)
     return status;
 }
 
-gantry_status gy_capture_leave_stream(struct gantry_launch *launch)
-{
-    struct gantry_dispatcher *d = launch->dispatcher;
-    uint32_t stream = launch->stream_index;
-    struct gy_stream *s = &d->streams.streams[stream];
-    if (!s->may_be_held || launch->round->recording != NULL || gy_span_on() || gy_shares_any(&d->shares) ||
-        gy_deferred_has_open(&d->deferred, stream, s->tail)) {
-        return GANTRY_OK;
-    }
-    const struct gy_stream_event *end;
-    gantry_status status = gy_streams_leave_open(&d->streams, gy_gd_owner(d, launch->task), &stream, &end);
-    if (status != GANTRY_OK || stream == launch->stream_index) {
-        return status;
-    }
-    gy_rings_move(&d->completion, launch->stream_index, stream);
-    launch->stream_index = stream;
-    launch->stream = d->streams.streams[stream].native;
-    launch->task->stream = (uint16_t)(stream + 1);
-    launch->frees.begin = launch->frees.end = gy_deferred_next(&d->deferred, stream);
-    status = gy_streams_wait_barrier(&d->streams, stream);
-    return status == GANTRY_OK ? gy_streams_wait_event(&d->streams, stream, end) : status;
-}
-
 /* The graph goes without the work that the call enqueues from now on. */
 static gantry_status leave(struct gantry_launch *launch)
 {
     struct gantry_dispatcher *d = launch->dispatcher;
     gantry_status status = GANTRY_OK;
     const bool is_ahead = launch->mode == GY_MODE_AHEAD;
+    const bool is_first = d->graphs.batch.count == 0; /* the task has noted nothing itself */
     if (is_ahead) {
         status = gy_capture_play(launch);
         gy_batch_resume(&d->streams);
@@ -107,12 +85,11 @@ static gantry_status leave(struct gantry_launch *launch)
     launch->lane = NULL;
     gy_mode_set(launch, GY_MODE_PLAIN);
     gy_copy_call_enter(GY_COPY_CALL_NONE); /* everything that the call has done so far stays */
-    status = status == GANTRY_OK && !is_ahead ? gy_capture_leave_stream(launch) : status;
     if (status == GANTRY_OK) {
         status = gy_streams_wait_barrier(&d->streams, launch->stream_index);
     }
     struct gy_gpu_order *order = gy_gd_order(d, launch->task);
-    if (status == GANTRY_OK && order != NULL) {
+    if (status == GANTRY_OK && order != NULL && is_first) {
         status = gy_step_order_fence(order, gy_task_run(launch->task), launch->stream_index);
     }
     return status == GANTRY_OK ? gy_metered_enter(launch) : status;

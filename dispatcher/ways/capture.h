@@ -81,10 +81,6 @@ gantry_status gy_capture_end(struct gantry_dispatcher *d);
 /* Launch them before the end of the batch; the rest of the batch may begin another graph. */
 gantry_status gy_capture_cut(struct gantry_dispatcher *d);
 
-/* The task has made calls, and goes on on its plain stream: on another one, where that is behind a graph that
- * the task does not come after.  Not so while something is recorded or measured, and where the task has given
- * blocks back: those go by the stream. */
-GANTRY_MUST_CHECK GY_RARE gantry_status gy_capture_leave_stream(struct gantry_launch *launch);
 /* In a callback: the work it enqueues from now on goes to the plain stream.  Nothing happens if it goes
  * there already. */
 GY_COLD gantry_status gy_capture_leave(struct gantry_launch *launch);
