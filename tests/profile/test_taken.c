@@ -73,6 +73,7 @@ static void try(gantry_dim3 grid, gantry_dim3 cluster, uint64_t refuse_every)
         assert_int_equal(argument_of("kernel", "steal_cells", "ctas_taken"), steals);
         assert_int_equal(argument_of("kernel", "steal_cells", "lost"), 0);
         assert_int_equal(reader_argument(reader_mark(&trace, "end"), "ctas_taken"), steals);
+        reader_free(&trace);
     }
 }
 
@@ -98,6 +99,7 @@ static void test_what_is_lost_is_known_among_those_taken_over(void **state)
         assert_int_equal(stats.ctas + stats.ctas_taken + stats.ctas_lost, 200);
         assert_int_equal(stats.ctas, blocks_called("steal_and_forget"));
         assert_true(every != 1 || stats.ctas_lost == 100);
+        reader_free(&trace);
     }
 }
 
