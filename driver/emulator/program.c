@@ -231,6 +231,31 @@ static bool depends_on(const struct gy_emu_program_node *node, uint32_t index)
     return false;
 }
 
+/* As on an H200 (driver 580): an update changes a kernel's cluster only together with its function, and only
+ * to another cluster; it says nothing of it.  A grid that the old cluster does not divide loses its rest. */
+static void keep_cluster(struct gy_emu_work *work, const struct gy_emu_work *old)
+{
+    struct gy_emu_attributes *now = &work->kernel.attributes;
+    if (work->kind != GY_EMU_WORK_KERNEL ||
+        (work->kernel.function != old->kernel.function && now->cluster[0] != 0)) {
+        return;
+    }
+    memcpy(now->cluster, old->kernel.attributes.cluster, sizeof(now->cluster));
+    now->preferred_z = old->kernel.attributes.preferred_z;
+    for (int i = 0; i < 3 && now->cluster[0] != 0; i++) {
+        work->kernel.grid[i] -= work->kernel.grid[i] % now->cluster[i];
+    }
+}
+
+static bool has_changed_attributes(const struct gy_emu_work *work, const struct gy_emu_work *old)
+{
+    struct gy_emu_attributes now = work->kernel.attributes, before = old->kernel.attributes;
+    memset(now.cluster, 0, sizeof(now.cluster));
+    memset(before.cluster, 0, sizeof(before.cluster));
+    now.preferred_z = before.preferred_z = 0;
+    return memcmp(&now, &before, sizeof(now)) != 0;
+}
+
 /* Does `node` fit in the place of `old`? */
 static CUgraphExecUpdateResult compare(const struct gy_emu_program_node *old, const struct gy_emu_node *node,
                                        const struct gy_emu_node **from)
@@ -255,8 +280,7 @@ static CUgraphExecUpdateResult compare(const struct gy_emu_program_node *old, co
         return CU_GRAPH_EXEC_UPDATE_ERROR_UNSUPPORTED_FUNCTION_CHANGE;
     }
     if (node->work.kind == GY_EMU_WORK_KERNEL &&
-        memcmp(&node->work.kernel.attributes, &old->op.work.kernel.attributes,
-               sizeof(struct gy_emu_attributes)) != 0) {
+        has_changed_attributes(&node->work, &old->op.work)) {
         return CU_GRAPH_EXEC_UPDATE_ERROR_ATTRIBUTES_CHANGED;
     }
     return CU_GRAPH_EXEC_UPDATE_SUCCESS;
@@ -283,10 +307,11 @@ static CUgraphExecUpdateResult compare_all(const struct gy_emu_program *program,
 
 /* The application knows the nodes of the executable graph by those from which it was instantiated; this stays
  * so. */
-static void keep_sources(struct gy_emu_program *to, const struct gy_emu_program *from)
+static void keep_from(struct gy_emu_program *to, const struct gy_emu_program *from)
 {
     for (uint32_t i = 0; i < to->count; i++) {
         to->nodes[i].source = from->nodes[i].source;
+        keep_cluster(&to->nodes[i].op.work, &from->nodes[i].op.work);
     }
 }
 
@@ -311,15 +336,16 @@ static CUresult update(CUgraphExec exec_handle, CUgraph graph_handle, CUgraphExe
         if (fresh == NULL) {
             return CUDA_ERROR_OUT_OF_MEMORY;
         }
-        keep_sources(fresh, program);
+        keep_from(fresh, program);
         exec->program = fresh;
         gy_emu_program_unref(program);
         return CUDA_SUCCESS;
     }
     for (uint32_t i = 0; i < graph->count; i++) {
-        struct gy_emu_work *work = &program->nodes[i].op.work;
-        gy_emu_work_release(work);
+        struct gy_emu_work *work = &program->nodes[i].op.work, old = *work;
         gy_emu_work_share(work, &graph->nodes[i]->work);
+        keep_cluster(work, &old);
+        gy_emu_work_release(&old);
     }
     return CUDA_SUCCESS;
 }
