@@ -13,6 +13,7 @@
 #include "dispatcher/loop.h"
 #include "dispatcher/taskman_ops.h"
 #include "dispatcher/ways/launchers.h"
+#include "driver/places.h"
 #include "profile/session.h"
 
 #include <assert.h>
@@ -169,6 +170,7 @@ gantry_status gy_dispatcher_create(const struct gy_dispatcher_config *config, ga
     if (status != GANTRY_OK) {
         goto fini_deferred;
     }
+    gy_places_reserve(config->context, config->stream_limit);
     if (config->submission > GANTRY_SUBMISSION_STREAMS) {
         gy_graphs_prepare(&d->graphs);
     }

@@ -227,7 +227,7 @@ static gantry_status launch_graph(struct gantry_dispatcher *d, const struct gy_u
     if (unit->loop != NULL) {
         gy_device_loop_enter(unit->loop);
     }
-    gantry_status status = GY_CALL(d->config.context, cuGraphLaunch(unit->exec, stream));
+    gantry_status status = GY_CALL(d->config.context, cuGraphLaunch(unit->exec.native, stream));
     if (unit->loop != NULL && status != GANTRY_OK) {
         gy_device_loop_abandon(unit->loop);
     }
@@ -478,7 +478,7 @@ void gy_replay_run_due(struct gantry_dispatcher *d, struct gy_round *round)
         call(d, round, unit);
         return;
     }
-    bool is_recorded = unit->exec != NULL && !unit->stale;
+    bool is_recorded = unit->exec.native != NULL && !unit->stale;
     const bool is_compared = (d->checks & GY_CHECK_STABLE) != 0; /* with what its callbacks do now */
     if (is_recorded ? unit->must_call || is_compared : unit->loop == NULL && !is_trusted(d, unit)) {
         call(d, round, unit);

@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "driver/device.h"
 #include "driver/inside.h"
+#include "driver/places.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -199,6 +200,11 @@ gantry_status gy_context_open(const gantry_context_options *options, struct gy_c
     if (status != GANTRY_OK) {
         goto give_back;
     }
+    context->places = gy_places_join(context->native);
+    if (context->places == NULL) {
+        status = GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "cannot create a context");
+        goto give_back;
+    }
     read_sms(context);
     gy_relaxed_leave(context->driver, mode);
     atomic_init(&context->stop, 0);
@@ -251,6 +257,7 @@ void gy_context_close(struct gy_context *context)
     if (!gy_context_is_lost(context)) { /* a lost context only repeats its error */
         (void)gy_driver_check(context->driver, result, "giving the context back", __FILE__, __LINE__);
     }
+    gy_places_leave(context->places);
     gy_driver_close(context->driver);
     gy_leftovers_free(gy_context_take_leftovers(context));
     gy_mutex_fini(&context->cause_lock);

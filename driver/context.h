@@ -15,7 +15,7 @@ enum gy_context_stop {
     GY_STOP_ABORTED = 2, /* memory ran out, see gy_context_note_out_of_memory() */
 };
 
-enum { GY_CONTEXTS_IN_GROUP = 16 };
+enum { GY_CONTEXTS_IN_GROUP = 16, GY_CONTEXT_REFUSED = 16 };
 
 /* Contexts that are lost together: a fault in one of them is the process's, and graphs span them. */
 struct gy_context_group {
@@ -53,6 +53,10 @@ struct gy_context {
         generation; /* atomic; grows before a module is unloaded: functions may mean others then */
     _Atomic(struct gy_leftover *) leftovers; /* atomic; of modules that were unloaded */
     struct gy_context_group *group;          /* immutable once it has work; NULL: it is lost alone */
+    struct gy_places *places;                /* immutable; see places.h */
+    CUgraphExec refused[GY_CONTEXT_REFUSED]; /* guarded by cause_lock; the driver would not destroy them: it
+                                              * is asked again (exec.h) */
+    _Atomic(uint32_t) refused_count;         /* atomic; written under cause_lock */
     const struct gy_context *self;           /* immutable; == this while the context exists */
     _Atomic(bool) told_of_current; /* atomic; it was said that a callback has left another current */
 };

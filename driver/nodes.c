@@ -468,7 +468,7 @@ static inline uint64_t pack(const struct gy_node *node)
 }
 
 /* Attributes cannot be changed in an executable graph. */
-static GY_COLD uint64_t mix_extra(uint64_t hash, const struct gy_nodes *n, const struct gy_node *node)
+uint64_t gy_node_hash_extra(uint64_t hash, const struct gy_nodes *n, const struct gy_node *node)
 {
     uint32_t words[sizeof(*n->extras) / sizeof(uint32_t)];
     memcpy(words, &n->extras[node->kernel.extra - 1], sizeof(words));
@@ -485,7 +485,7 @@ uint64_t gy_nodes_hash(const struct gy_nodes *n, uint64_t seed)
         const struct gy_node *node = &n->list[i];
         hash = mix(hash, pack(node));
         if (__builtin_expect(node->kind == GY_NODE_KERNEL && node->kernel.extra != 0, 0)) {
-            hash = mix_extra(hash, n, node);
+            hash = gy_node_hash_extra(hash, n, node);
         }
         for (uint32_t b = 0; b < node->before.count; b++) {
             hash = mix(hash, n->before[node->before.first + b]);

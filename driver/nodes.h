@@ -203,6 +203,9 @@ GANTRY_MUST_CHECK gantry_status gy_lane_wait(struct gy_lane *lane, struct gy_nod
 
 /* The hash is the same for graphs that differ in nothing but the work of their nodes. */
 uint64_t gy_nodes_hash(const struct gy_nodes *nodes, uint64_t seed);
+/* The same of what a kernel's launch asks for: it is no work, since no executable graph can be given other.
+ */
+GY_COLD uint64_t gy_node_hash_extra(uint64_t hash, const struct gy_nodes *nodes, const struct gy_node *node);
 
 /* The driver has refused the launch: report it with what the launch asked for.  Returns the status. */
 GY_COLD gantry_status gy_kernel_failed(struct gy_context *context, const struct gantry_kernel *kernel,

@@ -1,6 +1,7 @@
 #include "driver/play.h"
 
 #include "base/alloc.h"
+#include "driver/exec.h"
 
 #include <assert.h>
 
@@ -8,18 +9,16 @@
 
 /* ---- nodes ------------------------------------------------------------------------------------- */
 
-/* The driver keeps the executable graph until it has run. */
 static gantry_status make_and_launch(struct gy_context *context, CUgraph graph, CUstream stream)
 {
-    CUgraphExec exec;
-    gantry_status status = GY_CALL(
-        context, cuGraphInstantiateWithFlags(&exec, graph, CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY));
-    if (status != GANTRY_OK) {
-        return status;
+    const struct gy_exec_shape shape = {.places = GY_EXEC_CHILD_PLACES};
+    struct gy_exec exec;
+    gantry_status status = gy_exec_make(context, graph, shape, GY_EXEC_OF_NODES, &exec);
+    if (status == GANTRY_OK) {
+        status = GY_CALL(context, cuGraphLaunch(exec.native, stream));
+        gy_exec_drop(context, &exec);
     }
-    status = GY_CALL(context, cuGraphLaunch(exec, stream));
-    const gantry_status destroyed = GY_CALL(context, cuGraphExecDestroy(exec));
-    return status == GANTRY_OK ? destroyed : status;
+    return status;
 }
 
 /* A batch's guard may be open: while a thread captures, only relaxed mode permits to make an executable

@@ -1,5 +1,7 @@
 #include "driver/side_streams.h"
 
+#include "driver/places.h"
+
 void gy_side_streams_init(struct gy_side_streams *streams, struct gy_context *context)
 {
     *streams = (struct gy_side_streams){.context = context};
@@ -17,6 +19,7 @@ void gy_side_streams_fini(struct gy_side_streams *streams)
         }
         if (streams->of[i].native != NULL) {
             (void)driver->cuStreamDestroy(streams->of[i].native);
+            gy_places_give(streams->context->places, 1);
         }
     }
 }
@@ -25,8 +28,11 @@ void gy_side_streams_fini(struct gy_side_streams *streams)
 static bool is_there(struct gy_side_streams *streams, struct gy_side_stream *side)
 {
     struct gy_context *context = streams->context;
-    gantry_status status =
-        side->native != NULL ? GANTRY_OK : gy_context_create_stream(context, NULL, 0, &side->native);
+    gantry_status status = GANTRY_OK;
+    if (side->native == NULL) {
+        status = gy_context_create_stream(context, NULL, 0, &side->native);
+        gy_places_take(context->places, status == GANTRY_OK);
+    }
     if (status == GANTRY_OK && side->done == NULL) {
         status = GY_CALL(context, cuEventCreate(&side->done, CU_EVENT_DISABLE_TIMING));
     }

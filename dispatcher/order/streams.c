@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include "dispatcher/order/waits.h"
+#include "driver/places.h"
 
 #include <assert.h>
 #include <string.h>
@@ -68,6 +69,7 @@ static void destroy_all(struct gy_streams *streams)
         destroy_events(driver, s->plain_ends, GY_STREAM_ENDS);
         gy_free(s->abroad);
         (void)driver->cuStreamDestroy(s->native);
+        gy_places_give(streams->context->places, 1);
     }
     for (int i = 0; i < 2; i++) {
         if (streams->barriers[i] != NULL) {
@@ -120,6 +122,7 @@ static gantry_status create_stream(struct gy_streams *streams, uint32_t kind, ui
     if (status != GANTRY_OK) {
         return status;
     }
+    gy_places_take(streams->context->places, 1);
     const bool is_special = partition->green != NULL || partition->info.priority != 0;
     s->native = native;
     s->lane = gy_lane_of(native, is_special ? GY_FORM_LANE(kind) : 0);

@@ -1,15 +1,18 @@
 #include "dispatcher/ways/ends.h"
 
+#include "driver/exec.h"
+
 #include <sched.h>
 #include <stddef.h>
 
 /* A graph of two event nodes, the second of which is given an event that has passed; and a gate before it. */
 struct ends_question {
     const struct gy_driver *driver;
+    struct gy_context *context;
     CUstream stream;
     CUevent first, second, asked;
     CUgraph graph;
-    CUgraphExec exec;
+    struct gy_exec exec;
     atomic_bool *gate; /* true: it is open */
 };
 
@@ -24,6 +27,7 @@ static bool is_good(CUresult result)
 static bool make(struct ends_question *q)
 {
     const struct gy_driver *driver = q->driver;
+    const struct gy_exec_shape shape = {.places = 1};
     CUgraphNode first, second;
     return is_good(driver->cuStreamCreateWithPriority(&q->stream, CU_STREAM_NON_BLOCKING, 0)) &&
            is_good(driver->cuEventCreate(&q->first, CU_EVENT_DISABLE_TIMING)) &&
@@ -32,8 +36,8 @@ static bool make(struct ends_question *q)
            is_good(driver->cuGraphCreate(&q->graph, 0)) &&
            is_good(driver->cuGraphAddEventRecordNode(&first, q->graph, NULL, 0, q->first)) &&
            is_good(driver->cuGraphAddEventRecordNode(&second, q->graph, &first, 1, q->second)) &&
-           is_good(driver->cuGraphInstantiateWithFlags(&q->exec, q->graph, 0)) &&
-           is_good(driver->cuGraphExecEventRecordNodeSetEvent(q->exec, second, q->asked)) &&
+           gy_exec_make(q->context, q->graph, shape, GY_EXEC_OF_STREAM, &q->exec) == GANTRY_OK &&
+           is_good(driver->cuGraphExecEventRecordNodeSetEvent(q->exec.native, second, q->asked)) &&
            is_good(driver->cuEventRecord(q->asked, q->stream)) &&
            is_good(driver->cuEventSynchronize(q->asked));
 }
@@ -53,7 +57,7 @@ static bool ask(const struct ends_question *q)
     if (!is_good(driver->cuLaunchHostFunc(q->stream, hold, q->gate))) {
         return false;
     }
-    const CUresult launched = driver->cuGraphLaunch(q->exec, q->stream);
+    const CUresult launched = driver->cuGraphLaunch(q->exec.native, q->stream);
     const CUresult before = driver->cuEventQuery(q->asked);
     atomic_store(q->gate, true);
     const CUresult waited = driver->cuStreamSynchronize(q->stream);
@@ -62,13 +66,11 @@ static bool ask(const struct ends_question *q)
 }
 
 /* What the driver does not destroy at once it is told to destroy once more. */
-static void destroy(const struct ends_question *q)
+static void destroy(struct ends_question *q)
 {
     const struct gy_driver *driver = q->driver;
     const CUevent events[] = {q->first, q->second, q->asked};
-    if (q->exec != NULL && !is_good(driver->cuGraphExecDestroy(q->exec))) {
-        (void)driver->cuGraphExecDestroy(q->exec);
-    }
+    gy_exec_drop(q->context, &q->exec);
     if (q->graph != NULL && !is_good(driver->cuGraphDestroy(q->graph))) {
         (void)driver->cuGraphDestroy(q->graph);
     }
@@ -87,7 +89,7 @@ void gy_ends_ask(struct gy_ends *ends, struct gy_context *context)
     if (atomic_exchange(&ends->is_asked, true)) {
         return;
     }
-    struct ends_question q = {.driver = context->driver, .gate = &ends->gate};
+    struct ends_question q = {.driver = context->driver, .context = context, .gate = &ends->gate};
     const bool are_told = make(&q) && ask(&q);
     destroy(&q);
     atomic_store(&ends->are_told, are_told);

@@ -9,6 +9,7 @@
 #include "dispatcher/ways/ends.h"
 #include "dispatcher/ways/launch_batch.h"
 #include "dispatcher/ways/met.h"
+#include "driver/places.h"
 
 #include <assert.h>
 #include <string.h>
@@ -18,6 +19,7 @@ gantry_status gy_graphs_init(struct gy_graphs *g, struct gy_context *context, st
 {
     g->context = context;
     g->streams = streams;
+    g->places_wanted = GY_PLACES_LEAST;
     g->copier = copier;
     g->spin_budget_ns = spin_budget_ns;
     g->first_calls = GY_GRAPHS_FIRST_CALLS;
@@ -48,6 +50,7 @@ void gy_graphs_prepare(struct gy_graphs *g)
     }
     const struct gy_relaxed relaxed = gy_relaxed_begin(g->context);
     if (relaxed.status == GANTRY_OK) {
+        gy_places_reserve(g->context, GY_GRAPHS_PLACES);
         gy_ends_ask(&g->ends, g->context);
         gy_apart_open(g->context);
         gy_holds_prepare(&g->hold);
@@ -60,15 +63,10 @@ static void destroy_made(struct gy_graphs *g)
 {
     const struct gy_driver *driver = g->context->driver;
     for (int i = 0; i < GY_GRAPHS_CACHED; i++) {
-        if (g->cache[i].exec != NULL) {
-            (void)driver->cuGraphExecDestroy(g->cache[i].exec);
-        }
+        gy_exec_drop(g->context, &g->cache[i].exec);
     }
     for (uint32_t i = 0; i < g->spent_count; i++) {
         (void)driver->cuGraphDestroy(g->spent[i]);
-    }
-    for (uint32_t i = 0; i < g->refused_count; i++) {
-        (void)driver->cuGraphExecDestroy(g->refused[i]);
     }
     gy_batch_guard_forget(&g->guard);
     gy_holds_forget(&g->hold);
@@ -86,7 +84,7 @@ void gy_graphs_forget(struct gy_graphs *g)
     destroy_made(g);
     memset(g->cache, 0, sizeof(g->cache));
     g->choice = (struct gy_choice){.slow_ns = g->choice.slow_ns};
-    g->spent_count = g->refused_count = 0;
+    g->spent_count = 0;
     gy_kept_drop_all(&g->kept);
     assert(gy_graphs_are_valid(g));
 }
@@ -95,6 +93,7 @@ void gy_graphs_fini(struct gy_graphs *g)
 {
     destroy_made(g);
     gy_kept_fini(&g->kept);
+    gy_exec_drop_refused(g->context);
     gy_nodes_fini(&g->batch);
     gy_nodes_fini(&g->ahead);
     gy_player_fini(&g->player);
@@ -244,6 +243,30 @@ static gantry_status drop(struct gy_graphs *g)
     return leave(g, gy_batch_dropped(g->streams));
 }
 
+static bool is_quiet(const struct gy_streams *streams)
+{
+    const struct gy_driver *driver = streams->context->driver;
+    bool is_quiet = true;
+    for (uint32_t i = 0; i < streams->count && is_quiet; i++) {
+        is_quiet = driver->cuStreamQuery(streams->streams[i].native) == CUDA_SUCCESS;
+    }
+    return is_quiet;
+}
+
+/* Few places are left: take more ahead, if the device has done all that was launched.  A guest's thread may
+ * have captures of the application's open. */
+static GY_COLD void take_places(struct gy_graphs *g)
+{
+    const struct gy_relaxed relaxed = gy_relaxed_begin(g->context);
+    if (relaxed.status == GANTRY_OK) {
+        if (is_quiet(g->streams)) {
+            gy_places_reserve(g->context, g->places_wanted + GY_PLACES_MORE);
+            g->places_wanted = GY_PLACES_LEAST;
+        }
+        (void)gy_relaxed_end(g->context, &relaxed);
+    }
+}
+
 static gantry_status end_into(struct gy_graphs *g, struct gy_graph_place *into)
 {
     struct gy_streams *streams = g->streams;
@@ -253,6 +276,9 @@ static gantry_status end_into(struct gy_graphs *g, struct gy_graph_place *into)
         return drop(g);
     }
     end_guard(g);
+    if (__builtin_expect(gy_places_left(g->context->places) < g->places_wanted, 0)) {
+        take_places(g);
+    }
     gy_lane_order_note_ends(streams);
     gantry_status status = gy_lane_order_leave_home(streams);
     status = status == GANTRY_OK ? gy_step_order_fence_graph(streams) : status;

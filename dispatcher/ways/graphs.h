@@ -44,8 +44,8 @@
 #include "driver/play.h"
 
 #define GY_GRAPHS_CACHED 32
+#define GY_GRAPHS_PLACES 256u /* that are taken ahead for streams and graphs: see driver/places.h */
 #define GY_GRAPHS_SPENT 16
-#define GY_GRAPHS_REFUSED 16
 #define GY_GRAPHS_FIRST_CALLS 256
 #define GY_GRAPHS_FUNCTIONS 256
 #define GY_GRAPHS_WAITS 4 /* batches in which first calls of a function wait; and such calls in a batch */
@@ -66,7 +66,7 @@
 enum gy_trust { GY_TRUST_UNKNOWN = 0, GY_TRUST_OURS, GY_TRUST_BEARS, GY_TRUST_RAW, GY_TRUST_NO };
 
 struct gy_graph_cached {
-    CUgraphExec exec; /* NULL: the entry is free */
+    struct gy_exec exec; /* NULL: the entry is free */
     uint64_t signature;
     uint64_t used; /* the number of the launch that used it last */
 };
@@ -107,9 +107,6 @@ struct gy_graphs {
     uint64_t flushed;               /* GD only; copies that callbacks have taken out of copy queues */
     CUgraph spent[GY_GRAPHS_SPENT]; /* GD only; graphs that were launched and are not destroyed yet */
     uint32_t spent_count;           /* GD only */
-    CUgraphExec refused[GY_GRAPHS_REFUSED]; /* GD only; graphs that the driver refused to destroy: it is asked
-                                               again */
-    uint32_t refused_count;                 /* GD only */
     uint32_t part; /* GD only; captures of this batch that ended because they were large enough */
     uint32_t
         first_calls; /* immutable; the number of launch calls after which the first of these captures ends */
@@ -119,6 +116,7 @@ struct gy_graphs {
     struct gy_graph_function latest; /* GD only; the function that was asked for last */
     gantry_launch_fn latest_ours;    /* GD only; the same if it is OURS; else NULL */
     struct gy_choice choice;         /* GD only; of the auto mode */
+    uint32_t places_wanted;          /* GD only; when fewer are left, more are taken ahead */
     uint64_t strange; /* GD only; nodes of executable graphs that were made since nothing was like them,
                          beside those of `kept` */
     gy_mutex lock;    /* rank LEAF */
@@ -162,7 +160,7 @@ void gy_graphs_begin_ahead(struct gy_graphs *graphs, CUstream stream);
 gantry_status gy_graphs_end(struct gy_graphs *graphs);
 /* A place for an executable graph, with the memory that its batched copies use. */
 struct gy_graph_place {
-    CUgraphExec *exec;
+    struct gy_exec *exec;
     struct gy_copy_chunk **kept;
     struct gy_device_loop
         *loop; /* the nodes are the body of this loop, in the context `where`; NULL: of none */

@@ -33,15 +33,11 @@ gantry_status gy_kept_init(struct gy_kept_set *set, struct gy_context *context,
 }
 
 /* Destroy an executable graph; the driver keeps it while it runs. */
-static void destroy(struct gy_kept_set *set, CUgraphExec exec, CUgraph graph)
+static void destroy(struct gy_kept_set *set, struct gy_exec *exec, CUgraph graph)
 {
-    const struct gy_driver *driver = set->context->driver;
-    if (driver->cuGraphExecDestroy(exec) != CUDA_SUCCESS && !gy_context_is_lost(set->context) &&
-        set->refused_count < GY_KEPT_MOST) {
-        set->refused[set->refused_count++] = exec;
-    }
+    gy_exec_drop(set->context, exec);
     if (graph != NULL) {
-        (void)driver->cuGraphDestroy(graph);
+        (void)set->context->driver->cuGraphDestroy(graph);
     }
 }
 
@@ -135,9 +131,9 @@ static void drop_slots(struct gy_kept_set *set, struct gy_kept *kept)
 
 static void drop(struct gy_kept_set *set, struct gy_kept *kept)
 {
-    assert(kept->exec != NULL);
+    assert(kept->exec.native != NULL);
     drop_slots(set, kept);
-    destroy(set, kept->exec, kept->graph);
+    destroy(set, &kept->exec, kept->graph);
     count(&set->count, UINT64_MAX);
     count(&set->node_count, -(uint64_t)kept->nodes.count);
     gy_nodes_fini(&kept->nodes);
@@ -154,15 +150,12 @@ void gy_kept_fini(struct gy_kept_set *set)
     }
     gy_pieces_fini(&set->pieces);
     for (uint32_t i = 0; i < GY_KEPT_MOST; i++) {
-        if (set->of[i].exec != NULL) {
+        if (set->of[i].exec.native != NULL) {
             drop(set, &set->of[i]);
         }
         if (set->of[i].done != NULL) {
             (void)driver->cuEventDestroy(set->of[i].done);
         }
-    }
-    for (uint32_t i = 0; i < set->refused_count; i++) {
-        (void)driver->cuGraphExecDestroy(set->refused[i]);
     }
     gy_slots_fini(&set->slots, set->context);
     gy_pairing_fini(&set->pairing);
@@ -174,7 +167,7 @@ static bool drop_where(struct gy_kept_set *set, bool (*is_over)(const struct gy_
 {
     bool has_dropped = false;
     for (uint32_t i = 0; i < GY_KEPT_MOST; i++) {
-        if (set->of[i].exec != NULL && is_over(&set->of[i])) {
+        if (set->of[i].exec.native != NULL && is_over(&set->of[i])) {
             drop(set, &set->of[i]);
             has_dropped = true;
         }
@@ -188,7 +181,7 @@ static bool drop_where(struct gy_kept_set *set, bool (*is_over)(const struct gy_
 
 static bool is_any(const struct gy_kept *kept)
 {
-    return kept->exec != NULL;
+    return kept->exec.native != NULL;
 }
 
 /* Is a kernel of it of a module that was unloaded?  Its function may mean another one now. */
@@ -246,7 +239,7 @@ static struct gy_kept *make_room(struct gy_kept_set *set, uint32_t nodes)
         found = NULL;
         for (uint32_t i = 0; i < GY_KEPT_MOST; i++) {
             struct gy_kept *kept = &set->of[i];
-            if (kept->exec == NULL) {
+            if (kept->exec.native == NULL) {
                 found = kept;
             } else if (!kept->is_claimed && (oldest == NULL || kept->used < oldest->used)) {
                 oldest = kept;
@@ -263,7 +256,7 @@ static struct gy_kept *make_room(struct gy_kept_set *set, uint32_t nodes)
 /* Take what the maker was asked for. */
 static void collect(struct gy_kept_set *set)
 {
-    CUgraphExec made[GY_MAKER_MOST];
+    struct gy_exec made[GY_MAKER_MOST];
     if (set->asked_count == 0) {
         return;
     }
@@ -277,7 +270,7 @@ static void collect(struct gy_kept_set *set)
 /* Make the graph of the nodes, and an executable graph of that: the maker may have it.  *part: its slots,
  * also on failure. */
 static gantry_status instantiate(struct gy_kept_set *set, struct gy_kept_want *want, struct gy_nodes *nodes,
-                                 CUgraph *graph, CUgraphExec *exec, struct gy_slots_part *part)
+                                 CUgraph *graph, struct gy_exec *exec, struct gy_slots_part *part)
 {
     gantry_status status;
     if (want->graph != NULL) {
@@ -286,16 +279,14 @@ static gantry_status instantiate(struct gy_kept_set *set, struct gy_kept_want *w
         *exec = want->exec;
         *part = want->slots;
         *want = (struct gy_kept_want){.found = want->found};
-        status = *exec != NULL ? GANTRY_OK : gy_error_adopt(&set->maker.cause);
+        status = exec->native != NULL ? GANTRY_OK : gy_error_adopt(&set->maker.cause);
     } else {
         *part = find_slots(set, nodes);
         status = make_graph(set, nodes, *part, graph);
         if (status != GANTRY_OK) {
             return status;
         }
-        status =
-            GY_CALL(set->context,
-                    cuGraphInstantiateWithFlags(exec, *graph, CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY));
+        status = gy_exec_make(set->context, *graph, gy_exec_shape_of(nodes), GY_EXEC_OF_NODES, exec);
     }
     if (status != GANTRY_OK) {
         (void)set->context->driver->cuGraphDestroy(*graph);
@@ -307,7 +298,7 @@ static gantry_status fill_entry(struct gy_kept_set *set, struct gy_kept_want *wa
                                 struct gy_kept *kept)
 {
     CUgraph graph;
-    CUgraphExec exec;
+    struct gy_exec exec;
     struct gy_slots_part part = {0, 0};
     gantry_status status = GANTRY_OK;
     if (kept->done == NULL) {
@@ -317,7 +308,7 @@ static gantry_status fill_entry(struct gy_kept_set *set, struct gy_kept_want *wa
     if (status == GANTRY_OK) {
         status = gy_nodes_copy(&kept->nodes, nodes);
         if (status != GANTRY_OK) {
-            destroy(set, exec, graph);
+            destroy(set, &exec, graph);
         }
     }
     if (status != GANTRY_OK) {
@@ -354,12 +345,11 @@ static CUresult update(struct gy_kept_set *set, struct gy_kept *kept, struct gy_
 {
     const struct gy_driver *driver = set->context->driver;
     CUgraph graph;
-    CUgraphExecUpdateResultInfo info;
     struct gy_nodes copy = {.context = NULL};
     if (make_graph(set, nodes, kept->slots, &graph) != GANTRY_OK) {
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    CUresult result = driver->cuGraphExecUpdate(kept->exec, graph, &info);
+    CUresult result = gy_exec_update(set->context, &kept->exec, graph, gy_exec_shape_of(nodes));
     if (result == CUDA_SUCCESS && gy_nodes_copy(&copy, nodes) != GANTRY_OK) {
         result = CUDA_ERROR_OUT_OF_MEMORY;
     }
@@ -389,8 +379,8 @@ static bool patch(struct gy_kept_set *set, const struct gy_kept_found *found, st
     if (kept->slots.count == 0 && nodes->slot_args.placed != 0) {
         give_slots(set, kept, find_slots(set, nodes));
     }
-    CUresult result = found->is_equal ? gy_nodes_patch_equal(&kept->nodes, kept->exec, nodes, &changed)
-                                      : gy_nodes_patch(&kept->nodes, kept->exec, nodes, of, &changed);
+    CUresult result = found->is_equal ? gy_nodes_patch_equal(&kept->nodes, kept->exec.native, nodes, &changed)
+                                      : gy_nodes_patch(&kept->nodes, kept->exec.native, nodes, of, &changed);
     /* Drivers may refuse it in partitions, and of launches with options. */
     if (result != CUDA_SUCCESS && (nodes->list[0].form >= GY_FORM_LANE(0) || nodes->extra_count != 0)) {
         result = update(set, kept, nodes, &changed);
@@ -426,7 +416,9 @@ static gantry_status take(struct gy_kept_set *set, struct gy_kept_want *want, st
         *out = found->kept;
         return GANTRY_OK;
     }
-    if (found->kept == NULL && found->is_enough) {
+    uint32_t places;
+    if (found->kept == NULL &&
+        (found->is_enough || (want->graph == NULL && gy_exec_lacks_places(nodes, &places)))) {
         return GANTRY_OK;
     }
     const bool has_come = set->plays == GY_PLAYS_STRANGE; /* or it begins as others; else it is played */
@@ -450,9 +442,7 @@ static void look(struct gy_kept_set *set, struct gy_nodes *nodes)
 
 static void forget_want(struct gy_kept_set *set, struct gy_kept_want *want)
 {
-    if (want->exec != NULL) {
-        destroy(set, want->exec, NULL);
-    }
+    gy_exec_drop(set->context, &want->exec);
     if (want->graph != NULL) {
         (void)set->context->driver->cuGraphDestroy(want->graph);
         gy_slots_put(&set->slots, want->slots);
@@ -484,7 +474,9 @@ void gy_kept_make_slots(struct gy_kept_set *set, struct gy_nodes *nodes)
  * are launched, which tells why. */
 static void make_for(struct gy_kept_set *set, struct gy_kept_want *want, struct gy_nodes *nodes)
 {
-    if (want->found.kept != NULL || want->found.is_enough || want->found.is_played) {
+    uint32_t places;
+    if (want->found.kept != NULL || want->found.is_enough || want->found.is_played ||
+        gy_exec_lacks_places(nodes, &places)) {
         return;
     }
     CUgraph graph;
@@ -500,6 +492,7 @@ static void make_for(struct gy_kept_set *set, struct gy_kept_want *want, struct 
     /* Else pieces that are patched meanwhile might exchange them. */
     gy_nodes_give_events(nodes, nodes->count);
     want->graph = graph;
+    want->shape = gy_exec_shape_of(nodes);
     want->slots = part;
     set->asked[set->asked_count++] = want;
 }
@@ -508,10 +501,12 @@ static void make_for(struct gy_kept_set *set, struct gy_kept_want *want, struct 
 static void ask(struct gy_kept_set *set)
 {
     CUgraph graphs[GY_MAKER_MOST];
+    struct gy_exec_shape shapes[GY_MAKER_MOST];
     for (uint32_t i = 0; i < set->asked_count; i++) {
         graphs[i] = set->asked[i]->graph;
+        shapes[i] = set->asked[i]->shape;
     }
-    if (set->asked_count == 0 || gy_maker_ask(&set->maker, graphs, set->asked_count)) {
+    if (set->asked_count == 0 || gy_maker_ask(&set->maker, graphs, shapes, set->asked_count)) {
         return;
     }
     for (uint32_t i = 0; i < set->asked_count; i++) { /* there is no thread */
@@ -595,7 +590,7 @@ static GY_COLD gantry_status send_slots(const struct gy_kept_set *set, struct gy
 gantry_status gy_kept_launch(struct gy_kept_set *set, struct gy_kept *kept, CUstream home, uint32_t partition)
 {
     gantry_status status = kept->is_written ? send_slots(set, kept, home) : GANTRY_OK;
-    status = status == GANTRY_OK ? GY_CALL(set->context, cuGraphLaunch(kept->exec, home)) : status;
+    status = status == GANTRY_OK ? GY_CALL(set->context, cuGraphLaunch(kept->exec.native, home)) : status;
     if (status != GANTRY_OK) {
         return status;
     }
@@ -638,6 +633,6 @@ void gy_kept_drop_first(struct gy_kept_set *set, struct gy_nodes *nodes, uint32_
 bool gy_kept_is_valid(const struct gy_kept_set *set)
 {
     return read(&set->count) <= GY_KEPT_MOST && read(&set->node_count) <= GY_KEPT_NODES &&
-           set->refused_count <= GY_KEPT_MOST && read(&set->nodes_set) <= read(&set->nodes_hit) &&
+           read(&set->nodes_set) <= read(&set->nodes_hit) &&
            (read(&set->count) != 0 || read(&set->node_count) == 0);
 }

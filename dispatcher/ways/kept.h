@@ -65,7 +65,7 @@
          */
 
 struct gy_kept {
-    CUgraphExec exec;          /* NULL: the entry is free */
+    struct gy_exec exec;       /* NULL: the entry is free */
     CUgraph graph;             /* the graph that it was made of: nodes are addressed by it */
     CUevent done;              /* behind the latest launch; NULL: not made yet */
     struct gy_few_points ends; /* of that launch's members: where these are passed `done` need not be asked */
@@ -107,7 +107,8 @@ struct gy_kept_want {
     struct gy_kept_found found;
     CUgraph graph;              /* the maker was asked to make it executable; NULL: it was not */
     struct gy_slots_part slots; /* of that graph */
-    CUgraphExec exec;           /* what the maker has made of it */
+    struct gy_exec_shape shape; /* of that graph */
+    struct gy_exec exec;        /* what the maker has made of it */
 };
 
 /* The latest large graph of a partition: what other partitions launch waits on the device behind all graphs
@@ -154,8 +155,6 @@ struct gy_kept_set {
     uint64_t refusals;    /* patches that the driver has refused */
     uint64_t strange;     /* nodes of executable graphs that were made since nothing was like them, the
                            * first time that they came, but for those that a batch before has begun with, too */
-    CUgraphExec refused[GY_KEPT_MOST]; /* the driver would not destroy them: it is asked again at the end */
-    uint32_t refused_count;
     _Atomic(uint64_t) made;       /* atomic: executable graphs, in all */
     _Atomic(uint64_t) hits;       /* atomic: launches of one that was there */
     _Atomic(uint64_t) nodes_hit;  /* atomic: nodes of these */

@@ -33,7 +33,8 @@ static struct gy_kept *find_alike(struct gy_kept_set *set, const struct gy_nodes
 {
     for (uint32_t i = 0; i < GY_KEPT_MOST; i++) {
         struct gy_kept *kept = &set->of[i];
-        if (kept->exec == NULL || kept->nodes.count != nodes->count || has_same_ends(kept, nodes) != same) {
+        if (kept->exec.native == NULL || kept->nodes.count != nodes->count ||
+            has_same_ends(kept, nodes) != same) {
             continue;
         }
         *is_equal = gy_nodes_are_equal(&kept->nodes, nodes);
@@ -54,7 +55,7 @@ static struct gy_kept *find_paired(struct gy_kept_set *set, const struct gy_node
 {
     for (uint32_t i = 0; i < GY_KEPT_MOST; i++) {
         struct gy_kept *kept = &set->of[i];
-        if (kept->exec == NULL || kept->names != names || kept->nodes.count != nodes->count ||
+        if (kept->exec.native == NULL || kept->names != names || kept->nodes.count != nodes->count ||
             !gy_nodes_pair(&set->pairing, &kept->nodes, nodes)) {
             continue;
         }

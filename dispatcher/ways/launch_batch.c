@@ -24,10 +24,7 @@ void gy_graphs_sweep(struct gy_graphs *g)
            gy_graphs_is_over(g, GY_CALL(g->context, cuGraphDestroy(g->spent[g->spent_count - 1])))) {
         g->spent_count--;
     }
-    while (g->refused_count > 0 &&
-           gy_graphs_is_over(g, GY_CALL(g->context, cuGraphExecDestroy(g->refused[g->refused_count - 1])))) {
-        g->refused_count--;
-    }
+    gy_exec_drop_refused(g->context);
     assert(gy_graphs_are_valid(g));
 }
 
@@ -51,49 +48,33 @@ static struct gy_graph_cached *find_cached(struct gy_graphs *g, uint64_t signatu
     struct gy_graph_cached *oldest = &g->cache[0];
     for (int i = 0; i < GY_GRAPHS_CACHED; i++) {
         struct gy_graph_cached *c = &g->cache[i];
-        if (c->exec != NULL && c->signature == signature) {
+        if (c->exec.native != NULL && c->signature == signature) {
             return c;
         }
-        if (c->exec == NULL || (oldest->exec != NULL && c->used < oldest->used)) {
+        if (c->exec.native == NULL || (oldest->exec.native != NULL && c->used < oldest->used)) {
             oldest = c;
         }
     }
     return oldest;
 }
 
-/* Destroy an executable graph; the driver keeps it while it runs.  When the driver refuses, the sweeps try
- * again. */
-static void discard(struct gy_graphs *g, CUgraphExec exec)
+/* Make `exec` an executable form of `graph`, of that shape and so many nodes: by an update if it is one
+ * already and the update works, else anew. */
+static gantry_status refresh(struct gy_graphs *g, uint32_t nodes, CUgraph graph, struct gy_exec_shape shape,
+                             struct gy_exec *exec)
 {
-    assert(gy_graphs_are_valid(g));
-    if (!gy_graphs_is_over(g, GY_CALL(g->context, cuGraphExecDestroy(exec))) &&
-        g->refused_count < GY_GRAPHS_REFUSED) {
-        g->refused[g->refused_count++] = exec;
-    }
-    assert(gy_graphs_are_valid(g));
-}
-
-/* Make `exec` an executable form of `graph`, of so many nodes: by an update if it is one already and the
- * update works, else anew. */
-static gantry_status refresh(struct gy_graphs *g, uint32_t nodes, CUgraph graph, CUgraphExec *exec)
-{
-    if (*exec != NULL) {
-        CUgraphExecUpdateResultInfo info;
-        CUresult result = g->context->driver->cuGraphExecUpdate(*exec, graph, &info);
+    if (exec->native != NULL) {
+        const CUresult result = gy_exec_update(g->context, exec, graph, shape);
         if (result != CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE) {
             return gy_context_check(g->context, result, "cuGraphExecUpdate", __FILE__, __LINE__);
         }
     }
-    CUgraphExec fresh;
-    gantry_status status =
-        GY_CALL(g->context,
-                cuGraphInstantiateWithFlags(&fresh, graph, CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY));
+    struct gy_exec fresh;
+    gantry_status status = gy_exec_make(g->context, graph, shape, GY_EXEC_OF_NODES, &fresh);
     if (status != GANTRY_OK) {
         return status;
     }
-    if (*exec != NULL) {
-        discard(g, *exec);
-    }
+    gy_exec_drop(g->context, exec);
     *exec = fresh;
     g->strange += nodes;
     atomic_fetch_add_explicit(&g->instantiations, 1, memory_order_relaxed);
@@ -116,7 +97,7 @@ static struct work whole_of(struct gy_graphs *g, uint32_t count)
 
 /* Make an executable form of `graph` in the cache. */
 static gantry_status refresh_cached(struct gy_graphs *g, const struct work *work, CUgraph graph,
-                                    CUgraphExec *out)
+                                    struct gy_exec_shape shape, CUgraphExec *out)
 {
     assert(gy_graphs_are_valid(g));
     /* An executable graph runs once at a time.  Parts and pieces of one batch look alike, and so do batches
@@ -125,15 +106,14 @@ static gantry_status refresh_cached(struct gy_graphs *g, const struct work *work
         (uint64_t)g->streams->batch.home << 32 | (uint64_t)work->piece << 16 | (g->part & UINT16_MAX);
     const uint64_t signature = gy_nodes_hash(work->nodes, seed);
     struct gy_graph_cached *c = find_cached(g, signature);
-    if (c->exec != NULL && c->signature != signature) {
-        discard(g, c->exec);
-        c->exec = NULL;
+    if (c->signature != signature) {
+        gy_exec_drop(g->context, &c->exec);
     }
-    gantry_status status = refresh(g, work->count, graph, &c->exec);
+    gantry_status status = refresh(g, work->count, graph, shape, &c->exec);
     if (status == GANTRY_OK) {
         c->signature = signature;
         c->used = atomic_load_explicit(&g->launches, memory_order_relaxed);
-        *out = c->exec;
+        *out = c->exec.native;
     }
     return status;
 }
@@ -161,12 +141,13 @@ static gantry_status make_and_launch(struct gy_graphs *g, const struct work *wor
     nodes->count = work->count;
     gy_slot_args_settle(nodes, work->count);
     gantry_status status = gy_nodes_make(nodes, &graph);
+    const struct gy_exec_shape shape = gy_exec_shape_of(nodes);
     if (status == GANTRY_OK && into == NULL) {
-        status = refresh_cached(g, work, graph, &exec);
+        status = refresh_cached(g, work, graph, shape, &exec);
         gy_graphs_spend(g, graph);
     } else if (status == GANTRY_OK) {
-        status = refresh(g, work->count, graph, into->exec);
-        exec = *into->exec;
+        status = refresh(g, work->count, graph, shape, into->exec);
+        exec = into->exec->native;
         gy_graphs_spend(g, graph);
     }
     nodes->count = whole;
@@ -179,14 +160,14 @@ static gantry_status make_and_launch(struct gy_graphs *g, const struct work *wor
 /* Make an executable graph of the nodes that is a loop with them as its body.  What the driver refuses is no
  * loop.  All of it is of one partition, so the priority of the stream is that of the nodes.  The graph stays
  * while its executable form does: it owns the condition. */
-static gantry_status make_loop(struct gy_graphs *g, const struct gy_graph_place *into, CUgraphExec *out)
+static gantry_status make_loop(struct gy_graphs *g, const struct gy_graph_place *into, struct gy_exec *out)
 {
     struct gy_device_loop *loop = into->loop;
     const struct gy_while_made made = {&loop->list->pool, loop->record, loop->word, into->where};
     CUgraph graph;
     gantry_status status = gy_while_make(&g->batch, &made, &graph);
     if (status == GANTRY_OK) {
-        status = GY_CALL(g->context, cuGraphInstantiateWithFlags(out, graph, 0));
+        status = gy_exec_make(g->context, graph, gy_exec_shape_of(&g->batch), GY_EXEC_OF_STREAM, out);
         CUgraph spent = status == GANTRY_OK ? loop->graph : graph;
         loop->graph = status == GANTRY_OK ? graph : loop->graph;
         if (spent != NULL) {
@@ -199,19 +180,17 @@ static gantry_status make_loop(struct gy_graphs *g, const struct gy_graph_place 
 /* Launch the nodes as a loop; into->is_loop false: they are none, and nothing was launched. */
 static gantry_status launch_loop(struct gy_graphs *g, struct gy_graph_place *into)
 {
-    CUgraphExec exec = NULL;
+    struct gy_exec exec;
     gantry_status status = make_loop(g, into, &exec);
     if (status != GANTRY_OK) {
         return gy_context_is_lost(g->context) ? status : GANTRY_OK;
     }
-    if (*into->exec != NULL) {
-        discard(g, *into->exec);
-    }
+    gy_exec_drop(g->context, into->exec);
     *into->exec = exec;
     atomic_fetch_add_explicit(&g->instantiations, 1, memory_order_relaxed);
     gy_device_loop_enter(into->loop);
     const struct work work = whole_of(g, g->batch.count);
-    status = count_launch(g, &work, GY_CALL(g->context, cuGraphLaunch(exec, work.stream)));
+    status = count_launch(g, &work, GY_CALL(g->context, cuGraphLaunch(exec.native, work.stream)));
     if (status != GANTRY_OK) {
         gy_device_loop_abandon(into->loop);
         return gy_context_is_lost(g->context) ? status : GANTRY_OK;
@@ -259,6 +238,20 @@ static GY_COLD gantry_status play_refused(struct gy_graphs *g, const struct work
     return play(g, work);
 }
 
+/* Would an executable graph be made for which the driver has no places, and would wait for the device? */
+static bool lacks_places(struct gy_graphs *g, const struct work *work)
+{
+    const uint32_t whole = work->nodes->count;
+    uint32_t places = 0;
+    work->nodes->count = work->count;
+    const bool lacks = gy_exec_lacks_places(work->nodes, &places);
+    work->nodes->count = whole;
+    if (__builtin_expect(lacks, 0) && places > g->places_wanted) {
+        g->places_wanted = places;
+    }
+    return lacks;
+}
+
 /* ---- a batch --------------------------------------------------------------------------------- */
 
 /* Launch the work, as a graph. */
@@ -278,7 +271,9 @@ static gantry_status launch_some(struct gy_graphs *g, uint32_t *count)
     enum gy_kept_way way;
     gantry_status status = gy_kept_take(&g->kept, &g->batch, count, &kept, &way);
     const struct work work = whole_of(g, *count);
-    if (status == GANTRY_OK && way == GY_KEPT_PLAYED && may_play(g, &work)) {
+    const bool shall_play =
+        status == GANTRY_OK && kept == NULL && (way == GY_KEPT_PLAYED || lacks_places(g, &work));
+    if (shall_play && may_play(g, &work)) {
         return play(g, &work);
     }
     status = status == GANTRY_OK ? launch_work(g, &work, kept) : status;
@@ -313,6 +308,9 @@ static gantry_status launch_piece(struct gy_graphs *g, uint32_t piece, CUstream 
     const struct work work = {nodes, nodes->count, stream, piece};
     struct gy_kept *kept;
     gantry_status status = gy_kept_take_piece(&g->kept, piece, &kept);
+    if (status == GANTRY_OK && kept == NULL && lacks_places(g, &work)) {
+        return play(g, &work);
+    }
     status = status == GANTRY_OK ? launch_work(g, &work, kept) : status;
     return __builtin_expect(status != GANTRY_OK, 0) ? play_refused(g, &work, status) : status;
 }
@@ -397,6 +395,5 @@ bool gy_graphs_are_valid(const struct gy_graphs *g)
 {
     bool is_open = atomic_load_explicit(&g->open, memory_order_relaxed);
     return (!gy_batch_is_open(&g->streams->batch) || is_open) && gy_batch_guard_is_valid(&g->guard) &&
-           g->spent_count <= GY_GRAPHS_SPENT && g->refused_count <= GY_GRAPHS_REFUSED &&
-           g->function_count < GY_GRAPHS_FUNCTIONS;
+           g->spent_count <= GY_GRAPHS_SPENT && g->function_count < GY_GRAPHS_FUNCTIONS;
 }

@@ -49,20 +49,20 @@ static void upload(struct gy_maker *m, CUgraphExec exec)
 }
 
 /* The application may capture on any thread: only relaxed mode permits to make an executable graph then. */
-static gantry_status make(struct gy_maker *m, CUgraph graph, CUgraphExec *out)
+static gantry_status make(struct gy_maker *m, uint32_t i)
 {
     const struct gy_relaxed relaxed = gy_relaxed_begin(m->context);
     if (relaxed.status != GANTRY_OK) {
         return relaxed.status;
     }
-    const gantry_status status = GY_CALL(
-        m->context, cuGraphInstantiateWithFlags(out, graph, CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY));
+    struct gy_exec *out = &m->execs[i];
+    const gantry_status status = gy_exec_make(m->context, m->graphs[i], m->shapes[i], GY_EXEC_OF_NODES, out);
     if (status == GANTRY_OK) {
-        upload(m, *out);
+        upload(m, out->native);
     }
     const gantry_status back = gy_relaxed_end(m->context, &relaxed);
-    if (status == GANTRY_OK && back != GANTRY_OK) {
-        (void)m->context->driver->cuGraphExecDestroy(*out);
+    if (back != GANTRY_OK) {
+        gy_exec_drop(m->context, out);
     }
     return status == GANTRY_OK ? back : status;
 }
@@ -75,11 +75,8 @@ static bool make_all(struct gy_maker *m)
     }
     bool all = true;
     for (uint32_t i = 0; i < m->count; i++) {
-        CUgraphExec exec = NULL;
         gy_point(GY_POINT_MAKING, m);
-        const bool is_made = make(m, m->graphs[i], &exec) == GANTRY_OK;
-        m->execs[i] = is_made ? exec : NULL;
-        all &= is_made;
+        all &= make(m, i) == GANTRY_OK;
     }
     (void)gy_context_pop(m->context);
     return all;
@@ -116,7 +113,8 @@ static void maker_main(void *arg)
 
 /* ---- the dispatcher's thread ------------------------------------------------------------------- */
 
-bool gy_maker_ask(struct gy_maker *m, const CUgraph *graphs, uint32_t count)
+bool gy_maker_ask(struct gy_maker *m, const CUgraph *graphs, const struct gy_exec_shape *shapes,
+                  uint32_t count)
 {
     assert(gy_maker_state(m) == GY_MAKER_IDLE && count != 0 && count <= GY_MAKER_MOST);
     if (!m->is_running) {
@@ -128,7 +126,8 @@ bool gy_maker_ask(struct gy_maker *m, const CUgraph *graphs, uint32_t count)
     m->count = count;
     for (uint32_t i = 0; i < count; i++) {
         m->graphs[i] = graphs[i];
-        m->execs[i] = NULL;
+        m->shapes[i] = shapes[i];
+        m->execs[i] = (struct gy_exec){.native = NULL};
     }
     gy_mutex_lock(&m->lock);
     enter(m, GY_MAKER_ASKED);
@@ -145,7 +144,7 @@ void gy_maker_wait_until(struct gy_maker *m, uint64_t until_ns)
     gy_mutex_unlock(&m->lock);
 }
 
-void gy_maker_take(struct gy_maker *m, CUgraphExec *out)
+void gy_maker_take(struct gy_maker *m, struct gy_exec *out)
 {
     assert(gy_maker_state(m) != GY_MAKER_IDLE);
     gy_mutex_lock(&m->lock);
@@ -154,7 +153,7 @@ void gy_maker_take(struct gy_maker *m, CUgraphExec *out)
     }
     for (uint32_t i = 0; i < m->count; i++) {
         out[i] = m->execs[i];
-        m->made += out[i] != NULL;
+        m->made += out[i].native != NULL;
     }
     enter(m, GY_MAKER_IDLE);
     gy_mutex_unlock(&m->lock);
@@ -176,9 +175,7 @@ void gy_maker_fini(struct gy_maker *m)
         gy_thread_join(&m->thread);
     }
     for (uint32_t i = 0; i < m->count && state_of(m) == GY_MAKER_DONE; i++) {
-        if (m->execs[i] != NULL) {
-            (void)m->context->driver->cuGraphExecDestroy(m->execs[i]);
-        }
+        gy_exec_drop(m->context, &m->execs[i]);
     }
     if (m->uploads != NULL) {
         (void)m->context->driver->cuStreamDestroy(m->uploads);

@@ -17,7 +17,7 @@
 
 #include "base/status.h"
 #include "base/thread.h"
-#include "driver/context.h"
+#include "driver/exec.h"
 
 #include <stdatomic.h>
 
@@ -36,7 +36,8 @@ struct gy_maker {
     uint32_t count;             /* ASKED, MAKING: the thread's; else GD's */
     CUgraph graphs[GY_MAKER_MOST]; /* ASKED, MAKING: the thread's; else GD's */
     CUstream uploads;              /* IDLE: GD's, else the thread's; NULL: nothing was uploaded yet */
-    CUgraphExec
+    struct gy_exec_shape shapes[GY_MAKER_MOST]; /* ASKED, MAKING: the thread's; else GD's; of these */
+    struct gy_exec
         execs[GY_MAKER_MOST];   /* MAKING: the thread's; DONE: GD's, NULL: it was not made, see `cause` */
     struct gy_error cause;      /* MAKING: the thread's; else GD's; why the latest that failed did */
     uint64_t made;              /* GD only: taken, in all */
@@ -49,7 +50,8 @@ void gy_maker_fini(struct gy_maker *maker);
 
 /* IDLE: begin to make executable graphs of `count` graphs, which live until these were taken.  False: there
  * is no thread for it, and nothing was asked for. */
-GANTRY_MUST_CHECK bool gy_maker_ask(struct gy_maker *maker, const CUgraph *graphs, uint32_t count);
+GANTRY_MUST_CHECK bool gy_maker_ask(struct gy_maker *maker, const CUgraph *graphs,
+                                    const struct gy_exec_shape *shapes, uint32_t count);
 static inline enum gy_maker_state gy_maker_state(const struct gy_maker *maker)
 {
     return (enum gy_maker_state)atomic_load_explicit(&maker->state, memory_order_acquire);
@@ -70,6 +72,6 @@ void gy_maker_move(struct gy_maker *maker);
 void gy_maker_wait_until(struct gy_maker *maker, uint64_t until_ns);
 /* Not IDLE: wait until they are ready, and take them, in the order in which they were asked for.  One that
  * was not made, and those behind it, are NULL; maker->cause says why, until the next ones are asked for. */
-void gy_maker_take(struct gy_maker *maker, CUgraphExec *out);
+void gy_maker_take(struct gy_maker *maker, struct gy_exec *out);
 
 #endif

@@ -380,27 +380,10 @@ static void changed(struct gy_gpu_plan *self, const gantry_task *task)
     }
 }
 
-/* Destroy a graph; the driver keeps it while it runs.  When the driver refuses, the end of the list tries
- * again.  A refusal of a lost context is not kept: it does not say whether the graph is gone. */
-static void destroy_graph(struct gy_plan_list *list, CUgraphExec exec)
-{
-    struct gy_context *context = list->context;
-    if (GY_CALL(context, cuGraphExecDestroy(exec)) != GANTRY_OK && !gy_context_is_lost(context)) {
-        gy_mutex_lock(&list->lock);
-        if (list->refused_count < GY_PLANS_REFUSED) {
-            list->refused[list->refused_count++] = exec;
-        }
-        gy_mutex_unlock(&list->lock);
-    }
-}
-
 static void destroy_graphs(struct gy_plan_list *list, struct gy_plan *plan)
 {
     for (uint32_t r = 0; r < plan->unit_count; r++) {
-        if (plan->units[r].exec != NULL) {
-            destroy_graph(list, plan->units[r].exec);
-            plan->units[r].exec = NULL;
-        }
+        gy_exec_drop(list->context, &plan->units[r].exec);
         if (plan->units[r].loop != NULL && plan->units[r].loop->graph != NULL) {
             (void)GY_CALL(list->context, cuGraphDestroy(plan->units[r].loop->graph));
             plan->units[r].loop->graph = NULL;
@@ -531,7 +514,6 @@ void gy_plan_list_init(struct gy_plan_list *list, struct gy_context *context, st
     list->context = context;
     list->copier = copier;
     list->first = NULL;
-    list->refused_count = 0;
     gy_mutex_init(&list->lock, GY_RANK_LEAF);
 }
 
@@ -545,9 +527,7 @@ void gy_plan_list_fini(struct gy_plan_list *list)
         destroy_graphs(list, plan);
         plan->list = NULL;
     }
-    for (uint32_t i = 0; i < list->refused_count; i++) {
-        (void)list->context->driver->cuGraphExecDestroy(list->refused[i]);
-    }
+    gy_exec_drop_refused(list->context);
     gy_mutex_fini(&list->lock);
 }
 

@@ -20,10 +20,8 @@
 #include "copykernel/copier.h"
 #include "dispatcher/inbox.h"
 #include "dispatcher/ways/calls.h"
-#include "driver/context.h"
+#include "driver/exec.h"
 #include "taskman/gpu_task.h"
-
-#define GY_PLANS_REFUSED 16
 
 enum gy_unit_stage { GY_UNIT_WAITING, GY_UNIT_LAUNCHED, GY_UNIT_CALLED };
 
@@ -40,7 +38,7 @@ struct gy_unit {
     uint64_t partitions;      /* immutable; bit n: some of its tasks have gy_task_partition() n */
 
     /* The next fields are about the recording. */
-    CUgraphExec exec;           /* NULL: nothing was recorded */
+    struct gy_exec exec;        /* NULL: nothing was recorded */
     struct gy_copy_chunk *kept; /* memory that its batched copies use; the copier owns it; NULL: none */
     bool stale;                 /* the recording is no longer valid */
     bool never;                 /* its callbacks have to be called in every run */
@@ -84,12 +82,10 @@ struct gy_plan {
 
 /* All plans of a dispatcher. */
 struct gy_plan_list {
-    struct gy_context *context;            /* immutable */
-    struct gy_copier *copier;              /* immutable */
-    gy_mutex lock;                         /* rank LEAF */
-    struct gy_plan *first;                 /* guarded by lock */
-    CUgraphExec refused[GY_PLANS_REFUSED]; /* guarded by lock; graphs that the driver refused to destroy */
-    uint32_t refused_count;                /* guarded by lock */
+    struct gy_context *context; /* immutable */
+    struct gy_copier *copier;   /* immutable */
+    gy_mutex lock;              /* rank LEAF */
+    struct gy_plan *first;      /* guarded by lock */
 };
 
 void gy_plan_list_init(struct gy_plan_list *list, struct gy_context *context, struct gy_copier *copier);

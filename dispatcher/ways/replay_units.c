@@ -12,7 +12,7 @@ bool gy_unit_is_valid(const struct gy_unit *unit)
     bool holds = unit->held.first != NULL;
     return unit->arrived <= unit->roots && unit->roots <= unit->members && unit->settled <= unit->needs &&
            unit->completes <= unit->completes_room && gy_gpu_list_is_valid(&unit->held) &&
-           (unit->stage != GY_UNIT_LAUNCHED || unit->exec != NULL) &&
+           (unit->stage != GY_UNIT_LAUNCHED || unit->exec.native != NULL) &&
            (unit->stage != GY_UNIT_WAITING || holds == (unit->arrived != 0));
 }
 

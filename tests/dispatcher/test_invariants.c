@@ -185,7 +185,6 @@ static void test_kept_graphs(void **state)
     PLANT(gy_kept_is_valid(set), set->count, GY_KEPT_MOST + 1);
     PLANT(gy_kept_is_valid(set), set->node_count, GY_KEPT_NODES + 1);
     PLANT(gy_kept_is_valid(set), set->nodes_set, set->nodes_hit + 1);
-    PLANT(gy_kept_is_valid(set), set->refused_count, GY_KEPT_MOST + 1);
 }
 
 static void test_turns_of_launching_threads(void **state)
