@@ -12,6 +12,7 @@
 #include "driver/emulator/image.h"
 #include "driver/emulator/memory.h"
 #include "driver/emulator/module.h"
+#include "driver/emulator/places.h"
 #include "driver/emulator/semaphore.h"
 #include "driver/emulator/worker.h"
 
@@ -68,6 +69,7 @@ CUresult gy_emu_context_open(struct gy_emu_device *device, struct gy_emu_context
     for (uint32_t i = 0; i < context->sm_count; i++) {
         context->sms[i] = sms != NULL ? sms[i] : (uint16_t)i;
     }
+    context->places_room = GY_EMU_PLACES_FIRST;
     result = gy_emu_handle_open(GY_EMU_CONTEXT, &context->object);
     if (result != CUDA_SUCCESS) {
         goto free_context;

@@ -46,6 +46,7 @@ struct gy_emu_context {
     struct gy_emu_stream *null_stream;
     uintptr_t peers[GY_EMU_MAX_PEERS]; /* of a root: handles of the contexts cuCtxEnablePeerAccess() named */
     uint32_t peer_count;
+    uint32_t places_used, places_room; /* of a root: see places.h */
     uint32_t capturing; /* streams of this context that are being captured and order with the null stream */
     uint32_t next_sm;
     uint32_t sm_count;

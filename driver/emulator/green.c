@@ -222,7 +222,7 @@ static CUresult create_stream(CUstream *out, CUgreenCtx handle, unsigned int fla
     }
     struct gy_emu_stream *stream;
     if (result == CUDA_SUCCESS) {
-        result = gy_emu_stream_open(green->context, flags, priority, &stream);
+        result = gy_emu_stream_make(green->context, flags, priority, &stream);
     }
     if (result == CUDA_SUCCESS) {
         *out = (CUstream)stream->object.handle;

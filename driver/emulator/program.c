@@ -6,6 +6,7 @@
 #include "driver/emulator/condition.h"
 #include "driver/emulator/context.h"
 #include "driver/emulator/event.h"
+#include "driver/emulator/places.h"
 
 #include <string.h>
 
@@ -133,7 +134,26 @@ static struct gy_emu_program *make_program(const struct gy_emu_graph *graph, str
     return program;
 }
 
-static CUresult instantiate(CUgraphExec *out, CUgraph handle, unsigned long long flags)
+/* What an executable form of the graph takes of the context that is current. */
+struct places {
+    uintptr_t root;
+    uint32_t count;
+};
+
+static CUresult take_places(CUgraph handle, struct places *out)
+{
+    const struct gy_emu_graph *graph = gy_emu_handle_find(GY_EMU_GRAPH, handle);
+    struct gy_emu_context *context;
+    if (graph == NULL || gy_emu_context_current(&context) != CUDA_SUCCESS) {
+        *out = (struct places){.count = 0};
+        return CUDA_SUCCESS;
+    }
+    *out = (struct places){context->root->object.handle, gy_emu_places_of_graph(graph)};
+    return gy_emu_places_take(context->root, out->count);
+}
+
+static CUresult instantiate(CUgraphExec *out, CUgraph handle, unsigned long long flags,
+                            const struct places places)
 {
     const struct gy_emu_graph *graph = gy_emu_handle_find(GY_EMU_GRAPH, handle);
     if (out == NULL || graph == NULL || graph->capturing || graph->is_broken ||
@@ -152,6 +172,8 @@ static CUresult instantiate(CUgraphExec *out, CUgraph handle, unsigned long long
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     exec->refs = 1;
+    exec->root = places.root;
+    exec->places = places.count;
     exec->keeps_priorities = (flags & CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY) != 0;
     if (gy_emu_handle_open(GY_EMU_GRAPH_EXEC, &exec->object) != CUDA_SUCCESS) {
         goto free_exec;
@@ -170,9 +192,23 @@ free_exec:
     return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
+static CUresult take_and_instantiate(CUgraphExec *out, CUgraph handle, unsigned long long flags)
+{
+    struct places places;
+    CUresult result = take_places(handle, &places);
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    result = instantiate(out, handle, flags, places);
+    if (result != CUDA_SUCCESS) {
+        gy_emu_places_give(places.root, places.count);
+    }
+    return result;
+}
+
 CUresult cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, unsigned long long flags)
 {
-    return GY_EMU_CALL(cuGraphInstantiateWithFlags, instantiate(exec, graph, flags));
+    return GY_EMU_CALL(cuGraphInstantiateWithFlags, take_and_instantiate(exec, graph, flags));
 }
 
 /* Destroy the handle; launches that run go on. */
@@ -187,6 +223,7 @@ static CUresult destroy(CUgraphExec handle)
             gy_emu_condition_leave(exec->program->nodes[i].op.work.condition);
         }
     }
+    gy_emu_places_give(exec->root, exec->places);
     gy_emu_handle_close(&exec->object);
     gy_emu_program_unref(exec->program);
     exec_unref(exec);
@@ -279,8 +316,7 @@ static CUgraphExecUpdateResult compare(const struct gy_emu_program_node *old, co
     if (context == NULL || context->root != old->op.work.context->root) {
         return CU_GRAPH_EXEC_UPDATE_ERROR_UNSUPPORTED_FUNCTION_CHANGE;
     }
-    if (node->work.kind == GY_EMU_WORK_KERNEL &&
-        has_changed_attributes(&node->work, &old->op.work)) {
+    if (node->work.kind == GY_EMU_WORK_KERNEL && has_changed_attributes(&node->work, &old->op.work)) {
         return CU_GRAPH_EXEC_UPDATE_ERROR_ATTRIBUTES_CHANGED;
     }
     return CU_GRAPH_EXEC_UPDATE_SUCCESS;

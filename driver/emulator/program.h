@@ -7,6 +7,8 @@
 /* Launches of one executable graph run one after the other, whatever their streams and programs. */
 struct gy_emu_exec {
     struct gy_emu_object object;    /* closed by cuGraphExecDestroy() */
+    uintptr_t root;                 /* the handle of the context that has its places */
+    uint32_t places;                /* see places.h */
     bool keeps_priorities;          /* of its nodes; else they have that of the stream it is launched on */
     uint32_t refs;                  /* the number of references: the handle, and each program */
     struct gy_emu_program *program; /* the program of the next launch; a reference while the handle is open */

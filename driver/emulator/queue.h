@@ -175,6 +175,7 @@ struct gy_emu_stream {
     unsigned int flags;
     int priority;
     bool is_null;
+    bool has_place;                    /* see places.h */
     bool zombie;                       /* the application has destroyed it; it is freed when it is empty */
     unsigned long thread;              /* owner of a per-thread stream, else 0 */
     struct gy_emu_capture *capture;    /* NULL: not capturing */
@@ -208,6 +209,9 @@ void gy_emu_list_insert(struct gy_emu_list *list, struct gy_emu_op *op);
 void gy_emu_list_remove(struct gy_emu_op *op);
 struct gy_emu_op *gy_emu_list_pop(struct gy_emu_list *list);
 
+/* Open one for the application: it takes a place, for which the lock may be given up meanwhile. */
+CUresult gy_emu_stream_make(struct gy_emu_context *context, unsigned int flags, int priority,
+                            struct gy_emu_stream **out);
 CUresult gy_emu_stream_open(struct gy_emu_context *context, unsigned int flags, int priority,
                             struct gy_emu_stream **out);
 /* Close the handle now; the stream ends when its work is done. */

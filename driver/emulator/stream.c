@@ -6,6 +6,7 @@
 #include "driver/emulator/context.h"
 #include "driver/emulator/event.h"
 #include "driver/emulator/memory.h"
+#include "driver/emulator/places.h"
 #include "driver/emulator/watch.h"
 
 #include <pthread.h>
@@ -42,8 +43,27 @@ CUresult gy_emu_stream_open(struct gy_emu_context *context, unsigned int flags, 
     return CUDA_SUCCESS;
 }
 
+CUresult gy_emu_stream_make(struct gy_emu_context *context, unsigned int flags, int priority,
+                            struct gy_emu_stream **out)
+{
+    void *const handle = (void *)context->object.handle;
+    CUresult result = gy_emu_places_take(context->root, 1);
+    context = gy_emu_handle_find(GY_EMU_CONTEXT, handle);
+    if (result == CUDA_SUCCESS && context == NULL) {
+        result = CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    }
+    result = result == CUDA_SUCCESS ? gy_emu_stream_open(context, flags, priority, out) : result;
+    if (result == CUDA_SUCCESS) {
+        (*out)->has_place = true;
+    }
+    return result;
+}
+
 void gy_emu_stream_close(struct gy_emu_stream *stream)
 {
+    if (stream->has_place) {
+        gy_emu_places_give(stream->root->object.handle, 1);
+    }
     gy_emu_capture_abandon(stream);
     gy_emu_handle_close(&stream->object);
     if (stream->head == NULL) {
@@ -128,7 +148,7 @@ static CUresult create(CUstream *out, unsigned int flags, int priority)
         return CUDA_ERROR_INVALID_VALUE;
     }
     struct gy_emu_stream *stream;
-    result = gy_emu_stream_open(context, flags, priority, &stream);
+    result = gy_emu_stream_make(context, flags, priority, &stream);
     if (result == CUDA_SUCCESS) {
         *out = (CUstream)stream->object.handle;
     }
