@@ -27,15 +27,25 @@ static inline void gy_fast_lock_init(gy_fast_lock *lock, enum gy_rank rank)
 GY_COLD void gy_fast_lock_wait(gy_fast_lock *lock);
 GY_COLD void gy_fast_lock_wake(gy_fast_lock *lock);
 
-static inline void gy_fast_lock_take(gy_fast_lock *lock) GY_ACQUIRE(*lock) GY_NO_ANALYSIS
+/* False: it is taken.  A function that goes on elsewhere then has nothing to keep while it waits. */
+static inline bool gy_fast_lock_try(gy_fast_lock *lock) GY_TRY_ACQUIRE(true, *lock) GY_NO_ANALYSIS
 {
     uint32_t free_state = 0;
     gy_rank_check(lock->rank);
-    if (!atomic_compare_exchange_strong_explicit(&lock->state, &free_state, 1, memory_order_acquire,
-                                                 memory_order_relaxed)) {
-        gy_fast_lock_wait(lock);
+    const bool is_ours = atomic_compare_exchange_strong_explicit(&lock->state, &free_state, 1,
+                                                                 memory_order_acquire, memory_order_relaxed);
+    if (is_ours) {
+        gy_rank_hold(lock->rank);
     }
-    gy_rank_hold(lock->rank);
+    return is_ours;
+}
+
+static inline void gy_fast_lock_take(gy_fast_lock *lock) GY_ACQUIRE(*lock) GY_NO_ANALYSIS
+{
+    if (!gy_fast_lock_try(lock)) {
+        gy_fast_lock_wait(lock);
+        gy_rank_hold(lock->rank);
+    }
 }
 
 static inline void gy_fast_lock_give(gy_fast_lock *lock) GY_RELEASE(*lock) GY_NO_ANALYSIS

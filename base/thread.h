@@ -15,12 +15,14 @@
 #if defined(__clang__)
 #define GY_CAPABILITY(name) __attribute__((capability(name)))
 #define GY_ACQUIRE(...) __attribute__((acquire_capability(__VA_ARGS__)))
+#define GY_TRY_ACQUIRE(...) __attribute__((try_acquire_capability(__VA_ARGS__)))
 #define GY_RELEASE(...) __attribute__((release_capability(__VA_ARGS__)))
 #define GY_REQUIRES(...) __attribute__((requires_capability(__VA_ARGS__)))
 #define GY_NO_ANALYSIS __attribute__((no_thread_safety_analysis))
 #else
 #define GY_CAPABILITY(name)
 #define GY_ACQUIRE(...)
+#define GY_TRY_ACQUIRE(...)
 #define GY_RELEASE(...)
 #define GY_REQUIRES(...)
 #define GY_NO_ANALYSIS

@@ -6,24 +6,35 @@
 
 #include <assert.h>
 
+/* One dependent more, of as many as can be counted. */
+static inline void count_successor(gantry_task *predecessor, const gantry_task *successor)
+{
+    const unsigned before = atomic_load_explicit(&predecessor->successors, memory_order_relaxed);
+    unsigned count = before + 1;
+    if (__builtin_expect((count & GY_SUCCESSORS_MOST) == 0, 0)) {
+        count = before;
+    }
+    if (!gy_task_is_gpu(successor)) {
+        count |= (unsigned)GY_SUCCESSORS_HOST;
+    }
+    atomic_store_explicit(&predecessor->successors, (uint16_t)count, memory_order_relaxed);
+}
+
 /* The edge is linked: what else is known of it. */
 static inline void note_edge(struct gy_graph *graph, gantry_task *predecessor, gantry_task *successor,
                              struct gy_edge *edge)
 {
     predecessor->last_edge = edge;
-    gy_graph_take_edge(graph);
     if (gy_task_is_condition(predecessor)) {
         gy_task_set(successor, GY_TASK_CHOSEN);
     } else if (!gy_task_has(successor, GY_TASK_FROZEN)) {
         successor->predecessors++;
         /* A light task has no predecessors, so it is on no cycle wherever its edge leads. */
-        graph->back_edges +=
-            predecessor->index > successor->index && !gy_task_has(predecessor, GY_TASK_LIGHT);
+        if (predecessor->index > successor->index && !gy_task_has(predecessor, GY_TASK_LIGHT)) {
+            graph->back_edges++;
+        }
     }
-    unsigned count = atomic_load_explicit(&predecessor->successors, memory_order_relaxed);
-    count += (count & GY_SUCCESSORS_MOST) != GY_SUCCESSORS_MOST;
-    count |= gy_task_is_gpu(successor) ? 0u : (unsigned)GY_SUCCESSORS_HOST;
-    atomic_store_explicit(&predecessor->successors, (uint16_t)count, memory_order_relaxed);
+    count_successor(predecessor, successor);
 }
 
 /* Where the next edge of `task` goes. */
@@ -38,15 +49,13 @@ static GY_COLD gantry_status no_edge_memory(const gantry_task *successor)
                    gantry_task_label(successor));
 }
 
-/* Nothing runs, and all changes are made under the lock: no edge can come too late. */
-static GY_INLINE gantry_status link_building_locked(gantry_taskman *manager, gantry_task *predecessor,
-                                                    gantry_task *successor, bool when_done)
+/* Nothing runs, and all changes are made under the lock: no edge can come too late.  `edge`: the place that
+ * was peeked at. */
+static GY_INLINE void put_edge_locked(gantry_taskman *manager, gantry_task *predecessor,
+                                      gantry_task *successor, bool when_done, struct gy_edge *edge)
     GY_REQUIRES(manager->lock)
 {
-    struct gy_edge *edge = gy_graph_peek_edge(&manager->graph);
-    if (edge == NULL) {
-        return no_edge_memory(successor);
-    }
+    gy_graph_take_edge(&manager->graph, edge);
     if (!gy_task_is_condition(predecessor)) {
         int32_t references = atomic_load_explicit(&successor->references, memory_order_relaxed);
         atomic_store_explicit(&successor->references, references + 1, memory_order_relaxed);
@@ -56,6 +65,17 @@ static GY_INLINE gantry_status link_building_locked(gantry_taskman *manager, gan
     atomic_store_explicit(end_of_edges(predecessor), edge,
                           memory_order_release); /* for threads that walk the graph */
     note_edge(&manager->graph, predecessor, successor, edge);
+}
+
+static inline gantry_status link_building_locked(gantry_taskman *manager, gantry_task *predecessor,
+                                                 gantry_task *successor, bool when_done)
+    GY_REQUIRES(manager->lock)
+{
+    struct gy_edge *edge = gy_graph_peek_edge(&manager->graph);
+    if (edge == NULL) {
+        return no_edge_memory(successor);
+    }
+    put_edge_locked(manager, predecessor, successor, when_done, edge);
     return GANTRY_OK;
 }
 
@@ -80,6 +100,7 @@ static bool append_running_locked(struct gy_graph *graph, gantry_task *predecess
                                                  memory_order_relaxed)) {
         return false; /* &gy_edge_closed was there */
     }
+    gy_graph_take_edge(graph, edge);
     note_edge(graph, predecessor, successor, edge);
     return true;
 }
@@ -208,34 +229,53 @@ static GY_COLD gantry_status refuse_link(const gantry_task *task, const gantry_t
                    gantry_task_label(task), gantry_task_label(predecessor));
 }
 
+/* Another thread has the manager's lock. */
+static GY_RARE gantry_status wait_and_link(gantry_taskman *manager, gantry_task *predecessor,
+                                           gantry_task *successor, bool when_done)
+{
+    gy_fast_lock_take(&manager->lock);
+    return link_unusual(manager, predecessor, successor, when_done);
+}
+
+/* Whatever is unusual is left to another function in the end, so this one has no frame. */
 static GY_INLINE gantry_status start_after(gantry_task *task, gantry_task *predecessor, bool when_done)
 {
     if (__builtin_expect(!may_link(task, predecessor), 0)) {
         return refuse_link(task, predecessor);
     }
     gantry_taskman *manager = gy_task_manager(predecessor);
-    gy_fast_lock_take(&manager->lock);
-    if (when_done || manager->frozen || gy_taskman_phase(manager) != GY_BUILDING) {
+    if (!gy_fast_lock_try(&manager->lock)) {
+        return wait_and_link(manager, predecessor, task, when_done);
+    }
+    struct gy_edge *edge = gy_graph_look_for_edge(&manager->graph);
+    if (when_done || manager->frozen || gy_taskman_phase(manager) != GY_BUILDING || edge == NULL) {
         return link_unusual(manager, predecessor, task, when_done);
     }
-    const gantry_status status = link_building_locked(manager, predecessor, task, false);
+    put_edge_locked(manager, predecessor, task, false, edge);
     assert(gy_taskman_is_valid(manager));
     gy_fast_lock_give(&manager->lock);
-    return status;
+    return GANTRY_OK;
+}
+
+/* The handles are checked. */
+static GY_COLD gantry_status accept_and_start_after(gantry_task *task, gantry_task *predecessor,
+                                                    bool when_done, const char *function)
+{
+    return GY_HANDLE_IS_BAD_IN(function, TASK, task) || GY_HANDLE_IS_BAD_IN(function, TASK, predecessor)
+               ? GANTRY_ERR_INVALID_ARGUMENT
+               : start_after(task, predecessor, when_done);
 }
 
 gantry_status gantry_task_start_after(gantry_task *task, gantry_task *predecessor)
 {
-    GY_ACCEPT(TASK, task);
-    GY_ACCEPT(TASK, predecessor);
-    return start_after(task, predecessor, false);
+    return gy_handles_are_checked() ? accept_and_start_after(task, predecessor, false, __func__)
+                                    : start_after(task, predecessor, false);
 }
 
 gantry_status gantry_task_start_after_done(gantry_task *task, gantry_task *gpu_task)
 {
-    GY_ACCEPT(TASK, task);
-    GY_ACCEPT(TASK, gpu_task);
-    return start_after(task, gpu_task, true);
+    return gy_handles_are_checked() ? accept_and_start_after(task, gpu_task, true, __func__)
+                                    : start_after(task, gpu_task, true);
 }
 
 gantry_status gantry_task_finish_before(gantry_task *task, gantry_task *successor)

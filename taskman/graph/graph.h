@@ -76,6 +76,8 @@ gantry_status gy_graph_pack_edges(struct gy_graph *graph);
 /* The place of the next task / edge, not yet taken; NULL when out of memory. */
 static inline gantry_task *gy_graph_peek_task(struct gy_graph *graph);
 static inline struct gy_edge *gy_graph_peek_edge(struct gy_graph *graph);
+/* gy_graph_peek_edge() without getting memory: NULL where that would have to. */
+static inline struct gy_edge *gy_graph_look_for_edge(const struct gy_graph *graph);
 
 /* A chunk for one worker to fill with tasks that nobody sees when he walks the graph; NULL when out of
  * memory. */
@@ -83,7 +85,7 @@ struct gy_task_chunk *gy_graph_give_chunk(struct gy_graph *graph);
 
 /* Take the place that gy_graph_peek_task() / gy_graph_peek_edge() showed. */
 static inline void gy_graph_take_task(struct gy_graph *graph);
-static inline void gy_graph_take_edge(struct gy_graph *graph);
+static inline void gy_graph_take_edge(struct gy_graph *graph, const struct gy_edge *edge);
 
 /* Give a light task its one edge, in a place of its own.  The caller holds a reference on `successor`, which
  * becomes the edge's. */
@@ -122,11 +124,16 @@ static inline gantry_task *gy_graph_peek_task(struct gy_graph *graph)
                                                           : gy_graph_peek_new_task(graph);
 }
 
-static inline struct gy_edge *gy_graph_peek_edge(struct gy_graph *graph)
+static inline struct gy_edge *gy_graph_look_for_edge(const struct gy_graph *graph)
 {
     struct gy_edge_chunk *chunk = graph->edge_current;
-    return chunk != NULL && chunk->used < chunk->capacity ? &chunk->edges[chunk->used]
-                                                          : gy_graph_peek_new_edge(graph);
+    return chunk != NULL && chunk->used < chunk->capacity ? &chunk->edges[chunk->used] : NULL;
+}
+
+static inline struct gy_edge *gy_graph_peek_edge(struct gy_graph *graph)
+{
+    struct gy_edge *edge = gy_graph_look_for_edge(graph);
+    return edge != NULL ? edge : gy_graph_peek_new_edge(graph);
 }
 
 /* Storage that is used again was last written by the threads of the former step, on other cores: fetch what
@@ -143,13 +150,12 @@ static inline void gy_graph_take_task(struct gy_graph *graph)
 }
 
 /* As with tasks: the former step's workers have read these lines. */
-static inline void gy_graph_take_edge(struct gy_graph *graph)
+static inline void gy_graph_take_edge(struct gy_graph *graph, const struct gy_edge *edge)
 {
     enum { AHEAD = 24 };
-    struct gy_edge_chunk *chunk = graph->edge_current;
-    gy_prefetch_write(&chunk->edges[chunk->used] + AHEAD);
-    chunk->used++;
+    graph->edge_current->used++;
     graph->edges++;
+    gy_prefetch_write(edge + AHEAD);
 }
 
 #endif
