@@ -69,11 +69,11 @@ static GY_RARE gantry_status prepare_any(struct gantry_dispatcher *d, gantry_tas
     return status;
 }
 
-/* `is_ordered`: the task comes after one other task, on its stream, as most do. */
 static inline gantry_status prepare(struct gantry_dispatcher *d, gantry_task *task, uint32_t stream,
-                                    bool is_ordered, uint64_t wait_set)
+                                    uint64_t wait_set)
 {
-    if (!is_ordered || gy_task_bound(task, wait_set) != GY_BOUND_NONE || gy_span_on()) {
+    if (!gy_wait_set_is_point_of(wait_set, stream) || gy_task_bound(task, wait_set) != GY_BOUND_NONE ||
+        gy_span_on()) {
         return prepare_any(d, task, stream);
     }
     atomic_store_explicit(&task->mark, NULL, memory_order_relaxed);
@@ -190,39 +190,49 @@ static inline gantry_status meet(struct gantry_dispatcher *d, struct gantry_laun
     return status == GANTRY_OK ? gy_streams_wait_barrier(&d->streams, launch->stream_index) : status;
 }
 
-/* make_ready() for the first call. */
-static GY_INLINE gantry_status make_first_ready(struct gantry_dispatcher *d, struct gantry_launch *launch)
+/* order() for any call. */
+static GY_RARE gantry_status order_any(struct gantry_dispatcher *d, struct gantry_launch *launch)
 {
     gantry_task *task = launch->task;
+    if (task->launch_index != 0) {
+        return meet(d, launch);
+    }
     const uint32_t stream = launch->stream_index;
     const uint64_t wait_set = atomic_load_explicit(&task->wait_set, memory_order_acquire);
-    bool is_ordered = gy_wait_set_is_point(wait_set) && gy_timeline_stream(wait_set) == stream;
-    if (!is_ordered && wait_set != GY_WAIT_SET_NONE) {
+    if (wait_set != GY_WAIT_SET_NONE && !gy_wait_set_is_point_of(wait_set, stream)) {
         note_call(d, wait_set);
     }
     gantry_status status = gy_streams_go_on(&d->streams, stream);
     status = status == GANTRY_OK ? meet(d, launch) : status;
-    is_ordered = is_ordered && launch->stream_index == stream;
-    return status == GANTRY_OK ? prepare(d, task, launch->stream_index, is_ordered, wait_set) : status;
+    return status == GANTRY_OK ? prepare(d, task, launch->stream_index, wait_set) : status;
 }
 
-/* Make ready everything that the callback needs before it enqueues: mode, barrier, order, GPU time. */
-static GY_INLINE gantry_status make_ready(struct gantry_dispatcher *d, struct gantry_launch *launch)
+/* Is all that comes before the task on the stream already, as for most tasks?  Such a task comes after one
+ * other, on its stream, and nobody waits for that elsewhere. */
+static inline bool is_in_order(const struct gantry_dispatcher *d, const gantry_task *task,
+                               const struct gy_stream *s, uint32_t stream)
 {
-    gantry_task *task = launch->task;
-    gantry_status status = gy_mode_choose(launch);
-    if (status == GANTRY_OK) {
-        status = task->launch_index == 0 ? make_first_ready(d, launch) : meet(d, launch);
+    const uint64_t wait_set = atomic_load_explicit(&task->wait_set, memory_order_acquire);
+    return gy_wait_set_is_point_of(wait_set, stream) && s->epoch == d->streams.epoch && s->uncalled == 0 &&
+           !gy_task_has_independent_peers(task) && !gy_span_on();
+}
+
+/* The stream is in order for the call: behind the barrier and the graph of before, or a member of the batch,
+ * and behind what the task comes after.  It may be another one then. */
+static GY_INLINE gantry_status order(struct gantry_dispatcher *d, struct gantry_launch *launch,
+                                     gantry_task *task, uint32_t stream)
+{
+    struct gy_stream *s = &d->streams.streams[stream];
+    gantry_status status = GANTRY_OK;
+    if (task->launch_index == 0 && is_in_order(d, task, s, stream)) {
+        gy_stream_touch(s);
+        atomic_store_explicit(&task->mark, NULL, memory_order_relaxed);
+    } else {
+        status = order_any(d, launch);
+        s = &d->streams.streams[launch->stream_index];
     }
-    struct gy_stream *s = &d->streams.streams[launch->stream_index];
     launch->stream = s->native;
     s->is_open = true;
-    if (status == GANTRY_OK) {
-        status = gy_mode_begin(launch);
-        if (__builtin_expect(status != GANTRY_OK, 0) && task->launch_index == 0) {
-            unprepare(d, task, launch->stream_index);
-        }
-    }
     return status;
 }
 
@@ -241,6 +251,22 @@ static GY_COLD bool end_uncalled(struct gantry_dispatcher *d, struct gy_round *r
         gy_gd_release_failed(d, task, why);
     }
     return true;
+}
+
+/* Make ready everything that the callback needs before it enqueues: mode, barrier, order, GPU time. */
+static GY_INLINE gantry_status make_ready(struct gantry_dispatcher *d, const struct gy_round *round,
+                                          struct gantry_launch *launch, gantry_task *task, uint32_t stream,
+                                          struct gy_meter *meter)
+{
+    gantry_status status = gy_mode_choose(launch, d, round);
+    status = status == GANTRY_OK ? order(d, launch, task, stream) : status;
+    if (status == GANTRY_OK && !gy_mode_is_bare(launch, meter)) {
+        status = gy_mode_begin(launch);
+        if (__builtin_expect(status != GANTRY_OK, 0) && task->launch_index == 0) {
+            unprepare(d, task, launch->stream_index);
+        }
+    }
+    return status;
 }
 
 /* Do everything that comes before the call.  Not GANTRY_OK: the task is not called, and is to be released
@@ -267,17 +293,18 @@ static GY_INLINE gantry_status open_call(struct gantry_dispatcher *d, struct gy_
         gantry_status why = gy_context_adopt_stop(d->config.context);
         return why != GANTRY_OK ? why : GANTRY_ERR_OUT_OF_DEVICE_MEMORY;
     }
+    launch->index = gy_task_calls(task);
     if (task->launch_index == 0) {
         if (!gy_task_begin(task)) {
             return GANTRY_ERR_TASK_FAILED;
         }
         gy_task_begin_calls(task);
     }
-    gantry_status status = make_ready(d, launch);
+    gantry_status status = make_ready(d, round, launch, task, stream, meter);
     if (status != GANTRY_OK) {
         return status;
     }
-    launch->index = gy_task_count_call(task);
+    gy_task_count_call(task);
     gy_gd_count(&d->counters.launch_calls, 1);
     if (!round->in_batch) { /* counted before any thread can see the batch's tasks released */
         round->in_batch = true;
@@ -286,20 +313,31 @@ static GY_INLINE gantry_status open_call(struct gantry_dispatcher *d, struct gy_
     return GANTRY_OK;
 }
 
-/* After the call: true when the task has ended and was released. */
-static GY_INLINE bool close_call(struct gantry_dispatcher *d, struct gy_round *round, gantry_task *task,
-                                 uint32_t stream, gantry_launch_result result)
+/* close_call() of one that is not the last of a task that is well. */
+static GY_RARE bool close_other(struct gantry_dispatcher *d, struct gy_round *round, gantry_task *task,
+                                uint32_t stream, gantry_launch_result result)
 {
     gantry_status status = GANTRY_OK;
     if (gy_context_is_lost(d->config.context) || result == GANTRY_LAUNCH_FAILED) {
         status = failed_by_callback(d, task);
     } else if (result == GANTRY_LAUNCH_AGAIN) {
         return false;
-    } else if (result != GANTRY_LAUNCH_DONE) {
+    } else {
         status = GY_FAIL(GANTRY_ERR_TASK_FAILED, "launch callback of '%s' returned %d", gy_task_label(task),
                          (int)result);
     }
     finish(d, round, task, stream, status);
+    return true;
+}
+
+/* After the call: true when the task has ended and was released. */
+static GY_INLINE bool close_call(struct gantry_dispatcher *d, struct gy_round *round, gantry_task *task,
+                                 uint32_t stream, gantry_launch_result result)
+{
+    if (result != GANTRY_LAUNCH_DONE || gy_context_is_lost(d->config.context)) {
+        return close_other(d, round, task, stream, result);
+    }
+    finish(d, round, task, stream, GANTRY_OK);
     return true;
 }
 
@@ -313,8 +351,9 @@ static inline bool step(struct gantry_dispatcher *d, struct gy_round *round, gan
     if (status != GANTRY_OK) {
         return end_uncalled(d, round, task, stream, status);
     }
-    gantry_launch_result result = gy_callback_call(&launch, d->last_error, span);
-    return close_call(d, round, task, stream, gy_mode_after(&launch, result));
+    const bool is_bare = gy_mode_is_bare(&launch, meter); /* it stays so: gy_mode_set() */
+    gantry_launch_result result = gy_callback_call(&launch, d, task, d->last_error, span);
+    return close_call(d, round, task, stream, is_bare ? result : gy_mode_after(&launch, result));
 }
 
 /* ---- several calls at once ------------------------------------------------------------------- */

@@ -127,19 +127,13 @@ static inline void gy_task_begin_calls(gantry_task *task)
     }
 }
 
-/* One more call; how many came before it comes out. */
-static inline uint64_t gy_task_count_call(gantry_task *task)
+/* One more call. */
+static inline void gy_task_count_call(gantry_task *task)
 {
-    if (task->launch_index == 0) {
-        task->launch_index = 1;
-        return 0; /* most tasks are called once */
-    }
-    uint64_t before = gy_task_calls(task);
     if (__builtin_expect(++task->launch_index == 0, 0)) {
         task->launch_index = 1;
         atomic_fetch_add_explicit(&task->result, 1, memory_order_relaxed);
     }
-    return before;
 }
 
 /* Before its end, which needs `result`: what the statistics have is at most UINT32_MAX. */

@@ -56,6 +56,11 @@ static inline uint32_t gy_timeline_stream(uint64_t point)
 {
     return (uint32_t)(point >> 1) & 0xffu;
 }
+/* Is it a point on this stream? */
+static inline bool gy_wait_set_is_point_of(uint64_t wait_set, uint32_t stream)
+{
+    return (wait_set & 0x1ff) == ((uint64_t)stream << 1 | GY_WAIT_SET_PLAIN);
+}
 static inline uint64_t gy_timeline_seq(uint64_t point)
 {
     return point >> 13;

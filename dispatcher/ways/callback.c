@@ -28,7 +28,7 @@ static gantry_launch_result call_checked(struct gantry_launch *launch)
     if (looks_for_forks) {
         gy_unjoined_begin(launch);
     }
-    gantry_launch_result result = gy_callback_enter(launch);
+    gantry_launch_result result = gy_callback_enter(launch, task, launch->dispatcher->config.context);
     if (looks_for_forks) {
         gy_unjoined_end(launch, result);
     }
@@ -65,8 +65,9 @@ gantry_launch_result gy_callback_call_watched(struct gantry_launch *launch, uint
 gantry_launch_result gy_callback_call_beside(struct gantry_launch *launch)
 {
     assert(gy_launch_is_valid(launch));
-    gy_context_subject = gy_task_label(launch->task);
-    gantry_launch_result result = gy_callback_call(launch, gy_error_last(), 0);
+    const gantry_task *task = launch->task;
+    gy_context_subject = gy_task_label(task);
+    gantry_launch_result result = gy_callback_call(launch, launch->dispatcher, task, gy_error_last(), 0);
     gy_context_subject = NULL;
     return result;
 }

@@ -302,7 +302,7 @@ static GY_COLD gantry_launch_result call_again(struct gantry_launch *launch, con
     gy_again_begin(launch);
     gy_gd_count(&d->counters.launch_calls, 1);
     gy_copy_call_enter(GY_COPY_CALL_AGAIN);
-    gantry_launch_result result = gy_callback_call(launch, d->last_error, gy_span_begin());
+    gantry_launch_result result = gy_callback_call(launch, d, launch->task, d->last_error, gy_span_begin());
     gy_copy_call_enter(GY_COPY_CALL_NONE);
     gy_again_end(d);
     /* Also when it has failed again: CUDA's runtime keeps the refused call as the thread's last error, which

@@ -9,10 +9,11 @@
 /* Before a call in a round that is to be a graph: decide whether its batch goes on, begins or is cut, and
  * choose the call's mode. */
 GANTRY_MUST_CHECK GY_RARE gantry_status gy_capture_choose_any(struct gantry_launch *launch);
-GANTRY_MUST_CHECK static GY_INLINE gantry_status gy_capture_choose(struct gantry_launch *launch)
+GANTRY_MUST_CHECK static GY_INLINE gantry_status gy_capture_choose(struct gantry_launch *launch,
+                                                                   const struct gantry_dispatcher *d,
+                                                                   const struct gy_round *round)
 {
-    const struct gantry_dispatcher *d = launch->dispatcher;
-    const bool goes_on = gy_batch_is_open(&d->streams.batch) && launch->round->recording == NULL &&
+    const bool goes_on = gy_batch_is_open(&d->streams.batch) && round->recording == NULL &&
                          gy_graphs_takes(&d->graphs, gy_task_launch_fn(launch->task));
     if (__builtin_expect(!goes_on, 0)) {
         return gy_capture_choose_any(launch);
@@ -48,7 +49,7 @@ static inline void gy_capture_note_call(struct gantry_launch *launch)
 {
     struct gy_graphs *g = &launch->dispatcher->graphs;
     const gantry_task *task = launch->task;
-    const uint64_t index = gy_task_calls(task); /* launch->index is set when everything is ready */
+    const uint64_t index = launch->index;
     gy_graphs_note_manager(g, gy_task_manager(task));
     g->calls++;
     gy_nodes_name(&g->batch, gy_task_name(task) + ((index & UINT16_MAX) << 16));

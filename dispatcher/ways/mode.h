@@ -37,18 +37,27 @@ static inline bool gy_mode_is_plain(const struct gantry_dispatcher *d, const str
     return !round->as_graph && !round->meets && round->recording == NULL && !d->config.synchronous;
 }
 
-/* Choose the mode of the call, before anything is put on its stream. */
-GANTRY_MUST_CHECK static GY_INLINE gantry_status gy_mode_choose(struct gantry_launch *launch)
+/* Choose the mode of the call of `d` and of `round`, before anything is put on its stream. */
+GANTRY_MUST_CHECK static GY_INLINE gantry_status gy_mode_choose(struct gantry_launch *launch,
+                                                                const struct gantry_dispatcher *d,
+                                                                const struct gy_round *round)
 {
-    if (launch->round->as_graph) {
-        return gy_capture_choose(launch);
+    if (round->as_graph) {
+        return gy_capture_choose(launch, d, round);
     }
-    if (__builtin_expect(launch->round->meets, 0)) {
+    if (__builtin_expect(round->meets, 0)) {
         gy_capture_choose_first(launch);
         return GANTRY_OK;
     }
-    gy_mode_set(launch, launch->dispatcher->config.synchronous ? GY_MODE_SYNCHRONOUS : GY_MODE_PLAIN);
+    gy_mode_set(launch, d->config.synchronous ? GY_MODE_SYNCHRONOUS : GY_MODE_PLAIN);
     return GANTRY_OK;
+}
+
+/* Is there nothing to do right before the call and right after it?  `meter` is the call's.  A call whose mode
+ * is PLAIN keeps that. */
+static inline bool gy_mode_is_bare(const struct gantry_launch *launch, const struct gy_meter *meter)
+{
+    return launch->mode == GY_MODE_PLAIN && meter == NULL;
 }
 
 /* For calls that are not PLAIN, or that are measured. */
