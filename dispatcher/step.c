@@ -84,7 +84,9 @@ static inline gantry_status prepare(struct gantry_dispatcher *d, gantry_task *ta
 static inline struct gy_gpu_mark *take_mark(gantry_task *task)
 {
     struct gy_gpu_mark *mark = atomic_load_explicit(&task->mark, memory_order_relaxed);
-    atomic_store_explicit(&task->wait_set, GY_WAIT_SET_NONE, memory_order_relaxed);
+    if (mark != NULL) { /* else there is nothing but that already */
+        atomic_store_explicit(&task->wait_set, GY_WAIT_SET_NONE, memory_order_relaxed);
+    }
     return mark;
 }
 
@@ -93,9 +95,9 @@ static GY_INLINE void finish(struct gantry_dispatcher *d, struct gy_round *round
                              uint32_t stream, gantry_status result)
 {
     assert(gy_stream_is_valid(&d->streams, stream));
+    struct gy_stream *s = &d->streams.streams[stream];
     struct gy_gpu_mark *mark = take_mark(task);
     if (__builtin_expect(mark != NULL, 0)) {
-        struct gy_stream *s = &d->streams.streams[stream];
         gy_gpu_time_end(d->config.time, mark, s->native, gy_stream_lane(s));
     }
     gy_task_end_calls(task);
@@ -107,10 +109,9 @@ static GY_INLINE void finish(struct gantry_dispatcher *d, struct gy_round *round
         result = status;
     }
     struct gy_gpu_order *order = gy_gd_order(d, task);
-    struct gy_stream *s = &d->streams.streams[stream];
     s->owner = order != NULL ? &order->owner : NULL;
     if (order != NULL) {
-        gy_step_order_note(order, gy_task_run(task), stream);
+        gy_step_order_note_at(order, gy_task_run(task), stream, s);
     }
     atomic_store_explicit(&task->wait_set, point, memory_order_release);
     struct gy_gpu_memory *memory = gy_admission_memory(task);

@@ -105,15 +105,20 @@ static inline void gy_step_order_unclaim(struct gy_gpu_order *order)
     order->owner.is_beside = false;
 }
 
-/* Work of step `run` is in front of the tail of `stream`. */
-static inline void gy_step_order_note(struct gy_gpu_order *order, uint64_t run, uint32_t stream)
+/* Work of step `run` is in front of the tail of `stream`, which is `s`. */
+static inline void gy_step_order_note_at(struct gy_gpu_order *order, uint64_t run, uint32_t stream,
+                                         const struct gy_stream *s)
 {
     if (__builtin_expect(order->run != run, 0)) {
         gy_step_order_begin(order, run, 0);
     }
     order->closed++;
     order->during.streams |= UINT64_C(1) << stream;
-    order->during.seq[stream] = order->streams->streams[stream].tail;
+    order->during.seq[stream] = s->tail;
+}
+static inline void gy_step_order_note(struct gy_gpu_order *order, uint64_t run, uint32_t stream)
+{
+    gy_step_order_note_at(order, run, stream, &order->streams->streams[stream]);
 }
 
 #endif

@@ -127,6 +127,7 @@ static gantry_status create_stream(struct gy_streams *streams, uint32_t kind, ui
     s->native = native;
     s->lane = gy_lane_of(native, is_special ? GY_FORM_LANE(kind) : 0);
     s->kind = kind;
+    s->origin = gy_timeline_point_on(streams->device, streams->count, 0);
     s->tail = s->superseded = s->known[streams->count] = streams->first_seq;
     if (kind == shared) {
         streams->kinds_missing -= (streams->kinds_made >> kind & 1u) == 0;
@@ -594,9 +595,10 @@ static bool place_is_valid(const struct gy_streams *streams, uint32_t stream)
 bool gy_stream_is_valid(const struct gy_streams *streams, uint32_t stream)
 {
     const struct gy_stream *s = &streams->streams[stream];
-    return stream < streams->count && s->known[stream] == s->tail && s->superseded <= s->tail &&
-           s->floor <= s->tail && s->entered <= s->tail && s->seen <= streams->generation &&
-           s->epoch <= streams->epoch && s->age <= streams->finished &&
+    return stream < streams->count && s->origin == gy_timeline_point_on(streams->device, stream, 0) &&
+           s->known[stream] == s->tail && s->superseded <= s->tail && s->floor <= s->tail &&
+           s->entered <= s->tail && s->seen <= streams->generation && s->epoch <= streams->epoch &&
+           s->age <= streams->finished &&
            atomic_load_explicit(&s->completed, memory_order_relaxed) <= s->tail &&
            place_is_valid(streams, stream) && ring_is_valid(streams, s, &s->outer);
 }

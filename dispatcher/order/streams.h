@@ -86,6 +86,7 @@ struct gy_stream {
     bool is_unrecorded;          /* work enqueued since an event was last recorded on `native` */
     bool is_member;              /* it has work in the graph that is being built */
     bool may_be_held;            /* no member: a task looks at `held_by` before it inherits the stream */
+    uint64_t origin;             /* immutable: gy_timeline_point_on() of position 0 */
 
     struct gy_lane lane; /* where its work goes while it is a member */
     uint64_t seen;       /* generation of the last barrier it waited for */
@@ -360,17 +361,19 @@ GANTRY_MUST_CHECK static inline gantry_status gy_streams_finish(struct gy_stream
 {
     struct gy_stream *s = &streams->streams[stream];
     assert(s->running > 0 && gy_stream_is_valid(streams, stream));
-    streams->busy -= --s->running == 0;
+    if (--s->running == 0) {
+        streams->busy--;
+    }
     s->is_open = false;
     if (__builtin_expect(s->uncalled != 0 && s->is_member, 0)) {
         gy_stream_go_on(s);
     }
-    s->tail++;
-    s->known[stream] = s->tail;
+    const uint64_t tail = ++s->tail;
+    s->known[stream] = tail;
     s->pending_successors = s->uncalled = dependents;
     s->hosts = hosts;
     s->age = ++streams->finished;
-    *out_point = gy_timeline_point_on(streams->device, stream, s->tail);
+    *out_point = gy_timeline_point_of(s->origin, tail);
     assert(gy_stream_is_valid(streams, stream));
     return dependents < 2 || streams->device_wide ? GANTRY_OK : gy_streams_record(streams, stream);
 }

@@ -44,6 +44,11 @@ static inline uint64_t gy_timeline_point_on(uint32_t device, uint32_t stream, ui
 {
     return seq << 13 | (uint64_t)device << 9 | (uint64_t)stream << 1 | GY_WAIT_SET_PLAIN;
 }
+/* The same, where the point at position 0 of the stream is known. */
+static inline uint64_t gy_timeline_point_of(uint64_t origin, uint64_t seq)
+{
+    return seq << 13 | origin;
+}
 static inline uint64_t gy_timeline_point(uint32_t stream, uint64_t seq)
 {
     return gy_timeline_point_on(0, stream, seq);
