@@ -445,6 +445,8 @@ static GY_INLINE void release_task(gantry_task *task, gantry_status result, stru
     unsigned flags = atomic_load_explicit(&task->flags, memory_order_relaxed);
     if (flags == GY_TASK_FILLED) { /* most tasks: the compiler knows what need not be asked */
         release_flagged(task, GY_TASK_FILLED, result, ready, self, debt);
+    } else if (flags == (GY_TASK_FILLED | GY_TASK_FROZEN)) { /* and most of a frozen graph */
+        release_flagged(task, GY_TASK_FILLED | GY_TASK_FROZEN, result, ready, self, debt);
     } else {
         release_flagged(task, flags, result, ready, self, debt);
     }
