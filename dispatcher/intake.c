@@ -13,9 +13,13 @@
 #include <assert.h>
 
 /* The steps before its own behind which the task's stream is looked for: an independent task that comes after
- * work of its own step is not better off behind the step before, either. */
+ * work of its own step is not better off behind the step before, either.  Most tasks come after one other,
+ * and of their step none is independent. */
 static inline enum gy_step_bound_of claim_of(const gantry_task *task, uint64_t wait_set)
 {
+    if (gy_wait_set_is_point(wait_set) && !gy_task_has_independent_peers(task)) {
+        return GY_BOUND_NONE;
+    }
     if (__builtin_expect(gy_task_is_independent(task), 0)) {
         return gy_task_order(task) != NULL ? GY_BOUND_OLDER : GY_BOUND_NONE;
     }
