@@ -39,7 +39,10 @@ unsigned gy_checks_read(void);
 static inline bool gy_check_is_on(unsigned parts)
 {
     unsigned on = atomic_load_explicit(&gy_checks, memory_order_relaxed);
-    return __builtin_expect(((on == GY_CHECKS_UNREAD ? gy_checks_read() : on) & parts) != 0, 0);
+    if (__builtin_expect((on & (parts | GY_CHECKS_UNREAD)) == 0, 1)) {
+        return false;
+    }
+    return ((on == GY_CHECKS_UNREAD ? gy_checks_read() : on) & parts) != 0;
 }
 
 /* Is it the first time for this pair, or for one that hashes like it?  So what is found again and again is
