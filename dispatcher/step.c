@@ -92,10 +92,9 @@ static inline struct gy_gpu_mark *take_mark(gantry_task *task)
 
 /* The task has launched all its work: close its timeline point, and inform its dependents. */
 static GY_INLINE void finish(struct gantry_dispatcher *d, struct gy_round *round, gantry_task *task,
-                             uint32_t stream, gantry_status result)
+                             uint32_t stream, struct gy_stream *s, gantry_status result)
 {
-    assert(gy_stream_is_valid(&d->streams, stream));
-    struct gy_stream *s = &d->streams.streams[stream];
+    assert(gy_stream_is_valid(&d->streams, stream) && s == &d->streams.streams[stream]);
     struct gy_gpu_mark *mark = take_mark(task);
     if (__builtin_expect(mark != NULL, 0)) {
         gy_gpu_time_end(d->config.time, mark, s->native, gy_stream_lane(s));
@@ -103,8 +102,8 @@ static GY_INLINE void finish(struct gantry_dispatcher *d, struct gy_round *round
     gy_task_end_calls(task);
     uint64_t point;
     const uint32_t successors = result == GANTRY_OK ? gy_task_successors(task) : 0; /* else they fail, too */
-    gantry_status status = gy_streams_finish(&d->streams, stream, gy_task_count_dependents(successors),
-                                             gy_task_has_hosts(successors), &point);
+    gantry_status status = gy_streams_finish_at(&d->streams, stream, s, gy_task_count_dependents(successors),
+                                                gy_task_has_hosts(successors), &point);
     if (status != GANTRY_OK && result == GANTRY_OK) {
         result = status;
     }
@@ -219,9 +218,9 @@ static inline bool is_in_order(const struct gantry_dispatcher *d, const gantry_t
 }
 
 /* The stream is in order for the call: behind the barrier and the graph of before, or a member of the batch,
- * and behind what the task comes after.  It may be another one then. */
+ * and behind what the task comes after.  It may be another one then; it comes out. */
 static GY_INLINE gantry_status order(struct gantry_dispatcher *d, struct gantry_launch *launch,
-                                     gantry_task *task, uint32_t stream)
+                                     gantry_task *task, uint32_t stream, struct gy_stream **out)
 {
     struct gy_stream *s = &d->streams.streams[stream];
     gantry_status status = GANTRY_OK;
@@ -234,6 +233,7 @@ static GY_INLINE gantry_status order(struct gantry_dispatcher *d, struct gantry_
     }
     launch->stream = s->native;
     s->is_open = true;
+    *out = s;
     return status;
 }
 
@@ -246,7 +246,7 @@ static GY_COLD bool end_uncalled(struct gantry_dispatcher *d, struct gy_round *r
                                  uint32_t stream, gantry_status why)
 {
     if (task->launch_index > 0) {
-        finish(d, round, task, stream, why);
+        finish(d, round, task, stream, &d->streams.streams[stream], why);
     } else {
         gy_streams_abandon(&d->streams, stream);
         gy_gd_release_failed(d, task, why);
@@ -254,15 +254,25 @@ static GY_COLD bool end_uncalled(struct gantry_dispatcher *d, struct gy_round *r
     return true;
 }
 
+/* What is known of a call while it is made. */
+struct call {
+    struct gy_stream *s; /* its stream */
+    bool is_bare;        /* gy_mode_is_bare() */
+};
+
 /* Make ready everything that the callback needs before it enqueues: mode, barrier, order, GPU time. */
 static GY_INLINE gantry_status make_ready(struct gantry_dispatcher *d, const struct gy_round *round,
                                           struct gantry_launch *launch, gantry_task *task, uint32_t stream,
-                                          struct gy_meter *meter)
+                                          const struct gy_meter *meter, struct call *call)
 {
     gantry_status status = gy_mode_choose(launch, d, round);
-    status = status == GANTRY_OK ? order(d, launch, task, stream) : status;
-    if (status == GANTRY_OK && !gy_mode_is_bare(launch, meter)) {
-        status = gy_mode_begin(launch);
+    status = status == GANTRY_OK ? order(d, launch, task, stream, &call->s) : status;
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    call->is_bare = gy_mode_is_bare(launch, meter);
+    if (!call->is_bare) {
+        status = gy_mode_begin(launch, d, task, call->s, meter);
         if (__builtin_expect(status != GANTRY_OK, 0) && task->launch_index == 0) {
             unprepare(d, task, launch->stream_index);
         }
@@ -274,7 +284,7 @@ static GY_INLINE gantry_status make_ready(struct gantry_dispatcher *d, const str
  * with that status. */
 static GY_INLINE gantry_status open_call(struct gantry_dispatcher *d, struct gy_round *round,
                                          gantry_task *task, struct gy_meter *meter,
-                                         struct gantry_launch *launch)
+                                         struct gantry_launch *launch, struct call *call)
 {
     assert(task->stream != 0);
     uint32_t stream = task->stream - 1u;
@@ -301,7 +311,7 @@ static GY_INLINE gantry_status open_call(struct gantry_dispatcher *d, struct gy_
         }
         gy_task_begin_calls(task);
     }
-    gantry_status status = make_ready(d, round, launch, task, stream, meter);
+    gantry_status status = make_ready(d, round, launch, task, stream, meter, call);
     if (status != GANTRY_OK) {
         return status;
     }
@@ -327,18 +337,18 @@ static GY_RARE bool close_other(struct gantry_dispatcher *d, struct gy_round *ro
         status = GY_FAIL(GANTRY_ERR_TASK_FAILED, "launch callback of '%s' returned %d", gy_task_label(task),
                          (int)result);
     }
-    finish(d, round, task, stream, status);
+    finish(d, round, task, stream, &d->streams.streams[stream], status);
     return true;
 }
 
 /* After the call: true when the task has ended and was released. */
 static GY_INLINE bool close_call(struct gantry_dispatcher *d, struct gy_round *round, gantry_task *task,
-                                 uint32_t stream, gantry_launch_result result)
+                                 uint32_t stream, struct gy_stream *s, gantry_launch_result result)
 {
     if (result != GANTRY_LAUNCH_DONE || gy_context_is_lost(d->config.context)) {
         return close_other(d, round, task, stream, result);
     }
-    finish(d, round, task, stream, GANTRY_OK);
+    finish(d, round, task, stream, s, GANTRY_OK);
     return true;
 }
 
@@ -347,14 +357,15 @@ static inline bool step(struct gantry_dispatcher *d, struct gy_round *round, gan
 {
     uint64_t span = gy_span_begin(); /* before anything is put on the stream */
     struct gantry_launch launch;
-    gantry_status status = open_call(d, round, task, meter, &launch);
+    struct call call;
+    gantry_status status = open_call(d, round, task, meter, &launch, &call);
     uint32_t stream = launch.stream_index;
     if (status != GANTRY_OK) {
         return end_uncalled(d, round, task, stream, status);
     }
-    const bool is_bare = gy_mode_is_bare(&launch, meter); /* it stays so: gy_mode_set() */
     gantry_launch_result result = gy_callback_call(&launch, d, task, d->last_error, span);
-    return close_call(d, round, task, stream, is_bare ? result : gy_mode_after(&launch, result));
+    result = call.is_bare ? result : gy_mode_after(&launch, d, meter, result);
+    return close_call(d, round, task, stream, call.s, result);
 }
 
 /* ---- several calls at once ------------------------------------------------------------------- */
@@ -365,7 +376,8 @@ void gy_gd_open_turn(struct gantry_dispatcher *d, struct gy_round *round, struct
     assert(atomic_load(&turn->state) == GY_TURN_EMPTY);
     gy_context_subject = gy_task_label(task);
     turn->cause.status = GANTRY_OK;
-    turn->ready = open_call(d, round, task, NULL, &turn->launch);
+    struct call call;
+    turn->ready = open_call(d, round, task, NULL, &turn->launch, &call);
     gy_context_subject = NULL;
     if (turn->ready != GANTRY_OK) {
         turn->cause = *d->last_error;
@@ -385,7 +397,8 @@ bool gy_gd_close_turn(struct gantry_dispatcher *d, struct gy_round *round, struc
     }
     gy_context_subject = gy_task_label(task);
     if (turn->ready == GANTRY_OK) {
-        ended = close_call(d, round, task, turn->launch.stream_index, turn->result);
+        const uint32_t stream = turn->launch.stream_index;
+        ended = close_call(d, round, task, stream, &d->streams.streams[stream], turn->result);
     } else {
         ended = end_uncalled(d, round, task, turn->launch.stream_index, turn->ready);
     }

@@ -352,15 +352,15 @@ GANTRY_MUST_CHECK GY_RARE gantry_status gy_streams_record(struct gy_streams *str
 /* The lane of a member goes on behind its tail, of which dependents were not called: see lane_order.h. */
 GY_RARE void gy_stream_go_on(struct gy_stream *stream);
 
-/* A task finished launching on `stream`; its timeline point comes out.  `dependents` as far as known, of
- * which `hosts` are no GPU tasks: with two or more an event is recorded at once, so that those which cannot
- * inherit the stream wait for this task and not for what follows it. */
-GANTRY_MUST_CHECK static inline gantry_status gy_streams_finish(struct gy_streams *streams, uint32_t stream,
-                                                                uint32_t dependents, uint32_t hosts,
-                                                                uint64_t *out_point)
+/* A task finished launching on `stream`, which is `s`; its timeline point comes out.  `dependents` as far as
+ * known, of which `hosts` are no GPU tasks: with two or more an event is recorded at once, so that those
+ * which cannot inherit the stream wait for this task and not for what follows it. */
+GANTRY_MUST_CHECK static inline gantry_status gy_streams_finish_at(struct gy_streams *streams,
+                                                                   uint32_t stream, struct gy_stream *s,
+                                                                   uint32_t dependents, uint32_t hosts,
+                                                                   uint64_t *out_point)
 {
-    struct gy_stream *s = &streams->streams[stream];
-    assert(s->running > 0 && gy_stream_is_valid(streams, stream));
+    assert(s == &streams->streams[stream] && s->running > 0 && gy_stream_is_valid(streams, stream));
     if (--s->running == 0) {
         streams->busy--;
     }
@@ -376,6 +376,12 @@ GANTRY_MUST_CHECK static inline gantry_status gy_streams_finish(struct gy_stream
     *out_point = gy_timeline_point_of(s->origin, tail);
     assert(gy_stream_is_valid(streams, stream));
     return dependents < 2 || streams->device_wide ? GANTRY_OK : gy_streams_record(streams, stream);
+}
+GANTRY_MUST_CHECK static inline gantry_status gy_streams_finish(struct gy_streams *streams, uint32_t stream,
+                                                                uint32_t dependents, uint32_t hosts,
+                                                                uint64_t *out_point)
+{
+    return gy_streams_finish_at(streams, stream, &streams->streams[stream], dependents, hosts, out_point);
 }
 
 /* One more stream of the kind, if there may be; else *out stays. */

@@ -193,12 +193,13 @@ gantry_status gy_capture_choose_any(struct gantry_launch *launch)
 gantry_status gy_capture_before(struct gantry_launch *launch)
 {
     assert(gy_launch_is_valid(launch));
-    struct gy_graphs *g = &launch->dispatcher->graphs;
+    struct gantry_dispatcher *d = launch->dispatcher;
+    struct gy_graphs *g = &d->graphs;
     if (launch->mode == GY_MODE_AHEAD) {
         gy_graphs_begin_ahead(g, launch->stream);
-        gy_capture_note_state(launch, &g->ahead_lane);
+        gy_capture_note_state(launch, d, &g->ahead_lane);
     } else {
-        gy_capture_note_call(launch);
+        gy_capture_note_call(launch, d, launch->task, &d->streams.streams[launch->stream_index]);
     }
     const bool is_aside = gy_trust_is_aside(launch->trust) || !g->notes;
     gantry_status status = is_aside ? gy_aside_open(launch) : GANTRY_OK;

@@ -31,9 +31,9 @@ void gy_capture_meet(struct gantry_launch *launch, enum gy_hold_answer answer);
 GY_COLD void gy_capture_tell_asks(const struct gantry_launch *launch);
 
 /* Note what there is to go back to, should the call have to be made again. */
-static inline void gy_capture_note_state(struct gantry_launch *launch, struct gy_lane *lane)
+static inline void gy_capture_note_state(struct gantry_launch *launch, const struct gantry_dispatcher *d,
+                                         struct gy_lane *lane)
 {
-    struct gantry_dispatcher *d = launch->dispatcher;
     launch->lane = lane;
     launch->nodes = lane->nodes->count;
     launch->last = lane->last;
@@ -45,24 +45,22 @@ static inline void gy_capture_note_state(struct gantry_launch *launch, struct gy
 }
 
 /* The same for a call in the batch, which is counted before it is made: it may end the batch itself. */
-static inline void gy_capture_note_call(struct gantry_launch *launch)
+static inline void gy_capture_note_call(struct gantry_launch *launch, struct gantry_dispatcher *d,
+                                        const gantry_task *task, struct gy_stream *s)
 {
-    struct gy_graphs *g = &launch->dispatcher->graphs;
-    const gantry_task *task = launch->task;
-    const uint64_t index = launch->index;
-    gy_graphs_note_manager(g, gy_task_manager(task));
-    g->calls++;
-    gy_nodes_name(&g->batch, gy_task_name(task) + ((index & UINT16_MAX) << 16));
-    gy_capture_note_state(launch, &launch->dispatcher->streams.streams[launch->stream_index].lane);
+    gy_graphs_note_manager(&d->graphs, gy_task_manager(task));
+    d->graphs.calls++;
+    gy_nodes_name(&d->graphs.batch, gy_task_name(task) + ((launch->index & UINT16_MAX) << 16));
+    gy_capture_note_state(launch, d, &s->lane);
 }
 
 /* Before a call that is noted, when everything else is ready. */
 GANTRY_MUST_CHECK gantry_status gy_capture_before(struct gantry_launch *launch);
 /* After the call: nothing was refused, and there is nothing to look at or to learn.  Else the function below
  * decides what becomes of the call. */
-static inline bool gy_capture_took(const struct gantry_launch *launch, gantry_launch_result result)
+static inline bool gy_capture_took(const struct gantry_launch *launch, const struct gantry_dispatcher *d,
+                                   gantry_launch_result result)
 {
-    const struct gantry_dispatcher *d = launch->dispatcher;
     return result != GANTRY_LAUNCH_FAILED && launch->trust == GY_TRUST_OURS && !launch->asked &&
            launch->spoilt == NULL && *d->refusals == launch->refusals && d->graphs.may_lend && !launch->aside;
 }

@@ -55,7 +55,7 @@ gantry_launch_result gy_mode_after_any(struct gantry_launch *launch, gantry_laun
 {
     assert(gy_mode_is_valid(launch));
     gy_inside_return(); /* some of these ways ask streams and events */
-    if (gy_mode_is_noted(launch) && !gy_capture_took(launch, result)) {
+    if (gy_mode_is_noted(launch) && !gy_capture_took(launch, launch->dispatcher, result)) {
         result = gy_capture_after(launch, result);
     }
     if (launch->mode == GY_MODE_FIRST) {

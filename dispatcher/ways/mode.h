@@ -64,30 +64,35 @@ static inline bool gy_mode_is_bare(const struct gantry_launch *launch, const str
 GANTRY_MUST_CHECK GY_RARE gantry_status gy_mode_begin_any(struct gantry_launch *launch);
 GY_RARE gantry_launch_result gy_mode_after_any(struct gantry_launch *launch, gantry_launch_result result);
 
-/* To be called right before the callback is called; its stream is in order. */
-GANTRY_MUST_CHECK static GY_INLINE gantry_status gy_mode_begin(struct gantry_launch *launch)
+/* To be called right before the callback of `task` is called; its stream, which is `s`, is in order.  For
+ * calls that are not bare; `meter` is the call's. */
+GANTRY_MUST_CHECK static GY_INLINE gantry_status gy_mode_begin(struct gantry_launch *launch,
+                                                               struct gantry_dispatcher *d,
+                                                               const gantry_task *task, struct gy_stream *s,
+                                                               const struct gy_meter *meter)
 {
-    if (__builtin_expect(launch->meter != NULL, 0)) {
-        return gy_mode_begin_any(launch);
-    }
-    if (launch->mode == GY_MODE_BATCH && launch->trust == GY_TRUST_OURS) {
-        gy_capture_note_call(launch);
+    if (__builtin_expect(meter == NULL, 1) && launch->mode == GY_MODE_BATCH &&
+        launch->trust == GY_TRUST_OURS) {
+        gy_capture_note_call(launch, d, task, s);
         gy_copy_call_begin();
         return GANTRY_OK;
     }
-    return __builtin_expect(launch->mode == GY_MODE_PLAIN, 1) ? GANTRY_OK : gy_mode_begin_any(launch);
+    return gy_mode_begin_any(launch);
 }
 
-/* To be called right after the callback has returned `result`; returns what becomes of the call. */
-static GY_INLINE gantry_launch_result gy_mode_after(struct gantry_launch *launch, gantry_launch_result result)
+/* To be called right after the callback has returned `result`; returns what becomes of the call.  For calls
+ * that were not bare when they began. */
+static GY_INLINE gantry_launch_result gy_mode_after(struct gantry_launch *launch,
+                                                    const struct gantry_dispatcher *d,
+                                                    const struct gy_meter *meter, gantry_launch_result result)
 {
-    if (gy_mode_is_noted(launch)) {
+    const bool is_noted = gy_mode_is_noted(launch);
+    if (is_noted) {
         gy_copy_call_enter(GY_COPY_CALL_NONE);
     }
     const bool is_over =
-        launch->meter == NULL &&
-        (launch->mode == GY_MODE_PLAIN ||
-         (gy_mode_is_noted(launch) && launch->mode != GY_MODE_AHEAD && gy_capture_took(launch, result)));
+        meter == NULL && (is_noted ? launch->mode != GY_MODE_AHEAD && gy_capture_took(launch, d, result)
+                                   : launch->mode == GY_MODE_PLAIN);
     return __builtin_expect(is_over, 1) ? result : gy_mode_after_any(launch, result);
 }
 
