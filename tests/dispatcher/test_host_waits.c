@@ -387,6 +387,43 @@ static void test_no_task_holds_up_what_does_not_come_after_it(void **state)
     }
 }
 
+/* Two GPU tasks behind a CPU task, which hands on what that comes after: the first gets the stream of the GPU
+ * task before, and goes on there; the other comes after that GPU task, and not after the first. */
+static void test_tasks_behind_one_on_the_host_do_not_wait_for_each_other(void **state)
+{
+    static const struct node drawn[] = {
+        {.role = ROLE_WORKS, .kind = GANTRY_TASK_HTOD},
+        {.role = ROLE_CPU, .kind = GANTRY_TASK_CPU, .after = 1u << 0},
+        {.role = ROLE_HOLDS, .kind = GANTRY_TASK_HTOD, .after = 1u << 1},
+        {.role = ROLE_WORKS, .kind = GANTRY_TASK_DTOH, .after = 1u << 1, .completes = 1u << 4},
+        {.role = ROLE_RELEASES, .kind = GANTRY_TASK_CPU, .after = 1u << 3},
+    };
+    enum { UNPLANNED = 3 };
+    struct scene *s = malloc(sizeof(*s));
+    assert_non_null(s);
+    (void)state;
+    for (uint32_t kind = 0; kind < UNPLANNED; kind++) {
+        open_scene(s, &kinds[kind]);
+        load_kernels(s);
+        memset(s->stamps.cells, 0, CELLS * sizeof(uint32_t));
+        s->stamps.cells[0] = 1;
+        s->count = sizeof(drawn) / sizeof(drawn[0]);
+        for (uint32_t i = 0; i < s->count; i++) {
+            s->nodes[i] = drawn[i];
+            s->nodes[i].scene = s;
+            s->nodes[i].calls = 1;
+            s->nodes[i].partition = PARTITIONS;
+            s->nodes[i].stamp = STAMPS_FROM + 2 * i;
+            s->nodes[i].flag = FLAGS_FROM;
+            submit(s, &s->nodes[i]);
+        }
+        run_step(s);
+        assert_int_equal(s->stamps.cells[FLAGS_FROM + 1], 2); /* it was let go */
+        close_scene(s);
+    }
+    free(s);
+}
+
 int main(int argc, char **argv)
 {
     /* Kernels that wait take a thread each, or a place in a work queue of the device. */
@@ -401,6 +438,9 @@ int main(int argc, char **argv)
         seed_wanted = strcmp(argv[i], "--seed") == 0 ? value : seed_wanted;
         kind_wanted = strcmp(argv[i], "--kind") == 0 ? value : kind_wanted;
     }
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_no_task_holds_up_what_does_not_come_after_it)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_tasks_behind_one_on_the_host_do_not_wait_for_each_other),
+        cmocka_unit_test(test_no_task_holds_up_what_does_not_come_after_it),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
