@@ -47,6 +47,22 @@ GANTRY_KERNEL_EARLY(early_step, (uint32_t * data, uint64_t steps))
     spin(steps);
 }
 
+/* The same; stamps[2n] and stamps[2n + 1]: when the n-th such kernel has begun, and when it has ended. */
+GANTRY_KERNEL_EARLY(early_stamp, (uint32_t * data, uint64_t *stamps, uint64_t steps))
+{
+    const uint64_t begin = gantry_global_timer();
+    gantry_let_next_start();
+    spin(steps);
+    gantry_wait_for_earlier();
+    if (blockIdx.x == 0 && threadIdx.x == 0) {
+        const uint32_t number = data[1]++;
+        data[0] = 3u * data[0] + 1u;
+        spin(steps);
+        stamps[2u * number] = begin;
+        stamps[2u * number + 1u] = gantry_global_timer();
+    }
+}
+
 /* This breaks the rule: its second block never waits. */
 GANTRY_KERNEL_EARLY(overtaking, (uint32_t * data))
 {
