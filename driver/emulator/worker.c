@@ -27,6 +27,7 @@
 
 #define MAX_GPU_WORKERS 64u
 #define VALUE_POLL_NS 50000
+#define STUCK_NS 2000000  /* so long nobody takes a block: those that run may wait for others */
 #define STEALING_MAJOR 10 /* compute capability with Cluster Launch Control */
 
 enum crew_kind { CREW_GPU, CREW_COPY, CREW_HOST };
@@ -46,7 +47,10 @@ struct crews {
     struct crew gpu, copy, host;
     struct gy_emu_list polled;              /* waits for values; only the copy thread looks at them */
     struct gy_emu_list grids;               /* kernels with blocks that no thread has taken yet */
-    uint32_t gpu_workers;                   /* GPU workers that were started */
+    uint32_t gpu_workers;                   /* GPU workers at first; more may be started, for those stuck */
+    bool may_grow;                          /* their number was not asked for */
+    uint64_t gpu_turns;                     /* kernels and shares of grids that GPU workers have taken */
+    uint64_t stuck_at, stuck_ns;            /* see help_stuck(); stuck_ns 0: nothing waits for a thread */
     gy_thread threads[MAX_GPU_WORKERS + 2]; /* never joined: the library is never unloaded */
     uint32_t thread_count;
     enum { CREWS_NONE, CREWS_RUNNING, CREWS_FAILED } state;
@@ -154,6 +158,13 @@ static uint32_t grid_places(const struct crews *crews)
     return left < crews->gpu_workers ? (uint32_t)left : crews->gpu_workers;
 }
 
+/* Does a kernel, or a block, wait for a thread while all are in blocks? */
+static bool lacks_threads(const struct crews *crews)
+{
+    return crews->may_grow && crews->gpu.sleeping + crews->gpu.tokens == 0 &&
+           (crews->gpu.ready.count != 0 || grid_places(crews) != 0) && gy_emu_take_allowed(crews->device);
+}
+
 static struct gy_emu_wake plan_device(struct crews *crews)
 {
     struct gy_emu_wake wake = {0, 0, 0};
@@ -162,7 +173,8 @@ static struct gy_emu_wake plan_device(struct crews *crews)
     }
     uint32_t work = crews->gpu.ready.count + crews->copy.ready.count + grid_places(crews);
     wake.gpu = (uint8_t)give_tokens(&crews->gpu, work);
-    if ((crews->copy.ready.count > 0 && crews->gpu.tokens == 0) || crews->polled.count > 0) {
+    if ((crews->copy.ready.count > 0 && crews->gpu.tokens == 0) || crews->polled.count > 0 ||
+        (lacks_threads(crews) && crews->stuck_ns == 0)) {
         wake.copy = (uint8_t)give_tokens(&crews->copy, 1);
     }
     wake.host = (uint8_t)give_tokens(&crews->host, crews->host.ready.count != 0);
@@ -230,6 +242,16 @@ static void sleep_shortly(struct crew *crew) GY_NO_ANALYSIS
 {
     plan_and_signal();
     gy_cond_wait_until(&crew->cond, &gy_emu_lock, gy_clock_ns() + VALUE_POLL_NS);
+}
+
+/* As sleep_in() for the only thread of a crew, which wakes after a while without a token, too. */
+static void sleep_for_a_while(struct crew *crew) GY_NO_ANALYSIS
+{
+    plan_and_signal();
+    crew->sleeping++;
+    gy_cond_wait_until(&crew->cond, &gy_emu_lock, gy_clock_ns() + STUCK_NS);
+    crew->sleeping -= crew->tokens == 0;
+    crew->tokens = 0;
 }
 
 static void unlock(void) GY_NO_ANALYSIS
@@ -538,6 +560,8 @@ static void run(struct gy_emu_op *op)
 
 /* ---- threads --------------------------------------------------------------------------------- */
 
+static void worker_main(void *arg);
+
 /* Do short work first; then a kernel of its own, then a share in another's. */
 static bool gpu_turn(struct crews *crews)
 {
@@ -548,6 +572,7 @@ static bool gpu_turn(struct crews *crews)
             op = gy_emu_list_pop(&crews->gpu.ready);
         }
     }
+    crews->gpu_turns++;
     if (op != NULL) {
         run(op);
     } else if (crews->grids.head != NULL) {
@@ -558,7 +583,37 @@ static bool gpu_turn(struct crews *crews)
     return true;
 }
 
-/* While streams wait for values, the thread comes back to them after a while without being woken. */
+static bool start_one(const char *name, struct crew *crew)
+{
+    struct crews *crews = crew->crews;
+    gy_thread *thread = &crews->threads[crews->thread_count];
+    const gantry_status status = gy_thread_start(thread, name, worker_main, crew);
+    crews->thread_count += status == GANTRY_OK;
+    return status == GANTRY_OK;
+}
+
+/* A device has room for many blocks: one that waits for the host, or for another one, holds up no kernel.
+ * Here it keeps a thread.  So one more is started where all have been in the same blocks for a while and
+ * something waits for a thread.  True: something does. */
+static bool help_stuck(struct crews *crews)
+{
+    const struct gy_emu_op *grid = crews->grids.head;
+    const uint64_t at = crews->gpu_turns + (grid != NULL ? atomic_load(&grid->next_block) : 0);
+    if (!lacks_threads(crews)) {
+        crews->stuck_ns = 0;
+        return false;
+    }
+    if (crews->stuck_ns == 0 || crews->stuck_at != at) {
+        crews->stuck_at = at;
+        crews->stuck_ns = gy_clock_ns();
+    } else if (gy_clock_ns() - crews->stuck_ns >= STUCK_NS && crews->thread_count < MAX_GPU_WORKERS + 2) {
+        crews->may_grow = start_one("gantry-emu-gpu", &crews->gpu);
+        crews->stuck_ns = gy_clock_ns();
+    }
+    return true;
+}
+
+/* While streams wait for values, or kernels for threads, the thread comes back to them by itself. */
 static bool copy_turn(struct crews *crews)
 {
     bool may_start = gy_emu_take_allowed(crews->device);
@@ -566,12 +621,15 @@ static bool copy_turn(struct crews *crews)
     if (op != NULL) {
         run(op);
     }
-    if (crews->polled.count == 0) {
+    const bool is_stuck = help_stuck(crews);
+    if (crews->polled.count == 0 && !is_stuck) {
         return op != NULL;
     }
     poll_values(crews);
     if (crews->polled.count > 0) {
         sleep_shortly(&crews->copy);
+    } else if (is_stuck && crews->copy.ready.count == 0) {
+        sleep_for_a_while(&crews->copy);
     }
     return true;
 }
@@ -600,18 +658,10 @@ static void worker_main(void *arg)
     }
 }
 
-static uint32_t wanted_workers(void)
+static uint32_t usual_workers(void)
 {
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    uint32_t count = cores < 2 ? 2 : cores > 4 ? 4 : (uint32_t)cores;
-    (void)gy_emu_read_number("GANTRY_EMU_THREADS", MAX_GPU_WORKERS, "it is ignored", &count);
-    return count;
-}
-
-static bool start_one(const char *name, struct crew *crew)
-{
-    struct crews *crews = crew->crews;
-    return gy_thread_start(&crews->threads[crews->thread_count++], name, worker_main, crew) == GANTRY_OK;
+    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    return cores < 2 ? 2 : cores > 4 ? 4 : (uint32_t)cores;
 }
 
 static bool prepare_crew(struct crews *crews, struct crew *crew, enum crew_kind kind)
@@ -634,7 +684,10 @@ CUresult gy_emu_crews_start(int device)
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     begun = begun > (uint32_t)device ? begun : (uint32_t)device + 1;
-    uint32_t n = wanted_workers();
+    uint32_t asked = 0;
+    (void)gy_emu_read_number("GANTRY_EMU_THREADS", MAX_GPU_WORKERS, "it is ignored", &asked);
+    crews->may_grow = asked == 0;
+    const uint32_t n = asked != 0 ? asked : usual_workers();
     while (crews->gpu_workers < n && start_one("gantry-emu-gpu", &crews->gpu)) {
         crews->gpu_workers++;
     }

@@ -1,7 +1,9 @@
 /* The emulator's own threads, which execute operations; each device has its own.
  *
- *   gpu    min(4, cores) threads, at least 2 ($GANTRY_EMU_THREADS): kernels, and copies when free
- *   copy   one thread: copies, fills and value waits, so that they go on while kernels occupy the others
+ *   gpu    min(4, cores) threads, at least 2 ($GANTRY_EMU_THREADS): kernels, and copies when free; more, up
+ *          to 64, where all are in blocks that wait while other kernels wait for a thread
+ *   copy   one thread: copies, fills and value waits, so that they go on while kernels occupy the others;
+ *          it sees that the others are stuck
  *   host   one thread: host functions */
 #ifndef DRIVER_EMULATOR_WORKER_H
 #define DRIVER_EMULATOR_WORKER_H

@@ -1,5 +1,6 @@
 /* The control interface: hold, step, no-op mode, counters, clock, order log, live counts. */
 #include "tests/emulator/emu_test.h"
+#include "tests/support/deadline.h"
 
 #include <string.h>
 
@@ -271,6 +272,30 @@ static void test_destroying_a_held_context_discards_its_work(void **state)
     assert_int_equal(emu.live(GANTRY_EMU_LIVE_MODULES), 0);
 }
 
+/* On a device the blocks of all of them are there at once. */
+static void test_kernels_that_wait_for_the_host_hold_up_no_other(void **state)
+{
+    (void)state;
+    enum { WAITING = 20 };
+    CUstream streams[WAITING], other = et_stream();
+    CUdeviceptr data = et_words(64, 1);
+    atomic_uint gate = 0;
+    for (int i = 0; i < WAITING; i++) {
+        streams[i] = et_stream();
+        assert_int_equal(et_gate(streams[i], &gate), CUDA_SUCCESS);
+    }
+    assert_int_equal(et_add(other, data, 64, 2), CUDA_SUCCESS);
+    deadline_begin("a kernel beside others that wait");
+    cu_ok(cuStreamSynchronize(other));
+    deadline_end();
+    for (int i = 0; i < WAITING; i++) {
+        cu_is(CUDA_ERROR_NOT_READY, cuStreamQuery(streams[i]));
+    }
+    atomic_store(&gate, 1);
+    cu_ok(cuCtxSynchronize());
+    assert_int_equal(et_word(data), 3);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -285,6 +310,7 @@ int main(void)
         ET_TEST(test_order_log_keeps_the_first_and_counts_the_rest),
         ET_TEST(test_live_counts_follow_objects),
         ET_TEST(test_destroying_a_held_context_discards_its_work),
+        ET_TEST(test_kernels_that_wait_for_the_host_hold_up_no_other),
     };
     return cmocka_run_group_tests_name("control", tests, NULL, NULL);
 }
