@@ -100,7 +100,10 @@ static const char *thread_name(const struct gy_context *context)
 
 static gantry_status start_threads(gantry_dispatcher *d)
 {
-    gantry_status status = GANTRY_OK;
+    gantry_status status = gy_stand_in_init(&d->stand_in, d);
+    if (status != GANTRY_OK) {
+        return status;
+    }
     if (d->config.launch_threads > 1) {
         status = gy_launchers_create(d, d->config.launch_threads, &d->launchers);
     }
@@ -109,6 +112,9 @@ static gantry_status start_threads(gantry_dispatcher *d)
         if (status != GANTRY_OK) {
             gy_launchers_destroy(d->launchers);
         }
+    }
+    if (status != GANTRY_OK) {
+        gy_stand_in_fini(&d->stand_in);
     }
     return status;
 }
@@ -133,6 +139,7 @@ static gantry_dispatcher *allocate(const struct gy_dispatcher_config *config)
     d->base.forks = gy_thread_forks();
     d->config = *config;
     d->checks = find_checks();
+    atomic_init(&d->watched, d->checks);
     atomic_init(&d->submission, config->submission);
     gy_mutex_init(&d->batch.lock, GY_RANK_LEAF);
     gy_mutex_init(&d->users.lock, GY_RANK_LEAF);
@@ -237,6 +244,7 @@ void gy_dispatcher_destroy(gantry_dispatcher *d)
     atomic_store(&d->closing, true);
     gy_inbox_signal(&d->inbox);
     gy_thread_join(&d->thread);
+    gy_stand_in_fini(&d->stand_in);
     gy_launchers_destroy(d->launchers);
     if (gy_context_is_lost(d->config.context)) { /* since the thread has looked for that, maybe */
         gy_device_loops_cancel(&d->loops);

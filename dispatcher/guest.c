@@ -92,7 +92,7 @@ static void leave_thread(struct gantry_dispatcher *d, struct gy_gpu_guest *guest
 bool gy_guest_may_help(const struct gantry_dispatcher *d)
 {
     return gy_waiter_spins_first(d->config.wait) && d->launchers == NULL && gy_guest_is_alone(d) &&
-           !gy_context_is_stopped(d->config.context);
+           !gy_context_is_stopped(d->config.context) && !gy_is_stale;
 }
 
 /* ---- the lead of the rings ------------------------------------------------------------------- */
@@ -145,6 +145,7 @@ static enum gd_turn take_turn(struct gantry_dispatcher *d, struct gy_gpu_guest *
     gy_thread_serve(true); /* it counts as the dispatcher's thread, or as a completion thread */
     d->last_error = gy_error_last();
     d->refusals = gy_told_refusals_at();
+    gy_stale_look(d);
     enum gd_turn turn = gy_gd_turn(d, &guest->seen);
     gy_inside_set_outer_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
     gy_thread_serve(false);

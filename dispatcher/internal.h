@@ -14,6 +14,7 @@
 #include "dispatcher/ways/device_loop.h"
 #include "dispatcher/ways/graphs.h"
 #include "dispatcher/ways/replay_units.h"
+#include "dispatcher/ways/stand_in.h"
 
 /* States of the dispatcher thread; gd_enter() in loop.c is the only writer.
  *
@@ -86,6 +87,8 @@ struct gantry_dispatcher {
     struct gy_gpu_dispatcher base;         /* immutable; first: how taskman/ sees us */
     struct gy_dispatcher_config config;    /* immutable, but for the partitions: see replan.h */
     unsigned checks;                       /* immutable: parts of base/checking.h that watch callbacks */
+    _Atomic(unsigned) watched;             /* atomic; written by GD: why callbacks are watched: `checks`, and
+                                              GY_WATCHED_STALE of stand_in.h */
     struct gy_inbox inbox;                 /* its own guards */
     struct gy_wait_set_pool wait_sets;     /* its own guards */
     struct gy_streams streams;             /* GD only, atomics apart */
@@ -107,6 +110,7 @@ struct gantry_dispatcher {
     struct gy_gpu_guest
         *guest; /* GD only: the guest that has the loop in GD's place; NULL: GD itself has it */
     struct gy_launchers *launchers;        /* immutable; NULL: GD calls all callbacks */
+    struct gy_stand_in stand_in;           /* see there */
     _Atomic(gantry_submission) submission; /* atomic */
     struct gd_batch batch;                 /* its own guards */
     struct gd_users users;                 /* its own guards */

@@ -414,12 +414,10 @@ enum gd_turn gy_gd_turn(struct gantry_dispatcher *d, uint32_t *seen)
     return settle_memory(d) && gy_gd_may_read(d) ? GD_TURN_AGAIN : GD_TURN_IDLE;
 }
 
-void gy_gd_main(void *arg)
+/* Serve the dispatcher on this thread.  False: it has become stale, and has no work in its hands. */
+static bool serve(struct gantry_dispatcher *d, bool until_stale)
 {
-    struct gantry_dispatcher *d = arg;
-    struct gy_round round = {.recording = NULL};
     enum gd_turn turn;
-    d->round = &round;
     gy_gd_current = d;
     gy_thread_serve(true);
     (void)gy_thread_set_slack(TIMER_SLACK_NS); /* else naps last 50 us longer */
@@ -431,15 +429,50 @@ void gy_gd_main(void *arg)
         uint32_t seen;
         d->last_error = gy_error_last(); /* the error that a guest has left */
         d->refusals = gy_told_refusals_at();
+        gy_stale_look(d);
         turn = gy_gd_turn(d, &seen);
+        if (until_stale && gy_is_stale) {
+            break; /* the heir looks before it waits */
+        }
         if (turn == GD_TURN_IDLE) {
             wait_for_work(d, seen, gy_gd_may_read(d));
         }
     } while (turn != GD_TURN_CLOSED);
-    assert(d->local.first == NULL && gy_gates_are_valid(d));
-    gd_enter(d, &round, GD_STATE_CLOSED);
     if (pushed) {
         (void)gy_context_pop(d->config.context);
     }
     gy_gd_current = NULL;
+    return turn == GD_TURN_CLOSED;
+}
+
+/* Who serves the dispatcher when the thread before has become stale. */
+struct heir {
+    struct gantry_dispatcher *dispatcher;
+    bool is_closed;
+};
+
+static void heir_main(void *arg)
+{
+    struct heir *heir = arg;
+    heir->is_closed = serve(heir->dispatcher, true);
+}
+
+/* A stale thread waits for its heir, and goes on itself if there is none to be had. */
+void gy_gd_main(void *arg)
+{
+    struct gantry_dispatcher *d = arg;
+    struct gy_round round = {.recording = NULL};
+    struct heir heir = {d, false};
+    gy_thread thread;
+    d->round = &round;
+    heir.is_closed = serve(d, true);
+    while (!heir.is_closed) {
+        if (gy_thread_start(&thread, gy_thread_name(), heir_main, &heir) == GANTRY_OK) {
+            gy_thread_join(&thread);
+        } else {
+            heir.is_closed = serve(d, false);
+        }
+    }
+    assert(d->local.first == NULL && gy_gates_are_valid(d));
+    gd_enter(d, &round, GD_STATE_CLOSED);
 }

@@ -92,10 +92,12 @@ static const char *find_fault(struct gy_graphs *g, CUgraph graph, bool in_batch,
 
 /* ---- ends -------------------------------------------------------------------------------------- */
 
+const char gy_aside_forbidden[] = "it makes a call that a capture forbids";
+
 static const char *reason_of(CUresult result)
 {
     return result == CUDA_ERROR_STREAM_CAPTURE_UNJOINED ? "it forks to a stream that it does not join"
-                                                        : "it makes a call that a capture forbids";
+                                                        : gy_aside_forbidden;
 }
 
 bool gy_aside_close(struct gantry_launch *launch, bool keep)

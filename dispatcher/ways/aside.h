@@ -19,6 +19,9 @@
 
 #include "dispatcher/internal.h"
 
+/* Why a call's work cannot be captured: the driver has refused it something. */
+extern const char gy_aside_forbidden[];
+
 /* Begin to capture aside the work that the callback enqueues from now on. */
 GANTRY_MUST_CHECK gantry_status gy_aside_open(struct gantry_launch *launch);
 

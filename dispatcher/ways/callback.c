@@ -3,6 +3,7 @@
 #include "base/handle.h"
 #include "base/span.h"
 #include "dispatcher/ways/plan.h"
+#include "dispatcher/ways/stand_in.h"
 #include "dispatcher/ways/unjoined.h"
 
 #include <assert.h>
@@ -13,6 +14,20 @@ void gy_callback_tell(const gantry_task *task)
     char what[96];
     snprintf(what, sizeof(what), "the launch callback of '%.60s'", gy_task_label(task));
     gy_inside_tell(what);
+}
+
+static gantry_launch_result enter(struct gantry_launch *launch)
+{
+    return gy_callback_enter(launch, launch->task, launch->dispatcher->config.context);
+}
+
+/* On a stale thread, what goes to streams is another thread's to call. */
+static gantry_launch_result call(struct gantry_launch *launch)
+{
+    const bool is_stale =
+        (atomic_load_explicit(&launch->dispatcher->watched, memory_order_relaxed) & GY_WATCHED_STALE) != 0 &&
+        launch->launcher == NULL;
+    return is_stale && !gy_mode_is_noted(launch) ? gy_stand_in_call(launch, enter) : enter(launch);
 }
 
 /* Call the callback; its calls are noted, and work that it leaves on other streams is looked for. */
@@ -28,7 +43,7 @@ static gantry_launch_result call_checked(struct gantry_launch *launch)
     if (looks_for_forks) {
         gy_unjoined_begin(launch);
     }
-    gantry_launch_result result = gy_callback_enter(launch, task, launch->dispatcher->config.context);
+    gantry_launch_result result = call(launch);
     if (looks_for_forks) {
         gy_unjoined_end(launch, result);
     }

@@ -21,7 +21,8 @@ static GY_INLINE gantry_launch_result gy_callback_enter(struct gantry_launch *la
     return result;
 }
 
-/* Call the callback while something is recorded, or callbacks are checked; `span` is as below. */
+/* Call the callback while something is recorded, callbacks are checked, or the thread is stale; `span` is as
+ * below. */
 GY_COLD gantry_launch_result gy_callback_call_watched(struct gantry_launch *launch, uint64_t span);
 
 /* `d` and `task` are the launch's, and `last` is the calling thread's last error.  `span` is the time when
@@ -34,7 +35,7 @@ static GY_INLINE gantry_launch_result gy_callback_call(struct gantry_launch *lau
     if (last->status != GANTRY_OK) {
         gy_error_clear();
     }
-    if (__builtin_expect(span != 0 || d->checks != 0, 0)) {
+    if (__builtin_expect(span != 0 || atomic_load_explicit(&d->watched, memory_order_relaxed) != 0, 0)) {
         return gy_callback_call_watched(launch, span);
     }
     return gy_callback_enter(launch, task, d->config.context);

@@ -50,8 +50,6 @@ gantry_status gy_capture_cut(struct gantry_dispatcher *d)
     return gy_capture_end(d);
 }
 
-static const char *const forbidden = "it makes a call that a capture forbids";
-
 /* The call has made a call that the guard has refused.  Where the driver does not tell, the guard is looked
  * at. */
 static bool was_refused(const struct gantry_launch *launch)
@@ -102,7 +100,7 @@ gantry_status gy_capture_leave(gantry_launch *launch)
         return GANTRY_OK;
     }
     if (launch->spoilt == NULL && was_refused(launch)) {
-        launch->spoilt = forbidden;
+        launch->spoilt = gy_aside_forbidden;
     }
     gantry_status status = gy_aside_settle(launch);
     return status == GANTRY_OK ? leave(launch) : status; /* else the call is made again */
@@ -224,7 +222,12 @@ static bool is_spoilt(struct gantry_launch *launch, gantry_launch_result result)
     }
     const bool doubtful = failed || refused || launch->spoilt != NULL || !tells;
     if (launch->spoilt == NULL && (refused || (doubtful && gy_batch_guard_is_broken(&d->graphs.guard)))) {
-        launch->spoilt = forbidden;
+        launch->spoilt = gy_aside_forbidden;
+    }
+    if (refused || launch->spoilt == gy_aside_forbidden) {
+        gy_stale_note(d);
+    } else if (failed && launch->spoilt == NULL && gy_is_stale) {
+        launch->spoilt = "it has failed where a library may tell of a call that was refused before";
     }
     return launch->spoilt != NULL;
 }
@@ -306,8 +309,7 @@ static GY_COLD gantry_launch_result call_again(struct gantry_launch *launch, con
     gantry_launch_result result = gy_callback_call(launch, d, launch->task, d->last_error, gy_span_begin());
     gy_copy_call_enter(GY_COPY_CALL_NONE);
     gy_again_end(d);
-    /* Also when it has failed again: CUDA's runtime keeps the refused call as the thread's last error, which
-     * the callback may take for one of its own.  It must not be refused anything in the next run. */
+    /* Also when it has failed again: it must not be refused anything in the next run. */
     gy_log(GANTRY_LOG_WARNING,
            "task '%s' does what a graph cannot capture (%s): its callback runs on streams",
            gy_task_label(launch->task), why);

@@ -239,7 +239,8 @@ static void test_no_result_of_a_capture_loses_the_context(void **state)
     }
 }
 
-/* As CUDA's runtime has it: a refused call is the thread's last error, until somebody takes that. */
+/* A library that keeps its latest error for all threads until somebody takes it; CUDA's runtime has one for
+ * each (dispatcher.stale_errors). */
 static gantry_launch_result launch_with_stale_error(gantry_launch *launch, void *arg)
 {
     static bool is_stale;

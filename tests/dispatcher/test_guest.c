@@ -598,6 +598,8 @@ static void test_with_another_step_open_nobody_is_a_guest(void **state)
 
 /* ---- ways ------------------------------------------------------------------------------------ */
 
+static pthread_t refused_on;
+
 static gantry_launch_result use_what_captures_forbid(gantry_launch *launch, void *arg)
 {
     CUstream stream = gantry_launch_stream(launch);
@@ -607,11 +609,14 @@ static gantry_launch_result use_what_captures_forbid(gantry_launch *launch, void
     if (stream != NULL && driver()->cuMemAlloc(&memory, 256) == CUDA_SUCCESS) {
         (void)driver()->cuMemFree(memory);
         atomic_fetch_add(&calls, 1);
+    } else {
+        refused_on = pthread_self();
     }
     return GANTRY_LAUNCH_DONE;
 }
 
-/* A callback that a capture would spoil is called again outside of one, as on the dispatcher's thread. */
+/* A callback that a capture would spoil is called again outside of one, on a thread on which nothing was
+ * refused, and a guest that was refused something is none any more (ways/stand_in.h). */
 static void test_graphs_are_captured_as_on_the_dispatchers_thread(void **state)
 {
     (void)state;
@@ -620,9 +625,11 @@ static void test_graphs_are_captured_as_on_the_dispatchers_thread(void **state)
     assert_ok(gantry_taskman_freeze(fixture.manager));
     assert_ok(gantry_dispatcher_set_submission(dispatcher(), GANTRY_SUBMISSION_GRAPHS));
     for (int n = 0; n < 5; n++) {
-        int before = atomic_load(&calls);
-        run_until_called_here();
-        assert_true(n == 0 || atomic_load(&calls) > before); /* not in a capture, once that is known */
+        const int before = atomic_load(&calls);
+        await_sleep();
+        run();
+        assert_int_equal(atomic_load(&calls), before + 1); /* not in a capture, once that is known */
+        assert_false(pthread_equal(called_on, refused_on));
     }
     gpu_fixture_close(&fixture);
 }
