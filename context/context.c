@@ -17,6 +17,7 @@
 #include "driver/device.h"
 #include "driver/inside.h"
 #include "driver/module.h"
+#include "driver/whole.h"
 #include "profile/environment.h"
 #include "taskman/cpu/pool.h"
 #include "taskman/gpu_ops.h"
@@ -30,7 +31,7 @@
  * a failure that left it unknown what is in flight, has work to wait for. */
 static void settle(struct gy_context *cuda)
 {
-    if (gy_context_wait_for_all(cuda) != GANTRY_OK) {
+    if (gy_whole_wait(cuda) != GANTRY_OK) {
         return; /* what has lost the context is told already */
     }
 }

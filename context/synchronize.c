@@ -5,12 +5,14 @@
  * caller that waits for the GPU records an event there and waits for that event afterwards.
  *
  * Synchronising the whole context breaks no capture: the dispatcher's streams are waited for by an event, and
- * what the application has enqueued by gy_context_wait_for_all(). */
+ * what the application has enqueued by gy_whole_wait().  driver/whole.h has the rule for captures of others.
+ */
 #include "context/context.h"
 
 #include "base/handle.h"
 #include "dispatcher/current.h"
 #include "dispatcher/internal.h"
+#include "driver/whole.h"
 
 /* The extent of a call; `partition` NULL: the whole context. */
 struct whole {
@@ -24,8 +26,7 @@ typedef gantry_status (*whole_fn)(const struct whole *whole, CUevent event);
 static gantry_status record(const struct whole *w, CUevent event)
 {
     struct gy_context *cuda = w->context->cuda;
-    return w->partition != NULL ? gy_partition_record(w->partition, event)
-                                : GY_CALL(cuda, cuCtxRecordEvent(cuda->native, event));
+    return w->partition != NULL ? gy_partition_record(w->partition, event) : gy_whole_record(cuda, event);
 }
 
 /* `into` comes after what `event` stands for, and after the stream.  It is made when it is NULL. */
@@ -108,6 +109,9 @@ static gantry_status call_whole(const struct whole *w, whole_fn call, CUevent ev
     gy_graphs_pause(graphs);
     gantry_status status = call(w, event);
     gy_graphs_resume(graphs);
+    if (status == GANTRY_ERR_STATE) { /* something of the application's is captured */
+        gy_error_put_before("%s", w->call);
+    }
     return status;
 }
 
@@ -174,7 +178,7 @@ static gantry_status synchronize(const struct whole *w)
     const bool is_part = cuda->sms != cuda->info.multiprocessors; /* of an adopted green context */
     if (is_whole && (!is_part || !gy_context_has_events(cuda))) {
         status = wait_for_event(w, record_ours);
-        status = status == GANTRY_OK ? gy_context_wait_for_all(cuda) : status;
+        status = status == GANTRY_OK ? gy_whole_wait(cuda) : status;
     } else {
         status = wait_for_event(w, record_all);
     }

@@ -332,7 +332,7 @@ void gy_context_drop_stream(struct gy_context *context, CUstream *stream)
     }
 }
 
-/* ---- copies and waits that concern nobody else's capture -------------------------------------- */
+/* ---- copies that concern nobody else's capture ------------------------------------------------ */
 
 /* A stream for one copy.  Nothing runs there, so it need not be in the context's home. */
 static gantry_status begin_copy(struct gy_context *context, CUstream *out)
@@ -367,21 +367,6 @@ gantry_status gy_context_copy_out(struct gy_context *context, void *to, CUdevice
     return status == GANTRY_OK
                ? end_copy(context, stream, GY_CALL(context, cuMemcpyDtoHAsync(to, from, bytes, stream)))
                : status;
-}
-
-gantry_status gy_context_wait_for_all(struct gy_context *context)
-{
-    const struct gy_driver *driver = context->driver;
-    CUdeviceptr block = 0;
-    void *host = NULL;
-    CUresult result = driver->cuMemAlloc(&block, 1);
-    if (result != CUDA_ERROR_OUT_OF_MEMORY) {
-        return result == CUDA_SUCCESS
-                   ? GY_CALL(context, cuMemFree(block))
-                   : gy_context_check(context, result, "cuMemAlloc(1)", __FILE__, __LINE__);
-    }
-    const gantry_status status = GY_CALL(context, cuMemHostAlloc(&host, 1, 0));
-    return status == GANTRY_OK ? GY_CALL(context, cuMemFreeHost(host)) : status;
 }
 
 /* ---- loss ----------------------------------------------------------------------------------- */

@@ -96,11 +96,6 @@ GANTRY_MUST_CHECK gantry_status gy_context_copy_in(struct gy_context *context, C
 GANTRY_MUST_CHECK gantry_status gy_context_copy_out(struct gy_context *context, void *to, CUdeviceptr from,
                                                     size_t bytes);
 
-/* Wait for all work of the CUDA context, on whoever's streams.  cuCtxSynchronize() and cuCtxRecordEvent()
- * break the captures of all of them; freeing memory waits for as much, and a thread in relaxed mode may free
- * it beside any capture.  The context is current. */
-GANTRY_MUST_CHECK gantry_status gy_context_wait_for_all(struct gy_context *context);
-
 /* Destroy a stream of the library's own when its work is done; it becomes NULL.  NULL is ignored.  The
  * context is current. */
 void gy_context_drop_stream(struct gy_context *context, CUstream *stream);

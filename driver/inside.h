@@ -4,7 +4,7 @@
  * library and every public function that calls the driver is, and nothing else puts them into relaxed mode:
  * while somebody captures a stream, which may be the application's doing, many calls that have nothing to do
  * with that stream fail and spoil the capture.  Relaxed mode permits them.  It changes nothing for calls that
- * concern a whole context or the legacy stream: the library makes none of these on its own initiative. */
+ * concern a whole context or the legacy stream: whole.h has the rule for those. */
 #ifndef DRIVER_INSIDE_H
 #define DRIVER_INSIDE_H
 

@@ -20,7 +20,6 @@
 /* The number of streams that are remembered although nothing waits for them. */
 #define IDLE_STREAMS 32u
 
-#define PER_THREAD ((CUstream)(uintptr_t)2) /* the calling thread's default stream */
 #define LEGACY_ID UINT64_MAX /* the legacy default stream's; no other stream ever has this number */
 
 /* ---- names --------------------------------------------------------------------------------- */
@@ -87,23 +86,6 @@ gantry_status gy_heap_stream_name(struct gy_context *context, void *stream, cons
         (void)gy_context_pop(context);
     }
     return status;
-}
-
-bool gy_heap_stream_is_any_captured(struct gy_context *context)
-{
-    static const CUstream asked[] = {NULL, PER_THREAD};
-    const struct gy_driver *driver = context->driver;
-    struct gy_visit visit;
-    bool any = false;
-    gantry_status status = gy_visit_begin(context, &visit);
-    for (size_t i = 0; i < sizeof(asked) / sizeof(asked[0]) && status == GANTRY_OK; i++) {
-        CUstreamCaptureStatus capturing = CU_STREAM_CAPTURE_STATUS_NONE;
-        CUresult result = driver->cuStreamGetCaptureInfo(asked[i], &capturing, NULL, NULL, NULL, NULL);
-        any = any || result == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT ||
-              (result == CUDA_SUCCESS && capturing != CU_STREAM_CAPTURE_STATUS_NONE);
-    }
-    gy_visit_end(context, &visit);
-    return any;
 }
 
 /* ---- streams ------------------------------------------------------------------------------- */

@@ -2,17 +2,17 @@
  *
  * A thread that finds no room waits for events of the heap's own, and only for those behind which memory
  * comes back, the oldest first.  It never waits for the device: a stream that has nothing to do with the heap
- * may go on for ever, and where any stream of the context is under capture, by whom and in whatever mode,
- * such a wait is refused and breaks the capture.  The heap cannot know all streams.  So there are enough
- * marks for that: most_unmarked() in stream_marks.c.
+ * may go on for ever.  So there are enough marks for that: most_unmarked() in stream_marks.c.
  *
  * Settling is what the program asks for.  It waits for the events, too, and for the device only if memory is
- * left that no event tells of; it refuses when it knows of a capture.
+ * left that no event tells of, in the way that breaks no capture (driver/whole.h).  It refuses when it knows
+ * of a capture, whose graph may have memory.
  *
  * What a thread waits for is on its stack.  It holds the event, so that it stays what it is, and when that
  * has passed it knows of one stream up to which order. */
 #include "base/point.h"
 #include "base/status.h"
+#include "driver/whole.h"
 #include "heap/kind.h"
 #include "heap/pages_inside.h"
 #include "heap/streams_inside.h"
@@ -170,27 +170,23 @@ static void settle_streams(struct gy_heap_streams *streams, uint64_t order) GY_N
     gy_mutex_unlock(gy_heap_streams_guard(streams));
 }
 
-/* The answers by which the driver refuses a call that concerns streams under capture. */
-static bool is_refused_for_capture(CUresult result)
+/* Is one under way that can be seen? */
+static bool is_any_captured(struct gy_heap_streams *streams)
 {
-    return result == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED ||
-           result == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED || result == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
+    struct gy_context *context = gy_heap_streams_context(streams);
+    struct gy_visit visit;
+    const bool any = gy_visit_begin(context, &visit) == GANTRY_OK && gy_whole_is_captured(context);
+    gy_visit_end(context, &visit);
+    return any;
 }
 
-/* Wait for the device, for what no event tells.  What the driver calls the activities of a context may leave
- * out kernels of green contexts in a graph, which an event on the graph's stream covers.  On driver 580
- * cuCtxSynchronize() waits for them while the primary context is current, but not while a green one is. */
+/* Wait for the device, for what no event tells. */
 static gantry_status wait_for_device(struct gy_heap_streams *streams, uint64_t order)
 {
     struct gy_context *context = gy_heap_streams_context(streams);
     struct gy_visit visit;
     gantry_status status = gy_visit_begin(context, &visit);
-    if (status == GANTRY_OK) {
-        const CUresult result = context->driver->cuCtxSynchronize();
-        status = is_refused_for_capture(result)
-                     ? GANTRY_ERR_STATE
-                     : gy_context_check(context, result, "cuCtxSynchronize()", __FILE__, __LINE__);
-    }
+    status = status == GANTRY_OK ? gy_whole_wait(context) : status;
     if (status == GANTRY_OK) {
         gy_point(GY_POINT_HEAP_SETTLED, streams->kind);
         (void)gy_heap_streams_poll_lates(streams, order);
@@ -207,7 +203,7 @@ gantry_status gy_heap_streams_settle(struct gy_heap_streams *streams)
     }
     (void)gy_park_flush(
         &streams->kind->park); /* laps: what was freed before this call gets an order before it */
-    if (is_captured(streams) || gy_heap_stream_is_any_captured(gy_heap_streams_context(streams))) {
+    if (is_captured(streams) || is_any_captured(streams)) {
         return GANTRY_ERR_STATE;
     }
     gy_mutex_lock(gy_heap_streams_guard(streams));

@@ -59,10 +59,6 @@ size_t gy_heap_streams_poll_marks(struct gy_heap_streams *streams);
 /* The stream has passed all that was freed up to `order`.  Returns the bytes that are free for all now. */
 size_t gy_heap_stream_passed(struct gy_heap_streams *streams, struct gy_heap_stream *stream, uint64_t order);
 
-/* Is one of the streams under capture that can be asked without the heap having been told of them: any
- * blocking stream of the context, and the thread's own default stream? */
-bool gy_heap_stream_is_any_captured(struct gy_context *context);
-
 /* ---- stream_ends.c ---- */
 
 /* Let the range, which is the caller's, wait for the stream's `order`, or give it back to its graph. */

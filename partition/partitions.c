@@ -17,6 +17,7 @@
 #include "base/alloc.h"
 #include "base/handle.h"
 #include "base/options.h"
+#include "driver/whole.h"
 #include "partition/plan.h"
 
 #include <assert.h>
@@ -520,7 +521,7 @@ static gantry_status await_green(struct gy_context *context, CUgreenCtx green, C
     if (green == NULL) {
         return GANTRY_OK;
     }
-    gantry_status status = GY_CALL(context, cuGreenCtxRecordEvent(green, event));
+    gantry_status status = GY_WHOLE_CALL(context, cuGreenCtxRecordEvent(green, event));
     return status == GANTRY_OK ? GY_CALL(context, cuEventSynchronize(event)) : status;
 }
 
@@ -580,7 +581,7 @@ static gantry_status record_both(struct gantry_partition *p, CUevent event)
         return status;
     }
     for (int i = 0; i < 2 && status == GANTRY_OK; i++) {
-        status = GY_CALL(context, cuGreenCtxRecordEvent(greens[i], event));
+        status = GY_WHOLE_CALL(context, cuGreenCtxRecordEvent(greens[i], event));
         if (status == GANTRY_OK) { /* this waits for the event as it is now */
             status = GY_CALL(context, cuStreamWaitEvent(gather, event, 0));
         }
@@ -600,9 +601,10 @@ gantry_status gy_partition_record(struct gantry_partition *p, CUevent event)
         return status;
     }
     if (p->green == NULL) {
-        return GY_CALL(context, cuCtxRecordEvent(context->native, event));
+        return gy_whole_record(context, event);
     }
-    return p->wide != NULL ? record_both(p, event) : GY_CALL(context, cuGreenCtxRecordEvent(p->green, event));
+    return p->wide != NULL ? record_both(p, event)
+                           : GY_WHOLE_CALL(context, cuGreenCtxRecordEvent(p->green, event));
 }
 
 gantry_status gy_partition_wait(struct gantry_partition *p, CUevent event)
@@ -610,10 +612,10 @@ gantry_status gy_partition_wait(struct gantry_partition *p, CUevent event)
     struct gy_context *context = p->owner->context;
     gantry_status status = check_events(p);
     if (status == GANTRY_OK && p->green == NULL) {
-        return GY_CALL(context, cuCtxWaitEvent(context->native, event));
+        return gy_whole_come_after(context, event);
     }
     if (status == GANTRY_OK && p->wide != NULL) {
-        status = GY_CALL(context, cuGreenCtxWaitEvent(p->wide, event));
+        status = GY_WHOLE_CALL(context, cuGreenCtxWaitEvent(p->wide, event));
     }
-    return status == GANTRY_OK ? GY_CALL(context, cuGreenCtxWaitEvent(p->green, event)) : status;
+    return status == GANTRY_OK ? GY_WHOLE_CALL(context, cuGreenCtxWaitEvent(p->green, event)) : status;
 }

@@ -217,8 +217,7 @@ GANTRY_API gantry_status gantry_heap_end_capture(gantry_heap *heap, uint64_t cap
  * is destroyed on which large blocks were freed, or before gantry_heap_trim().  The device is waited for if
  * there is memory for which no event was recorded.  While a capture is under way that the heap knows of, this
  * is refused, and the capture goes on.  It knows of captures of streams that were named to it meanwhile, of
- *  blocking streams, and of the calling thread's default stream.  Others are refused by the driver, which
- *  breaks them, if the device has to be waited for.
+ *  blocking streams, and of the calling thread's default stream.  Others stay whole as well.
  *  @retval GANTRY_OK
  *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL
  *  @retval GANTRY_ERR_STATE             something is captured; in a forked child

@@ -342,7 +342,9 @@ GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_stream_get_info(gantry_context
  * captured.
  *  @retval GANTRY_OK
  *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL, or an event of another context
- *  @retval GANTRY_ERR_STATE             called from a launch callback
+ *  @retval GANTRY_ERR_STATE             called from a launch callback; or a stream of the partition is being
+ *                                       captured.  The capture stays whole if it is that of a blocking
+ * stream, or of the calling thread's default stream.  Others cannot be seen, and the driver breaks them
  *  @retval GANTRY_ERR_UNSUPPORTED       one of several partitions without green contexts
  *                                       (GANTRY_PARTITION_PRIORITY_ONLY); without a plan: the driver is older
  *                                       than CUDA 12.5
@@ -353,7 +355,7 @@ GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_partition_record_event(gantry_
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_partition_wait_event(gantry_partition *partition,
                                                                        void *event);
 /** Block until everything is done that any stream of the partition has been given so far.  As above, but
- *  without a plan any driver will do: see gantry_context_synchronize(). */
+ *  without a plan any driver will do, and captures stay whole: see gantry_context_synchronize(). */
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_partition_synchronize(gantry_partition *partition);
 
 /* ---- another plan --------------------------------------------------------------------------- */
