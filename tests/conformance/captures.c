@@ -2,6 +2,7 @@
 #include "tests/conformance/conformance.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -88,6 +89,64 @@ static void test_synchronous_copies_go_on_beside_a_capture(void **state)
     assert_int_equal(got, 77);
     assert_int_equal(status_of(stream), CU_STREAM_CAPTURE_STATUS_ACTIVE);
     cu_ok(cuGraphDestroy(end(stream)));
+}
+
+static struct {
+    CUstream busy;
+    bool is_page_locked;
+    _Atomic(bool) begins;
+    CUresult taken, freed, asked;
+} freeing;
+
+/* Take memory and free it, and look at once whether the stream is done. */
+static void *free_memory(void *unused)
+{
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    CUdeviceptr block = 0;
+    void *host = NULL;
+    (void)unused;
+    CUresult result = cu->cuCtxPushCurrent(cf_context->native);
+    result = result == CUDA_SUCCESS ? cu->cuThreadExchangeStreamCaptureMode(&mode) : result;
+    atomic_store(&freeing.begins, true);
+    freeing.taken = result != CUDA_SUCCESS   ? result
+                    : freeing.is_page_locked ? cu->cuMemHostAlloc(&host, 1, 0)
+                                             : cu->cuMemAlloc(&block, 1);
+    freeing.freed = freeing.is_page_locked ? cu->cuMemFreeHost(host) : cu->cuMemFree(block);
+    freeing.asked = cu->cuStreamQuery(freeing.busy);
+    (void)cu->cuCtxPopCurrent(&(CUcontext){NULL});
+    return NULL;
+}
+
+/* A wait for a whole context that no capture refuses is built upon this (driver/whole.h). */
+static void test_freeing_memory_waits_for_all_beside_a_capture(void **state)
+{
+    (void)state;
+    CUstream captured[2] = {cf_stream(), NULL};
+    freeing.busy = cf_stream();
+    cu_ok(cuStreamCreate(&captured[1], CU_STREAM_DEFAULT));
+    for (int i = 0; i < 12; i++) {
+        CUgraph graph;
+        pthread_t thread;
+        freeing.is_page_locked = i % 2 != 0;
+        atomic_store(&freeing.begins, false);
+        cf_close_gate(freeing.busy);
+        cu_ok(cuStreamBeginCapture(captured[i / 2 % 2], (CUstreamCaptureMode)(i / 4)));
+        assert_int_equal(pthread_create(&thread, NULL, free_memory, NULL), 0);
+        while (!atomic_load(&freeing.begins)) {
+            sched_yield();
+        }
+        for (int yields = 0; yields < 200; yields++) {
+            sched_yield();
+        }
+        cf_open_gate();
+        assert_int_equal(pthread_join(thread, NULL), 0);
+        cu_ok(cuStreamEndCapture(captured[i / 2 % 2], &graph));
+        cu_ok(cuGraphDestroy(graph));
+        assert_int_equal(freeing.taken, CUDA_SUCCESS);
+        assert_int_equal(freeing.freed, CUDA_SUCCESS);
+        assert_int_equal(freeing.asked, CUDA_SUCCESS);
+    }
+    cu_ok(cuStreamDestroy(captured[1]));
 }
 
 static void test_streams_work_again_after_an_unjoined_capture(void **state)
@@ -476,6 +535,7 @@ static void test_failing_calls_are_logged_on_their_thread(void **state)
 static const struct CMUnitTest captures[] = {
     CF_TEST(test_a_refused_batch_of_copies_leaves_the_capture),
     CF_TEST(test_synchronous_copies_go_on_beside_a_capture),
+    CF_TEST(test_freeing_memory_waits_for_all_beside_a_capture),
     CF_TEST(test_streams_work_again_after_an_unjoined_capture),
     CF_TEST(test_a_capture_takes_another_one_as_a_child),
     CF_TEST(test_nodes_keep_the_priority_of_their_stream),
