@@ -44,6 +44,9 @@ OWN_ALLOCATOR = ["base", "driver/emulator"]  # these may call malloc themselves
 # A program with more rights than who started it must not do what the environment says: gy_environment() alone asks.
 BANNED_OUTSIDE_ENVIRONMENT = ["getenv", "secure_getenv"]
 ENVIRONMENT = "base/environment.h"
+# They break captures: driver/whole.h has the rule.
+WHOLE_CONTEXT = re.compile(r"\b(cuCtxSynchronize|cuCtxRecordEvent|cuCtxWaitEvent)\s*\(")
+WHOLE = "driver/whole.c"
 
 # Names of functions that other files can call: room -> pattern.
 PREFIX = {
@@ -174,6 +177,8 @@ class Checker:
         for number, line in enumerate(code.split("\n"), 1):
             for match in pattern.finditer(line):
                 self.error(path, number, "banned-call", match.group(1) + "()")
+            for match in WHOLE_CONTEXT.finditer(line if library(path) and room != "driver/emulator" and path != WHOLE else ""):
+                self.error(path, number, "banned-call", match.group(1) + "(): see driver/whole.h")
 
     def check_log_callbacks(self, path, code):
         """They are called under the log's lock, which a failing assertion would leave without giving it back: the rest

@@ -87,6 +87,13 @@ class CheckStyle(unittest.TestCase):
         self.expect("cli/a.c", "void cli_a(char *p)\n{\n    strcpy(p, p);\n}\n", "3: banned-call")
         self.expect("heap/a.c", "void gy_a(struct a *a)\n{\n    a->free(a);\n    gy_free(a); /* free(a) */\n}\n")
 
+    def test_calls_on_a_whole_context_are_in_one_place(self):
+        call = "int gy_a(struct a *a)\n{\n    return a->driver->cuCtxSynchronize();\n}\n"
+        self.expect("heap/a.c", call, "3: banned-call")
+        self.expect("driver/a.c", call.replace("Synchronize()", "RecordEvent(1)"), "3: banned-call")
+        for path in ("driver/emulator/a.c", "tests/heap/a.c", "bench/a.c"):
+            self.expect(path, call.replace("gy_a", "bench_a" if path[0] == "b" else "gy_a"))
+
     def test_log_callbacks_do_not_assert(self):
         callback = "static void keep(void *user, int level, const char *line)\n{\n    %s;\n}\n"
         begin = "static void begin(void)\n{\n    gantry_set_log(keep, NULL, 1);\n    assert_true(1);\n}\n"
