@@ -2,8 +2,8 @@
  * by a task that has nothing to do with it.  A task waits for what it comes after, and for nothing else: on
  * streams and in graphs, with a plan of partitions and without, beside a second manager.
  *
- * `--steps N` random steps of each kind from `--seed S` on; `--kind K` of one kind only.  A step that fails
- * says how it is run alone. */
+ * `--steps N` random steps of each kind from `--seed S` on; `--kind K` of one kind only; `--group G` of them in
+ * one context.  A step that fails says how it is run alone, or with those before it. */
 #include "tests/dispatcher/stamps.h"
 #include "tests/partition/plan_support.h"
 #include "tests/support/cmocka_c11.h"
@@ -18,7 +18,7 @@
 /* A kernel gives up after that long: the step is wrong, and nothing hangs. */
 #define PATIENCE_NS UINT64_C(6000000000)
 
-enum { MOST_NODES = 20, MOST_HOLDERS = 2, PARTITIONS = 3, MANAGERS = 2, GROUP = 16 };
+enum { MOST_NODES = 20, MOST_HOLDERS = 2, PARTITIONS = 3, MANAGERS = 2 };
 
 /* Cells: the clock, one that nobody reads, two of each node, two of each holder. */
 enum {
@@ -75,7 +75,7 @@ static const struct kind kinds[] = {
 };
 enum { KINDS = sizeof(kinds) / sizeof(kinds[0]) };
 
-static uint32_t steps_wanted = 150, seed_wanted = 1, kind_wanted = KINDS;
+static uint32_t steps_wanted = 150, seed_wanted = 1, kind_wanted = KINDS, group_wanted = 16;
 
 static uint32_t draw(struct scene *s, uint32_t below)
 {
@@ -262,7 +262,8 @@ static void print_step(const struct scene *s)
     }
 }
 
-static void check_step(const struct scene *s, uint32_t kind, uint32_t seed)
+/* `first`: the seed of the first step in this context. */
+static void check_step(const struct scene *s, uint32_t kind, uint32_t seed, uint32_t first)
 {
     const char *wrong = NULL;
     for (uint32_t i = 0; i < s->count && wrong == NULL; i++) {
@@ -278,8 +279,9 @@ static void check_step(const struct scene *s, uint32_t kind, uint32_t seed)
         }
         if (wrong != NULL) {
             print_step(s);
-            fail_msg("node %u %s; again: test_dispatcher_host_waits --kind %u --seed %u --steps 1", i, wrong,
-                     kind, seed);
+            fail_msg("node %u %s; again: test_dispatcher_host_waits --kind %u --seed %u --steps 1, with those "
+                     "before it --seed %u --steps %u --group %u",
+                     i, wrong, kind, seed, first, seed + 1 - first, group_wanted);
         }
     }
 }
@@ -361,16 +363,16 @@ static void run_kind(uint32_t kind)
 {
     struct scene *s = malloc(sizeof(*s));
     assert_non_null(s);
-    for (uint32_t group = 0; group * GROUP < steps_wanted; group++) {
-        const uint32_t first = seed_wanted + group * GROUP;
+    for (uint32_t group = 0; group * group_wanted < steps_wanted; group++) {
+        const uint32_t first = seed_wanted + group * group_wanted;
         open_scene(s, &kinds[kind]);
         load_kernels(s);
-        for (uint32_t i = 0; i < GROUP && group * GROUP + i < steps_wanted; i++) {
+        for (uint32_t i = 0; i < group_wanted && group * group_wanted + i < steps_wanted; i++) {
             s->random = (uint64_t)(first + i) * 7919u + kind;
             (void)draw(s, 2);
             draw_step(s);
             run_step(s);
-            check_step(s, kind, first + i);
+            check_step(s, kind, first + i, first);
         }
         close_scene(s);
     }
@@ -432,11 +434,15 @@ int main(int argc, char **argv)
     if (getenv("GANTRY_TEST_LIGHT") != NULL) {
         steps_wanted /= 5;
     }
+    if (gpu_fixture_driver() != GANTRY_DRIVER_EMULATED) {
+        group_wanted = steps_wanted; /* a context takes as long as many steps */
+    }
     for (int i = 1; i + 1 < argc; i += 2) {
         const uint32_t value = (uint32_t)strtoul(argv[i + 1], NULL, 10);
         steps_wanted = strcmp(argv[i], "--steps") == 0 ? value : steps_wanted;
         seed_wanted = strcmp(argv[i], "--seed") == 0 ? value : seed_wanted;
         kind_wanted = strcmp(argv[i], "--kind") == 0 ? value : kind_wanted;
+        group_wanted = strcmp(argv[i], "--group") == 0 && value != 0 ? value : group_wanted;
     }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_tasks_behind_one_on_the_host_do_not_wait_for_each_other),
