@@ -1,5 +1,7 @@
 #include "tests/dispatcher/patched_scene.h"
 
+#include "context/context.h"
+#include "driver/places.h"
 #include "order_kernels.kernels.h"
 #include "tests/support/cmocka_c11.h"
 
@@ -26,6 +28,7 @@ void patched_open_with(uint32_t workers, const gantry_partition_options *plan)
     options.submission = GANTRY_SUBMISSION_GRAPHS;
     options.partitions = plan;
     gpu_fixture_open_with(&patched.gpu, workers, &options);
+    gy_places_reserve(patched.gpu.context->cuda, 2048); /* nothing is played for want of places */
     gantry_heap *heap = gantry_context_heap(patched.gpu.context);
     assert_ok(gantry_heap_alloc(heap, GANTRY_MEMORY_PINNED, 3 * sizeof(patched.expected), 0,
                                 GANTRY_ALLOC_SITE("cells"), &cells));

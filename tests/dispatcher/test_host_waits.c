@@ -2,8 +2,8 @@
  * by a task that has nothing to do with it.  A task waits for what it comes after, and for nothing else: on
  * streams and in graphs, with a plan of partitions and without, beside a second manager.
  *
- * `--steps N` random steps of each kind from `--seed S` on; `--kind K` of one kind only; `--group G` of them in
- * one context.  A step that fails says how it is run alone, or with those before it. */
+ * `--steps N` random steps of each kind from `--seed S` on; `--kind K` of one kind only; `--group G` of them
+ * in one context.  A step that fails says how it is run alone, or with those before it. */
 #include "tests/dispatcher/stamps.h"
 #include "tests/partition/plan_support.h"
 #include "tests/support/cmocka_c11.h"
@@ -279,9 +279,10 @@ static void check_step(const struct scene *s, uint32_t kind, uint32_t seed, uint
         }
         if (wrong != NULL) {
             print_step(s);
-            fail_msg("node %u %s; again: test_dispatcher_host_waits --kind %u --seed %u --steps 1, with those "
-                     "before it --seed %u --steps %u --group %u",
-                     i, wrong, kind, seed, first, seed + 1 - first, group_wanted);
+            fail_msg(
+                "node %u %s; again: test_dispatcher_host_waits --kind %u --seed %u --steps 1, with those "
+                "before it --seed %u --steps %u --group %u",
+                i, wrong, kind, seed, first, seed + 1 - first, group_wanted);
         }
     }
 }
