@@ -22,7 +22,8 @@ struct seen {
 /* The SMs on which a task ran that names no partition. */
 struct unnamed {
     uint32_t stream, graph; /* SMs */
-    uint32_t strays;        /* of either, outside of the default partition */
+    uint32_t strays;        /* of either, where the default partition's tasks may not run */
+    uint32_t wide;          /* SMs of the default partition with what it may borrow; 0: nothing */
 };
 
 static uint32_t count_outside(const gantry_sm_set *of, const gantry_sm_set *set)
@@ -50,14 +51,34 @@ static bool look(gantry_context *context, uint32_t index, struct seen *out)
     return true;
 }
 
-static bool look_at_unnamed(gantry_context *context, const struct seen *partition, struct unnamed *out)
+/* The partition that lends its SMs to the one of that index, if that may borrow any. */
+static const struct seen *find_lender(const struct cli_plan *asked, const struct seen *seen, uint32_t count,
+                                      uint32_t index)
 {
-    gantry_sm_set stream, graph;
+    const char *name = index < asked->options.count ? asked->requests[index].borrows : NULL;
+    for (uint32_t i = 0; i < count && name != NULL && seen[index].info.wide_sms != 0; i++) {
+        if (strcmp(seen[i].info.name, name) == 0) {
+            return &seen[i];
+        }
+    }
+    return NULL;
+}
+
+/* What names no partition runs in the default one, and on the SMs that this may borrow. */
+static bool look_at_unnamed(gantry_context *context, const struct cli_plan *asked, const struct seen *seen,
+                            const gantry_partition_layout *plan, struct unnamed *out)
+{
+    const struct seen *own = &seen[plan->default_partition];
+    const struct seen *lender = find_lender(asked, seen, plan->count, plan->default_partition);
+    gantry_sm_set stream, graph, allowed = own->stream;
+    for (int w = 0; w < GANTRY_SM_SET_WORDS && lender != NULL; w++) {
+        allowed.words[w] |= lender->stream.words[w];
+    }
     if (!cli_look_at_tasks(context, &stream, &graph)) {
         return false;
     }
-    *out = (struct unnamed){stream.count, graph.count, count_outside(&stream, &partition->stream)};
-    out->strays += count_outside(&graph, &partition->stream);
+    *out = (struct unnamed){stream.count, graph.count, count_outside(&stream, &allowed), own->info.wide_sms};
+    out->strays += count_outside(&graph, &allowed);
     return true;
 }
 
@@ -119,10 +140,15 @@ static void print_grants(const struct seen *seen, uint32_t count)
     }
 }
 
-static void print_text(const gantry_sm_topology *t, const gantry_partition_layout *plan,
-                       const struct seen *seen, const struct unnamed *unnamed)
+/* What the device offers, and what was made of it.  A topology without units is that of a driver that divides
+ * nothing. */
+static void print_split(const gantry_sm_topology *t, const gantry_partition_layout *plan)
 {
-    char set[4096];
+    if (t->unit_count == 0) {
+        printf("multiprocessors    %" PRIu32 ", which this driver does not divide\n", t->sm_count);
+        printf("split              none: streams with priorities, on all multiprocessors\n");
+        return;
+    }
     printf("multiprocessors    %" PRIu32 "%s%s, %" PRIu32 " units of %" PRIu32
            "; without co-scheduling %" PRIu32 " of %" PRIu32 "\n",
            t->sm_count, t->is_mig ? " of a MIG instance" : "", t->mps_percentage != 0 ? " under MPS" : "",
@@ -130,6 +156,13 @@ static void print_text(const gantry_sm_topology *t, const gantry_partition_layou
     printf("split              %s, %" PRIu32 " groups, remainder %" PRIu32 ", unused %" PRIu32 "\n",
            plan->is_structured ? "structured" : "by count", plan->group_count, plan->remainder_sms,
            plan->unused_sms);
+}
+
+static void print_text(const gantry_sm_topology *t, const gantry_partition_layout *plan,
+                       const struct seen *seen, const struct unnamed *unnamed)
+{
+    char set[4096], note[48] = "";
+    print_split(t, plan);
     printf("%-16s %7s %7s %6s %6s %7s %7s %7s  %s\n", "partition", "planned", "granted", "stream", "graph",
            "strays", "missing", "overlap", "SMs");
     for (uint32_t i = 0; i < plan->count; i++) {
@@ -141,8 +174,11 @@ static void print_text(const gantry_sm_topology *t, const gantry_partition_layou
                s->info.planned_sms, s->info.granted_sms, s->stream.count, s->graph.count, s->strays,
                s->missing, s->overlap, set, s->info.is_default ? "  (default)" : "");
     }
-    printf("%-16s %7s %7s %6" PRIu32 " %6" PRIu32 " %7" PRIu32 "\n", "(a task of none)", "", "",
-           unnamed->stream, unnamed->graph, unnamed->strays);
+    if (unnamed->wide != 0) {
+        (void)snprintf(note, sizeof(note), "  (%" PRIu32 " with borrowed ones)", unnamed->wide);
+    }
+    printf("%-16s %7s %7s %6" PRIu32 " %6" PRIu32 " %7" PRIu32 "%s\n", "(a task of none)", "", "",
+           unnamed->stream, unnamed->graph, unnamed->strays, note);
     print_grants(seen, plan->count);
 }
 
@@ -192,10 +228,11 @@ static void print_json(const gantry_sm_topology *t, const gantry_partition_layou
 {
     char set[4096];
     printf("{\"sm_count\":%" PRIu32 ",\"unit_sms\":%" PRIu32 ",\"unit_count\":%" PRIu32 ",\"is_mig\":%s,"
-           "\"mps_percentage\":%" PRIu32 ",\"is_structured\":%s,\"remainder_sms\":%" PRIu32
+           "\"mps_percentage\":%" PRIu32 ",\"is_divided\":%s,\"is_structured\":%s,\"remainder_sms\":%" PRIu32
            ",\"unused_sms\":%" PRIu32 ",\"partitions\":[",
            t->sm_count, t->unit_sms, t->unit_count, t->is_mig ? "true" : "false", t->mps_percentage,
-           plan->is_structured ? "true" : "false", plan->remainder_sms, plan->unused_sms);
+           t->unit_count != 0 ? "true" : "false", plan->is_structured ? "true" : "false", plan->remainder_sms,
+           plan->unused_sms);
     for (uint32_t i = 0; i < plan->count; i++) {
         const struct seen *s = &seen[i];
         format_set(&s->stream, set, sizeof(set));
@@ -214,13 +251,32 @@ static void print_json(const gantry_sm_topology *t, const gantry_partition_layou
            unnamed->stream, unnamed->graph, unnamed->strays);
 }
 
-static int show(gantry_context *context, bool json)
+/* What the device offers.  A driver without green contexts offers nothing; where the plan says what to do
+ * then, that was done, and `unit_count` is 0. */
+static bool read_topology(gantry_context *context, const struct cli_plan *asked, gantry_sm_topology *out)
+{
+    gantry_set_log(NULL, NULL, GANTRY_LOG_ERROR); /* it is no error then */
+    gantry_status status = gantry_partition_read_topology(context, out);
+    gantry_set_log(cli_log_to_stderr, NULL, cli_log_level);
+    if (status == GANTRY_ERR_UNSUPPORTED && asked->options.fallback == GANTRY_PARTITION_PRIORITY_ONLY) {
+        gantry_device_info device = {.struct_size = sizeof(device)};
+        status = gantry_context_device_info(context, &device);
+        out->sm_count = device.multiprocessors;
+        out->unit_count = 0;
+    }
+    if (status != GANTRY_OK) {
+        cli_error("%s", gantry_last_error());
+    }
+    return status == GANTRY_OK;
+}
+
+static int show(gantry_context *context, const struct cli_plan *asked, bool json)
 {
     struct seen seen[GANTRY_PARTITIONS_MAX];
     gantry_sm_topology topology = {.struct_size = sizeof(topology)};
     gantry_partition_layout plan = {.struct_size = sizeof(plan)};
     memset(seen, 0, sizeof(seen));
-    if (gantry_partition_read_topology(context, &topology) != GANTRY_OK ||
+    if (!read_topology(context, asked, &topology) ||
         gantry_partition_get_layout(context, &plan) != GANTRY_OK) {
         return 1;
     }
@@ -239,7 +295,7 @@ static int show(gantry_context *context, bool json)
     }
     find_overlaps(seen, plan.count);
     struct unnamed unnamed;
-    if (!look_at_unnamed(context, &seen[plan.default_partition], &unnamed)) {
+    if (!look_at_unnamed(context, asked, seen, &plan, &unnamed)) {
         return 1;
     }
     clean = unnamed.strays == 0;
@@ -266,12 +322,11 @@ int cli_show_partitions(gantry_driver_choice driver, const char *path, bool json
     }
     options.driver = driver;
     options.partitions = &plan.options;
-    gantry_status status = gantry_context_create(&options, &context);
-    cli_plan_free(&plan);
-    if (status != GANTRY_OK) {
-        return 1; /* the log said why */
+    int result = 1;
+    if (gantry_context_create(&options, &context) == GANTRY_OK) { /* else the log said why not */
+        result = show(context, &plan, json);
+        gantry_context_destroy(context);
     }
-    int result = show(context, json);
-    gantry_context_destroy(context);
+    cli_plan_free(&plan);
     return result;
 }

@@ -15,13 +15,18 @@ bool gy_parent_is_named(const gantry_partition_options *options)
     return options->parent_green != NULL || options->parent_stream != NULL;
 }
 
+bool gy_green_contexts_exist(const struct gy_driver *driver)
+{
+    return driver->version >= 12040 && driver->cuDeviceGetDevResource != NULL &&
+           driver->cuDevSmResourceSplitByCount != NULL && driver->cuDevResourceGenerateDesc != NULL &&
+           driver->cuGreenCtxCreate != NULL && driver->cuGreenCtxDestroy != NULL &&
+           driver->cuCtxFromGreenCtx != NULL && driver->cuGreenCtxGetDevResource != NULL;
+}
+
 static gantry_status check_green_contexts(const struct gy_driver *driver)
 {
-    bool has = driver->version >= 12040 && driver->cuDeviceGetDevResource != NULL &&
-               driver->cuDevSmResourceSplitByCount != NULL && driver->cuDevResourceGenerateDesc != NULL &&
-               driver->cuGreenCtxCreate != NULL && driver->cuGreenCtxDestroy != NULL &&
-               driver->cuCtxFromGreenCtx != NULL && driver->cuGreenCtxGetDevResource != NULL;
-    return has ? GANTRY_OK
+    return gy_green_contexts_exist(driver)
+               ? GANTRY_OK
                : GY_FAIL(GANTRY_ERR_UNSUPPORTED,
                          "partitions need green contexts, which came with CUDA 12.4; this driver is of CUDA "
                          "%d.%d",

@@ -361,22 +361,18 @@ static gantry_status fall_back(struct build *b)
     return GANTRY_OK;
 }
 
-/* Check that the context is the primary one, of which green contexts are parts. */
-static gantry_status check_primary(struct gy_context *context)
+/* Is the context the primary one, of which green contexts are parts? */
+static gantry_status look_for_primary(struct gy_context *context, bool *out)
 {
-    CUcontext primary = NULL;
+    CUcontext primary = context->native;
     gantry_status status = GANTRY_OK;
     if (context->mode != GANTRY_CONTEXT_PRIMARY) {
         status = GY_CALL(context, cuDevicePrimaryCtxRetain(&primary, context->device));
         if (status == GANTRY_OK) {
             status = GY_CALL(context, cuDevicePrimaryCtxRelease(context->device));
         }
-        if (status == GANTRY_OK && primary != context->native) {
-            status =
-                GY_FAIL(GANTRY_ERR_UNSUPPORTED,
-                        "partitions need the device's primary context: GANTRY_CONTEXT_PRIMARY, or adopt it");
-        }
     }
+    *out = primary == context->native;
     return status;
 }
 
@@ -392,10 +388,14 @@ static void warn_of_mps(const gantry_sm_topology *t)
 }
 
 /* Find what the plan divides, and how it can be divided. */
-static gantry_status find_whole(struct build *b)
+static gantry_status find_whole(struct build *b, bool is_primary)
 {
     struct gy_partitions *all = b->partitions;
-    gantry_status status = check_primary(all->context);
+    gantry_status status =
+        is_primary
+            ? GANTRY_OK
+            : GY_FAIL(GANTRY_ERR_UNSUPPORTED,
+                      "partitions need the device's primary context: GANTRY_CONTEXT_PRIMARY, or adopt it");
     if (status == GANTRY_OK) {
         status = gy_parent_find(all->context, b->options, &all->parent);
     }
@@ -413,9 +413,18 @@ static gantry_status plan_and_carry_out(struct build *b)
     }
     b->planner.out = &all->layout;
     all->layout.struct_size = sizeof(all->layout);
-    gantry_status status = find_whole(b);
-    if (status == GANTRY_ERR_UNSUPPORTED && b->options->fallback == GANTRY_PARTITION_PRIORITY_ONLY &&
-        !gy_parent_is_named(b->options)) {
+    bool is_primary = false;
+    const bool may_fall_back =
+        b->options->fallback == GANTRY_PARTITION_PRIORITY_ONLY && !gy_parent_is_named(b->options);
+    gantry_status status = look_for_primary(all->context, &is_primary);
+    if (status == GANTRY_OK && may_fall_back &&
+        !(is_primary && gy_green_contexts_exist(all->context->driver))) {
+        return fall_back(b); /* asked for, so the log has no error */
+    }
+    if (status == GANTRY_OK) {
+        status = find_whole(b, is_primary);
+    }
+    if (status == GANTRY_ERR_UNSUPPORTED && may_fall_back) { /* by the driver, whose error is in the log */
         return fall_back(b);
     }
     b->planner.topology = &all->topology;

@@ -69,6 +69,8 @@ GANTRY_MUST_CHECK gantry_status gy_partitions_await(const struct gy_partitions *
 /* ---- what is divided (parent.c) ---- */
 
 bool gy_parent_is_named(const gantry_partition_options *options);
+/* Has the driver all that a plan is carried out with? */
+bool gy_green_contexts_exist(const struct gy_driver *driver);
 /* The green context of a stream, which may be under capture; NULL: it has none.  The context is current. */
 GANTRY_MUST_CHECK gantry_status gy_stream_green(struct gy_context *context, CUstream stream, CUgreenCtx *out);
 /* Find what `options` (NULL: the device) say shall be divided.  The context is current.

@@ -235,6 +235,46 @@ class Cli(unittest.TestCase):
         for path, why in (("there/is/no.json", "No such file or directory"), ("/", "Is a directory")):
             self.assertEqual(gantry("info", "--partitions", path), (1, "", f"gantry: error: {path}: {why}\n"))
 
+    def test_info_lets_what_names_no_partition_borrow(self):
+        for rest in ('"size": "rest", "borrows": "critical"', '"sms": 32, "default": true, "borrows": "critical"'):
+            plan = self.plan('{"partitions": [{"name": "critical", "size": "at_least", "sms": 16}, {"name": "bulk", '
+                             + rest + "}]}")
+            status, out, err = gantry("info", "--json", "--driver", "emulated", "--partitions", plan)
+            if "reads no plans" in err:
+                print("note: built without cJSON, so plans are not read")
+                return
+            self.assertEqual((status, err), (0, ""))
+            shown = json.loads(out)
+            wide = 16 + shown["partitions"][1]["granted_sms"]
+            self.assertEqual(shown["unnamed"], {"seen_sms": wide, "seen_in_graph": wide, "strays": 0})
+            self.assertEqual([p["seen_sms"] for p in shown["partitions"]], [16, wide - 16])
+            status, out, err = gantry("info", "--driver", "emulated", "--partitions", plan)
+            self.assertEqual((status, err), (0, ""))
+            self.assertRegex(out, rf"\(a task of none\) +{wide} +{wide} +0  \({wide} with borrowed ones\)\n")
+
+    def test_info_carries_out_a_plan_on_a_driver_that_divides_nothing(self):
+        text = '"partitions": [{"name": "critical", "sms": 16, "priority": -1}, {"name": "bulk", "size": "rest"}]}'
+        plan = self.plan('{"fallback": "priority", ' + text)
+        status, out, err = gantry("info", "--json", "--driver", "emulated", "--partitions", plan, GANTRY_EMU_CUDA="12030")
+        if "reads no plans" in err:
+            print("note: built without cJSON, so plans are not read")
+            return
+        told = ("gantry: warning: there are no green contexts here: the 2 partitions are streams with priorities, each on "
+                "all 132 SMs\n")
+        self.assertEqual((status, err), (0, told))
+        shown = json.loads(out)
+        self.assertEqual((shown["sm_count"], shown["is_divided"]), (132, False))
+        self.assertEqual([(p["granted_sms"], p["seen_sms"], p["priority"]) for p in shown["partitions"]],
+                         [(132, 132, -1), (132, 132, 0)])
+        status, out, err = gantry("info", "--driver", "emulated", "--partitions", plan, GANTRY_EMU_CUDA="12030")
+        self.assertEqual((status, err), (0, told))
+        self.assertIn("which this driver does not divide\n", out)
+        self.assertIn("none: streams with priorities, on all multiprocessors\n", out)
+        status, out, err = gantry("info", "--driver", "emulated", "--partitions", self.plan("{" + text),
+                                  GANTRY_EMU_CUDA="12030")
+        self.assertEqual((status, out), (1, ""))
+        self.assertEqual(err.count("CUDA 12.3"), 1)
+
     def test_info_shows_what_shares_come_to(self):
         text = ('{"partitions": [{"name": "the \\"half\\"", "sms": 64, "share": {"percent": 25}},'
                 '{"name": "rest", "size": "rest"}]}')
