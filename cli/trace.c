@@ -62,6 +62,7 @@ struct trace_reader {
     struct lane *lanes; /* 0 is unused */
     size_t lane_count, lane_room;
     uint32_t gpu_category;
+    bool is_ours; /* the process that our writer declares before anything else has been read */
     struct names names;
     const char *wrong;
 };
@@ -225,6 +226,14 @@ static void read_snapshot(struct sequence *sequence, struct span span)
     }
 }
 
+/* Our writer's process is called so, whatever the program is, and has the first track. */
+static bool is_our_process(uint64_t uuid, struct span name)
+{
+    static const char ours[] = "gantry";
+    return uuid == 1 && (size_t)(name.end - name.at) == sizeof(ours) - 1 &&
+           memcmp(name.at, ours, sizeof(ours) - 1) == 0;
+}
+
 static void read_track(struct trace_reader *r, struct span span)
 {
     struct trace_track track = {.name = ""};
@@ -246,6 +255,7 @@ static void read_track(struct trace_reader *r, struct span span)
             while (cli_next_field(&field.bytes, &inner)) {
                 if (inner.number == (field.number == 3 ? 6u : 5u)) {
                     track.name = r->trace->names[name_index(r, inner.bytes)];
+                    r->is_ours |= field.number == 3 && is_our_process(uuid, inner.bytes);
                 }
             }
         }
@@ -262,22 +272,6 @@ static void read_track(struct trace_reader *r, struct span span)
 
 /* ---- what happened ----------------------------------------------------------------------------- */
 
-static enum trace_argument argument_called(const char *name)
-{
-    static const char *const names[TRACE_ARGUMENTS] = {
-        /* in the order of enum trace_argument */
-        "id",           "stream",          "ctas",           "lost",
-        "alignment_ns", "sm_alignment_ns", "tick_ns",        "shift_ns",
-        "block",        "batch",           "ctas_lost",      "ranges_lost",
-        "copies",       "bytes_to_device", "bytes_to_host",  "bytes_on_device",
-        "tasks",        "after_gpus",      "gpu_unfinished", "ctas_taken"};
-    enum trace_argument a = TRACE_ID;
-    while (a < TRACE_ARGUMENTS && strcmp(names[a], name) != 0) {
-        a++;
-    }
-    return a;
-}
-
 static void read_argument(struct trace_reader *r, const struct sequence *sequence, struct span span,
                           struct trace_details *details)
 {
@@ -287,7 +281,7 @@ static void read_argument(struct trace_reader *r, const struct sequence *sequenc
         iid = field.number == 1 ? field.value : iid;
         value = field.number == 3 ? field.value : value;
     }
-    enum trace_argument a = argument_called(r->trace->names[table_get(&sequence->arguments, iid)]);
+    enum trace_argument a = cli_argument_called(r->trace->names[table_get(&sequence->arguments, iid)]);
     if (a < TRACE_ARGUMENTS) {
         details->arguments[a] = value;
         details->present |= 1u << a;
@@ -347,6 +341,10 @@ static void end_slice(struct trace_reader *r, struct sequence *sequence, uint32_
 {
     if (!sequence->is_open || sequence->open.track != track) {
         r->wrong = "an end without a begin right before it: not a trace of Gantry's";
+        return;
+    }
+    if (time < sequence->open.begin_ns) {
+        r->wrong = "a slice ends before it begins";
         return;
     }
     sequence->is_open = false;
@@ -500,6 +498,10 @@ static void read_stage(struct trace_reader *r, const struct sequence *sequence, 
         r->wrong = "a GPU task lies on no queue";
         return;
     }
+    if (time + duration < time) {
+        r->wrong = "a GPU task ends before it begins";
+        return;
+    }
     struct lane *lane = lane_of(r, queue - QUEUE_IIDS, time);
     if (lane == NULL) {
         return;
@@ -573,6 +575,9 @@ static bool read_packet(void *user, struct span span)
     if (p.track.at != NULL) {
         read_track(r, p.track);
     }
+    if ((p.event.at != NULL || p.stage.at != NULL) && r->wrong == NULL && !r->is_ours) {
+        r->wrong = "another program wrote it";
+    }
     if (p.event.at != NULL && r->wrong == NULL) {
         uint64_t time = p.timestamp;
         if (sequence->incremental) {
@@ -645,10 +650,12 @@ bool cli_trace_load(const char *path, trace_block_fn block, void *user, struct t
     const char *wrong = r->wrong == NULL ? cli_trace_file_read(path, read_packet, r, &rest) : NULL;
     out->cut_bytes = rest.cut_bytes;
     out->unread_bytes = rest.unread_bytes;
+    if (wrong == NULL && r->wrong == NULL && !r->is_ours && rest.unread_bytes == 0) {
+        r->wrong = "another program wrote it";
+    }
     wrong = r->wrong != NULL ? r->wrong : wrong;
     if (wrong != NULL) {
-        bool strange = wrong == r->wrong && out->track_count == 1; /* nothing of it was a recording */
-        cli_error("%s: %s%s", path, strange ? "no Gantry recording: " : "", wrong);
+        cli_error("%s: %s%s", path, wrong == r->wrong && !r->is_ours ? "no Gantry recording: " : "", wrong);
         cli_trace_free(out);
         return false;
     }

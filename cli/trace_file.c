@@ -17,6 +17,7 @@
 #define FORGET_BYTES (8u << 20)         /* pages are given back after so many bytes; whole pages */
 #define LOOK_BYTES (1u << 20)           /* the progress is shown after so many bytes */
 #define MOST_INFLATED_BYTES (64u << 20) /* of one packet */
+#define JSON_BYTES 4096u                /* in which a trace in JSON shows what it is */
 
 enum { PACKET = 1, PACKET_COMPRESSED = 50 };
 
@@ -82,14 +83,44 @@ bool cli_next_field(struct span *span, struct field *field)
     return false;
 }
 
+static bool begins_with(struct span span, const char *text, size_t bytes)
+{
+    return (size_t)(span.end - span.at) >= bytes && memcmp(span.at, text, bytes) == 0;
+}
+
+/* Is it a trace in Chrome's JSON format: an object with "traceEvents", or the array of these events alone? */
+static bool is_chrome_json(struct span span)
+{
+    static const char *const keys[] = {"\"traceEvents\"", "\"ph\""};
+    const size_t bytes = (size_t)(span.end - span.at), looked = bytes < JSON_BYTES ? bytes : JSON_BYTES;
+    const uint8_t *at = span.at;
+    while (at < span.at + looked && strchr(" \t\r\n", *at) != NULL && *at != 0) {
+        at++;
+    }
+    if (at == span.at + looked || (*at != '{' && *at != '[')) {
+        return false;
+    }
+    return memmem(span.at, looked, keys[0], strlen(keys[0])) != NULL ||
+           memmem(span.at, looked, keys[1], strlen(keys[1])) != NULL;
+}
+
 /* What a file is that does not begin as a recording: with a packet that lies within it, or is cut off by its
  * end.  NULL: it does. */
 static const char *no_recording(struct span span)
 {
-    static const char heap[] = "{\"gantry_heap\"";
-    size_t bytes = (size_t)(span.end - span.at);
-    if (bytes >= sizeof(heap) - 1 && memcmp(span.at, heap, sizeof(heap) - 1) == 0) {
+    static const char heap[] = "{\"gantry_heap\"", gzip[] = "\x1f\x8b", zstd[] = "\x28\xb5\x2f\xfd";
+    if (begins_with(span, heap, sizeof(heap) - 1)) {
         return "no Gantry recording; this looks like a heap: gantry report heap FILE";
+    }
+    if (begins_with(span, gzip, sizeof(gzip) - 1)) {
+        return "compressed by gzip; unpack it first: gunzip --keep FILE";
+    }
+    if (begins_with(span, zstd, sizeof(zstd) - 1)) {
+        return "compressed by zstd; unpack it first: unzstd FILE";
+    }
+    if (is_chrome_json(span)) {
+        return "no Gantry recording; this looks like a trace in Chrome's JSON format, which "
+               "https://ui.perfetto.dev opens";
     }
     return *span.at != (PACKET << 3 | 2) ? "no Gantry recording" : NULL;
 }

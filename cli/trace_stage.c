@@ -1,8 +1,24 @@
-/* What a GPU task of a recording says besides its times. */
+/* What the slices of a recording say besides their times. */
 #include "cli/trace_stage.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+enum trace_argument cli_argument_called(const char *name)
+{
+    static const char *const names[TRACE_ARGUMENTS] = {
+        /* in the order of enum trace_argument */
+        "id",           "stream",          "ctas",           "lost",
+        "alignment_ns", "sm_alignment_ns", "tick_ns",        "shift_ns",
+        "block",        "batch",           "ctas_lost",      "ranges_lost",
+        "copies",       "bytes_to_device", "bytes_to_host",  "bytes_on_device",
+        "tasks",        "after_gpus",      "gpu_unfinished", "ctas_taken"};
+    enum trace_argument a = TRACE_ID;
+    while (a < TRACE_ARGUMENTS && strcmp(names[a], name) != 0) {
+        a++;
+    }
+    return a;
+}
 
 static void copy_text(const struct span *span, char *text, size_t room)
 {

@@ -94,9 +94,12 @@ static void print_results(const struct run *run)
                atomic_load(&run->shared.verified));
     }
     if (run->timeline != NULL) {
-        printf("  timeline    %s: %" PRIu64 " slices, %" PRIu64
-               " lost (open it with https://ui.perfetto.dev)\n",
-               run->timeline, run->profile_stats.spans, run->profile_stats.lost);
+        const gantry_profile_stats *s = &run->profile_stats;
+        printf("  timeline    %s: %" PRIu64 " slices, %" PRIu64 " lost", run->timeline, s->spans, s->lost);
+        if (s->ctas_lost != 0) {
+            printf(", and %" PRIu64 " of %" PRIu64 " blocks", s->ctas_lost, s->ctas + s->ctas_lost);
+        }
+        printf(" (open it with https://ui.perfetto.dev)\n");
     }
     if (run->options->graph_file != NULL) {
         printf("  graph       %s (dot -Tsvg)\n", run->options->graph_file);

@@ -2,6 +2,7 @@
 """test_report.py MAKE_TRACE GANTRY: `gantry report trace` on a recording whose contents are known."""
 import collections
 import fcntl
+import gzip
 import json
 import os
 import pty
@@ -39,6 +40,36 @@ def gantry(*arguments, status=0):
     run = subprocess.run([GANTRY, "report", *arguments], capture_output=True, text=True)
     assert run.returncode == status, run.stderr
     return run.stdout if status == 0 else run.stderr
+
+
+def number(value):
+    """A varint."""
+    encoded = b""
+    while value > 0x7f:
+        encoded += bytes([value & 0x7f | 0x80])
+        value >>= 7
+    return encoded + bytes([value])
+
+
+def field(key, value):
+    """A field of a protobuf message: a number, or bytes."""
+    if isinstance(value, int):
+        return number(key << 3) + number(value)
+    return number(key << 3 | 2) + number(len(value)) + value
+
+
+def packets(*list_of_fields):
+    """A Perfetto trace: each packet is a list of (key, value)."""
+    return b"".join(field(1, b"".join(field(*one) for one in fields)) for fields in list_of_fields)
+
+
+def process(name):
+    """The first track of a trace, its process."""
+    return [(10, 1), (60, field(1, 1) + field(3, field(1, 77) + field(6, name)))]
+
+
+def slice_of(begin, end):
+    return [[(8, begin), (10, 1), (11, field(9, 1) + field(11, 1))], [(8, end), (10, 1), (11, field(9, 2) + field(11, 1))]]
 
 
 def union(intervals):
@@ -323,6 +354,14 @@ class Report(unittest.TestCase):
             with open(path, "w", encoding="utf-8") as file:
                 file.write(text)
             self.assertRegex(gantry("trace", path, status=1), why)
+        for content, why in ((gzip.compress(b"x" * 100), "compressed by gzip; unpack it first: gunzip --keep FILE$"),
+                             (b"\x28\xb5\x2f\xfd whatever", "compressed by zstd; unpack it first: unzstd FILE$"),
+                             (b' {"displayTimeUnit": "ms", "traceEvents": []}', "this looks like a trace in Chrome's JSON format"),
+                             (b'[\n{"name": "a", "ph": "X", "ts": 1}]', "this looks like a trace in Chrome's JSON format"),
+                             (b'{"other": 1}', "no Gantry recording$")):
+            with open(path, "wb") as file:
+                file.write(content)
+            self.assertRegex(gantry("trace", path, status=1), why)
         self.assertIn(f"this looks like a recording: gantry report trace {TRACE}", gantry("heap", TRACE, status=1))
         with open(TRACE, "rb") as file:
             whole = file.read()
@@ -371,6 +410,28 @@ class Report(unittest.TestCase):
         self.assertRegex(gantry("trace", TRACE, "-o", os.path.join(FOLDER, "no", "where"), status=1), "where: No such file")
         self.assertEqual(subprocess.run([GANTRY, "report", "trace", TRACE, "-o", "/dev/stdout"], capture_output=True,
                                         text=True).stdout, gantry("trace", TRACE))
+
+    def test_traces_of_other_programs_are_refused(self):
+        path = os.path.join(FOLDER, "foreign.pftrace")
+        for content in (packets(process(b"chrome"), *slice_of(100, 300)),                   # as ours, of another process
+                        packets(process(b"chrome"), *slice_of(100, 300))[:-4],              # cut off: not one that was killed
+                        packets([(8, 5), (10, 1), (1, b"ftrace")], [(8, 9), (1, b"more")]),  # nothing that is read
+                        b"\n" + b"\x04" + b"\x0a\x02ab" + b"\n\x7fxyz"):                    # no trace at all
+            with open(path, "wb") as file:
+                file.write(content)
+            self.assertRegex(gantry("trace", path, status=1), ": no Gantry recording: another program wrote it$")
+        with open(path, "wb") as file:  # and the same as ours
+            file.write(packets(process(b"gantry"), *slice_of(100, 300)))
+        self.assertIn("foreign.pftrace: 0.000 ms", gantry("trace", path))
+
+    def test_an_end_before_its_begin_is_told(self):
+        path = os.path.join(FOLDER, "backwards.pftrace")
+        stage = [(8, 500), (10, 1), (53, field(2, 2**64 - 200) + field(13, 65536) + field(14, 1))]
+        queue = [(10, 1), (12, field(24, field(1, 65536) + field(2, b"stream 0") + field(3, b"GPU 0")))]
+        for content, why in ((slice_of(300, 100), "a slice ends before it begins"), ([queue, stage], "a GPU task ends before it begins")):
+            with open(path, "wb") as file:
+                file.write(packets(process(b"gantry"), *content))
+            self.assertRegex(gantry("trace", path, status=1), f": {why}$")
 
     def test_no_file_is_lost(self):
         folder = os.path.join(FOLDER, "kept")

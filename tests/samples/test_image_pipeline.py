@@ -146,6 +146,15 @@ class ImagePipeline(unittest.TestCase):
                       "encode"):
             self.assertIn(f'"{label}"', decoded.stdout)
 
+    def test_the_timeline_tells_blocks_that_are_missing(self):
+        if DRIVER != "emulated":
+            self.skipTest("only the emulated driver can be told to have no memory for the recording's buffers")
+        self.put("a.png", png(40, 30, 1))
+        status, out, err = self.run_pipeline(environment={"GANTRY_EMU_FAIL": "cuMemsetD8Async:1:2"})
+        self.assertEqual(status, 0, err)
+        self.assertRegex(err, r"profile: (\d+) of \1 blocks are missing")
+        self.assertRegex(out, r"(?m)^  timeline .*: \d+ slices, 0 lost, and ([1-9]\d*) of \1 blocks \(open")
+
     def test_the_timeline_may_be_the_environments(self):
         self.put("a.png", png(40, 30, 1))
         path = os.path.join(self.folder, "all.pftrace")
