@@ -4,6 +4,7 @@
  * lock.  When an array is too small, since other threads allocate meanwhile, a larger one is made. */
 #include "base/alloc.h"
 #include "base/environment.h"
+#include "base/file_name.h"
 #include "base/handle.h"
 #include "heap/internal.h"
 
@@ -361,9 +362,11 @@ static bool write_whole(gantry_heap *heap, const char *path)
 
 void gy_heap_note_exhausted(gantry_heap *heap)
 {
-    const char *path = gy_environment("GANTRY_HEAP_SNAPSHOT");
-    if (path == NULL || atomic_exchange(&heap->has_snapshot, true)) {
-        return;
+    const char *text = gy_environment("GANTRY_HEAP_SNAPSHOT");
+    char path[PATH_MAX];
+    if (text == NULL || atomic_exchange(&heap->has_snapshot, true) ||
+        gy_file_name("GANTRY_HEAP_SNAPSHOT", text, path, sizeof(path)) != GANTRY_OK) {
+        return; /* if it is no name, the log said why */
     }
     if (write_whole(heap, path)) {
         gy_log(GANTRY_LOG_WARNING, "heap: what it holds was written to %s: gantry report heap draws it",

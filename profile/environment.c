@@ -1,17 +1,22 @@
 #include "profile/environment.h"
 
 #include "base/environment.h"
+#include "base/file_name.h"
 #include "base/status.h"
 #include "base/thread.h"
 #include "profile/environment_options.h"
 #include "profile/nvtx.h"
 #include "profile/session.h"
+#include "profile/trace_file.h"
 
 #include <gantry/profile.h>
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
+
+#define NAME_BYTES 4096 /* of the file's name, but for what is put behind it */
 
 static gy_mutex lock = {PTHREAD_MUTEX_INITIALIZER, GY_RANK_LEAF};
 static unsigned contexts;       /* guarded by lock */
@@ -39,6 +44,30 @@ static void leave_at_exit(void)
     (void)gantry_profile_stop(ending, NULL);
 }
 
+/* Choose and claim the file of this process's recording of that number, the first one 1. */
+static gantry_status choose_file(const char *text, unsigned number, char *out, size_t room)
+{
+    char first[NAME_BYTES];
+    gantry_status status = gy_file_name("GANTRY_PROFILE", text, first, sizeof(first));
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    if (number == 1) {
+        (void)snprintf(out, room, "%s", first);
+    } else { /* earlier recordings are kept */
+        (void)snprintf(out, room, "%s.%u", first, number);
+    }
+    if (!gy_trace_file_claim(out)) {
+        size_t bytes = strlen(out);
+        (void)snprintf(out + bytes, room - bytes, ".%ld", (long)getpid());
+        gy_note("profile: another process records into the file of $GANTRY_PROFILE; this one into %s (%%p in "
+                "the name is a process's number)",
+                out);
+        (void)gy_trace_file_claim(out); /* only of an ended process that had this number */
+    }
+    return GANTRY_OK;
+}
+
 void gy_profile_environment_enter(void)
 {
     const char *path = gy_environment("GANTRY_PROFILE");
@@ -50,17 +79,14 @@ void gy_profile_environment_enter(void)
     if (!first) {
         return;
     }
-    char numbered[4096];
-    if (number == 1) {
-        snprintf(numbered, sizeof(numbered), "%s", path);
-    } else { /* earlier recordings are kept */
-        snprintf(numbered, sizeof(numbered), "%s.%u", path, number);
-    }
+    char name[NAME_BYTES + 32];
     gantry_profile_options options = GANTRY_PROFILE_OPTIONS_INIT;
-    options.path = numbered;
+    options.path = name;
     gantry_profile *started;
     if (gy_profile_parse_options(gy_environment("GANTRY_PROFILE_OPTIONS"), &options) != GANTRY_OK ||
+        choose_file(path, number, name, sizeof(name)) != GANTRY_OK ||
         gy_profile_start(&options, true, &started) != GANTRY_OK) {
+        gy_trace_file_unclaim();
         gy_note("nothing is recorded into $GANTRY_PROFILE: %s", gantry_last_error());
         return; /* the program runs all the same */
     }
@@ -72,7 +98,7 @@ void gy_profile_environment_enter(void)
     if (is_first) {
         (void)atexit(leave_at_exit); /* without this, such a recording would be cut short */
     }
-    gy_log(GANTRY_LOG_INFO, "profile: recording into %s", numbered);
+    gy_log(GANTRY_LOG_INFO, "profile: recording into %s", name);
 }
 
 void gy_profile_environment_leave(void)

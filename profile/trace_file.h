@@ -18,9 +18,15 @@ struct gy_trace_file {
     uint64_t bytes;        /* bytes in the file */
 };
 
-/* Create the file; an existing one is emptied.  With `compress`, packets are to be packed, if the library was
- * built with zlib.  `file` is all zero before.
- * @retval GANTRY_ERR_IO, GANTRY_ERR_OUT_OF_HOST_MEMORY  there is nothing to close */
+/* Open the file for the gy_trace_file_open() that follows on this thread; false: another process records into
+ * it.  Where it cannot be opened this is true, and gy_trace_file_open() says why. */
+bool gy_trace_file_claim(const char *path);
+/* Give the file back that was claimed and not opened; does nothing when there is none. */
+void gy_trace_file_unclaim(void);
+
+/* Create the file; an existing one is emptied, unless another process records into it.  With `compress`,
+ * packets are to be packed, if the library was built with zlib.  `file` is all zero before.
+ * @retval GANTRY_ERR_IO, GANTRY_ERR_OUT_OF_HOST_MEMORY  there is nothing to close; nor is a claim left */
 GANTRY_MUST_CHECK gantry_status gy_trace_file_open(struct gy_trace_file *file, const char *path,
                                                    bool compress);
 

@@ -78,7 +78,7 @@ typedef struct gantry_profile_options {
  *                                       or `clock`
  *  @retval GANTRY_ERR_STATE             a recording is running already, perhaps $GANTRY_PROFILE's: the
  * message names its file
- *  @retval GANTRY_ERR_IO                the file cannot be created
+ *  @retval GANTRY_ERR_IO                the file cannot be created, or another process records into it
  *  @retval GANTRY_ERR_OUT_OF_HOST_MEMORY */
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_profile_start(const gantry_profile_options *options,
                                                                 gantry_profile **out);

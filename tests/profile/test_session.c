@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -174,6 +175,49 @@ static void test_unwritable_path_is_named(void **state)
 }
 
 /* To open it for writing would wait for a reader. */
+/* A second description of the file stands for another process's. */
+static void test_a_file_that_others_record_into_stays(void **state)
+{
+    (void)state;
+    char text[8] = "";
+    int other = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
+    assert_int_equal(write(other, "theirs", 6), 6);
+    assert_int_equal(flock(other, LOCK_EX | LOCK_NB), 0);
+    gantry_profile_options options = GANTRY_PROFILE_OPTIONS_INIT;
+    options.path = path;
+    gantry_profile *profile = NULL;
+    assert_int_equal(gantry_profile_start(&options, &profile), GANTRY_ERR_IO);
+    assert_non_null(strstr(gantry_last_error(), "another process records into it"));
+    assert_int_equal(pread(other, text, sizeof(text) - 1, 0), 6);
+    assert_string_equal(text, "theirs");
+    assert_int_equal(flock(other, LOCK_UN), 0);
+    profile = started(0);
+    assert_int_equal(flock(other, LOCK_EX | LOCK_NB), -1);
+    (void)stopped(profile);
+    assert_int_equal(flock(other, LOCK_EX | LOCK_NB), 0);
+    close(other);
+}
+
+/* The child has the file's descriptor for as long as it lives. */
+static void test_a_forked_child_does_not_keep_the_file(void **state)
+{
+    (void)state;
+    gantry_profile *profile = started(0);
+    int hold[2];
+    assert_int_equal(pipe(hold), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        char byte;
+        close(hold[1]);
+        _exit(read(hold[0], &byte, 1) == 0 ? 0 : 1); /* until the parent has done */
+    }
+    close(hold[0]);
+    (void)stopped(profile);
+    (void)stopped(started(0));
+    close(hold[1]);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+}
+
 static void test_pipe_without_reader_is_refused(void **state)
 {
     (void)state;
@@ -405,6 +449,8 @@ int main(void)
         cmocka_unit_test(test_bad_arguments_are_refused),
         cmocka_unit_test(test_bad_statistics_do_not_keep_the_recording),
         cmocka_unit_test(test_unwritable_path_is_named),
+        cmocka_unit_test(test_a_file_that_others_record_into_stays),
+        cmocka_unit_test(test_a_forked_child_does_not_keep_the_file),
         cmocka_unit_test(test_pipe_without_reader_is_refused),
         cmocka_unit_test(test_full_disk_is_reported_once),
         cmocka_unit_test(test_every_span_is_written_or_counted_as_lost),
