@@ -3,6 +3,8 @@
 #include "base/environment.h"
 #include "base/status.h"
 
+#include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -70,4 +72,12 @@ gantry_status gy_file_name(const char *variable, const char *text, char *out, si
     }
     out[used] = '\0';
     return GANTRY_OK;
+}
+
+const char *gy_file_failure(FILE *file)
+{
+    clearerr(file);
+    errno = 0;
+    bool works = fputc('\n', file) != EOF && fflush(file) == 0;
+    return works || errno == 0 ? "a write failed" : strerrordesc_np(errno);
 }

@@ -4,6 +4,7 @@
  * else to stderr. */
 #include "cli/command.h"
 #include "cli/options.h"
+#include "cli/output_file.h"
 #include "cli/samples.h"
 #include "cli/suggest.h"
 #include "cli/terminal.h"
@@ -198,12 +199,11 @@ int cli_global(int argc, char **argv)
 /* What was printed may not have been written yet: to a full disk, or into a closed descriptor. */
 static int end(int status)
 {
-    errno = 0;
-    bool is_written = fflush(stdout) == 0 && ferror(stdout) == 0;
-    if (is_written || status != 0) {
+    const char *why = cli_output_flush();
+    if (why == NULL || status != 0) {
         return status;
     }
-    cli_error("standard output: %s", errno != 0 ? strerror(errno) : "a write failed");
+    cli_error("standard output: %s", why);
     return 1;
 }
 

@@ -90,13 +90,26 @@ bool cli_output_begin(const char *path)
     return final != NULL ? begin_beside(is_there ? info.st_mode & 07777 : usual_mode()) : complain();
 }
 
-bool cli_output_end(bool keep)
+const char *cli_output_flush(void)
 {
     errno = 0;
-    bool good = fflush(stdout) == 0 && ferror(stdout) == 0;
+    if (fflush(stdout) == 0 && ferror(stdout) == 0) {
+        return NULL;
+    }
+    if (errno == 0) { /* stdio keeps no cause of an earlier failure: try again */
+        clearerr(stdout);
+        (void)fputc('\n', stdout);
+        (void)fflush(stdout);
+    }
+    return errno != 0 ? strerrordesc_np(errno) : "a write failed";
+}
+
+bool cli_output_end(bool keep)
+{
+    const char *why = cli_output_flush();
+    bool good = why == NULL;
     if (!good) {
-        errno = errno != 0 ? errno : EIO;
-        (void)complain();
+        cli_error("%s: %s", shown, why);
     }
     if (part != NULL && good && keep && rename(part, final) != 0) {
         good = complain();

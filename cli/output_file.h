@@ -4,6 +4,9 @@
 
 #include <stdbool.h>
 
+/* Write what is left of standard output; returns why this or an earlier write failed, else NULL. */
+const char *cli_output_flush(void);
+
 /* Send standard output to `path`, once per process.  A regular file is written beside it under another name
  * until cli_output_end(), so that the file that is there stays as it was when something fails; anything else
  * (a device, a pipe) is written directly.  False after a line on stderr. */

@@ -8,6 +8,7 @@
 #include "base/handle.h"
 #include "heap/internal.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -334,30 +335,39 @@ gantry_status gantry_heap_write_json(gantry_heap *heap, bool with_blocks, FILE *
     }
     fputs("]}\n", out);
     if (fflush(out) != 0 || ferror(out) != 0) {
-        return GY_FAIL(GANTRY_ERR_IO, "gantry_heap_write_json: the file cannot be written");
+        return GY_FAIL(GANTRY_ERR_IO, "gantry_heap_write_json: the file cannot be written: %s",
+                       gy_file_failure(out));
     }
     return GANTRY_OK;
 }
 
 /* Write into a file beside `path` that takes its place when it is whole.  What is no plain file, as a pipe,
- * is written to as it is. */
-static bool write_whole(gantry_heap *heap, const char *path)
+ * is written to as it is.  Returns why it could not be written, else NULL. */
+static const char *write_whole(gantry_heap *heap, const char *path)
 {
     char part[PATH_MAX];
+    const char *why = NULL;
     struct stat before;
     const bool direct = lstat(path, &before) == 0 && !S_ISREG(before.st_mode);
     const int length = direct ? snprintf(part, sizeof(part), "%s", path)
                               : snprintf(part, sizeof(part), "%s.%ld.part", path, (long)getpid());
-    FILE *out = length > 0 && (size_t)length < sizeof(part) ? fopen(part, "we") : NULL;
-    if (out == NULL) {
-        return false;
+    if (length < 0 || (size_t)length >= sizeof(part)) {
+        return strerrordesc_np(ENAMETOOLONG);
     }
-    const bool good = gantry_heap_write_json(heap, true, out) == GANTRY_OK;
-    const bool whole = fclose(out) == 0 && good && (direct || rename(part, path) == 0);
-    if (!whole && !direct) {
+    FILE *out = fopen(part, "we");
+    if (out == NULL) {
+        return strerrordesc_np(errno);
+    }
+    if (gantry_heap_write_json(heap, true, out) != GANTRY_OK) {
+        (void)fclose(out);
+        why = "see the line before";
+    } else if (fclose(out) != 0 || (!direct && rename(part, path) != 0)) {
+        why = strerrordesc_np(errno);
+    }
+    if (why != NULL && !direct) {
         (void)unlink(part);
     }
-    return whole;
+    return why;
 }
 
 void gy_heap_note_exhausted(gantry_heap *heap)
@@ -368,10 +378,11 @@ void gy_heap_note_exhausted(gantry_heap *heap)
         gy_file_name("GANTRY_HEAP_SNAPSHOT", text, path, sizeof(path)) != GANTRY_OK) {
         return; /* if it is no name, the log said why */
     }
-    if (write_whole(heap, path)) {
+    const char *why = write_whole(heap, path);
+    if (why == NULL) {
         gy_log(GANTRY_LOG_WARNING, "heap: what it holds was written to %s: gantry report heap draws it",
                path);
     } else {
-        gy_log(GANTRY_LOG_WARNING, "heap: GANTRY_HEAP_SNAPSHOT: %s could not be written", path);
+        gy_log(GANTRY_LOG_WARNING, "heap: GANTRY_HEAP_SNAPSHOT: %s could not be written: %s", path, why);
     }
 }

@@ -1,5 +1,6 @@
 /* The memory that each tag uses, and a map for people. */
 #include "base/alloc.h"
+#include "base/file_name.h"
 #include "base/handle.h"
 #include "heap/internal.h"
 
@@ -211,7 +212,8 @@ gantry_status gantry_heap_dump(gantry_heap *heap, gantry_memory_kind kind, FILE 
         print_map(out, kind, &stats, &map);
         print_tags(out, tags, count);
         if (fflush(out) != 0 || ferror(out) != 0) {
-            status = GY_FAIL(GANTRY_ERR_IO, "gantry_heap_dump: the map cannot be written");
+            status = GY_FAIL(GANTRY_ERR_IO, "gantry_heap_dump: the map cannot be written: %s",
+                             gy_file_failure(out));
         }
     }
     gy_free(tags);

@@ -7,10 +7,12 @@
 #include "driver/emulator/queue.h"
 #include "driver/emulator/worker.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 gy_mutex gy_emu_lock;
 
@@ -71,20 +73,35 @@ void gy_emu_tally_launch(void)
     memcpy(counts_at_last_launch, counts, sizeof(counts));
 }
 
+/* The program is at its end, so nobody else can tell. */
+static void tell_no_tally(int why)
+{
+    (void)dprintf(STDERR_FILENO, "gantry: error: GANTRY_EMU_CALLS: %s: %s\n", tally_path,
+                  why != 0 ? strerrordesc_np(why) : "a write failed");
+}
+
 /* Write lines like "cuMemAlloc 3 1": all calls, and those between the first launch and the last. */
 __attribute__((destructor)) static void write_tally(void)
 {
-    FILE *file = tally_path != NULL ? fopen(tally_path, "we") : NULL;
+    if (tally_path == NULL) {
+        return;
+    }
+    FILE *file = fopen(tally_path, "we");
     if (file == NULL) {
+        tell_no_tally(errno);
         return;
     }
     gy_mutex_lock(&gy_emu_lock);
+    errno = 0;
     for (int fn = 0; fn < GY_EMU_FN_COUNT; fn++) {
         fprintf(file, "%s %" PRIu64 " %" PRIu64 "\n", names[fn].member, counts[fn],
                 counts_at_last_launch[fn] - counts_at_first_launch[fn]);
     }
     gy_mutex_unlock(&gy_emu_lock);
-    fclose(file);
+    bool good = ferror(file) == 0; /* else errno is that of the write */
+    if (fclose(file) != 0 || !good) {
+        tell_no_tally(errno);
+    }
 }
 
 void gy_emu_set_initialised(void)

@@ -219,10 +219,11 @@ static bool dump_graph(struct run *run)
         return true;
     }
     FILE *file = fopen(path, "w");
-    bool written = file != NULL && gantry_taskman_dump_graph(run->manager, file) == GANTRY_OK;
-    written = file != NULL && fclose(file) == 0 && written;
+    bool dumped = file != NULL && gantry_taskman_dump_graph(run->manager, file) == GANTRY_OK;
+    bool written = file != NULL && fclose(file) == 0 && dumped;
     if (!written) {
-        cli_error("image_pipeline: %s: the graph cannot be written: %s", path, strerror(errno));
+        cli_error("image_pipeline: %s: the graph cannot be written: %s", path,
+                  file != NULL && !dumped ? gantry_last_error() : strerrordesc_np(errno));
     }
     return written;
 }

@@ -2,6 +2,7 @@
  * vanish before the reset, and what is read here is atomic or immutable. */
 #include "taskman/graph/dump.h"
 
+#include "base/file_name.h"
 #include "base/status.h"
 
 struct dump {
@@ -103,7 +104,7 @@ gantry_status gy_graph_dump(const struct gy_graph_view *view, FILE *file)
     gy_graph_each(&dump.view, put_edges, &dump);
     fputs("}\n", file);
     if (fflush(file) != 0 || ferror(file)) {
-        return GY_FAIL(GANTRY_ERR_IO, "graph dump: writing failed");
+        return GY_FAIL(GANTRY_ERR_IO, "graph dump: the file cannot be written: %s", gy_file_failure(file));
     }
     return GANTRY_OK;
 }

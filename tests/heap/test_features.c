@@ -184,6 +184,11 @@ static void test_map_shows_slabs_and_tags(void **state)
     assert_non_null(strstr(text, "|################################################................|"));
     assert_non_null(strstr(text, "3146028 bytes          2 blocks        3146028 peak  test"));
     free(text);
+    FILE *full = fopen("/dev/full", "w");
+    assert_non_null(full);
+    assert_int_equal(gantry_heap_dump(heap, GANTRY_MEMORY_DEVICE, full), GANTRY_ERR_IO);
+    assert_non_null(strstr(gantry_last_error(), "No space left on device"));
+    fclose(full);
     assert_int_equal(gantry_heap_dump(heap, GANTRY_MEMORY_DEVICE, NULL), GANTRY_ERR_INVALID_ARGUMENT);
     assert_ok(gantry_heap_free(heap, small));
     assert_ok(gantry_heap_free(heap, large));

@@ -145,7 +145,10 @@ class Heap(unittest.TestCase):
         self.assertIn("too much", report(path))
         run = subprocess.run([MAKE_HEAP, "full"], env=dict(os.environ, GANTRY_HEAP_SNAPSHOT="/nowhere/x", GANTRY_LOG="warning"), capture_output=True, text=True)
         self.assertEqual(run.returncode, 0)
-        self.assertIn("/nowhere/x", run.stderr)
+        self.assertIn("/nowhere/x could not be written: No such file or directory", run.stderr)
+        run = subprocess.run([MAKE_HEAP, "full"], env=dict(os.environ, GANTRY_HEAP_SNAPSHOT="/dev/full", GANTRY_LOG="warning"), capture_output=True, text=True)
+        self.assertEqual(run.returncode, 0)
+        self.assertIn("the file cannot be written: No space left on device", run.stderr)
 
     def test_a_heap_that_cannot_be_written_leaves_the_file_as_it_was(self):
         for before in (None, "of a former run"):

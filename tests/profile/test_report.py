@@ -433,6 +433,15 @@ class Report(unittest.TestCase):
                 file.write(packets(process(b"gantry"), *content))
             self.assertRegex(gantry("trace", path, status=1), f": {why}$")
 
+    @unittest.skipUnless(os.path.exists("/dev/full"), "there is no /dev/full")
+    def test_a_full_disk_is_told_by_its_name(self):
+        for form in (["--format", "html"], ["--json"], []):  # the first is long: a write in its midst fails
+            self.assertEqual(gantry("trace", TRACE, *form, "--output", "/dev/full", status=1),
+                             "gantry: error: /dev/full: No space left on device\n")
+            with open("/dev/full", "w") as full:
+                run = subprocess.run([GANTRY, "report", "trace", TRACE, *form], stdout=full, stderr=subprocess.PIPE, text=True)
+            self.assertEqual((run.returncode, run.stderr), (1, "gantry: error: standard output: No space left on device\n"))
+
     def test_no_file_is_lost(self):
         folder = os.path.join(FOLDER, "kept")
         os.mkdir(folder)

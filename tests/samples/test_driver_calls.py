@@ -43,6 +43,13 @@ class DriverCalls(unittest.TestCase):
         self.assertGreater(calls["cuLaunchKernel"][0] + calls["cuGraphLaunch"][0], 1)
         self.assertEqual({name: calls[name] for name in GLOBAL if calls[name][1] != 0}, {})
 
+    def test_a_file_that_cannot_be_written_is_told(self):
+        for path, why in (("/nowhere/calls", "No such file or directory"), ("/dev/full", "No space left on device")):
+            environment = dict(os.environ, GANTRY_DRIVER="emulated", GANTRY_EMULATOR=str(EMULATOR), GANTRY_EMU_CALLS=path)
+            result = subprocess.run([PROGRAMS / "hello_graph"], capture_output=True, text=True, env=environment, check=False)
+            self.assertEqual(result.returncode, 0)
+            self.assertIn(f"gantry: error: GANTRY_EMU_CALLS: {path}: {why}\n", result.stderr)
+
     def test_hello_graph(self):
         self.check(PROGRAMS / "hello_graph")
 

@@ -153,6 +153,13 @@ static void test_a_write_that_fails_is_told(void **state)
     FILE *full = fopen("/dev/full", "w");
     assert_non_null(full);
     assert_error(gantry_taskman_dump_graph(f.manager, full), GANTRY_ERR_IO);
+    assert_non_null(strstr(gantry_last_error(), "No space left on device"));
+    fclose(full);
+    full = fopen("/dev/full", "w");
+    assert_int_equal(setvbuf(full, NULL, _IOFBF, 16),
+                     0); /* the first write fails, and nothing is left at the end */
+    assert_error(gantry_taskman_dump_graph(f.manager, full), GANTRY_ERR_IO);
+    assert_non_null(strstr(gantry_last_error(), "No space left on device"));
     fclose(full);
     assert_error(gantry_taskman_dump_graph(f.manager, NULL), GANTRY_ERR_INVALID_ARGUMENT);
     tear_down(&f);
