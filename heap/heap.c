@@ -340,12 +340,8 @@ gantry_status gy_heap_fail_exhausted(gantry_heap *heap, gantry_memory_kind kind,
         used += more > 0 && (size_t)more < sizeof(text) - used ? (size_t)more : 0;
     }
     gy_free(tags);
-    char waiting[112] = "";
-    if (stats.waiting_bytes != 0) {
-        snprintf(waiting, sizeof(waiting),
-                 "; %" PRIu64 " wait for streams or graphs, see gantry_heap_settle()",
-                 (uint64_t)stats.waiting_bytes);
-    }
+    char waiting[208];
+    gy_heap_streams_tell(&of->streams, stats.waiting_bytes, waiting, sizeof(waiting));
     const char *refused = gy_backing_refused();
     char addresses[96];
     tell_address_limit(addresses, sizeof(addresses));

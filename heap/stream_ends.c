@@ -7,6 +7,8 @@
 #include "heap/visit.h"
 
 #include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 /* ---- late blocks --------------------------------------------------------------------------- */
@@ -195,6 +197,53 @@ size_t gy_heap_streams_waiting(struct gy_heap_streams *streams)
     size_t bytes = pages->waiting_pages << GY_PAGE_SHIFT;
     gy_mutex_unlock(&pages->lock);
     return bytes;
+}
+
+/* Does a stream that comes before this one in the list have memory of the same capture? */
+static bool is_counted(const struct gy_heap_streams *streams, const struct gy_heap_stream *stream)
+{
+    const struct gy_heap_stream *now = streams->first;
+    while (now != stream &&
+           !(now->waiter.is_graph && now->waiter.free.pages != 0 && now->capture == stream->capture)) {
+        now = now->next;
+    }
+    return now != stream;
+}
+
+/* The bytes that stay with graphs, and of how many captures these are. */
+static size_t count_captured(struct gy_heap_streams *streams, unsigned *captures)
+{
+    size_t pages = 0;
+    *captures = 0;
+    gy_mutex_lock(gy_heap_streams_guard(streams));
+    for (struct gy_heap_stream *stream = streams->first; stream != NULL; stream = stream->next) {
+        if (stream->waiter.is_graph && stream->waiter.free.pages != 0) {
+            pages += stream->waiter.free.pages;
+            *captures += is_counted(streams, stream) ? 0 : 1;
+        }
+    }
+    gy_mutex_unlock(gy_heap_streams_guard(streams));
+    return pages << GY_PAGE_SHIFT;
+}
+
+void gy_heap_streams_tell(struct gy_heap_streams *streams, uint64_t waiting, char *out, size_t room)
+{
+    unsigned captures;
+    uint64_t captured = count_captured(streams, &captures);
+    size_t used = 0;
+    out[0] = '\0';
+    if (waiting > captured) {
+        int more = snprintf(out, room, "; %" PRIu64 " wait for streams, see gantry_heap_settle()",
+                            waiting - captured);
+        used = more > 0 ? (size_t)more : 0;
+    }
+    if (captured != 0 && used < room) {
+        (void)snprintf(out + used, room - used,
+                       "; %" PRIu64
+                       " stay with %u capture%s until gantry_heap_end_capture() says that %s gone",
+                       captured, captures, captures == 1 ? "" : "s",
+                       captures == 1 ? "its graph is" : "their graphs are");
+    }
 }
 
 /* ---- life ---------------------------------------------------------------------------------- */

@@ -169,5 +169,8 @@ void gy_heap_streams_end_capture(struct gy_heap_streams *streams, uint64_t captu
 
 /* The bytes that are free for one stream or graph only. */
 size_t gy_heap_streams_waiting(struct gy_heap_streams *streams);
+/* Say of `waiting` bytes that were freed and are not free whether they wait for streams, or stay with
+ * captures: for ever with one that is abandoned without gy_heap_streams_end_capture(). */
+void gy_heap_streams_tell(struct gy_heap_streams *streams, uint64_t waiting, char *out, size_t room);
 
 #endif

@@ -411,6 +411,59 @@ static void test_capture_modes_are_put_back(void **state)
     assert_int_equal(mode, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
 }
 
+/* ---- captures that keep memory ---- */
+
+/* Capture the first `count` streams, the others forked off the first, with a block freed on each. */
+static uint64_t capture_frees(struct fixture *f, int count, CUgraph *graph)
+{
+    CUstreamCaptureStatus status;
+    cuuint64_t id = 0;
+    CUevent event;
+    CU(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+    CU(cuStreamBeginCapture(f->streams[0], CU_STREAM_CAPTURE_MODE_RELAXED));
+    CU(cuStreamGetCaptureInfo(f->streams[0], &status, &id, NULL, NULL, NULL));
+    for (int i = 0; i < count; i++) {
+        CU(cuEventRecord(event, f->streams[0]));
+        CU(cuStreamWaitEvent(f->streams[i], event, 0));
+        give(f, take(f, BLOCK_MIB * MIB, i), i);
+        CU(cuEventRecord(event, f->streams[i]));
+        CU(cuStreamWaitEvent(f->streams[0], event, 0));
+    }
+    CU(cuStreamEndCapture(f->streams[0], graph));
+    CU(cuEventDestroy(event));
+    return id;
+}
+
+/* What an allocation says that finds no room. */
+static const char *no_room(struct fixture *f)
+{
+    void *none = NULL;
+    assert_int_equal(gantry_heap_alloc(f->heap, GANTRY_MEMORY_DEVICE, (size_t)1 << 50, 0,
+                                       GANTRY_ALLOC_SITE("waits"), &none),
+                     GANTRY_ERR_OUT_OF_DEVICE_MEMORY);
+    return gantry_last_error();
+}
+
+static void test_captures_that_keep_memory_are_named(void **state)
+{
+    struct fixture *f = *state;
+    CUgraph graphs[2];
+    uint64_t captures[2];
+    captures[0] = capture_frees(f, 2, &graphs[0]);
+    captures[1] = capture_frees(f, 1, &graphs[1]);
+    assert_null(strstr(no_room(f), "wait for streams"));
+    assert_non_null(strstr(no_room(f), "; 12582912 stay with 2 captures until gantry_heap_end_capture() says "
+                                       "that their graphs are gone"));
+    assert_ok(gantry_heap_end_capture(f->heap, captures[0], true));
+    assert_non_null(strstr(no_room(f), "; 4194304 stay with 1 capture until gantry_heap_end_capture() says "
+                                       "that its graph is gone"));
+    assert_ok(gantry_heap_end_capture(f->heap, captures[1], true));
+    assert_null(strstr(no_room(f), "stay with"));
+    for (int i = 0; i < 2; i++) {
+        CU(cuGraphDestroy(graphs[i]));
+    }
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -425,6 +478,7 @@ int main(void)
         TEST(test_the_heap_breaks_no_capture),
         TEST(test_settling_is_refused_during_a_capture),
         TEST(test_capture_modes_are_put_back),
+        TEST(test_captures_that_keep_memory_are_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
