@@ -63,6 +63,8 @@ static void convert_to_rgb8(png_structp png, png_infop info)
                        png_get_valid(png, info, PNG_INFO_tRNS) != 0;
     png_set_expand(png);
     if (transparent) {
+        /* Blend the values as they are: with a gamma of its own in the file, libpng would blend light. */
+        png_set_gamma(png, 1.0, 1.0);
         png_uint_16 white = wide ? 65535 : 255;
         png_color_16 background = {0, white, white, white, white};
         png_set_background(png, &background, PNG_BACKGROUND_GAMMA_SCREEN, 0, 1.0);

@@ -269,8 +269,19 @@ class ImagePipeline(unittest.TestCase):
         self.assertRegex(err, r"gantry: error: .*CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES")  # the cause
         self.assertRegex(err, r"image_pipeline: .*a\.png: [a-z]+: a CUDA driver call failed")  # what it stopped
         self.assertNotIn("b.png", err)
+        self.assertEqual(err.count("a.png: "), 1, err)
         self.assertIn("2 of 4 photos processed", out)
         self.assertEqual(self.results(), ["b_edges.png", "b_result.png"])
+
+    def test_a_photo_is_named_once_for_several_tasks_that_fail(self):
+        self.put("a.png", png(40, 30, 1))
+        # The kernel behind the first one, and all later ones: edges and blur fail, each with its cause.
+        status, _, err = self.run_pipeline("--no-timeline", driver="emulated",
+                                           environment={"GANTRY_EMU_FAIL": "cuLaunchKernel:2:701:always"})
+        self.assertEqual(status, 1)
+        self.assertRegex(err, "error: .*for task 'edges'")
+        self.assertRegex(err, "error: .*for task 'blur'")
+        self.assertEqual(err.count("a.png: "), 1, err)
 
     def test_a_lost_device_ends_the_run_with_its_cause(self):
         for name in ("a", "b", "c"):

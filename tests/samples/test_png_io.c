@@ -42,6 +42,7 @@ struct kind {
     const png_color *palette; /* 2 entries */
     const png_byte *alphas;   /* of the palette's entries */
     size_t row_bytes;
+    double gamma; /* that the file names; 0: none */
 };
 
 /* `rows` holds HEIGHT rows of kind->row_bytes bytes in the file's own format. */
@@ -60,6 +61,9 @@ static void make_png(const struct kind *kind, const png_byte *rows)
     }
     if (kind->alphas != NULL) {
         png_set_tRNS(png, info, kind->alphas, 2, NULL);
+    }
+    if (kind->gamma != 0) {
+        png_set_gAMA(png, info, kind->gamma);
     }
     png_write_info(png, info);
     int passes = png_set_interlace_handling(png);
@@ -216,6 +220,32 @@ static void test_gray_alpha16_is_blended_with_white(void **state)
     assert_in_range(rgb[0][1][0], 254, 255); /* libpng blends before it scales, so a level may get lost */
     assert_int_equal(rgb[0][1][0], rgb[0][1][1]);
     assert_int_equal(rgb[0][1][0], rgb[0][1][2]);
+}
+
+static void test_a_gamma_changes_nothing(void **state)
+{
+    (void)state;
+    const png_color palette[2] = {{10, 20, 30}, {200, 100, 50}};
+    const png_byte alphas[2] = {255, 100};
+    struct kind kinds[] = {
+        {.depth = 8, .colour = PNG_COLOR_TYPE_RGB, .row_bytes = 3 * WIDTH},
+        {.depth = 8, .colour = PNG_COLOR_TYPE_RGB_ALPHA, .row_bytes = 4 * WIDTH},
+        {.depth = 16, .colour = PNG_COLOR_TYPE_GRAY_ALPHA, .row_bytes = 4 * WIDTH},
+        {.depth = 1, .colour = PNG_COLOR_TYPE_PALETTE, .palette = palette, .alphas = alphas, .row_bytes = 1}};
+    png_byte rows[HEIGHT * WIDTH * 4];
+    fill_ramp(rows, sizeof(rows));
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        const double gammas[] = {0, 0.45455, 1, 2.2};
+        uint8_t without[HEIGHT][WIDTH][3], with[HEIGHT][WIDTH][3];
+        for (size_t g = 0; g < sizeof(gammas) / sizeof(gammas[0]); g++) {
+            kinds[i].gamma = gammas[g];
+            make_png(&kinds[i], rows);
+            read_all(g == 0 ? without : with);
+            if (g != 0) {
+                assert_memory_equal(with, without, sizeof(with));
+            }
+        }
+    }
 }
 
 static void test_written_gray_comes_back(void **state)
@@ -395,6 +425,7 @@ int main(void)
         cmocka_unit_test(test_transparent_palette_entry_becomes_white),
         cmocka_unit_test(test_rgba8_is_blended_with_white),
         cmocka_unit_test(test_gray_alpha16_is_blended_with_white),
+        cmocka_unit_test(test_a_gamma_changes_nothing),
         cmocka_unit_test(test_written_gray_comes_back),
         cmocka_unit_test(test_file_cut_off_anywhere_is_refused),
         cmocka_unit_test(test_wrong_signature_is_named),
