@@ -267,9 +267,8 @@ gantry_status gy_thread_start(gy_thread *thread, const char *name, void (*body)(
     int error = gy_fault_should_fail() ? EAGAIN : pthread_create(&thread->native, NULL, thread_main, thread);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (error != 0) {
-        char why[96];
         return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "cannot start thread %s: %s", name,
-                       strerror_r(error, why, sizeof(why)));
+                       strerrordesc_np(error));
     }
     return GANTRY_OK;
 }

@@ -12,7 +12,8 @@
 gantry_status gy_descriptor_check(int fd, const char *label, const char *what, struct stat *file)
 {
     if (fstat(fd, file) != 0) {
-        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "%s: descriptor %d: %s", label, fd, strerror(errno));
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "%s: descriptor %d: %s", label, fd,
+                       strerrordesc_np(errno));
     }
     bool is_null = S_ISCHR(file->st_mode) && major(file->st_rdev) == MEMORY_DEVICES;
     if (is_null || S_ISDIR(file->st_mode) || S_ISFIFO(file->st_mode) || S_ISSOCK(file->st_mode) ||
@@ -29,9 +30,9 @@ gantry_status gy_descriptor_check(int fd, const char *label, const char *what, s
 gantry_status gy_descriptor_copy(int fd, const char *label, int *out)
 {
     *out = fcntl(fd, F_DUPFD_CLOEXEC, 3);
-    return *out >= 0
-               ? GANTRY_OK
-               : GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "%s: descriptor %d: %s", label, fd, strerror(errno));
+    return *out >= 0 ? GANTRY_OK
+                     : GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "%s: descriptor %d: %s", label, fd,
+                               strerrordesc_np(errno));
 }
 
 void gy_descriptor_close_refused(int given, int original)

@@ -13,7 +13,7 @@
 
 static gantry_status file_failed(const char *path)
 {
-    return GY_FAIL(GANTRY_ERR_IO, "gantry_module_load_code: %s: %s", path, strerror(errno));
+    return GY_FAIL(GANTRY_ERR_IO, "gantry_module_load_code: %s: %s", path, strerrordesc_np(errno));
 }
 
 /* Read the whole file, with a 0 behind it, since it may be text. */

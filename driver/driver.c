@@ -11,6 +11,7 @@
 #include "driver/driver.h"
 
 #include "base/environment.h"
+#include "base/library.h"
 #include "base/thread.h"
 #include "driver/told.h"
 
@@ -112,6 +113,8 @@ static bool path_beside_us(char *path, size_t room)
     return used > 0 && (size_t)used < room;
 }
 
+enum { WHY_BYTES = 384 }; /* of what the loader says */
+
 static void *open_library(const char *file)
 {
     return dlopen(file, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
@@ -119,20 +122,21 @@ static void *open_library(const char *file)
 
 static gantry_status open_emulator(void **library, struct gy_error *error)
 {
-    char beside[PATH_MAX];
+    char beside[PATH_MAX], why[WHY_BYTES];
     const char *asked = gy_environment("GANTRY_EMULATOR");
     if (asked != NULL) {
         *library = open_library(asked);
         if (*library == NULL) {
             return describe(error, GANTRY_ERR_NO_DRIVER, 0, "emulated driver at $GANTRY_EMULATOR: %s",
-                            dlerror());
+                            gy_library_error(why, sizeof(why)));
         }
         return GANTRY_OK;
     }
     bool exists = path_beside_us(beside, sizeof(beside)) && access(beside, F_OK) == 0;
     *library = open_library(exists ? beside : EMULATOR_LIBRARY);
     if (*library == NULL) {
-        return describe(error, GANTRY_ERR_NO_DRIVER, 0, "emulated driver: %s", dlerror());
+        return describe(error, GANTRY_ERR_NO_DRIVER, 0, "emulated driver: %s",
+                        gy_library_error(why, sizeof(why)));
     }
     return GANTRY_OK;
 }
@@ -146,7 +150,8 @@ static gantry_status open_kind(enum driver_kind kind, void **library, struct gy_
     if (*library != NULL) {
         return GANTRY_OK;
     }
-    const char *why = dlerror();
+    char why[WHY_BYTES];
+    (void)gy_library_error(why, sizeof(why));
     /* In the usual case, a machine without a GPU, the loader's words read like a fault. */
     bool is_absent = strstr(why, "No such file") != NULL && strncmp(why, CUDA_LIBRARY ":", 13) == 0;
     if (is_absent) {

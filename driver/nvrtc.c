@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/environment.h"
+#include "base/library.h"
 #include "base/thread.h"
 
 #include <dlfcn.h>
@@ -82,10 +83,13 @@ static gantry_status open_locked(struct gy_error *error) GY_REQUIRES(lock)
     struct nvrtc made;
     void *library = open_first(asked);
     if (library == NULL) {
-        const char *why = asked != NULL ? dlerror() : NULL;
+        char why[256] = "";
+        if (asked != NULL) {
+            (void)gy_library_error(why, sizeof(why));
+        }
         snprintf(error->text, sizeof(error->text), "NVRTC, the compiler, was not found: %s%s%s",
                  asked != NULL ? "$GANTRY_NVRTC: " : "",
-                 why != NULL ? why
+                 why[0] != '\0' ? why
                  : asked != NULL
                      ? asked
                      : "libnvrtc.so.13 and libnvrtc.so.12, where the system looks for libraries and "

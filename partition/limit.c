@@ -72,7 +72,7 @@ static gantry_status read_text(const char *path, char *text)
     struct stat info;
     int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (file < 0) {
-        return cannot_read(path, strerror(errno));
+        return cannot_read(path, strerrordesc_np(errno));
     }
     bool is_known = fstat(file, &info) == 0;
     while (is_known && S_ISREG(info.st_mode) && bytes != 0 && used <= MOST_BYTES) {
@@ -85,7 +85,7 @@ static gantry_status read_text(const char *path, char *text)
     int error = errno;
     close(file);
     if (!is_known || bytes < 0) {
-        return cannot_read(path, strerror(error));
+        return cannot_read(path, strerrordesc_np(error));
     }
     if (!S_ISREG(info.st_mode)) {
         return cannot_read(path, "it is no regular file");

@@ -1,6 +1,7 @@
 #include "partition/nvml.h"
 
 #include "base/environment.h"
+#include "base/library.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -23,9 +24,9 @@ gantry_status gy_nvml_open(struct gy_nvml *out)
     const char *name = asked != NULL ? asked : LIBRARY;
     struct gy_nvml nvml = {.library = dlopen(name, RTLD_NOW | RTLD_LOCAL)};
     if (nvml.library == NULL) {
-        const char *why = dlerror();
+        char why[384];
         return GY_FAIL(GANTRY_ERR_UNSUPPORTED, "quota_controller \"nvml\": %s",
-                       why != NULL ? why : "the library cannot be loaded");
+                       gy_library_error(why, sizeof(why)));
     }
 #define X(member, symbol, parameters)                                      \
     if (!bind(nvml.library, #symbol, &nvml.member, sizeof(nvml.member))) { \

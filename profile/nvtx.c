@@ -3,6 +3,7 @@
 #include "profile/nvtx.h"
 
 #include "base/environment.h"
+#include "base/library.h"
 #include "base/span.h"
 #include "base/status.h"
 #include "base/thread.h"
@@ -29,8 +30,11 @@ static void open_library(void)
         library = dlopen(libraries[i], RTLD_NOW);
     }
     if (library == NULL) {
-        const char *why = name != NULL && name[0] == '\0' ? "$GANTRY_NVTX is empty" : dlerror();
-        snprintf(missing, sizeof(missing), "%s", why != NULL ? why : "not found");
+        if (name != NULL && name[0] == '\0') {
+            snprintf(missing, sizeof(missing), "$GANTRY_NVTX is empty");
+        } else {
+            (void)gy_library_error(missing, sizeof(missing));
+        }
         return;
     }
     *(void **)&ranges.push = dlsym(library, "nvtxRangePushA");

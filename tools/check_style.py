@@ -38,7 +38,7 @@ LIBRARY = ["base", "driver", "heap", "profile", "partition", "copykernel", "task
 
 BANNED_EVERYWHERE = ["strcpy", "strcat", "sprintf", "vsprintf", "gets", "atoi", "atol", "atof"]
 BANNED_IN_LIBRARY = ["abort", "exit", "_exit", "quick_exit", "printf", "vprintf", "puts", "putchar", "perror",
-                     "sleep", "usleep", "nanosleep"]
+                     "sleep", "usleep", "nanosleep", "strerror", "strerror_r"]
 BANNED_OUTSIDE_BASE = ["malloc", "calloc", "realloc", "aligned_alloc", "posix_memalign", "strdup", "free"]
 OWN_ALLOCATOR = ["base", "driver/emulator"]  # these may call malloc themselves
 # A program with more rights than who started it must not do what the environment says: gy_environment() alone asks.
@@ -47,6 +47,7 @@ ENVIRONMENT = "base/environment.h"
 # They break captures: driver/whole.h has the rule.
 WHOLE_CONTEXT = re.compile(r"\b(cuCtxSynchronize|cuCtxRecordEvent|cuCtxWaitEvent)\s*\(")
 WHOLE = "driver/whole.c"
+LOADER = "base/library.c"  # dlerror() speaks the program's language elsewhere, as strerror() does; strerrordesc_np() does not
 
 # Names of functions that other files can call: room -> pattern.
 PREFIX = {
@@ -171,6 +172,8 @@ class Checker:
                 banned += BANNED_OUTSIDE_BASE
             if path != ENVIRONMENT:
                 banned += BANNED_OUTSIDE_ENVIRONMENT
+            if path != LOADER:
+                banned.append("dlerror")
         elif room == "cli":
             banned += ["getenv"]
         pattern = re.compile(r"(?<![\w.>])(" + "|".join(banned) + r")\s*\(")

@@ -84,6 +84,10 @@ class CheckStyle(unittest.TestCase):
         self.expect("cli/a.c", ask % ("cli", "getenv"), "3: banned-call")
         self.expect("cli/a.c", ask % ("cli", "secure_getenv"))
         self.expect("tests/heap/a.c", ask % ("gy", "getenv"))
+        for said in ("strerror", "dlerror"):
+            self.expect("heap/a.c", ask % ("gy", said), "3: banned-call")
+            self.expect("cli/a.c", ask % ("cli", said))
+        self.expect("base/library.c", ask % ("gy", "dlerror"))
         self.expect("cli/a.c", "void cli_a(char *p)\n{\n    strcpy(p, p);\n}\n", "3: banned-call")
         self.expect("heap/a.c", "void gy_a(struct a *a)\n{\n    a->free(a);\n    gy_free(a); /* free(a) */\n}\n")
 
