@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -253,6 +254,24 @@ unsigned gy_thread_forks(void)
     return atomic_load_explicit(&forks, memory_order_relaxed);
 }
 
+/* Which limits may be meant; "" when it is none. */
+static void tell_thread_limits(int error, char *out, size_t room)
+{
+    struct rlimit threads;
+    out[0] = '\0';
+    if (error != EAGAIN) {
+        return;
+    }
+    if (getrlimit(RLIMIT_NPROC, &threads) == 0 && threads.rlim_cur != RLIM_INFINITY) {
+        (void)snprintf(out, room,
+                       "; this user may have %llu processes and threads (ulimit -u), and a container fewer "
+                       "(pids.max)",
+                       (unsigned long long)threads.rlim_cur);
+    } else {
+        (void)snprintf(out, room, "; a container may limit processes and threads (pids.max)");
+    }
+}
+
 gantry_status gy_thread_start(gy_thread *thread, const char *name, void (*body)(void *arg), void *arg)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -267,8 +286,10 @@ gantry_status gy_thread_start(gy_thread *thread, const char *name, void (*body)(
     int error = gy_fault_should_fail() ? EAGAIN : pthread_create(&thread->native, NULL, thread_main, thread);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (error != 0) {
-        return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "cannot start thread %s: %s", name,
-                       strerrordesc_np(error));
+        char limits[160];
+        tell_thread_limits(error, limits, sizeof(limits));
+        return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "cannot start thread %s: %s%s", name,
+                       strerrordesc_np(error), limits);
     }
     return GANTRY_OK;
 }

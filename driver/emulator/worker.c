@@ -13,12 +13,14 @@
 #include "driver/emulator/exec.h"
 #include "driver/emulator/fault.h"
 #include "driver/emulator/gang.h"
+#include "driver/emulator/logs.h"
 #include "driver/emulator/memory.h"
 #include "driver/emulator/order.h"
 #include "driver/emulator/peer.h"
 #include "driver/emulator/semaphore.h"
 
 #include "base/clock.h"
+#include "base/status.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -671,17 +673,25 @@ static bool prepare_crew(struct crews *crews, struct crew *crew, enum crew_kind 
     return gy_cond_init(&crew->cond) == GANTRY_OK;
 }
 
+/* This is not the device's memory: the system has no threads left. */
+static CUresult no_crews(void)
+{
+    const char *text = gy_error_last()->text, *tag = strstr(text, " [GANTRY_");
+    gy_emu_explain("%.*s", (int)(tag != NULL ? (size_t)(tag - text) : strlen(text)), text);
+    return CUDA_ERROR_OPERATING_SYSTEM;
+}
+
 CUresult gy_emu_crews_start(int device)
 {
     struct crews *crews = &of_device[device];
     if (crews->state != CREWS_NONE) {
-        return crews->state == CREWS_RUNNING ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+        return crews->state == CREWS_RUNNING ? CUDA_SUCCESS : CUDA_ERROR_OPERATING_SYSTEM;
     }
     crews->state = CREWS_FAILED;
     crews->device = device;
     if (!prepare_crew(crews, &crews->gpu, CREW_GPU) || !prepare_crew(crews, &crews->copy, CREW_COPY) ||
         !prepare_crew(crews, &crews->host, CREW_HOST)) {
-        return CUDA_ERROR_OUT_OF_MEMORY;
+        return no_crews();
     }
     begun = begun > (uint32_t)device ? begun : (uint32_t)device + 1;
     uint32_t asked = 0;
@@ -693,7 +703,7 @@ CUresult gy_emu_crews_start(int device)
     }
     if (crews->gpu_workers == 0 || !start_one("gantry-emu-copy", &crews->copy) ||
         !start_one("gantry-emu-host", &crews->host)) {
-        return CUDA_ERROR_OUT_OF_MEMORY;
+        return no_crews();
     }
     crews->state = CREWS_RUNNING;
     return CUDA_SUCCESS;

@@ -35,5 +35,23 @@ class Limits(unittest.TestCase):
         self.assertIn(f"the process may have {160 * MIB} bytes of addresses (ulimit -v)", err)
 
 
+    def test_too_few_threads_are_no_lack_of_memory(self):
+        def limit():
+            resource.setrlimit(resource.RLIMIT_NPROC, (1, 1))
+            if os.geteuid() == 0:  # which nothing limits
+                os.setuid(54321)
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("GANTRY_")}
+        try:
+            result = subprocess.run([GANTRY, "info", "--driver", "emulated"], capture_output=True, text=True, stdin=subprocess.DEVNULL,
+                                    env=environment, preexec_fn=limit)
+        except PermissionError:
+            self.skipTest("another user cannot read this folder")
+        self.assertEqual((result.returncode, result.stdout), (1, ""))
+        self.assertNotIn("MEMORY", result.stderr)
+        self.assertIn("CUDA_ERROR_OPERATING_SYSTEM (304)", result.stderr)
+        self.assertIn("the driver says: cannot start thread gantry-emu-gpu: Resource temporarily unavailable; this user may have "
+                      "1 processes and threads (ulimit -u), and a container fewer (pids.max)", result.stderr)
+
+
 if __name__ == "__main__":
     unittest.main(argv=sys.argv[:1])
