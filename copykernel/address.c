@@ -5,6 +5,8 @@
 #include "base/checking.h"
 #include "base/hints.h"
 
+#include <stdio.h>
+
 enum needed { NEED_DEVICE, NEED_HOST, NEED_EITHER };
 
 struct resolver {
@@ -16,6 +18,8 @@ struct resolver {
 
 #define FAIL_FIELD(index, field, address, what) \
     GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "copy descriptor %zu: %s %p " what, (index), (field), (address))
+
+#define OF_BOX SIZE_MAX /* no descriptor: messages are about a box */
 
 enum heap_answer { FOREIGN, USABLE, PAGEABLE, NOT_LIVE, UNREACHED };
 
@@ -96,6 +100,33 @@ static CUresult ask_driver(const struct gy_context *context, const void *address
     return CUDA_SUCCESS;
 }
 
+/* What the messages about a field begin with. */
+static GY_COLD const char *name_subject(size_t index, char *out, size_t room)
+{
+    if (index == OF_BOX) {
+        return "copy box";
+    }
+    (void)snprintf(out, room, "copy descriptor %zu", index);
+    return out;
+}
+
+static GY_COLD gantry_status refuse_memory(const struct resolver *r, enum heap_answer answer, size_t index,
+                                           const char *field, const void *address,
+                                           const struct gy_heap_owner *owner)
+{
+    char text[48];
+    const char *subject = name_subject(index, text, sizeof(text));
+    if (answer == UNREACHED) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT,
+                       "%s: %s %p is memory of device %d, which device %d does not reach; "
+                       "gantry_launch_copy_dtod() copies it through the host",
+                       subject, field, address, owner->ordinal, r->context->info.ordinal);
+    }
+    return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "%s: %s %p is %s", subject, field, address,
+                   answer == NOT_LIVE ? "in no live block of the heap"
+                                      : "pageable host memory, or no memory at all");
+}
+
 /* Find the memory of one field's address; *out is zeroed. */
 static gantry_status find(struct resolver *r, const void *address, uint64_t bytes, size_t index,
                           const char *field, struct gy_copy_memory *out)
@@ -104,15 +135,6 @@ static gantry_status find(struct resolver *r, const void *address, uint64_t byte
     enum heap_answer answer = ask_heap(r, address, out);
     if (answer == FOREIGN) {
         answer = ask_others(r, address, out, &owner);
-    }
-    if (answer == UNREACHED) {
-        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT,
-                       "copy descriptor %zu: %s %p is memory of device %d, which device %d does not reach; "
-                       "gantry_launch_copy_dtod() copies it through the host",
-                       index, field, address, owner.ordinal, r->context->info.ordinal);
-    }
-    if (answer == NOT_LIVE) {
-        return FAIL_FIELD(index, field, address, "is in no live block of the heap");
     }
     if (answer == FOREIGN) {
         CUresult result = ask_driver(r->context, address, bytes, out);
@@ -123,10 +145,8 @@ static gantry_status find(struct resolver *r, const void *address, uint64_t byte
                                      __LINE__);
         }
     }
-    if (answer == PAGEABLE) {
-        return FAIL_FIELD(index, field, address, "is pageable host memory, or no memory at all");
-    }
-    return GANTRY_OK;
+    return answer == USABLE || answer == FOREIGN ? GANTRY_OK
+                                                 : refuse_memory(r, answer, index, field, address, &owner);
 }
 
 /* Get the device address of one field. */
@@ -248,6 +268,14 @@ bool gy_copy_find_memory(struct gy_context *context, gantry_heap *heap, const vo
     }
     return answer == USABLE ||
            (answer == FOREIGN && ask_driver(context, address, bytes, out) == CUDA_SUCCESS);
+}
+
+gantry_status gy_copy_find_side(struct gy_context *context, gantry_heap *heap, const char *name,
+                                const void *address, uint64_t bytes, struct gy_copy_memory *out)
+{
+    struct resolver r = {.context = context, .heap = heap};
+    *out = (struct gy_copy_memory){0};
+    return find(&r, address, bytes, OF_BOX, name, out);
 }
 
 /* ---- lists that the device reads -------------------------------------------------------------- */

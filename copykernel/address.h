@@ -18,6 +18,14 @@ struct gy_copy_memory {
 bool gy_copy_find_memory(struct gy_context *context, gantry_heap *heap, const void *address, uint64_t bytes,
                          struct gy_copy_memory *out);
 
+/* The same for one side of a box, of any device; `name` is for messages.
+ * @retval GANTRY_ERR_INVALID_ARGUMENT  pageable or unknown memory, or that of a device that this one does not
+ *                                      reach
+ * @retval GANTRY_ERR_DRIVER, GANTRY_ERR_DEVICE_LOST */
+GANTRY_MUST_CHECK gantry_status gy_copy_find_side(struct gy_context *context, gantry_heap *heap,
+                                                  const char *name, const void *address, uint64_t bytes,
+                                                  struct gy_copy_memory *out);
+
 /* One side of a copy that copy engines perform. */
 struct gy_copy_side {
     const char *call; /* for messages: the public function */

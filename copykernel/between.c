@@ -39,6 +39,14 @@ bool gy_copier_takes_one(const struct gy_copier *copier, uint32_t peer, bool is_
     return (atomic_load_explicit(&copier->takes_one[peer], memory_order_relaxed) >> bit & 1) != 0;
 }
 
+void gy_copier_make_between(struct gy_copier *copier, const struct gy_copy_way *way, uint32_t peer,
+                            bool is_pull, struct gy_copy_between *out)
+{
+    const gantry_copy_peer_tuning tuning = gy_copier_peer_tuning(copier, peer);
+    out->way = *way;
+    gy_copy_tuning_between(&out->way.tuning, &tuning, is_pull, way->multiprocessors);
+}
+
 bool gy_copier_find_between(struct gy_copier *copier, size_t count, const struct gy_copy_way *way,
                             struct gy_copy_between *out)
 {
@@ -55,9 +63,7 @@ bool gy_copier_find_between(struct gy_copier *copier, size_t count, const struct
     if (first == NULL) {
         return false;
     }
-    const gantry_copy_peer_tuning peer = gy_copier_peer_tuning(copier, first->peer);
-    out->way = *way;
-    gy_copy_tuning_between(&out->way.tuning, &peer, first->is_pull, way->multiprocessors);
+    gy_copier_make_between(copier, way, first->peer, first->is_pull, out);
     return true;
 }
 

@@ -13,6 +13,9 @@ struct gy_copy_between {
  * not filled in. */
 bool gy_copier_find_between(struct gy_copier *copier, size_t count, const struct gy_copy_way *way,
                             struct gy_copy_between *out);
+/* The same of so many copies of a kernel, which write to that device, or (`is_pull`) read from it. */
+void gy_copier_make_between(struct gy_copier *copier, const struct gy_copy_way *way, uint32_t peer,
+                            bool is_pull, struct gy_copy_between *out);
 /* They are launched. */
 void gy_copy_note_between(const struct gy_copy_between *between, enum gy_copy_by by);
 

@@ -4,6 +4,7 @@
 
 #include "base/options.h"
 #include "copykernel/address.h"
+#include "copykernel/between.h"
 #include "copykernel/internal.h"
 
 gantry_status gy_copy_box_import(const gantry_copy_box *theirs, gantry_copy_box *out)
@@ -49,11 +50,9 @@ static gantry_status find_side(struct gy_copier *copier, const char *name, const
     if (address == NULL) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "copy box: %s is NULL", name);
     }
-    if (!gy_copy_find_memory(copier->context, copier->heap, address, span, memory)) {
-        return GY_FAIL(
-            GANTRY_ERR_INVALID_ARGUMENT,
-            "copy box: %s %p is pageable host memory, in no live block of the heap, or no memory at all",
-            name, address);
+    gantry_status status = gy_copy_find_side(copier->context, copier->heap, name, address, span, memory);
+    if (status != GANTRY_OK) {
+        return status;
     }
     if (span > memory->end - (uintptr_t)address) {
         return GY_FAIL(
@@ -171,7 +170,16 @@ static gantry_status launch_found(struct gy_copier *copier, struct gy_copy_way *
     if (box->rows == 1 && type_of(&dest, &source, &desc.type)) {
         return gy_copier_launch_way(copier, &desc, 1, way);
     }
-    return launch_rows(copier, way, box, &view, dest.is_host || source.is_host);
+    if (!dest.is_peer && !source.is_peer) {
+        return launch_rows(copier, way, box, &view, dest.is_host || source.is_host);
+    }
+    struct gy_copy_between between = {.copies = 1, .bytes = box->width * box->rows * box->layers};
+    gy_copier_make_between(copier, way, dest.is_peer ? dest.peer : source.peer, !dest.is_peer, &between);
+    status = launch_rows(copier, &between.way, box, &view, dest.is_host || source.is_host);
+    if (status == GANTRY_OK) {
+        gy_copy_note_between(&between, GY_COPY_BY_KERNEL);
+    }
+    return status;
 }
 
 gantry_status gy_copier_launch_box(struct gy_copier *copier, const struct gy_copy_target *target,

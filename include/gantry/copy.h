@@ -151,8 +151,8 @@ typedef struct gantry_copy_box {
  * refused.  `options` may be NULL.
  *  @retval GANTRY_OK
  *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL, a pitch of the dest that lets rows or layers overlap, pageable
- * memory, a box that leaves its memory, sides that overlap, more than 2^32 - 1 rows (counted for every 16
- * KiB).  Nothing was launched
+ * memory, or that of a device which this one does not reach, a box that leaves its memory, sides that
+ * overlap, more than 2^32 - 1 rows (counted for every 16 KiB).  Nothing was launched
  *  @retval GANTRY_ERR_UNSUPPORTED       a field is set that this version does not know
  *  @retval GANTRY_ERR_STATE             not in a launch callback
  *  @retval GANTRY_ERR_OUT_OF_HOST_MEMORY, GANTRY_ERR_OUT_OF_DEVICE_MEMORY  nothing was launched

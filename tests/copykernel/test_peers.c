@@ -283,6 +283,73 @@ static void test_the_row_of_the_other_device_decides(void **state)
     check_row(GANTRY_SUBMISSION_GRAPHS);
 }
 
+/* Rows of a block go to the other device and come back, whose rows lie twice as far apart; then a box whose
+ * rows are one copy. */
+static gantry_copy_box rows_of(void *dest, const void *source, uint64_t dest_pitch, uint64_t source_pitch)
+{
+    gantry_copy_box box = GANTRY_COPY_BOX_INIT;
+    box.dest = dest;
+    box.source = source;
+    box.width = SMALL / 2;
+    box.rows = BYTES / SMALL;
+    box.dest_pitch = dest_pitch;
+    box.source_pitch = source_pitch;
+    return box;
+}
+
+static gantry_status push_rows(gantry_launch *launch)
+{
+    const gantry_copy_box box = rows_of(sides.block[1], sides.block[0], SMALL, SMALL / 2);
+    return gantry_copy_launch_box(launch, &box, NULL);
+}
+
+static gantry_status pull_rows(gantry_launch *launch)
+{
+    const gantry_copy_box box = rows_of(sides.block[0], sides.block[1], SMALL / 2, SMALL);
+    return gantry_copy_launch_box(launch, &box, NULL);
+}
+
+static gantry_status push_one_row(gantry_launch *launch)
+{
+    const gantry_copy_box box = rows_of(sides.block[1], sides.block[0], SMALL / 2, SMALL / 2);
+    return gantry_copy_launch_box(launch, &box, NULL);
+}
+
+static void check_boxes(gantry_submission submission)
+{
+    open_sides(3, submission);
+    assert_ok(run(0, fill_own).status);
+    assert_ok(run(0, push_rows).status);
+    assert_ok(run(0, clear_own).status);
+    assert_ok(run(0, pull_rows).status);
+    assert_ok(run(0, read_own).status);
+    for (size_t i = 0; i < BYTES; i++) {
+        assert_int_equal(sides.host[i], i < BYTES / 2 ? 5 : 0);
+    }
+    gantry_dispatcher_stats stats = gpu_fixture_stats(&sides.at[0]);
+    assert_int_equal(stats.peer_by_kernel, 2);
+    assert_int_equal(stats.peer_bytes_by_kernel, BYTES);
+    assert_ok(run(0, push_one_row).status);
+    stats = gpu_fixture_stats(&sides.at[0]);
+    assert_int_equal(stats.peer_by_kernel + stats.peer_by_engine, 3);
+    assert_int_equal(stats.peer_bytes_by_kernel + stats.peer_bytes_by_engine, BYTES + BYTES / 2);
+    close_sides();
+}
+
+static void test_boxes_reach_the_other_device(void **state)
+{
+    (void)state;
+    NEED_TWO();
+    check_boxes(GANTRY_SUBMISSION_STREAMS);
+    check_boxes(GANTRY_SUBMISSION_GRAPHS);
+    open_sides(0, GANTRY_SUBMISSION_STREAMS);
+    struct job job = run(0, push_rows);
+    assert_int_equal(job.status, GANTRY_ERR_INVALID_ARGUMENT);
+    assert_non_null(strstr(job.text, "copy box: dest "));
+    assert_non_null(strstr(job.text, "memory of device 1, which device 0 does not reach"));
+    close_sides();
+}
+
 /* More copies than are looked at one by one go to another device as the others do, and are counted. */
 static gantry_status push_many(gantry_launch *launch)
 {
@@ -396,6 +463,7 @@ int main(void)
         cmocka_unit_test(test_without_access_copies_go_through_the_host),
         cmocka_unit_test(test_bounds_of_the_other_heap_are_kept),
         cmocka_unit_test(test_the_row_of_the_other_device_decides),
+        cmocka_unit_test(test_boxes_reach_the_other_device),
         cmocka_unit_test(test_a_large_batch_is_counted_too),
         cmocka_unit_test(test_calibration_measures_the_way_to_the_other_device),
         cmocka_unit_test(test_a_slab_is_let_to_all_at_once),
