@@ -72,7 +72,6 @@ static gantry_status decide(gantry_task *task, void *arg)
 {
     struct gy_device_loop *loop = arg;
     if (gy_device_loop_pass(loop, GY_LOOP_ON_DEVICE, GY_LOOP_IDLE)) {
-        atomic_store(&loop->latest_is_cpu, false);
         return choose(task, 1);
     }
     const uint32_t turns = atomic_load(&loop->cpu_turns) + 1;

@@ -98,7 +98,7 @@ void gy_device_loop_note_end(struct gy_device_loop *loop, uint32_t turns, gantry
 {
     atomic_store(&loop->latest_turns, turns);
     atomic_store(&loop->latest_end, (uint32_t)end);
-    atomic_store(&loop->latest_is_cpu, true);
+    atomic_store(&loop->latest_entry, loop->record != NULL ? atomic_load(&loop->record->launched) : 0);
     atomic_fetch_add(&loop->cpu_loops, 1);
     atomic_store(&loop->cpu_turns, 0);
 }
@@ -218,14 +218,25 @@ uint32_t gy_device_loop_expects(const struct gy_device_loop *loop)
     return turns != 0 ? turns : 1;
 }
 
+/* Was the latest loop that has ended decided by the CPU?  Entries are counted round, and few are on their
+ * way.
+ */
+static bool stats_are_of_cpu(const struct gy_device_loop *loop, bool was_any)
+{
+    if (loop->record == NULL) {
+        return true;
+    }
+    const uint32_t finished = atomic_load(&loop->record->host->finished);
+    return finished == loop->first_entry ||
+           (was_any && (int32_t)(finished - atomic_load(&loop->latest_entry)) <= 0);
+}
+
 gantry_loop_stats gy_device_loop_stats(const struct gy_device_loop *loop)
 {
     gantry_loop_stats stats = {.launches = atomic_load(&loop->launches),
                                .cpu_loops = atomic_load(&loop->cpu_loops),
                                .is_on_device = is_on_device(loop)};
-    const bool is_cpu = atomic_load(&loop->latest_is_cpu) || loop->record == NULL ||
-                        atomic_load(&loop->record->host->finished) == loop->first_entry;
-    if (is_cpu) {
+    if (stats_are_of_cpu(loop, stats.cpu_loops != 0)) {
         stats.turns = atomic_load(&loop->latest_turns);
         stats.end = (gantry_loop_end)atomic_load(&loop->latest_end);
     } else {

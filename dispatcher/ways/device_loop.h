@@ -55,8 +55,10 @@ struct gy_device_loop {
     _Atomic(uint64_t) launches;        /* atomic; written by GD: on the device */
     _Atomic(uint64_t) cpu_loops;       /* atomic; written by `decide` */
     _Atomic(uint32_t) latest_turns,
-        latest_end;              /* atomic; of the latest that has ended with the CPU deciding */
-    _Atomic(bool) latest_is_cpu; /* atomic; the latest that was begun was decided by the CPU */
+        latest_end; /* atomic; of the latest that has ended with the CPU deciding */
+    _Atomic(uint32_t)
+        latest_entry; /* atomic; the last entry of its record before that: a later one that has ended is
+                         the latest, also when its run was cancelled and `decide` was not called */
 };
 
 /* All loops of a dispatcher. */

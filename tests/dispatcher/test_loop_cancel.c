@@ -85,6 +85,33 @@ static void test_a_full_loop_goes_round_by_calls(void **state)
     loops_close_scene(&s);
 }
 
+/* A run on the device that is cancelled calls no `decide`, so only the device says that it has ended. */
+static void test_the_latest_end_is_told_whoever_saw_it(void **state)
+{
+    (void)state;
+    struct loop_scene s;
+    loops_open_usual(&s, 1000);
+    loops_run(&s, 10);
+    assert_ok(gantry_context_synchronize(s.gpu.context));
+    struct gy_while_record *record = loop_in(&s)->record;
+    const uint32_t finished = atomic_load(&record->host->finished);
+    atomic_store(&record->host->finished, atomic_load(&record->launched) - GY_WHILE_ENTRIES);
+    loops_run(&s, 7);
+    atomic_store(&record->host->finished, finished);
+    loops_expect(&s, 1, 1, GANTRY_LOOP_WORD, 7);
+    atomic_fetch_add(&record->launched, 1); /* on its way: that with the CPU is the latest that has ended */
+    assert_int_equal(loops_stats_of(&s).turns, 7);
+    atomic_store(&record->host->turns, 3);
+    atomic_store(&record->host->end, GANTRY_LOOP_CANCELLED);
+    atomic_fetch_add(&record->host->finished, 1);
+    loops_expect_stats(&s, 1, 1, GANTRY_LOOP_CANCELLED, 3);
+    atomic_fetch_sub(&record->launched, 1); /* the device has not seen it */
+    atomic_fetch_sub(&record->host->finished, 1);
+    loops_run(&s, 9);
+    loops_expect(&s, 2, 1, GANTRY_LOOP_WORD, 9);
+    loops_close_scene(&s);
+}
+
 /* ---- runs ------------------------------------------------------------------------------------- */
 
 /* What a run has left in the cells is copied out by the next one; nothing waits for the end of the loop. */
@@ -285,6 +312,7 @@ int main(void)
         cmocka_unit_test(test_what_is_launched_later_is_not_ended),
         cmocka_unit_test(test_a_place_is_used_again_when_its_entry_has_ended),
         cmocka_unit_test(test_a_full_loop_goes_round_by_calls),
+        cmocka_unit_test(test_the_latest_end_is_told_whoever_saw_it),
         cmocka_unit_test(test_a_cancelled_run_leaves_the_loop_of_the_run_before),
         cmocka_unit_test(test_a_cancelled_run_leaves_the_next_one),
         cmocka_unit_test(test_a_loop_of_a_cancelled_run_is_not_on_its_way),
