@@ -5,10 +5,13 @@
 #include <gantry/gantry.h>
 
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-/* ---- the host's pool, which knows nothing of Gantry ------------------------------------------- */
+/* ---- the host's pool, which knows nothing of Gantry -------------------------------------------
+ * Its threads sleep on a semaphore: a condition of glibc 2.27 to 2.40 can lose a wake-up where several wait
+ * (sourceware bug 25847). */
 
 enum { THREADS = 2, MOST_JOBS = 256 };
 
@@ -19,10 +22,9 @@ struct job {
 
 struct pool {
     pthread_mutex_t lock;
-    pthread_cond_t changed;
+    sem_t tokens;               /* one for each job, and in the end one for each thread */
     struct job jobs[MOST_JOBS]; /* guarded by lock; a ring */
     unsigned first, last;       /* guarded by lock */
-    bool closed;                /* guarded by lock */
     pthread_t threads[THREADS];
     unsigned started;
 };
@@ -32,31 +34,31 @@ static void pool_add(struct pool *pool, struct job job)
     pthread_mutex_lock(&pool->lock);
     pool->jobs[pool->last++ % MOST_JOBS] = job;
     pthread_mutex_unlock(&pool->lock);
-    pthread_cond_signal(&pool->changed);
+    sem_post(&pool->tokens);
 }
 
 static void *pool_main(void *arg)
 {
     struct pool *pool = arg;
-    pthread_mutex_lock(&pool->lock);
-    while (!pool->closed || pool->first != pool->last) {
-        if (pool->first == pool->last) {
-            pthread_cond_wait(&pool->changed, &pool->lock);
-            continue;
-        }
-        struct job job = pool->jobs[pool->first++ % MOST_JOBS];
-        pthread_mutex_unlock(&pool->lock);
-        job.run(job.a, job.b);
+    for (;;) {
+        while (sem_wait(&pool->tokens) != 0) {
+        } /* a signal came */
         pthread_mutex_lock(&pool->lock);
+        bool ends = pool->first == pool->last;
+        struct job job = pool->jobs[pool->first % MOST_JOBS];
+        pool->first += ends ? 0 : 1;
+        pthread_mutex_unlock(&pool->lock);
+        if (ends) {
+            return NULL;
+        }
+        job.run(job.a, job.b);
     }
-    pthread_mutex_unlock(&pool->lock);
-    return NULL;
 }
 
 static bool pool_open(struct pool *pool)
 {
     pthread_mutex_init(&pool->lock, NULL);
-    pthread_cond_init(&pool->changed, NULL);
+    sem_init(&pool->tokens, 0, 0);
     for (; pool->started < THREADS; pool->started++) {
         if (pthread_create(&pool->threads[pool->started], NULL, pool_main, pool) != 0) {
             return false;
@@ -67,14 +69,13 @@ static bool pool_open(struct pool *pool)
 
 static void pool_close(struct pool *pool)
 {
-    pthread_mutex_lock(&pool->lock);
-    pool->closed = true;
-    pthread_mutex_unlock(&pool->lock);
-    pthread_cond_broadcast(&pool->changed);
+    for (unsigned i = 0; i < pool->started; i++) {
+        sem_post(&pool->tokens);
+    }
     for (unsigned i = 0; i < pool->started; i++) {
         pthread_join(pool->threads[i], NULL);
     }
-    pthread_cond_destroy(&pool->changed);
+    sem_destroy(&pool->tokens);
     pthread_mutex_destroy(&pool->lock);
 }
 

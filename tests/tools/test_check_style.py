@@ -88,6 +88,9 @@ class CheckStyle(unittest.TestCase):
             self.expect("heap/a.c", ask % ("gy", said), "3: banned-call")
             self.expect("cli/a.c", ask % ("cli", said))
         self.expect("base/library.c", ask % ("gy", "dlerror"))
+        for path, prefix in (("heap/a.c", "gy"), ("samples/a/a.c", "a")):
+            self.expect(path, ask % (prefix, "pthread_cond_wait"), "3: banned-call")
+        self.expect("bench/a.c", ask % ("bench", "pthread_cond_wait"))
         self.expect("cli/a.c", "void cli_a(char *p)\n{\n    strcpy(p, p);\n}\n", "3: banned-call")
         self.expect("heap/a.c", "void gy_a(struct a *a)\n{\n    a->free(a);\n    gy_free(a); /* free(a) */\n}\n")
 
