@@ -94,13 +94,36 @@ void gy_gpu_batch_add(struct gy_gpu_batch *batch, uint32_t gpu, uint64_t begin_n
     batch->tasks++;
 }
 
-uint32_t gy_gpu_batches_used(struct gy_gpu_batches *batches, uint64_t generation, bool begun)
+void gy_gpu_batch_rest(struct gy_gpu_batch *batch, bool rests)
+{
+    if (batch != NULL && rests) {
+        atomic_fetch_add(&batch->resting, 1);
+    } else if (batch != NULL) {
+        atomic_fetch_sub(&batch->resting, 1);
+    }
+}
+
+/* Who lets go of it last writes its slice before it is free. */
+bool gy_gpu_batches_are_awaited(struct gy_gpu_batches *batches, uint64_t generation)
+{
+    bool any = false;
+    gy_mutex_lock(&batches->lock);
+    for (uint32_t i = 0; batches->all != NULL && i < GY_GPU_BATCHES && !any; i++) {
+        const struct gy_gpu_batch *batch = &batches->all[i];
+        const unsigned held = atomic_load(&batch->held);
+        any = batch->generation == generation && (held == 0 || held > atomic_load(&batch->resting));
+    }
+    gy_mutex_unlock(&batches->lock);
+    return any;
+}
+
+uint32_t gy_gpu_batches_begun(struct gy_gpu_batches *batches, uint64_t generation)
 {
     uint32_t used = 0;
     gy_mutex_lock(&batches->lock);
     for (uint32_t i = 0; batches->all != NULL && i < GY_GPU_BATCHES; i++) {
         const struct gy_gpu_batch *batch = &batches->all[i];
-        used += batch->generation == generation && (!begun || batch->tasks != 0);
+        used += batch->generation == generation && batch->tasks != 0;
     }
     gy_mutex_unlock(&batches->lock);
     return used;

@@ -18,6 +18,7 @@ struct gy_gpu_batch {
         generation;   /* immutable while it is held, changed under its lock: the recording; 0: it is free */
     uint64_t number;  /* immutable while it is held */
     atomic_uint held; /* atomic; marks that hold it, and 1 for the dispatcher */
+    atomic_uint resting; /* atomic; of these marks, those whose tasks' calls are held back */
     /* Written by the collecting thread alone, which holds it by a mark meanwhile; read by who lets go last:
      */
     uint32_t gpu;
@@ -47,9 +48,13 @@ struct gy_gpu_batch *gy_gpu_batches_hold(const struct gy_gpu_batches *batches, u
 
 /* Collecting thread.  A task of it has run then, on that GPU of the recording; NULL is ignored. */
 void gy_gpu_batch_add(struct gy_gpu_batch *batch, uint32_t gpu, uint64_t begin_ns, uint64_t end_ns);
-/* Collecting thread.  The batches of the recording whose slices are not written yet; with `begun`, only those
- * of which a task has been added. */
-uint32_t gy_gpu_batches_used(struct gy_gpu_batches *batches, uint64_t generation, bool begun);
+/* Collecting thread.  The batches of the recording of which a task has been added, and whose slices are not
+ * written yet. */
+uint32_t gy_gpu_batches_begun(struct gy_gpu_batches *batches, uint64_t generation);
+/* Collecting thread.  Is a slice not written yet for another reason than that calls are held back? */
+bool gy_gpu_batches_are_awaited(struct gy_gpu_batches *batches, uint64_t generation);
+/* A mark that holds it rests, or does not any longer; NULL is ignored. */
+void gy_gpu_batch_rest(struct gy_gpu_batch *batch, bool rests);
 /* Any thread.  A mark holds it no longer; NULL is ignored. */
 void gy_gpu_batch_leave(struct gy_gpu_batches *batches, struct gy_gpu_batch *batch);
 

@@ -4,6 +4,8 @@
 #include "profile/gpu_anchor.h"
 #include "profile/session.h"
 
+#include <assert.h>
+
 #define MARKS_FIRST 1024u
 #define MARKS_LIMIT 16384u
 
@@ -124,6 +126,7 @@ struct gy_gpu_mark *gy_gpu_marks_take(struct gy_gpu_marks *marks, uint64_t gener
         marks->free = mark->next;
         marks->free_count--;
         marks->used = marks->generation == generation ? marks->used : 0;
+        marks->resting = marks->generation == generation ? marks->resting : 0;
         marks->generation = generation;
         marks->used++;
         gy_lent_event_enter(mark->begin, GY_LENT_GIVEN);
@@ -135,10 +138,23 @@ struct gy_gpu_mark *gy_gpu_marks_take(struct gy_gpu_marks *marks, uint64_t gener
     return mark;
 }
 
+void gy_gpu_marks_rest(struct gy_gpu_marks *marks, struct gy_gpu_mark *mark, bool rests)
+{
+    gy_mutex_lock(&marks->lock);
+    assert(mark->rests != rests);
+    mark->rests = rests;
+    if (mark->counted && mark->generation == marks->generation) {
+        marks->resting += rests ? 1 : UINT32_MAX;
+    }
+    gy_gpu_batch_rest(mark->batch, rests);
+    gy_mutex_unlock(&marks->lock);
+}
+
 /* The mark is no longer one of marks->used.  False: it was none of those whose slices may still be lost. */
 static bool uncount(struct gy_gpu_marks *marks, struct gy_gpu_mark *mark) GY_REQUIRES(marks->lock)
 {
     bool was = mark->counted && mark->generation == marks->generation;
+    assert(!mark->rests); /* it was open then */
     mark->counted = false;
     marks->used -= was;
     return was && marks->closed != mark->generation;
@@ -165,12 +181,12 @@ void gy_gpu_marks_put(struct gy_gpu_marks *marks, struct gy_gpu_mark *mark, bool
     gy_mutex_unlock(&marks->lock);
 }
 
-uint32_t gy_gpu_marks_used(struct gy_gpu_marks *marks, uint64_t generation)
+uint32_t gy_gpu_marks_awaited(struct gy_gpu_marks *marks, uint64_t generation)
 {
     gy_mutex_lock(&marks->lock);
-    uint32_t used = marks->generation == generation ? marks->used : 0;
+    uint32_t awaited = marks->generation == generation ? marks->used - marks->resting : 0;
     gy_mutex_unlock(&marks->lock);
-    return used;
+    return awaited;
 }
 
 uint32_t gy_gpu_marks_close(struct gy_gpu_marks *marks, uint64_t generation)

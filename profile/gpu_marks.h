@@ -23,6 +23,7 @@ struct gy_gpu_mark {
     struct gy_gpu_batch *batch;        /* that it holds while it is in use; NULL: none */
     uint64_t generation; /* of the recording; gy_gpu_marks_take() writes it, and its holder reads it */
     bool counted;        /* guarded by lock: it is one of marks->used */
+    bool rests; /* guarded by lock, and written by its holder: open, and its task's next call is held back */
     /* The other fields belong to the holder of the mark. */
     uint64_t begun, ended; /* the numbers of its two records among all records, on any stream */
     uint64_t id;
@@ -53,6 +54,7 @@ struct gy_gpu_marks {
     uint64_t generation; /* guarded by lock: the recording that the latest mark was taken for */
     uint64_t closed;     /* guarded by lock: the recording whose marks are all accounted for */
     uint32_t used;       /* guarded by lock: marks of `generation` of which a slice will come */
+    uint32_t resting;    /* guarded by lock: of these, those that rest */
     atomic_uint queued;  /* atomic: marks in queues; changed under lock */
     struct gy_gpu_mark_queue queues[GY_GPU_MARK_STREAMS]; /* see there */
 };
@@ -85,10 +87,12 @@ void gy_gpu_marks_dequeue(struct gy_gpu_marks *marks, uint32_t stream);
 /* The streams whose queues are not empty, as bits. */
 uint64_t gy_gpu_marks_busy(struct gy_gpu_marks *marks);
 
-/* The marks of the recording of which a slice will come. */
-uint32_t gy_gpu_marks_used(struct gy_gpu_marks *marks, uint64_t generation);
+/* The next call of the mark's task is held back for a time that nobody knows, or is not any longer. */
+void gy_gpu_marks_rest(struct gy_gpu_marks *marks, struct gy_gpu_mark *mark, bool rests);
+/* The marks of the recording of which a slice will come, but for those that rest. */
+uint32_t gy_gpu_marks_awaited(struct gy_gpu_marks *marks, uint64_t generation);
 /* Nobody waits for marks of the recording any longer: the caller counts those that are left, whose number is
- * returned, as lost. */
+ * returned, as lost; those that rest are among them. */
 uint32_t gy_gpu_marks_close(struct gy_gpu_marks *marks, uint64_t generation);
 bool gy_gpu_marks_are_closed(struct gy_gpu_marks *marks, uint64_t generation);
 

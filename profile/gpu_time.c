@@ -289,12 +289,20 @@ void gy_gpu_time_waits_for(struct gy_gpu_mark *mark, uint64_t after)
     }
 }
 
+void gy_gpu_time_rest(struct gy_gpu_time *time, struct gy_gpu_mark *mark, bool rests)
+{
+    if (mark->rests != rests) {
+        gy_gpu_marks_rest(&time->marks, mark, rests);
+    }
+}
+
 void gy_gpu_time_end(struct gy_gpu_time *time, struct gy_gpu_mark *mark, CUstream stream,
                      struct gy_lane *lane)
 {
     if (mark == NULL) {
         return;
     }
+    gy_gpu_time_rest(time, mark, false);
     if (mark->generation != gy_profile_session()) {
         free_mark(time, mark);
         return;
@@ -322,6 +330,7 @@ void gy_gpu_time_drop(struct gy_gpu_time *time, struct gy_gpu_mark *mark, CUstre
                       struct gy_lane *lane)
 {
     if (mark != NULL) {
+        gy_gpu_time_rest(time, mark, false);
         mark->is_void = true; /* the GPU passes its begin before another task may record that */
         gy_gpu_marks_make_void(&time->marks, mark);
         gy_gpu_time_end(time, mark, stream, lane);
@@ -521,10 +530,11 @@ void gy_gpu_time_collect(struct gy_gpu_time *time)
 
 /* ---- the end of a recording ---------------------------------------------------------------------- */
 
+/* Is there something that comes to its end by itself? */
 static bool is_unfinished(struct gy_gpu_time *time, uint64_t generation)
 {
-    return gy_gpu_marks_used(&time->marks, generation) != 0 ||
-           gy_gpu_batches_used(&time->batches, generation, false) != 0;
+    return gy_gpu_marks_awaited(&time->marks, generation) != 0 ||
+           gy_gpu_batches_are_awaited(&time->batches, generation);
 }
 
 /* Collect until nothing of the recording is left, or the time is over. */
@@ -541,15 +551,17 @@ static void collect_until(struct gy_gpu_time *time, uint64_t generation, uint64_
  * not ended. */
 static uint64_t give_up(struct gy_gpu_time *time, uint64_t generation, bool may_wait)
 {
+    const bool goes_on = is_unfinished(time, generation);
     uint32_t tasks = gy_gpu_marks_close(&time->marks, generation);
-    uint32_t bars = gy_gpu_batches_used(&time->batches, generation, true);
+    uint32_t bars = gy_gpu_batches_begun(&time->batches, generation);
     if (tasks + bars == 0) {
         return 0;
     }
     gy_profile_count_lost(generation, (uint64_t)tasks + bars);
     const char *why = gy_context_is_lost(time->context) ? "the device is lost"
                       : !may_wait ? "a callback on a thread of the library stopped the recording"
-                                  : "their work went on for too long after the stop";
+                      : goes_on   ? "their work went on for too long after the stop"
+                                  : "a bound on GPU time holds back the rest of their calls";
     gy_log(GANTRY_LOG_WARNING,
            "profile: GPU %d: %" PRIu32 " GPU tasks and the bars of %" PRIu32 " batches are lost: %s",
            time->context->info.ordinal, tasks, bars, why);

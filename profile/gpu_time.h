@@ -39,6 +39,9 @@ struct gy_gpu_mark *gy_gpu_time_begin(struct gy_gpu_time *time, CUstream stream,
 /* Dispatcher thread.  The work of the mark waits for other devices: bit n: for that with ordinal n.  A NULL
  * mark is ignored. */
 void gy_gpu_time_waits_for(struct gy_gpu_mark *mark, uint64_t after);
+/* Dispatcher thread.  The next call of the task is held back, for a time that nobody knows, or is not any
+ * longer.  The end of a recording waits for no such task: its mark is counted as unfinished. */
+void gy_gpu_time_rest(struct gy_gpu_time *time, struct gy_gpu_mark *mark, bool rests);
 /* Dispatcher thread.  Record the end.  A NULL mark is ignored. */
 void gy_gpu_time_end(struct gy_gpu_time *time, struct gy_gpu_mark *mark, CUstream stream,
                      struct gy_lane *lane);

@@ -37,7 +37,7 @@ gantry_task *gy_gates_next(struct gantry_dispatcher *d)
 }
 
 /* On a lost context, and at the end, no task is held: it is released. */
-bool gy_gates_admit_call(struct gantry_dispatcher *d, struct gy_round *round, gantry_task *task)
+static bool ask_before_call(struct gantry_dispatcher *d, struct gy_round *round, gantry_task *task)
 {
     if (atomic_load_explicit(&d->closing, memory_order_relaxed) || gy_context_is_lost(d->config.context)) {
         return true;
@@ -49,6 +49,17 @@ bool gy_gates_admit_call(struct gantry_dispatcher *d, struct gy_round *round, ga
         }
     }
     return true;
+}
+
+bool gy_gates_admit_call(struct gantry_dispatcher *d, struct gy_round *round, gantry_task *task)
+{
+    struct gy_gpu_mark *mark =
+        task->launch_index != 0 ? atomic_load_explicit(&task->mark, memory_order_relaxed) : NULL;
+    const bool goes = ask_before_call(d, round, task);
+    if (__builtin_expect(mark != NULL, 0)) { /* who ends the recording does not wait for it then */
+        gy_gpu_time_rest(d->config.time, mark, !goes);
+    }
+    return goes;
 }
 
 void gy_gates_poll_calls(struct gantry_dispatcher *d, struct gy_round *round, bool all)

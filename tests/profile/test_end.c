@@ -383,6 +383,69 @@ static void test_work_that_outlasts_the_wait_is_counted(void **state)
     assert_ok(gantry_heap_free(gantry_context_heap(fixture.context), memory));
 }
 
+/* A call that comes again until it is told to end, of more work than its share lets go. */
+static atomic_bool ends;
+
+static gantry_launch_result fill_again(gantry_launch *launch, void *arg)
+{
+    const gantry_launch_result result = fill(launch, arg);
+    return result == GANTRY_LAUNCH_DONE && !atomic_load(&ends) ? GANTRY_LAUNCH_AGAIN : result;
+}
+
+static void keep_cause(void *user, gantry_log_level level, const char *line)
+{
+    (void)level;
+    if (strstr(line, "are lost: ") != NULL) {
+        snprintf(user, 512, "%s", line);
+    }
+}
+
+/* Tokens come only when the measured GPU time allows it: nobody knows when. */
+static void test_a_task_that_its_share_holds_back_is_not_waited_for(void **state)
+{
+    (void)state;
+    if (emu.hold == NULL) {
+        skip();
+    }
+    void *memory = memory_of(fixture.context);
+    for (int way = 0; way < 2; way++) {
+        static char cause[512];
+        gantry_profile *profile;
+        gantry_taskman *manager;
+        gantry_task *task;
+        const gantry_share share = {.percent = 1e-6, .burst_ns = 1};
+        gantry_taskman_options options = GANTRY_TASKMAN_OPTIONS_INIT;
+        gantry_share_usage usage = {.struct_size = sizeof(usage)};
+        use(ways[way]);
+        options.gpu_dispatcher = gantry_context_dispatcher(fixture.context);
+        options.share = &share;
+        assert_ok(gantry_taskman_create(&options, &manager));
+        gantry_task_desc desc = GANTRY_TASK_DESC_INIT;
+        desc.kind = GANTRY_TASK_KERNEL;
+        desc.launch = fill_again;
+        desc.arg = memory;
+        assert_ok(gantry_taskman_submit(manager, &desc, &task));
+        atomic_store(&ends, false);
+        start_into(&profile);
+        assert_ok(gantry_taskman_start(manager));
+        do {
+            assert_ok(gantry_taskman_get_usage(manager, &usage));
+        } while (usage.used_ns == 0); /* that is charged: the call after this one is held */
+        cause[0] = '\0';
+        gantry_set_log(keep_cause, cause, GANTRY_LOG_WARNING);
+        stop(profile);
+        gantry_set_log(NULL, NULL, GANTRY_LOG_ERROR);
+        assert_int_equal(stats.gpu_unfinished, 1);
+        assert_non_null(strstr(cause, "a bound on GPU time holds back the rest of their calls"));
+        atomic_store(&ends, true);
+        assert_ok(gantry_taskman_cancel(manager));
+        const gantry_status status = gantry_taskman_stop(manager);
+        assert_true(status == GANTRY_OK || status == GANTRY_ERR_CANCELLED);
+        gantry_taskman_destroy(manager);
+    }
+    assert_ok(gantry_heap_free(gantry_context_heap(fixture.context), memory));
+}
+
 static void lose_later(void *arg)
 {
     (void)arg;
@@ -578,6 +641,7 @@ int main(int argc, char **argv)
         TEST(test_full_file_ends_like_others),
         TEST(test_running_work_is_recorded_fully),
         TEST(test_work_that_outlasts_the_wait_is_counted),
+        TEST(test_a_task_that_its_share_holds_back_is_not_waited_for),
         TEST(test_lost_device_is_not_waited_for),
         TEST(test_stop_while_steps_run),
         TEST(test_stop_in_a_callback_counts_what_it_leaves),

@@ -26,12 +26,16 @@ static gantry_profile *profile;
 static gantry_profile_stats stats;
 static uint64_t zero; /* GPU time when the test begins */
 static char logged[512];
+static char cause[512]; /* the line that says why */
 
 static void keep_line(void *user, gantry_log_level level, const char *line)
 {
     (void)user;
     (void)level;
     snprintf(logged, sizeof(logged), "%s", line);
+    if (strstr(line, "are lost: ") != NULL) {
+        snprintf(cause, sizeof(cause), "%s", line);
+    }
 }
 
 static void start(void)
@@ -227,6 +231,51 @@ static void test_open_marks_and_batches_are_waited_for(void **state)
     assert_int_equal(stats.lost, 0);
 }
 
+/* The next call of a task is held back: it is counted at once, and its batch has no bar without it.  Another
+ * task of the batch is waited for all the same. */
+static void test_tasks_that_are_held_back_are_not_waited_for(void **state)
+{
+    (void)state;
+    for (int others = 0; others < 2; others++) {
+        set_reached(15 * US);
+        cause[0] = '\0';
+        gy_gpu_time_begin_batch(gpu_time, 0, 1);
+        open_mark = begin(0, 10 * US, 1);
+        if (others != 0) {
+            end(1, 90 * US, begin(1, 12 * US, 2));
+        }
+        gy_gpu_time_rest(gpu_time, open_mark, true);
+        gy_gpu_time_end_batch(gpu_time);
+        gantry_set_log(keep_line, NULL, GANTRY_LOG_WARNING);
+        if (others != 0) {
+            with_thread(reach_later);
+        } else {
+            stop();
+        }
+        gantry_set_log(NULL, NULL, GANTRY_LOG_ERROR);
+        assert_non_null(strstr(cause, "1 GPU tasks and "));
+        assert_non_null(strstr(cause, "a bound on GPU time holds back the rest of their calls"));
+        assert_int_equal(stats.gpu_unfinished, 1);
+        assert_int_equal(stats.spans, others);
+        end(0, 200 * US, open_mark); /* this is for nobody */
+        start();
+    }
+}
+
+/* It goes on in time. */
+static void test_a_task_that_is_held_no_longer_is_waited_for(void **state)
+{
+    (void)state;
+    set_reached(100 * US);
+    gy_gpu_time_begin_batch(gpu_time, 0, 1);
+    open_mark = begin(0, 10 * US, 1);
+    gy_gpu_time_rest(gpu_time, open_mark, true);
+    gy_gpu_time_rest(gpu_time, open_mark, false);
+    with_thread(end_later);
+    assert_int_equal(stats.spans, 2);
+    assert_int_equal(stats.lost, 0);
+}
+
 /* A mark whose task was not called is not waited for, and nothing is lost. */
 static void test_dropped_marks_are_not_waited_for(void **state)
 {
@@ -356,11 +405,18 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(test_what_the_gpu_has_passed_is_collected),         TEST(test_running_work_is_waited_for),
-        TEST(test_work_that_runs_for_too_long_is_counted),       TEST(test_the_cause_of_a_loss_is_logged),
-        TEST(test_open_marks_and_batches_are_waited_for),        TEST(test_dropped_marks_are_not_waited_for),
-        TEST(test_stop_on_a_thread_of_the_library_asks_nothing), TEST(test_lost_device_ends_the_wait),
-        TEST(test_struct_that_ends_first_leaves_its_work),       TEST(test_stops_under_both_threads),
+        TEST(test_what_the_gpu_has_passed_is_collected),
+        TEST(test_running_work_is_waited_for),
+        TEST(test_work_that_runs_for_too_long_is_counted),
+        TEST(test_the_cause_of_a_loss_is_logged),
+        TEST(test_open_marks_and_batches_are_waited_for),
+        TEST(test_tasks_that_are_held_back_are_not_waited_for),
+        TEST(test_a_task_that_is_held_no_longer_is_waited_for),
+        TEST(test_dropped_marks_are_not_waited_for),
+        TEST(test_stop_on_a_thread_of_the_library_asks_nothing),
+        TEST(test_lost_device_ends_the_wait),
+        TEST(test_struct_that_ends_first_leaves_its_work),
+        TEST(test_stops_under_both_threads),
     };
 #undef TEST
     return cmocka_run_group_tests(tests, NULL, NULL);
