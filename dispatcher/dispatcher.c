@@ -130,11 +130,12 @@ static unsigned find_checks(void)
 /* Allocate the dispatcher, and initialise what cannot fail; NULL: no memory. */
 static gantry_dispatcher *allocate(const struct gy_dispatcher_config *config)
 {
-    gantry_dispatcher *d = gy_zalloc(sizeof(*d));
+    gantry_dispatcher *d = gy_alloc_aligned(sizeof(*d), _Alignof(gantry_dispatcher));
     if (d == NULL) {
         (void)GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "no memory for a dispatcher");
         return NULL;
     }
+    memset(d, 0, sizeof(*d));
     d->base.ops = &gy_dispatcher_ops;
     d->base.forks = gy_thread_forks();
     d->config = *config;
