@@ -30,7 +30,8 @@ esac
 
 require cmake ninja-build gcc g++ pkg-config libpng-dev libjemalloc-dev libcmocka-dev python3
 want protobuf-compiler
-[ "$presets" = gpu ] || want clang-format-14 dpkg-dev file libcjson-dev libhwloc-dev spin abigail-tools libvulkan-dev mesa-vulkan-drivers libglfw3-dev xvfb
+[ "$presets" = gpu ] || want clang-format-14 dpkg-dev file libcjson-dev libhwloc-dev spin abigail-tools libvulkan-dev mesa-vulkan-drivers libglfw3-dev xvfb \
+    doxygen python3-sphinx python3-myst-parser furo
 case $presets in
     *clang*) require clang ;;
 esac

@@ -23,7 +23,8 @@ have() {
         spin) command -v spin >/dev/null ;;
         abigail-tools) command -v abidiff >/dev/null ;;
         dpkg-dev) command -v dpkg-shlibdeps >/dev/null ;;
-        python3 | clang | clang-format-14 | file) command -v "$1" >/dev/null ;;
+        python3-sphinx | python3-myst-parser | furo) site_lacks_not "$1" ;;
+        doxygen | python3 | clang | clang-format-14 | file) command -v "$1" >/dev/null ;;
         *)
             echo "packages.sh: no test for package $1" >&2
             return 1
@@ -42,6 +43,13 @@ compiles() {
     local compiler=cc
     [ "$1" = c++ ] && compiler=c++
     echo '#include <stdlib.h>' | "$compiler" -x "$1" -fsyntax-only - >/dev/null 2>&1
+}
+
+# site_lacks_not PACKAGE: some Python has what the site's pages are made with.
+site_lacks_not() {
+    local lacking
+    lacking=$(python3 "$(dirname "${BASH_SOURCE[0]}")/site/site_pages.py" --missing) &&
+        ! grep -qxF "$1" <<<"$lacking"
 }
 
 # has_header FILE: in the system or under a prefix of CMAKE_PREFIX_PATH, where CMake looks too.

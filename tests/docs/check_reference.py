@@ -66,6 +66,13 @@ class Reference(unittest.TestCase):
             self.assertEqual(done.returncode, 1, declaration)
             self.assertRegex(done.stdout, rf"{name}\b.* is not documented")
 
+    def test_a_macro_of_several_lines_is_described_behind_its_last(self):
+        (self.folder / "include/gantry").mkdir(parents=True)
+        (self.folder / "include/gantry/base.h").write_text("/**\n * @file base.h\n * A header.\n */\n#define GANTRY_NEW \\\n    4u /* what it is for */\n")
+        done = reference(self.folder, self.folder / "out")
+        self.assertEqual((done.returncode, done.stdout.strip(), done.stderr), (0, "", ""))
+        self.assertIn("what it is for", (self.folder / "out/reference/base.h.rst").read_text())
+
 
 if __name__ == "__main__":
     if not shutil.which("doxygen"):

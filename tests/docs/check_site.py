@@ -56,6 +56,6 @@ class Site(unittest.TestCase):
 if __name__ == "__main__":
     lacking = site_pages.missing()
     if lacking:
-        print(f"skipped: missing are {', '.join(lacking)}")
+        print(f"skipped: missing are {', '.join(lacking)} (tools/site/site_pages.py says how to install them)")
         sys.exit(77)
     unittest.main(argv=sys.argv[:1])

@@ -3,7 +3,7 @@
 
 Usage: doxygen_filter.py HEADER
 
-A comment behind a member, an enumerator or a macro describes it.  A comment between members describes the next one.  What
+A comment behind a member, an enumerator or a macro describes it, also behind the last line of a macro of several.  A comment between members describes the next one.  What
 every option struct has (struct_size, reserved, ..._INIT) is described here once.
 """
 import pathlib
@@ -12,14 +12,18 @@ import sys
 
 STRUCT_SIZE = "sizeof of this struct; 0 is refused.  It tells the library how many fields the caller knows."
 BEHIND = re.compile(r"^(\s*(?:\*\w|[^\s/*#])[^\n]*?(?:[,;{]|= \d+)\s+|#define [^\n]*?\S\s+)/\* (?!-)")
+BEHIND_LAST = re.compile(r"^(\s*[^\n]*?\S\s+)/\* (?!-)")  # of a macro's last line, when it has several
 
 
 def member_comments(lines):
     """Comments behind a line of code, and on lines of their own within braces, become Doxygen's."""
-    depth = 0
+    depth, continued = 0, False
     for number, line in enumerate(lines):
         code = re.sub(r"/\*.*?(\*/|$)", "", line)
-        line = BEHIND.sub(r"\1/**< ", line)
+        goes_on = line.endswith("\\")
+        if not continued or not goes_on:
+            line = (BEHIND_LAST if continued else BEHIND).sub(r"\1/**< ", line)
+        continued = goes_on and (continued or line.startswith("#define "))
         if depth > 0:
             line = re.sub(r"^(\s+)/\* (?!-)", r"\1/** ", line)
             line = re.sub(r"^(\s+size_t struct_size;)$", rf"\1 /**< {STRUCT_SIZE} */", line)

@@ -2,12 +2,14 @@
 """Build the documents as one static site, with the reference and the manual pages, and check its links.
 
 Usage: site_pages.py SOURCE_DIR OUTPUT_DIR
+       site_pages.py --missing
 
-OUTPUT_DIR/html is the site, OUTPUT_DIR/man3 the manual pages.  It needs doxygen and the Python packages sphinx, myst-parser and furo; without them it
-names what is missing and exits with 77.  The pages need no server: they work from file://.
+OUTPUT_DIR/html is the site, OUTPUT_DIR/man3 the manual pages.  It needs doxygen, and the packages sphinx, myst-parser and furo in some Python: the
+one that runs this, that of $VIRTUAL_ENV, the first of the PATH or the system's.  Without them it says how to install them and fails.  The pages
+need no server: they work from file://.  --missing prints the Debian packages that are missing, one a line.
 """
 import html.parser
-import importlib.util
+import os
 import pathlib
 import posixpath
 import re
@@ -26,9 +28,37 @@ FIRST = ["first-program", "gpu-tasks", "pipeline", "measure", "tasks", "memory",
 ALONE = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "samples/README.md", "examples/README.md"]
 
 
+MODULES = {"sphinx": "python3-sphinx", "myst_parser": "python3-myst-parser", "furo": "furo"}  # with the Debian package of each
+WHICH_MODULES = f"import importlib.util; print(*[name for name in {list(MODULES)} if importlib.util.find_spec(name) is None])"
+
+
+def lacking_modules(python):
+    """What this Python lacks of MODULES; all of them if it does not start."""
+    try:
+        done = subprocess.run([python, "-c", WHICH_MODULES], text=True, capture_output=True, check=False)
+    except OSError:
+        return list(MODULES)
+    return done.stdout.split() if done.returncode == 0 else list(MODULES)
+
+
+def find_python():
+    """(the Python that lacks the fewest packages, what it lacks)."""
+    active = os.environ.get("VIRTUAL_ENV")
+    pythons = [sys.executable, active and posixpath.join(active, "bin/python"), shutil.which("python3"), "/usr/bin/python3"]
+    found = [(python, lacking_modules(python)) for python in dict.fromkeys(filter(None, pythons))]
+    return min(found, key=lambda pair: len(pair[1]))
+
+
 def missing():
-    found = [name for name in ("sphinx", "myst_parser", "furo") if importlib.util.find_spec(name) is None]
-    return ([] if shutil.which("doxygen") else ["doxygen"]) + found
+    """The Debian packages that are missing."""
+    return ([] if shutil.which("doxygen") else ["doxygen"]) + [MODULES[name] for name in find_python()[1]]
+
+
+def how_to_install(packages):
+    lines = [f"error: missing are {', '.join(packages)}.  Install them:", f"    sudo apt-get install {' '.join(packages)}"]
+    if packages != ["doxygen"]:
+        lines.append("or, besides doxygen, in a virtual environment that is active when this runs:\n    python3 -m pip install sphinx myst-parser furo")
+    return "\n".join(lines)
 
 
 def links_rewritten(text, document, pages, source, symbols):
@@ -142,7 +172,7 @@ def build(source, output):
         return problems
     pages = gather(source, output)
     shutil.rmtree(output / "html", ignore_errors=True)
-    done = subprocess.run([sys.executable, "-m", "sphinx", "-b", "html", "-q", "-W", "--keep-going", "-j", "2", "-d", output / "doctrees", pages, output / "html"],
+    done = subprocess.run([find_python()[0], "-m", "sphinx", "-b", "html", "-q", "-W", "--keep-going", "-j", "2", "-d", output / "doctrees", pages, output / "html"],
                           text=True, capture_output=True, check=False)
     if done.returncode != 0:
         return done.stderr.splitlines() + done.stdout.splitlines()
@@ -152,11 +182,18 @@ def build(source, output):
     return problems
 
 
-if __name__ == "__main__":
+def main(arguments):
     lacking = missing()
+    if arguments == ["--missing"]:
+        print("\n".join(lacking))
+        return 0
     if lacking:
-        print(f"skipped: missing are {', '.join(lacking)} (apt install doxygen; pip install sphinx myst-parser furo)")
-        sys.exit(77)
-    complaints = build(pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]).resolve())
+        print(how_to_install(lacking), file=sys.stderr)
+        return 1
+    complaints = build(*(pathlib.Path(argument).resolve() for argument in arguments))
     print("\n".join(complaints))
-    sys.exit(1 if complaints else 0)
+    return 1 if complaints else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
