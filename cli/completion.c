@@ -72,7 +72,7 @@ static void print_words(const char *key)
         cli_benches_each(print_name, NULL);
         printf(" all");
     } else if (strcmp(key, "report") == 0) {
-        printf(" trace");
+        printf(" trace heap");
     } else if (strcmp(key, "completion") == 0) {
         for (size_t i = 0; i < sizeof(shell_names) / sizeof(shell_names[0]); i++) {
             printf(" %s", shell_names[i]);

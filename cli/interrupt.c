@@ -14,6 +14,7 @@
 
 static atomic_bool is_for_reading; /* atomic: the first Ctrl-C ends the reading alone */
 static atomic_bool has_come;       /* atomic: the reading shall end */
+static const char *_Atomic said = "the results so far are complete, the others were left out"; /* atomic */
 
 void cli_interrupts_end_reading(bool is_so)
 {
@@ -23,6 +24,11 @@ void cli_interrupts_end_reading(bool is_so)
 bool cli_interrupts_reading_ends(void)
 {
     return atomic_load(&has_come);
+}
+
+void cli_interrupts_say(const char *what)
+{
+    atomic_store(&said, what);
 }
 
 static void give_up(int signal)
@@ -42,8 +48,18 @@ static void *watch(void *set)
     struct sigaction action = {.sa_handler = give_up};
     (void)sigaction(SIGALRM, &action, NULL);
     (void)alarm(MOST_SECONDS);
-    cli_output_abandon();
-    cli_note("interrupted; the results so far are complete, the others were left out");
+    const char *file = NULL;
+    switch (cli_output_abandon(&file)) {
+    case CLI_OUTPUT_NONE:
+        cli_note("interrupted; %s", atomic_load(&said));
+        break;
+    case CLI_OUTPUT_ABANDONED:
+        cli_note("interrupted; nothing was written to %s", file);
+        break;
+    case CLI_OUTPUT_COMPLETE:
+        cli_note("interrupted; %s was written before, and is complete", file);
+        break;
+    }
     exit(CLI_INTERRUPTED); /* writes what has been printed, and ends a recording */
 }
 

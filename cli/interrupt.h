@@ -14,6 +14,9 @@ void cli_interrupts_end_us(void);
 /* With true the first Ctrl-C ends no more than the reading of a recording, and the report is of what was
  * read; the next one ends the process.  Once, before the reading begins. */
 void cli_interrupts_end_reading(bool is_so);
+/* What Ctrl-C says behind "interrupted; " where no output file is being written; a literal.  Without it: that
+ * the results so far are complete. */
+void cli_interrupts_say(const char *what);
 /* True when Ctrl-C has come.  Any thread may ask. */
 bool cli_interrupts_reading_ends(void);
 

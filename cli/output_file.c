@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,9 +15,13 @@
 static const char *shown; /* as the user named it */
 static char *final; /* the file that the name leads to through symbolic links; NULL: it is written directly */
 static char *part;  /* the new file beside it, which is written */
+static atomic_bool is_abandoned; /* atomic: Ctrl-C has told what becomes of the file */
 
 static bool complain(void)
 {
+    if (atomic_load(&is_abandoned)) {
+        return false;
+    }
     cli_error("%s: %s", shown, strerrordesc_np(errno));
     return false;
 }
@@ -108,7 +113,7 @@ bool cli_output_end(bool keep)
 {
     const char *why = cli_output_flush();
     bool good = why == NULL;
-    if (!good) {
+    if (!good && !atomic_load(&is_abandoned)) {
         cli_error("%s: %s", shown, why);
     }
     if (part != NULL && good && keep && rename(part, final) != 0) {
@@ -120,9 +125,13 @@ bool cli_output_end(bool keep)
     return good;
 }
 
-void cli_output_abandon(void)
+/* The kernel decides who was first, this unlink() or the rename() of cli_output_end(). */
+enum cli_output_fate cli_output_abandon(const char **name)
 {
-    if (part != NULL) {
-        (void)unlink(part);
+    *name = shown;
+    if (part == NULL) {
+        return CLI_OUTPUT_NONE;
     }
+    atomic_store(&is_abandoned, true);
+    return unlink(part) == 0 ? CLI_OUTPUT_ABANDONED : CLI_OUTPUT_COMPLETE;
 }

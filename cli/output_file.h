@@ -16,7 +16,14 @@ bool cli_output_begin(const char *path);
  * a line on stderr, and the old file is as it was. */
 bool cli_output_end(bool keep);
 
-/* Ctrl-C: remove the file that is half written.  Any thread may call it. */
-void cli_output_abandon(void);
+/* What has become of the file that the results go to. */
+enum cli_output_fate {
+    CLI_OUTPUT_NONE,      /* there is none: they go to standard output, or to a device or a pipe */
+    CLI_OUTPUT_ABANDONED, /* it was half written and is removed; one that was there before is as it was */
+    CLI_OUTPUT_COMPLETE,
+};
+
+/* Ctrl-C: remove the file that is half written, and name it in `name`.  Any thread may call it. */
+enum cli_output_fate cli_output_abandon(const char **name);
 
 #endif

@@ -231,11 +231,14 @@ static int parse(int argc, char **argv, struct arguments *arguments)
     }
     if (optind < argc && strcmp(argv[optind], "trace") != 0) {
         bool is_file = access(argv[optind], F_OK) == 0;
-        return cli_usage_error("report: there is no report '%s'; say 'gantry report trace %s'", argv[optind],
-                               is_file ? argv[optind] : "FILE");
+        const char *file = is_file ? argv[optind] : "FILE";
+        return cli_usage_error(
+            "report: there is no report '%s'; say 'gantry report trace %s' of a recording, "
+            "or 'gantry report heap %s'",
+            argv[optind], file, file);
     }
     if (argc - optind != 2 && argc - optind != 3) {
-        return cli_usage_error("report: say 'gantry report trace FILE'");
+        return cli_usage_error("report: say 'gantry report trace FILE' or 'gantry report heap FILE'");
     }
     if (argc - optind == 3 && arguments->format != FORMAT_HTML) {
         return cli_usage_error("report: unexpected argument '%s'; a second recording goes with --format "
@@ -274,6 +277,7 @@ static int report_main(int argc, char **argv)
                                arguments.output);
     }
     cli_interrupts_end_us();
+    cli_interrupts_say("what was printed of the report is not complete");
     if (arguments.output == NULL) {
         cli_interrupts_end_reading(arguments.format == FORMAT_TEXT);
         return report_on(&arguments);

@@ -450,10 +450,20 @@ class Cli(unittest.TestCase):
     @unittest.skipUnless(os.path.exists("/dev/full"), "there is no /dev/full")
     def test_what_cannot_be_printed_is_an_error(self):
         with open("/dev/full", "w") as full:
-            for arguments in (["--version"], ["help"], ["bench", "--list"], ["info", "--driver", "emulated"]):
+            for arguments in (["--version"], ["help"], ["bench", "--list"], ["info", "--driver", "emulated"],
+                              ["completion", "bash"]):  # more than stdio keeps, so that an earlier write has failed
                 result = subprocess.run([GANTRY, *arguments], stdout=full, stderr=subprocess.PIPE, text=True)
                 self.assertEqual((result.returncode, result.stderr),
                                  (1, "gantry: error: standard output: No space left on device\n"))
+
+    @unittest.skipUnless(os.path.exists("/dev/full"), "there is no /dev/full")
+    def test_a_page_that_cannot_be_written_says_why(self):
+        with tempfile.TemporaryDirectory() as folder:
+            recording = os.path.join(folder, "run.pftrace")
+            subprocess.run([GANTRY, "run", "hello_graph"], check=True, capture_output=True,
+                           env={**os.environ, "GANTRY_DRIVER": "emulated", "GANTRY_PROFILE": recording})
+            done = subprocess.run([GANTRY, "report", "trace", recording, "--format", "html", "-o", "/dev/full"], capture_output=True, text=True)
+        self.assertEqual((done.returncode, done.stderr), (1, "gantry: error: /dev/full: No space left on device\n"))
 
     def test_no_file_takes_the_place_of_a_closed_standard_output(self):
         for arguments in (["--version"], ["info", "--driver", "emulated"]):

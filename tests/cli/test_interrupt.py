@@ -75,8 +75,18 @@ class Interrupt(unittest.TestCase):
         while len(list(self.folder.iterdir())) == 1 and process.poll() is None:
             time.sleep(0.001)
         status, out, err = interrupt(process)
-        self.assertEqual(status, 130, err)
+        self.assertEqual((status, err), (130, f"gantry: note: interrupted; nothing was written to {page}\n"))
         self.assertEqual(list(self.folder.iterdir()), [recording])
+
+    def test_half_a_report_is_not_called_complete(self):
+        recording = self.folder / "run.pftrace"
+        subprocess.run([GANTRY, "run", "two_tenants", "--seconds", "0.3"], check=True, capture_output=True,
+                       env={**ENVIRONMENT, "GANTRY_PROFILE": str(recording)})
+        process = start("report", "trace", recording, "--format", "html")
+        process.stdout.read(1)  # the page has begun; it is larger than a pipe
+        self.wait_until(process, lambda status: status["State"].startswith("S"))
+        status, _, err = interrupt(process)
+        self.assertEqual((status, err), (130, "gantry: note: interrupted; what was printed of the report is not complete\n"))
 
     def long_recording(self):
         """A recording whose reading takes seconds."""

@@ -97,8 +97,10 @@ class Messages(unittest.TestCase):
     def test_what_to_do_next_is_said(self):
         err = gantry("info", "--driver", "emulated", GANTRY_EMULATOR="/nowhere.so")[2]
         self.assertEqual(err.splitlines()[-1], "gantry: note: 'gantry doctor' says what is missing, and how to get it")
-        self.assertIn("; say 'gantry report trace FILE'\n", gantry("report", "none.pftrace")[2])
-        self.assertIn(f"; say 'gantry report trace {GANTRY}'\n", gantry("report", GANTRY)[2])
+        for said, name in ("FILE", "none.pftrace"), (GANTRY, GANTRY):
+            self.assertIn(f"; say 'gantry report trace {said}' of a recording, or 'gantry report heap {said}'\n", gantry("report", name)[2])
+        self.assertIn("say 'gantry report trace FILE' or 'gantry report heap FILE'\n", gantry("report", "trace")[2])
+        self.assertIn("say 'gantry report trace FILE' or 'gantry report heap FILE'\n", gantry("report")[2])
 
     def test_there_is_help_on_everything(self):
         topics = re.findall(r"(?m)^  ([a-z]+) ", gantry("help")[1].split("Topics of")[1])
