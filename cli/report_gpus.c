@@ -27,6 +27,26 @@ static struct report_gpu *gpu_of(struct report *report, uint32_t track)
     return g < REPORT_GPUS ? &report->gpus[g] : NULL;
 }
 
+/* By their numbers, whichever began first. */
+static void list_gpus(const struct trace *trace, struct report *report)
+{
+    for (size_t i = 0; i < trace->slice_count; i++) {
+        const struct trace_track *track = &trace->tracks[trace->slices[i].track];
+        if (track->kind == TRACE_QUEUE) {
+            (void)gpu_of(report, track->parent);
+        }
+    }
+    for (size_t g = 1; g < report->gpu_count; g++) {
+        const struct report_gpu gpu = report->gpus[g];
+        const int ordinal = cli_report_ordinal(trace, gpu.track);
+        size_t to = g;
+        for (; to > 0 && cli_report_ordinal(trace, report->gpus[to - 1].track) > ordinal; to--) {
+            report->gpus[to] = report->gpus[to - 1];
+        }
+        report->gpus[to] = gpu;
+    }
+}
+
 /* What the recording says of each device's clock. */
 static void read_clocks(const struct trace *trace, struct report *report)
 {
@@ -44,6 +64,7 @@ static void read_clocks(const struct trace *trace, struct report *report)
 bool cli_report_gpus(const struct trace *trace, struct report *report, struct intervals *busy)
 {
     bool good = true;
+    list_gpus(trace, report);
     for (size_t i = 0; i < trace->slice_count && good; i++) {
         const struct trace_slice *s = &trace->slices[i];
         struct report_gpu *gpu = trace->tracks[s->track].kind == TRACE_QUEUE

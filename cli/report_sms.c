@@ -95,10 +95,13 @@ void cli_report_sms_add(void *user, const struct trace *trace, const struct trac
 static int by_place(const void *a, const void *b)
 {
     const struct report_sm *x = a, *y = b;
-    return x->gpu != y->gpu ? (x->gpu < y->gpu ? -1 : 1) : x->number < y->number ? -1 : x->number > y->number;
+    return x->ordinal != y->ordinal ? (x->ordinal < y->ordinal ? -1 : 1)
+           : x->gpu != y->gpu       ? (x->gpu < y->gpu ? -1 : 1)
+           : x->number < y->number  ? -1
+                                    : x->number > y->number;
 }
 
-bool cli_report_sms_take(const struct report_sms *sms, struct report *report)
+bool cli_report_sms_take(const struct report_sms *sms, const struct trace *trace, struct report *report)
 {
     report->sms = calloc(sms->count + 1, sizeof(*report->sms));
     if (sms->failed || report->sms == NULL) {
@@ -107,7 +110,9 @@ bool cli_report_sms_take(const struct report_sms *sms, struct report *report)
     report->sm_count = sms->count;
     for (size_t i = 0; i < sms->count; i++) {
         uint64_t ns = cli_growing_ns(&sms->all[i]->busy);
-        report->sms[i] = (struct report_sm){sms->all[i]->parent, sms->all[i]->rank, ns, UINT64_MAX};
+        const uint32_t above = sms->all[i]->parent;
+        report->sms[i] = (struct report_sm){above, sms->all[i]->rank, ns, UINT64_MAX,
+                                            cli_report_ordinal(trace, trace->tracks[above].parent)};
         report->sm_least_ns = i == 0 || ns < report->sm_least_ns ? ns : report->sm_least_ns;
         report->sm_most_ns = ns > report->sm_most_ns ? ns : report->sm_most_ns;
         report->sm_sum_ns += ns;

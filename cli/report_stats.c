@@ -100,6 +100,20 @@ static struct report_stream *stream_of(struct report *report, const struct trace
     return &report->streams[i];
 }
 
+/* By the numbers of the GPUs, whichever began first; those of one GPU stay in their order. */
+static void order_streams(const struct trace *trace, struct report *report)
+{
+    for (size_t i = 1; i < report->stream_count; i++) {
+        const struct report_stream stream = report->streams[i];
+        const int ordinal = cli_report_ordinal(trace, stream.gpu);
+        size_t to = i;
+        for (; to > 0 && cli_report_ordinal(trace, report->streams[to - 1].gpu) > ordinal; to--) {
+            report->streams[to] = report->streams[to - 1];
+        }
+        report->streams[to] = stream;
+    }
+}
+
 static void partition_name(const char *stream, char *name, size_t room)
 {
     const char *slash = strstr(stream, " / ");
@@ -290,7 +304,8 @@ bool cli_report_compute(const struct trace *trace, const struct report_sms *sms,
     struct intervals gpu = {NULL, 0, 0};
     *out = (struct report){0};
     scan(trace, out);
-    bool good = cli_report_sms_take(sms, out) && compute_streams(trace, out) &&
+    order_streams(trace, out);
+    bool good = cli_report_sms_take(sms, trace, out) && compute_streams(trace, out) &&
                 compute_partitions(trace, out) && compute_kernels(trace, out) &&
                 cli_report_ranges(trace, out) && gather(trace, NULL, &gpu);
     count_marks(trace, out);

@@ -83,6 +83,7 @@ struct report_sm {
     int32_t number;
     uint64_t ns;           /* at least one block ran */
     uint64_t alignment_ns; /* of its clock, as stated; UINT64_MAX: not stated */
+    int ordinal;           /* of the GPU; -1: not stated */
 };
 
 /* Blocks are counted while the trace is read; see report_sms.c. */
@@ -136,7 +137,7 @@ struct report {
 };
 
 /* Fill in the part about SMs.  False: out of memory. */
-bool cli_report_sms_take(const struct report_sms *sms, struct report *report);
+bool cli_report_sms_take(const struct report_sms *sms, const struct trace *trace, struct report *report);
 
 /* False after a line on stderr: out of memory.  `sms` has been fed while the trace was loaded. */
 bool cli_report_compute(const struct trace *trace, const struct report_sms *sms, struct report *out);

@@ -114,6 +114,9 @@ class Page {
         const part = (at - this.view.from) / this.view.span, span = Math.min(Math.max(this.view.span * factor, LEAST_SPAN), this.view.end);
         this.show(at - part * span, span);
     }
+    zoomBy(factor) {
+        this.zoom(factor, this.view.from + this.view.span / 2);
+    }
     zoomToPicked() {
         const pane = this.panes[this.active], i = pane.picked;
         if (i < 0) return;
@@ -217,22 +220,49 @@ function moveOnMap(page, pane, event) {
     page.show((event.offsetX - SIDE) / (pane.width - SIDE) * page.view.end - page.view.span / 2, page.view.span);
 }
 
+/* Of two fingers: the place between them, from the canvas's left side, and how far apart they are. */
+function spreadOf(pane, fingers) {
+    const [a, b] = [...fingers.values()], left = pane.canvas.getBoundingClientRect().left;
+    return {middle: (a.clientX + b.clientX) / 2 - left, apart: Math.max(Math.hypot(a.clientX - b.clientX, a.clientY - b.clientY), 1)};
+}
+
+function beginPinch(page, pane, fingers) {
+    const {middle, apart} = spreadOf(pane, fingers);
+    return {time: pane.timeAt(middle), apart, span: page.view.span};
+}
+
+/* The time that was between the fingers stays there. */
+function movePinch(page, pane, pinch, fingers) {
+    const {middle, apart} = spreadOf(pane, fingers);
+    const span = Math.min(Math.max(pinch.span * pinch.apart / apart, LEAST_SPAN), page.view.end);
+    page.show(pinch.time - (middle - SIDE) / Math.max(pane.width - SIDE, 1) * span, span);
+}
+
 function listenTo(page, pane) {
-    const canvas = pane.canvas;
-    let drag = null;
+    const canvas = pane.canvas, fingers = new Map();
+    let drag = null, pinch = null;
+    const beginDrag = (event, moved) => {
+        drag = {x: event.clientX, y: event.clientY, from: page.view.from, scroll: pane.scroll, moved, map: event.offsetY < MAP};
+    };
     canvas.addEventListener("wheel", event => onWheel(page, pane, event), {passive: false});
     canvas.onpointerdown = event => {
-        drag = {x: event.clientX, y: event.clientY, from: page.view.from, scroll: pane.scroll, moved: false, map: event.offsetY < MAP};
+        fingers.set(event.pointerId, event);
         canvas.setPointerCapture(event.pointerId);
         page.active = page.panes.indexOf(pane);
-        if (drag.map) moveOnMap(page, pane, event);
+        beginDrag(event, false);
+        pinch = fingers.size === 2 ? beginPinch(page, pane, fingers) : null;
+        if (drag.map && pinch === null) moveOnMap(page, pane, event);
     };
-    canvas.onpointerup = event => {
-        if (drag && !drag.moved && !drag.map) onClick(page, pane, event);
-        drag = null;
+    canvas.onpointerup = canvas.onpointercancel = event => {
+        fingers.delete(event.pointerId);
+        if (event.type === "pointerup" && drag && !drag.moved && !drag.map && pinch === null) onClick(page, pane, event);
+        drag = pinch = null;
+        for (const finger of fingers.values()) beginDrag(finger, true); /* of a pinch one goes on */
     };
     canvas.onpointermove = event => {
-        if (!drag) showTip(pane, event);
+        if (fingers.has(event.pointerId)) fingers.set(event.pointerId, event);
+        if (pinch) movePinch(page, pane, pinch, fingers);
+        else if (!drag) showTip(pane, event);
         else if (drag.map) moveOnMap(page, pane, event);
         else {
             drag.moved = drag.moved || Math.abs(event.clientX - drag.x) + Math.abs(event.clientY - drag.y) > 3;
@@ -298,7 +328,7 @@ function scrollBy(page, pixels) {
 
 /* What each key does. */
 const KEYS = {
-    w: page => page.zoom(0.8, page.view.from + page.view.span / 2), s: page => page.zoom(1.25, page.view.from + page.view.span / 2),
+    w: page => page.zoomBy(0.8), s: page => page.zoomBy(1.25),
     a: page => page.show(page.view.from - page.view.span * 0.15, page.view.span),
     d: page => page.show(page.view.from + page.view.span * 0.15, page.view.span),
     r: page => scrollBy(page, -120), v: page => scrollBy(page, 120),
@@ -346,6 +376,8 @@ async function measureFrames(page, steps) {
 function start() {
     const page = new Page([...document.querySelectorAll('script[type="text/x-gantry-recording"]')].map(s => readRecording(s.textContent)));
     $("find").oninput = event => page.find(event.target.value);
+    $("nearer").onclick = () => page.zoomBy(0.5);
+    $("farther").onclick = () => page.zoomBy(2);
     $("fit").onclick = () => page.fit();
     $("path").onclick = () => togglePath(page);
     $("groups").onclick = () => toggle($("groups"), $("grouplist"));

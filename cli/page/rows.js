@@ -29,6 +29,9 @@ function sortThreads(rows) {
 
 const groupOrder = group => group.name === "host threads" ? 0 : group.rows[0].kind === BLOCKS ? 2 : 1;
 
+/* "GPU 10: ..." comes behind "GPU 9: ...", whichever began first. */
+const ordinalOf = group => Number((/^GPU (\d+)/.exec(group.name) || [0, 0])[1]);
+
 /* Rows of blocks are low unless they are spread. */
 function setRowHeight(row) {
     row.height = row.isBlocks && !row.isSpread ? Math.max(10, Math.min(ROW + 6, row.lanes.length * 4)) : row.lanes.length * ROW;
@@ -47,7 +50,7 @@ function listItems(r, path) {
     const items = [];
     if (path.count > 0) items.push({type: "title", name: "critical path", group: "critical path"},
                                    {type: "path", name: "what the run waited for", height: ROW, group: "critical path"});
-    const groups = rowsByGroup(r).sort((a, b) => groupOrder(a) - groupOrder(b));
+    const groups = rowsByGroup(r).sort((a, b) => groupOrder(a) - groupOrder(b) || ordinalOf(a) - ordinalOf(b));
     let is_told = false;
     for (const group of groups) {
         if (group.name === "host threads") sortThreads(group.rows);

@@ -53,6 +53,15 @@ class Recording(unittest.TestCase):
                 self.assertEqual(sum(o["ns"] for o in gaps["others"]), gaps["other_gpu"]["ns"])
                 self.assertTrue(all(not o["name"].startswith(name + ":") for o in gaps["others"]))
 
+    def test_devices_are_in_order_whichever_began_first(self):
+        trace, path = os.path.join(FOLDER.name, "many.pftrace"), os.path.join(FOLDER.name, "many.html")
+        run("run", "stencil", "--driver", "emulated", "--runs", "1", "--steps", "4", GANTRY_EMU_DEVICES="12", GANTRY_PROFILE=trace)
+        report = json.loads(run("report", "trace", trace, "--json"))
+        for part, name in ("gpus", "name"), ("streams", "gpu"), ("partitions", "gpu"):
+            numbers = [int(item[name].split(":")[0].removeprefix("GPU ")) for item in report[part]]
+            self.assertEqual(numbers, sorted(numbers), part)
+            self.assertEqual(set(numbers), set(range(12)), part)
+
     def test_the_text_names_the_device_that_was_waited_for(self):
         text = run("report", "trace", TRACES["streams"])
         report = json.loads(run("report", "trace", TRACES["streams"], "--json"))

@@ -174,6 +174,14 @@ function testSeveralGpus() {
          [["GPU 0: x", 0], ["GPU 1: x", 1]]);
 }
 
+function testOrderOfGpus() {
+    const groups = ["GPU 10: x", "GPU 9: x", "host threads", "GPU 0: x"];
+    const tracks = groups.map((group, i) => ["row", group, group === "host threads" ? THREAD : QUEUE, i]);
+    const r = recordingOf(tracks, groups.map((_, i) => [i, "a", i, i + 1, i, "gpu", []]));
+    same("order", listItems(r, {count: 0}).filter(item => item.type === "title").map(item => item.name),
+         ["host threads", "GPU 0: x", "GPU 9: x", "GPU 10: x"]);
+}
+
 function testWords() {
     same("times", [0, 999, 1500, 2.5e6, 3e9].map(timeText), ["0 ns", "999 ns", "1.50 µs", "2.500 ms", "3.000 s"]);
     same("steps", [7, 80, 1e9].map(span => roundStep(span, 8)), [1, 10, 2e8]);
@@ -194,7 +202,7 @@ function testWords() {
 }
 
 function testParts() {
-    for (const test of [testNumbers, testLanes, testLinks, testPath, testVisible, testLevels, testSearch, testSums, testSeveralGpus, testWords]) {
+    for (const test of [testNumbers, testLanes, testLinks, testPath, testVisible, testLevels, testSearch, testSums, testSeveralGpus, testOrderOfGpus, testWords]) {
         try {
             test();
         } catch (error) {

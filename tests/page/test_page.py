@@ -99,6 +99,30 @@ class Page(unittest.TestCase):
         self.assertAlmostEqual(WEB.evaluate("thePage.panes[0].timeAt(600)"), before, delta=1)
         self.assertLess(self.view()[1], WEB.evaluate("thePage.view.end"))
 
+    def touch(self, kind, *points):
+        WEB.call("Input.dispatchTouchEvent", type=kind, touchPoints=[{"x": x, "y": y, "id": number} for number, (x, y) in enumerate(points)])
+
+    def test_two_fingers_and_buttons_zoom(self):
+        WEB.open(PAGE)
+        WEB.call("Emulation.setTouchEmulationEnabled", enabled=True)
+        try:
+            left, top = WEB.evaluate("(b => [b.x, b.y])(thePage.panes[0].canvas.getBoundingClientRect())")
+            whole, between = self.view(), WEB.evaluate("thePage.panes[0].timeAt(600)")
+            self.touch("touchStart", (left + 550, top + 200), (left + 650, top + 200))
+            self.touch("touchMove", (left + 500, top + 200), (left + 700, top + 200))
+            near = self.view()
+            self.assertAlmostEqual(near[1], whole[1] / 2, delta=whole[1] / 100)
+            self.assertAlmostEqual(WEB.evaluate("thePage.panes[0].timeAt(600)"), between, delta=whole[1] / 100)
+            WEB.call("Input.dispatchTouchEvent", type="touchEnd", touchPoints=[])
+            self.assertEqual(self.view(), near)
+            self.assertEqual(WEB.evaluate("thePage.panes[0].picked"), -1)
+        finally:
+            WEB.call("Emulation.setTouchEmulationEnabled", enabled=False)
+        WEB.evaluate("document.getElementById('farther').click()")
+        self.assertEqual(self.view()[1], whole[1])
+        WEB.evaluate("document.getElementById('nearer').click()")
+        self.assertEqual(self.view()[1], whole[1] / 2)
+
     def test_search_goes_from_one_to_the_next(self):
         WEB.open(PAGE)
         WEB.key("/")
