@@ -79,6 +79,7 @@ class partition_plan
         request.name = keep(request.name);
         request.overlaps = keep(request.overlaps);
         request.borrows = keep(request.borrows);
+        request.workqueues_of = keep(request.workqueues_of);
         requests_.push_back(request);
         return *this;
     }

@@ -364,6 +364,13 @@ void test_partitions()
     {
         const std::string name = "critical"; // the plan has a copy
         plan.exactly(name.c_str(), 16).rest("other");
+        gantry_partition_request third = {};
+        third.name = third.overlaps = third.borrows = third.workqueues_of = name.c_str();
+        gantry::partition_plan others;
+        const gantry_partition_request &copy = others.add(third).get()->requests[0];
+        for (const char *text : {copy.name, copy.overlaps, copy.borrows, copy.workqueues_of}) {
+            CHECK(text != name.c_str() && text == name);
+        }
     }
     gantry::partition_plan moved = std::move(plan);
     gantry_context_options options = GANTRY_CONTEXT_OPTIONS_INIT;
