@@ -4,7 +4,10 @@
 
 #include <gantry/base.h>
 
+#include <limits.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "environment.txt.h" /* environment_text, of docs/reference/environment.md */
 
@@ -16,8 +19,11 @@ struct topic {
 
 static const char emulator[] =
     "Where there is no GPU, or no driver, Gantry takes an emulated CUDA driver that comes with it.  It runs\n"
-    "kernels on the CPU: results are right, so programs can be written and tested with it.  Its times say\n"
-    "nothing about a GPU, which is why the command prints none.\n"
+    "on the CPU what the library's calls enqueue, and kernels that gantry_add_kernels() has built: their\n"
+    "results are right, so programs can be written and tested with it.  The CUDA runtime API, CUDA's\n"
+    "libraries and kernels that were compiled otherwise need a GPU.  Times say nothing about a GPU, which "
+    "is\n"
+    "why the command prints none.\n"
     "\n"
     "  --driver emulated    take it though there is a GPU; in other programs GANTRY_DRIVER=emulated\n"
     "  --driver cuda        fail where there is no GPU, and say why\n"
@@ -74,6 +80,25 @@ static const struct topic topics[] = {
     {"statuses", "the statuses of failed calls", NULL, " status errors error "}};
 #define TOPICS (sizeof(topics) / sizeof(topics[0]))
 
+/* Where a document lies, as installed beside the command. */
+static void print_place_of(const char *document)
+{
+    char path[PATH_MAX + sizeof(GANTRY_DOCUMENTS) + 64];
+    ssize_t bytes = readlink("/proc/self/exe", path, PATH_MAX);
+    while (bytes > 0 && path[bytes - 1] != '/') {
+        bytes--;
+    }
+    char *const found = bytes > 0 ? path : NULL;
+    if (found != NULL) {
+        snprintf(path + bytes, sizeof(path) - (size_t)bytes, "%s/%s", GANTRY_DOCUMENTS, document);
+    }
+    char *const whole = found != NULL ? realpath(found, NULL) : NULL;
+    printf(whole != NULL ? "\nWhat to do about each is in %s.\n"
+                         : "\nWhat to do about each is in %s of Gantry's documents.\n",
+           whole != NULL ? whole : document);
+    free(whole);
+}
+
 static void print_statuses(void)
 {
     static const gantry_status statuses[] = {
@@ -85,7 +110,7 @@ static void print_statuses(void)
         printf("  %4d  %-33s %s\n", (int)statuses[i], gantry_status_name(statuses[i]),
                gantry_status_text(statuses[i]));
     }
-    printf("\nWhat to do about each is in docs/reference/errors.md.\n");
+    print_place_of("docs/reference/errors.md");
 }
 
 void cli_topics_list(FILE *file)

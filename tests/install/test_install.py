@@ -54,6 +54,12 @@ class Install(unittest.TestCase):
         for folder in (SOURCE, BUILD):
             self.assertNotIn(os.fsencode(os.path.abspath(folder)), (self.libraries / "libgantry.so").read_bytes())
 
+    def test_help_names_documents_that_are_there(self):
+        path = pathlib.Path(re.search(r"What to do about each is in (.*)\.$", run(self.prefix / "bin/gantry", "help", "statuses"), re.M)[1])
+        self.assertEqual(path.name, "errors.md")
+        self.assertTrue(path.is_file(), path)
+        self.assertIn(self.prefix, path.parents)
+
     @unittest.skipUnless(HAS_PHOTOS, "built without samples")
     def test_command_has_photos(self):
         photos = self.prefix / "share/gantry/photos"
