@@ -73,6 +73,7 @@ static const struct copy_recipe recipes[] = {
      .misaligned = true},
     {.name = "d2d-100kx256B", .type = GANTRY_COPY_DTOD, .count = 100000, .bytes = 256},
     {.name = "d2d-100kx1-256B", .type = GANTRY_COPY_DTOD, .count = 100000, .bytes = 256, .random = true},
+    {.name = "d2d-1Mx64B", .type = GANTRY_COPY_DTOD, .count = 1000000, .bytes = 64},
     {.name = "list-100kx1-256B",
      .type = GANTRY_COPY_DTOD,
      .count = 100000,

@@ -63,7 +63,13 @@ static void open_unit(struct packer *p, uint64_t byte)
     p->undealt -= p->undealt < p->left ? p->undealt : p->left;
 }
 
-/* `source` is the content of the piece's field, `kind` its two highest bits. */
+/* The two words of a piece: `source` is the content of its field, `kind` its two highest bits. */
+static inline void write_piece(uint64_t *words, uint64_t dest, uint64_t source, uint64_t bytes, uint64_t kind)
+{
+    words[0] = source | dest << GY_COPY_ADDRESS_BITS;
+    words[1] = (dest >> 16) | bytes << 32 | kind << GY_COPY_LONG_BIT;
+}
+
 static inline void add_piece(struct packer *p, uint64_t dest, uint64_t source, uint64_t bytes, uint64_t kind)
 {
     if (p->left < PIECE_COST + CUT_ALIGNMENT) {
@@ -79,8 +85,7 @@ static inline void add_piece(struct packer *p, uint64_t dest, uint64_t source, u
     }
     p->left -= bytes - done < p->left ? bytes - done : p->left;
     if (p->words != NULL) {
-        p->words[2 * p->pieces] = source | dest << GY_COPY_ADDRESS_BITS;
-        p->words[2 * p->pieces + 1] = (dest >> 16) | bytes << 32 | kind << GY_COPY_LONG_BIT;
+        write_piece(&p->words[2 * p->pieces], dest, source, bytes, kind);
     }
     p->pieces++;
 }
@@ -233,16 +238,35 @@ gantry_status gy_copy_measure_scan(const struct gy_copy_scan *scan, const struct
     return status;
 }
 
+/* Add copies while the open unit has room for each as a whole, as add_piece() does.  Returns how many. */
+static size_t fill_unit(struct packer *p, const gantry_copy_desc *descs, size_t count)
+{
+    uint64_t *words = p->words + 2 * p->pieces;
+    uint64_t left = p->left,
+             pieces = 0; /* not in *p, which the words might be, for all that the compiler knows */
+    size_t i = 0;
+    for (; i < count && left >= descs[i].bytes + PIECE_COST + CUT_ALIGNMENT; i++) {
+        const uint64_t bytes = descs[i].bytes;
+        if (__builtin_expect(bytes != 0, 1)) {
+            write_piece(words + 2 * pieces, (uintptr_t)descs[i].dest, (uintptr_t)descs[i].source, bytes, 0);
+            left -= PIECE_COST + bytes;
+            pieces++;
+        }
+    }
+    p->left = left;
+    p->pieces += pieces;
+    return i;
+}
+
 void gy_copy_pack_scan(const gantry_copy_desc *descs, size_t count, const struct gy_copy_scan *scan,
                        struct gy_copy_plan *plan, uint64_t *words)
 {
     struct packer p = {.words = words, .starts = words + 2 * (size_t)plan->pieces};
     p.dealing = plan->dealing[scan->group];
     p.undealt = p.dealing.cost;
-    for (size_t i = 0; i < count; i++) {
-        const gantry_copy_desc *desc = &descs[i];
-        if (__builtin_expect(desc->bytes != 0, 1)) {
-            add_piece(&p, (uintptr_t)desc->dest, (uintptr_t)desc->source, desc->bytes, 0);
+    for (size_t i = 0; (i += fill_unit(&p, descs + i, count - i)) < count; i++) {
+        if (descs[i].bytes != 0) {
+            add_piece(&p, (uintptr_t)descs[i].dest, (uintptr_t)descs[i].source, descs[i].bytes, 0);
         }
     }
     assert(p.pieces == plan->pieces && 2 * p.pieces + p.units + 1 <= plan->words);

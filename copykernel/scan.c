@@ -2,9 +2,11 @@
  *
  * One pass looks at each descriptor once.  It checks its type, that both ranges lie in the memory of the
  * descriptor before (else that memory is looked up), and that its dest begins where the one before has ended,
- * or later.  So dests in order are seen to be apart.  Dests in any other order are entered into a map of
- * bits, one for each place of the smallest copy's size: a bit that is already set may mean an overlap.  All
- * sources must lie before or behind all dests, or are looked up in that map, too. */
+ * or later.  Blocks of descriptors are summed up first, without a branch: extents and bits say whether all of
+ * a block is as it should be.  Only blocks of which that is not known are looked at one by one.  So dests in
+ * order are seen to be apart.  Dests in any other order are entered into a map of bits, one for each place of
+ * the smallest copy's size: a bit that is already set may mean an overlap.  All sources must lie before or
+ * behind all dests, or are looked up in that map, too. */
 #include "copykernel/scan.h"
 
 #include "base/alloc.h"
@@ -13,7 +15,7 @@
 
 #include <string.h>
 
-enum { PLACES_PER_COPY = 8, MOST_PLACES_BYTES = 1 << 24 };
+enum { PLACES_PER_COPY = 8, MOST_PLACES_BYTES = 1 << 24, BLOCK = 256 };
 
 /* The state while a batch is looked at. */
 struct scan {
@@ -52,10 +54,90 @@ static inline uint64_t greater(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-/* Look at all descriptors in one pass; false: the batch is not a usual one. */
-static bool look_at_all(struct scan *s, const gantry_copy_desc *descs, size_t count, struct gy_copy_scan *out)
+/* Addresses between two places. */
+struct extent {
+    uint64_t first, last;
+};
+
+/* What a quick look adds up over a block of descriptors. */
+struct sums {
+    uint64_t bytes, smallest, largest; /* largest: less 1, so that 0 bytes are too many */
+    uint64_t addresses, types;         /* bits of any address; bits in which a type is another one */
+    struct extent sources;
+    bool in_order, continues;
+};
+
+/* Add up `count` descriptors, behind ranges that end at the two ends. */
+static inline struct sums add_up(const gantry_copy_desc *descs, size_t count, gantry_copy_type type,
+                                 uint64_t dest_end, uint64_t source_end)
 {
-    const gantry_copy_type type = descs[0].type;
+    struct sums sums = {.smallest = UINT64_MAX, .sources = {UINT64_MAX, 0}, .in_order = true};
+    for (size_t i = 0; i < count; i++) {
+        const uint64_t dest = (uintptr_t)descs[i].dest, source = (uintptr_t)descs[i].source;
+        const uint64_t bytes = descs[i].bytes;
+        sums.types |= (uint32_t)descs[i].type ^ (uint32_t)type;
+        sums.addresses |= dest | source;
+        sums.in_order &= dest >= dest_end;
+        sums.continues |= ((dest ^ dest_end) | (source ^ source_end)) == 0;
+        dest_end = dest + bytes;
+        source_end = source + bytes;
+        sums.bytes += bytes;
+        sums.smallest = lesser(sums.smallest, bytes);
+        sums.largest = greater(sums.largest, bytes - 1);
+        sums.sources.first = lesser(sums.sources.first, source);
+        sums.sources.last = greater(sums.sources.last, source_end);
+    }
+    return sums;
+}
+
+static struct extent extent_of_dests(const gantry_copy_desc *descs, size_t count)
+{
+    struct extent dests = {UINT64_MAX, 0};
+    for (size_t i = 0; i < count; i++) {
+        dests.first = lesser(dests.first, (uintptr_t)descs[i].dest);
+        dests.last = greater(dests.last, (uintptr_t)descs[i].dest + descs[i].bytes);
+    }
+    return dests;
+}
+
+/* A block of a usual batch in memory that is known: few operations for each descriptor.  Addresses are small
+ * enough not to wrap, so that extents say where all ranges are.  False, and nothing is changed: it is not
+ * such a block, or something is wrong with it. */
+static bool look_quickly(struct scan *s, const gantry_copy_desc *descs, size_t count,
+                         struct gy_copy_scan *out)
+{
+    const gantry_copy_desc *last = &descs[count - 1];
+    const struct sums sums = add_up(descs, count, out->type, s->dest_end, s->source_end);
+    if (sums.types != 0 || sums.largest >= GY_COPY_PIECE_MAX || sums.addresses >> GY_COPY_ADDRESS_BITS != 0 ||
+        sums.continues) {
+        return false;
+    }
+    const struct extent sources = sums.sources;
+    const struct extent dests =
+        sums.in_order ? (struct extent){(uintptr_t)descs[0].dest, (uintptr_t)last->dest + last->bytes}
+                      : extent_of_dests(descs, count);
+    if (!is_inside(&s->dest, dests.first, dests.last - dests.first) ||
+        !is_inside(&s->source, sources.first, sources.last - sources.first)) {
+        return false;
+    }
+    s->in_order &= sums.in_order;
+    s->dest_end = (uintptr_t)last->dest + last->bytes;
+    s->source_end = (uintptr_t)last->source + last->bytes;
+    s->first_dest = lesser(s->first_dest, dests.first);
+    s->last_dest = greater(s->last_dest, dests.last);
+    s->first_source = lesser(s->first_source, sources.first);
+    s->last_source = greater(s->last_source, sources.last);
+    out->smallest = lesser(out->smallest, sums.smallest);
+    out->bytes += sums.bytes;
+    out->pieces += count;
+    return true;
+}
+
+/* Look at each descriptor; false: the batch is not a usual one. */
+static bool look_closely(struct scan *s, const gantry_copy_desc *descs, size_t count,
+                         struct gy_copy_scan *out)
+{
+    const gantry_copy_type type = out->type;
     const bool to_host = type == GANTRY_COPY_DTOH, from_host = type == GANTRY_COPY_HTOD;
     for (size_t i = 0; i < count; i++) {
         const gantry_copy_desc *d = &descs[i];
@@ -81,6 +163,18 @@ static bool look_at_all(struct scan *s, const gantry_copy_desc *descs, size_t co
         out->smallest = lesser(out->smallest, bytes);
         out->bytes += bytes;
         out->pieces++;
+    }
+    return true;
+}
+
+/* Look at all descriptors in one pass; false: the batch is not a usual one. */
+static bool look_at_all(struct scan *s, const gantry_copy_desc *descs, size_t count, struct gy_copy_scan *out)
+{
+    for (size_t at = 0; at < count; at += BLOCK) {
+        const size_t in_block = count - at < BLOCK ? count - at : BLOCK;
+        if (!look_quickly(s, descs + at, in_block, out) && !look_closely(s, descs + at, in_block, out)) {
+            return false;
+        }
     }
     return out->pieces > 0;
 }

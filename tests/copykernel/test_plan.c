@@ -371,6 +371,49 @@ static void test_division_covers_everything_and_is_fair(void **state)
     }
 }
 
+/* The short way and the long way make the same words of the same copies. */
+static void test_the_short_way_packs_what_the_long_way_does(void **state)
+{
+    (void)state;
+    enum { COUNT = 700 };
+    static struct gy_copy_item items[COUNT];
+    static gantry_copy_desc descs[COUNT];
+    static const uint64_t most_bytes[] = {1, 64, 300, 2000, 100000};
+    for (uint32_t n = 0; n < 60; n++) {
+        struct gy_copy_scan scan = {.type = (gantry_copy_type)(n % 3), .group = n % 3};
+        const struct gy_copy_budget budget = {{8, 8, n % 4 == 0 ? 1 : 300}, false};
+        size_t count = 0;
+        for (size_t i = 0; i < COUNT; i++) {
+            const uint64_t bytes = random_below(most_bytes[n % 5] + 1);
+            descs[i] = (gantry_copy_desc){.dest = (void *)(uintptr_t)(0x700000000 + i * 100200 + n),
+                                          .source = (void *)(uintptr_t)(0x900000000 + i * 100200),
+                                          .bytes = bytes,
+                                          .type = scan.type};
+            if (bytes != 0) {
+                items[count] = make_item((uintptr_t)descs[i].dest, (uintptr_t)descs[i].source, bytes,
+                                         (uint32_t)i, false);
+                items[count++].group = scan.group;
+                scan.bytes += bytes;
+            }
+        }
+        scan.pieces = count;
+        struct gy_copy_plan longer, shorter;
+        assert_ok(gy_copy_measure(items, count, &budget, &longer));
+        assert_ok(gy_copy_measure_scan(&scan, &budget, &shorter));
+        assert_true(shorter.words >= longer.words);
+        uint64_t *const expected = calloc(longer.words, sizeof(*expected));
+        uint64_t *const words = calloc(shorter.words, sizeof(*words));
+        assert_non_null(expected);
+        assert_non_null(words);
+        gy_copy_pack(items, count, &longer, expected);
+        gy_copy_pack_scan(descs, COUNT, &scan, &shorter, words);
+        assert_memory_equal(words, expected, longer.words * sizeof(*words));
+        assert_memory_equal(shorter.ends, longer.ends, sizeof(longer.ends));
+        free(expected);
+        free(words);
+    }
+}
+
 static void test_one_large_copy_is_spread(void **state)
 {
     (void)state;
@@ -526,6 +569,7 @@ int main(void)
         cmocka_unit_test(test_prefix_ends_before_the_first_conflict),
         cmocka_unit_test(test_neighbours_are_merged_only_where_both_sides_continue),
         cmocka_unit_test(test_division_covers_everything_and_is_fair),
+        cmocka_unit_test(test_the_short_way_packs_what_the_long_way_does),
         cmocka_unit_test(test_one_large_copy_is_spread),
         cmocka_unit_test(test_units_over_the_link_become_smaller_at_the_end),
         cmocka_unit_test(test_many_small_copies_are_spread_too),

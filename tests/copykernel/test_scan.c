@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "copykernel/internal.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -174,6 +175,64 @@ static void test_bad_batches_are_refused_as_ever(void **state)
     }
 }
 
+/* One of many is wrong, in a part of the batch whose memory is known: sums over that part must not hide it.
+ */
+static void test_one_that_is_wrong_among_many_is_found(void **state)
+{
+    struct fixture *f = *state;
+    static const size_t places[] = {0, 255, 256, 300, 511, 512, 599};
+    for (size_t n = 0; n < 2 * sizeof(places) / sizeof(places[0]); n++) {
+        const size_t at_place = places[n / 2];
+        const bool in_order = n % 2 == 0;
+        gantry_copy_desc *const wrong = &descs[at_place];
+        char text[64];
+        size_t count = make_regular(f, in_order);
+        wrong->dest = (void *)(uintptr_t)(UINTPTR_MAX - 9); /* its end comes before all others */
+        snprintf(text, sizeof(text), "copy descriptor %zu: dest 0x", at_place);
+        expect_refused(f, count, text);
+        count = make_regular(f, in_order);
+        wrong->source = (void *)(uintptr_t)(UINTPTR_MAX - 9);
+        snprintf(text, sizeof(text), "copy descriptor %zu: source 0x", at_place);
+        expect_refused(f, count, text);
+        make_regular(f, in_order);
+        wrong->source = f->pinned;
+        expect_refused(f, count, text);
+        make_regular(f, in_order);
+        wrong->type = GANTRY_COPY_HTOD;
+        expect_refused(f, count, text);
+        make_regular(f, in_order);
+        wrong->bytes = UINT64_MAX;
+        snprintf(text, sizeof(text), "copy descriptor %zu: dest 0x", at_place);
+        expect_refused(f, count, text);
+        make_regular(f, in_order);
+        wrong->dest = at(f->device, ARENA - 63);
+        expect_refused(f, count, text);
+    }
+}
+
+/* An empty copy, and two that continue each other, anywhere. */
+static void test_one_that_is_unusual_among_many_arrives(void **state)
+{
+    struct fixture *f = *state;
+    static const size_t places[] = {1, 255, 256, 300, 511, 512, 599};
+    for (size_t n = 0; n < sizeof(places) / sizeof(places[0]); n++) {
+        gantry_copy_desc *const one = &descs[places[n]];
+        size_t count = make_regular(f, true);
+        one->bytes = 0;
+        assert_true(is_usual(f, count));
+        do_in_image(f, count, f->image, f->device);
+        launch(f, descs, count);
+        assert_device_is_image(f);
+        make_regular(f, true);
+        one[-1].bytes = 128;
+        one[0].source = (char *)one[-1].source + 128;
+        assert_false(is_usual(f, count));
+        do_in_image(f, count, f->image, f->device);
+        launch(f, descs, count);
+        assert_device_is_image(f);
+    }
+}
+
 static void test_unusual_batches_take_the_long_way(void **state)
 {
     struct fixture *f = *state;
@@ -257,6 +316,8 @@ int main(void)
         WITH_FIXTURE(test_batches_to_the_host_arrive),
         WITH_FIXTURE(test_shuffled_batches_arrive),
         WITH_FIXTURE(test_bad_batches_are_refused_as_ever),
+        WITH_FIXTURE(test_one_that_is_wrong_among_many_is_found),
+        WITH_FIXTURE(test_one_that_is_unusual_among_many_arrives),
         WITH_FIXTURE(test_unusual_batches_take_the_long_way),
         WITH_FIXTURE(test_large_copies_aligned_differently_arrive),
         WITH_FIXTURE(test_the_kernel_does_them_unless_told_otherwise),
