@@ -88,6 +88,20 @@ static gantry_status check_one(const gantry_partition_request *r)
     return check_share(r);
 }
 
+/* The same on all drivers, although those before CUDA 13.1 would not look at it. */
+static gantry_status check_preferred(const struct gy_planner *p, const gantry_partition_request *r)
+{
+    const uint32_t cluster = gy_plan_cluster_of(p, r);
+    if (r->size != GANTRY_PARTITION_REST && r->preferred_cluster_size != 0 &&
+        (cluster == 0 || r->preferred_cluster_size % cluster != 0)) {
+        return GY_FAIL(GANTRY_ERR_UNSUPPORTED,
+                       "partition '%s': clusters of %u SMs, preferably %u; the preferred size is a multiple "
+                       "of the other",
+                       r->name, cluster, r->preferred_cluster_size);
+    }
+    return GANTRY_OK;
+}
+
 static gantry_status check_references(const struct gy_planner *p, uint32_t index)
 {
     const gantry_partition_request *r = &p->requests[index];
@@ -129,6 +143,9 @@ static gantry_status check_all(const struct gy_planner *p)
         gantry_status status = check_one(r);
         if (status == GANTRY_OK) {
             status = check_numbers(p, r);
+        }
+        if (status == GANTRY_OK) {
+            status = check_preferred(p, r);
         }
         if (status == GANTRY_OK) {
             status = check_references(p, i);

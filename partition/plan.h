@@ -57,6 +57,9 @@ static inline bool gy_groups_any(const uint64_t groups[4])
     return (groups[0] | groups[1] | groups[2] | groups[3]) != 0;
 }
 
+/* The size of the clusters that the request is for, by its wish or by the device. */
+uint32_t gy_plan_cluster_of(const struct gy_planner *planner, const gantry_partition_request *request);
+
 /* The two ways to plan; the requests are already checked. */
 GANTRY_MUST_CHECK gantry_status gy_plan_by_count(struct gy_planner *planner);
 GANTRY_MUST_CHECK gantry_status gy_plan_structured(struct gy_planner *planner);

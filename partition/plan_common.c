@@ -13,6 +13,13 @@ uint32_t gy_planner_find(const struct gy_planner *planner, const char *name)
     return UINT32_MAX;
 }
 
+uint32_t gy_plan_cluster_of(const struct gy_planner *planner, const gantry_partition_request *request)
+{
+    return request->cluster_size != 0          ? request->cluster_size
+           : request->ignore_coscheduling != 0 ? 2
+                                               : planner->topology->alignment;
+}
+
 static uint32_t round_up(uint32_t n, uint32_t step)
 {
     return (n + step - 1) / step * step;

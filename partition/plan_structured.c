@@ -15,9 +15,7 @@ struct pool {
 
 static uint32_t cluster_of(const struct pool *pool, const gantry_partition_request *r)
 {
-    return r->cluster_size != 0          ? r->cluster_size
-           : r->ignore_coscheduling != 0 ? 2
-                                         : pool->planner->topology->alignment;
+    return gy_plan_cluster_of(pool->planner, r);
 }
 
 /* Take up to `sms` SMs in chunks of `chunk`; returns how many. */
@@ -58,12 +56,9 @@ static gantry_status check_clusters(const struct pool *pool, const gantry_partit
 {
     const gantry_sm_topology *t = pool->planner->topology;
     uint32_t cluster = cluster_of(pool, r), most = t->max_cluster != 0 ? t->max_cluster : t->alignment;
-    if (cluster > most || r->preferred_cluster_size % cluster != 0) {
-        return GY_FAIL(
-            GANTRY_ERR_UNSUPPORTED,
-            "partition '%s': clusters of %u SMs, preferably %u; the most is %u, and the preferred size "
-            "is a multiple of the other",
-            r->name, cluster, r->preferred_cluster_size, most);
+    if (cluster > most) {
+        return GY_FAIL(GANTRY_ERR_UNSUPPORTED, "partition '%s': clusters of %u SMs; the most is %u", r->name,
+                       cluster, most);
     }
     return GANTRY_OK;
 }

@@ -231,6 +231,27 @@ static void test_structured_use_cases(void **state)
     }
 }
 
+/* The same requests are wrong on drivers of CUDA 13.0 and of 13.1. */
+static void test_a_preferred_cluster_is_a_multiple_on_every_driver(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t cluster, preferred;
+        bool is_right;
+    } cases[] = {{4, 8, true}, {4, 4, true}, {4, 6, false}, {4, 2, false}, {0, 16, true}, {0, 12, false}};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        const gantry_sm_topology drivers[] = {h200(), structured(h200())};
+        gantry_partition_request r[] = {request("a", EXACT, 16), request("b", REST, 0)};
+        r[0].cluster_size = cases[i].cluster;
+        r[0].preferred_cluster_size = cases[i].preferred;
+        for (size_t k = 0; k < 2; k++) {
+            gantry_partition_layout out;
+            assert_int_equal(plan(&drivers[k], r, 2, &out),
+                             cases[i].is_right ? GANTRY_OK : GANTRY_ERR_UNSUPPORTED);
+        }
+    }
+}
+
 static void test_cluster_sizes_of_groups(void **state)
 {
     (void)state;
@@ -626,6 +647,7 @@ int main(void)
         cmocka_unit_test(test_small_units),
         cmocka_unit_test(test_splits_of_the_field),
         cmocka_unit_test(test_structured_use_cases),
+        cmocka_unit_test(test_a_preferred_cluster_is_a_multiple_on_every_driver),
         cmocka_unit_test(test_cluster_sizes_of_groups),
         cmocka_unit_test(test_use_cases_by_count),
         cmocka_unit_test(test_declared_overlap_and_borrowing),
