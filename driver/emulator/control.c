@@ -302,6 +302,7 @@ void gantry_emu_reset(void)
     gy_emu_fault_clear();
     gy_emu_fault_unhang();
     gy_emu_steals_refuse(0);
+    gy_emu_failures_forget();
     gy_emu_set_late_events(false);
     reset_counters();
     gy_emu_hold(0);

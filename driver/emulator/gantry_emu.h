@@ -152,8 +152,8 @@ uint64_t gantry_emu_operations(void);
 void gantry_emu_reset_counters(void);
 
 /** Cluster Launch Control: refuse each `every`th request of a thread block for another one, counted over all
- *  launches from now on, although blocks are left, as a device does for a kernel of higher priority.  0: only
- *  when none is left, which is how it begins. */
+ *  launches from now on, although blocks are left, as devices may at any time.  0, which is how it begins:
+ * only when none is left, or a more urgent kernel waits. */
 void gantry_emu_refuse_steals(uint64_t every);
 /** 1: an event that a graph records says what it said before until the device comes to its node.  0: from the
  *  launch on it has not passed. */

@@ -1,5 +1,7 @@
 #include "driver/emulator/logs.h"
 
+#include "driver/emulator/worker.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -44,6 +46,10 @@ bool gy_emu_logs_want(CUresult result)
     if (__builtin_expect(receiver_count == 0 || result == CUDA_SUCCESS || result == CUDA_ERROR_NOT_READY,
                          1)) {
         return false;
+    }
+    const char *failure = reasons[0] == '\0' ? gy_emu_failure_of(result) : NULL;
+    if (failure != NULL) { /* the call tells the failure of a kernel that was launched before */
+        gy_emu_explain("%s", failure);
     }
     memcpy(wanted, receivers, sizeof(wanted));
     telling++;

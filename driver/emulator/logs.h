@@ -1,7 +1,8 @@
 /* The driver's log: the messages of failing calls on their own thread, since CUDA 12.9.
  *
- * Lines that explain a failure are noted while the call runs; when it ends with an error (NOT_READY is none)
- * they go to the registered callbacks, and behind them "Returning 900 (CUDA_ERROR_…) from cuSomething". */
+ * Lines that explain a failure are noted while the call runs, and a call that tells the failure of a kernel
+ * says what that was; when it ends with an error (NOT_READY is none) they go to the registered callbacks, and
+ * behind them "Returning 900 (CUDA_ERROR_…) from cuSomething". */
 #ifndef DRIVER_EMULATOR_LOGS_H
 #define DRIVER_EMULATOR_LOGS_H
 

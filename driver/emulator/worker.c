@@ -1,6 +1,8 @@
 /* The emulator's threads.  A worker takes an operation under the lock, executes it without, and completes
  * it under the lock again.  A kernel's grid is open to any gpu worker of its device that has nothing else to
  * do: blocks are handed out by an atomic counter, and the last thread to leave the grid completes the launch.
+ * Between two blocks a thread leaves the grid for a more urgent kernel, and a block that asks for another one
+ * is refused meanwhile, as devices do.
  * Each device has threads of its own, so that one device never waits for what another one executes.
  *
  * Waking: a thread that makes operations ready counts tokens for sleepers under the lock and signals after it
@@ -22,6 +24,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,7 +51,8 @@ struct crews {
     int device;
     struct crew gpu, copy, host;
     struct gy_emu_list polled;              /* waits for values; only the copy thread looks at them */
-    struct gy_emu_list grids;               /* kernels with blocks that no thread has taken yet */
+    struct gy_emu_list grids;               /* kernels with blocks that no thread has taken yet, by urgency */
+    atomic_int most_urgent;                 /* priority of what a thread could begin with; INT_MAX: nothing */
     uint32_t gpu_workers;                   /* GPU workers at first; more may be started, for those stuck */
     bool may_grow;                          /* their number was not asked for */
     uint64_t gpu_turns;                     /* kernels and shares of grids that GPU workers have taken */
@@ -61,7 +65,8 @@ struct crews {
 static struct crews of_device[GY_EMU_MAX_DEVICES];
 static uint32_t begun; /* crews at and above this number were never started */
 
-static char last_failure[384]; /* the message of a launch */
+static char last_failure[384];    /* the message of a launch */
+static CUresult last_failed_with; /* its result; CUDA_SUCCESS: none has failed */
 
 static atomic_uint_fast64_t steals;        /* blocks that were taken over */
 static atomic_uint_fast64_t refuse_every;  /* one of so many requests is refused; 0: none but the last ones */
@@ -75,6 +80,16 @@ void gy_emu_trap(CUresult result)
     if (trapped == CUDA_SUCCESS) {
         trapped = result;
     }
+}
+
+void gy_emu_failures_forget(void)
+{
+    last_failed_with = CUDA_SUCCESS;
+}
+
+const char *gy_emu_failure_of(CUresult result)
+{
+    return result != CUDA_SUCCESS && result == last_failed_with ? last_failure : NULL;
 }
 
 size_t gy_emu_last_failure(char *text, size_t room)
@@ -92,11 +107,21 @@ static uint32_t cluster_size(const struct gy_emu_attributes *attributes)
     return size > 1 ? size : 1;
 }
 
+/* Does a kernel wait that is more urgent than this one? */
+static bool is_in_the_way(const struct gy_emu_op *op)
+{
+    const struct crews *crews = &of_device[op->work.context->device->ordinal];
+    return atomic_load_explicit(&crews->most_urgent, memory_order_relaxed) < op->priority;
+}
+
 /* A block of the grid asks for one that has not started, or its cluster for a cluster.  A device may refuse
- * although there is one. */
+ * although there is one: for a more urgent kernel, or as a test says. */
 static bool take_unit(void *grid, uint64_t *unit)
 {
     struct gy_emu_op *op = grid;
+    if (is_in_the_way(op)) {
+        return false;
+    }
     uint64_t every = atomic_load_explicit(&refuse_every, memory_order_relaxed);
     uint64_t number = atomic_fetch_add_explicit(&requests_made, 1, memory_order_relaxed) + 1;
     if (every != 0 && number % every == 0) {
@@ -167,10 +192,23 @@ static bool lacks_threads(const struct crews *crews)
            (crews->gpu.ready.count != 0 || grid_places(crews) != 0) && gy_emu_take_allowed(crews->device);
 }
 
+/* The lists are in order of urgency. */
+static void note_urgency(struct crews *crews, bool may_start)
+{
+    const struct gy_emu_op *const heads[] = {crews->gpu.ready.head, crews->grids.head};
+    int most = INT_MAX;
+    for (int i = may_start ? 0 : 1; i < 2; i++) {
+        most = heads[i] != NULL && heads[i]->priority < most ? heads[i]->priority : most;
+    }
+    atomic_store_explicit(&crews->most_urgent, most, memory_order_relaxed);
+}
+
 static struct gy_emu_wake plan_device(struct crews *crews)
 {
     struct gy_emu_wake wake = {0, 0, 0};
-    if (!gy_emu_take_allowed(crews->device)) {
+    const bool may_start = gy_emu_take_allowed(crews->device);
+    note_urgency(crews, may_start);
+    if (!may_start) {
         return wake;
     }
     uint32_t work = crews->gpu.ready.count + crews->copy.ready.count + grid_places(crews);
@@ -365,10 +403,14 @@ static void run_blocks(struct gy_emu_op *op)
             atomic_store_explicit(&op->next_block, op->blocks, memory_order_relaxed);
             return;
         }
+        if (is_in_the_way(op)) {
+            return;
+        }
     }
 }
 
-/* One thread's part in a grid; the last one to leave completes it. */
+/* One thread's part in a grid, until no block is left or a more urgent kernel waits.  The last one to leave
+ * behind the last block completes it. */
 static void work_on_grid(struct gy_emu_op *op)
 {
     op->helpers++;
@@ -379,11 +421,13 @@ static void work_on_grid(struct gy_emu_op *op)
         op->failure = trapped;
         snprintf(last_failure, sizeof(last_failure), "kernel %s: %s", op->work.kernel.code->name,
                  cause != NULL ? cause : "it trapped");
+        last_failed_with = trapped;
     }
-    if (op->list != NULL) {
+    const bool are_taken = atomic_load_explicit(&op->next_block, memory_order_relaxed) >= op->blocks;
+    if (are_taken && op->list != NULL) {
         gy_emu_list_remove(op); /* of the grids with blocks to take */
     }
-    if (--op->helpers > 0) {
+    if (--op->helpers > 0 || !are_taken) {
         return;
     }
     if (op->failure == CUDA_SUCCESS) {
@@ -406,13 +450,13 @@ static void begin_kernel(struct gy_emu_op *op)
     atomic_store_explicit(&op->next_block, 0, memory_order_relaxed);
     if (!gy_emu_params_may_be_touched(context, op->work.kernel.code, op->work.kernel.args, last_failure,
                                       sizeof(last_failure))) {
-        op->failure = CUDA_ERROR_ILLEGAL_ADDRESS;
+        op->failure = last_failed_with = CUDA_ERROR_ILLEGAL_ADDRESS;
         gy_emu_clock_kernel_done();
         finish(op);
         return;
     }
     if (op->blocks > 1) {
-        gy_emu_list_append(&of_device[context->device->ordinal].grids, op);
+        gy_emu_list_insert(&of_device[context->device->ordinal].grids, op);
     }
     work_on_grid(op);
 }

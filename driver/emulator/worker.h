@@ -37,5 +37,8 @@ void gy_emu_steals_refuse(uint64_t every);
 uint64_t gy_emu_steals(void);
 /* Why the latest launch that failed did; the text's whole length. */
 size_t gy_emu_last_failure(char *text, size_t room);
+/* The same, if it failed with `result`; else NULL.  Good while the lock is held. */
+const char *gy_emu_failure_of(CUresult result);
+void gy_emu_failures_forget(void);
 
 #endif

@@ -17,6 +17,18 @@ GANTRY_KERNEL(units_of_row, (uint32_t * done, uint32_t *wrong))
     } while (gantry_steal_take(&steal, &unit));
 }
 
+/* Breaks a rule: it asks again after it has seen a refusal. */
+GANTRY_KERNEL(ask_again, (uint32_t * done))
+{
+    uint32_t unit = blockIdx.x;
+    GANTRY_STEAL(steal);
+    do {
+        gantry_steal_request(&steal);
+        atomicAdd(done, 1u);
+    } while (gantry_steal_take(&steal, &unit));
+    gantry_steal_request(&steal);
+}
+
 /* The same in a grid and in clusters of any shape; wrong is not counted. */
 GANTRY_KERNEL(units_of_box, (uint32_t * done, uint32_t *wrong))
 {

@@ -120,12 +120,47 @@ static void test_clusters_steal_in_graphs(void **state)
     try_all(GANTRY_SUBMISSION_GRAPHS);
 }
 
+static gantry_launch_result launch_ask_again(gantry_launch *launch, void *arg)
+{
+    void *args[] = {&device};
+    const gantry_dim3 grid = {8, 1, 1}, block = {1, 1, 1};
+    return gantry_launch_kernel(launch, arg, grid, block, 0, args) == GANTRY_OK ? GANTRY_LAUNCH_DONE
+                                                                                : GANTRY_LAUNCH_FAILED;
+}
+
+/* Who breaks a rule of stealing reads which, and in which kernel. */
+static void test_a_broken_rule_is_named(void **state)
+{
+    (void)state;
+    gantry_context_options options = GANTRY_CONTEXT_OPTIONS_INIT;
+    options.driver = gpu_fixture_driver();
+    gpu_fixture_open_with(&gpu, 1, &options);
+    if (!gpu_fixture_controls(&emu)) {
+        gpu_fixture_close(&gpu);
+        skip(); /* a device does anything then */
+    }
+    gantry_module *module;
+    gantry_kernel *kernel;
+    assert_ok(gantry_module_load(gpu.context, &gantry_image_steal_kernels, &module));
+    assert_ok(gantry_module_get_kernel(module, "ask_again", &kernel));
+    use_words();
+    (void)gpu_fixture_gpu(&gpu, GANTRY_TASK_KERNEL, "ask again", launch_ask_again, kernel);
+    (void)gpu_fixture_step(&gpu); /* it may end before the kernel does */
+    assert_int_not_equal(gantry_context_synchronize(gpu.context), GANTRY_OK);
+    if (strstr(gantry_last_error(), "kernel ask_again: block (") == NULL ||
+        strstr(gantry_last_error(), ") asks for a block after it has seen a refusal") == NULL) {
+        fail_msg("%s", gantry_last_error());
+    }
+    gpu_fixture_close(&gpu);
+}
+
 int main(void)
 {
     setenv("GANTRY_EMU_PROFILE", "b200", 1); /* a device whose blocks steal */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_clusters_steal_on_streams),
         cmocka_unit_test(test_clusters_steal_in_graphs),
+        cmocka_unit_test(test_a_broken_rule_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
