@@ -10,7 +10,8 @@ enum { GUEST_STACK = 256 << 10 /* a guest has so much of it left: callbacks may 
 
 void gy_gpu_guest_init(struct gy_gpu_guest *guest, gantry_taskman *manager)
 {
-    bool may_help = manager->lets_gpu_guests && gy_worker_current == NULL && gy_stack_left() >= GUEST_STACK;
+    bool may_help = manager->lets_gpu_guests && !manager->without_gpu && gy_worker_current == NULL &&
+                    gy_stack_left() >= GUEST_STACK;
     *guest = (struct gy_gpu_guest){.manager = manager, .may_help = may_help};
 }
 

@@ -65,6 +65,8 @@ struct gantry_taskman {
     uint64_t step_range;           /* guarded by lock; the number that `step_ranges` gave it */
     struct gy_spawn_place *places; /* immutable; one per worker of the pool, see places.h */
     bool frozen;                   /* guarded by lock, immutable while running */
+    bool without_gpu;              /* likewise; the step began although the GPU dispatcher is lost: it has no
+                                    * GPU task, or did not have one then */
     _Atomic(bool) has_independent; /* atomic; written under lock; some GPU task is GY_TRAIT_INDEPENDENT */
 
     _Alignas(64) gy_fast_lock lock;  /* names, storage, edges, phase */

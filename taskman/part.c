@@ -128,14 +128,16 @@ gantry_status gantry_taskman_start_from(gantry_taskman *manager, gantry_task *co
     if (status == GANTRY_OK) {
         status = check_part(manager, tasks, count);
     }
-    if (status == GANTRY_OK && manager->gpu != NULL) {
-        status = manager->gpu_ops->step_begin(manager->gpu, false);
+    bool without_gpu = false;
+    if (status == GANTRY_OK) {
+        status = gy_taskman_begin_gpu(manager, false, &without_gpu);
     }
     if (status != GANTRY_OK) {
         return status;
     }
     gantry_cpu_dispatcher *pool = manager->as_owner.pool;
     gy_fast_lock_take(&manager->lock);
+    manager->without_gpu = without_gpu;
     struct gy_ready ready = start_part_locked(manager, tasks, count);
     assert(gy_taskman_is_valid(manager));
     gy_fast_lock_give(&manager->lock);

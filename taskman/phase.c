@@ -46,6 +46,27 @@ void gy_taskman_enter_phase(gantry_taskman *manager, enum gy_phase next)
     atomic_store_explicit(&manager->phase, (uint8_t)next, memory_order_release);
 }
 
+/* GPU tasks that are submitted to such a step later fail like those of a step that has lost its device. */
+static bool needs_no_gpu(gantry_taskman *manager)
+{
+    gy_fast_lock_take(&manager->lock);
+    const bool needs_none = manager->submitted != 0 && gy_taskman_gpu_tasks(manager) == 0 &&
+                            manager->loops == NULL && manager->memory_count == 0;
+    assert(gy_taskman_is_valid(manager));
+    gy_fast_lock_give(&manager->lock);
+    return needs_none;
+}
+
+gantry_status gy_taskman_begin_gpu(gantry_taskman *manager, bool is_helped, bool *without_gpu)
+{
+    if (manager->gpu == NULL) {
+        return GANTRY_OK;
+    }
+    const gantry_status status = manager->gpu_ops->step_begin(manager->gpu, is_helped);
+    *without_gpu = status != GANTRY_OK && status != GANTRY_ERR_STATE && needs_no_gpu(manager);
+    return *without_gpu ? GANTRY_OK : status;
+}
+
 gantry_status gy_taskman_check_owner(gantry_taskman *manager, const char *call)
 {
     if (manager == NULL) {

@@ -28,6 +28,7 @@ struct starter {
     size_t found;            /* tasks in `ready` */
     struct gy_start_job job; /* for the workers; left 0: none */
     uint64_t edges;          /* that were looked at before, see check_graph() */
+    bool without_gpu;        /* see struct gantry_taskman */
 };
 
 /* Nobody else changes references before the step runs: they do it under the lock that we hold. */
@@ -90,6 +91,7 @@ static gantry_status check_graph_locked(gantry_taskman *manager) GY_REQUIRES(man
 static void begin_running_locked(gantry_taskman *manager, struct starter *starter) GY_REQUIRES(manager->lock)
 {
     assert(gy_taskman_is_valid(manager));
+    manager->without_gpu = starter->without_gpu;
     if (manager->frozen) {
         gy_taskman_rearm(manager);
         start_frozen_locked(manager, starter);
@@ -149,7 +151,8 @@ static struct gy_worker *hand_out(gantry_taskman *manager, struct starter *start
                                   struct gy_gpu_guest *guest)
 {
     gantry_cpu_dispatcher *pool = manager->as_owner.pool;
-    bool was_helped = atomic_exchange_explicit(&manager->was_helped, false, memory_order_relaxed);
+    const bool has_gpu = manager->gpu != NULL && !starter->without_gpu;
+    bool was_helped = atomic_exchange_explicit(&manager->was_helped, false, memory_order_relaxed) && has_gpu;
     struct gy_worker *self = guest != NULL && starter->job.left != 0 && manager->gpu == NULL
                                  ? gy_guest_begin(&manager->as_owner)
                                  : NULL;
@@ -169,7 +172,7 @@ static struct gy_worker *hand_out(gantry_taskman *manager, struct starter *start
     if (starter->job.left == 0) {
         gy_taskman_count_off(manager, GY_WORK_ACTIVE);
     }
-    if (manager->gpu != NULL && !was_helped) {
+    if (has_gpu && !was_helped) {
         wake_for_completions(manager, pool);
     }
     if (manager->lets_gpu_guests) {
@@ -181,7 +184,8 @@ static struct gy_worker *hand_out(gantry_taskman *manager, struct starter *start
 
 /* Check before a start who calls and the phase; if both are right, tell the GPU dispatcher that a step
  * begins.  `guest`: the caller, if it is going to wait at once; else NULL. */
-static gantry_status prepare_start(gantry_taskman *manager, const struct gy_gpu_guest *guest)
+static gantry_status prepare_start(gantry_taskman *manager, const struct gy_gpu_guest *guest,
+                                   struct starter *starter)
 {
     gantry_status status = gy_taskman_check_owner(manager, "start");
     if (status != GANTRY_OK) {
@@ -193,12 +197,12 @@ static gantry_status prepare_start(gantry_taskman *manager, const struct gy_gpu_
     }
     const bool is_helped =
         guest != NULL ? guest->may_help : atomic_load_explicit(&manager->was_helped, memory_order_relaxed);
-    return manager->gpu != NULL ? manager->gpu_ops->step_begin(manager->gpu, is_helped) : GANTRY_OK;
+    return gy_taskman_begin_gpu(manager, is_helped, &starter->without_gpu);
 }
 
-static void undo_prepare_start(gantry_taskman *manager)
+static void undo_prepare_start(gantry_taskman *manager, const struct starter *starter)
 {
-    if (manager->gpu != NULL) {
+    if (manager->gpu != NULL && !starter->without_gpu) {
         manager->gpu_ops->step_end(manager->gpu);
     }
 }
@@ -206,16 +210,19 @@ static void undo_prepare_start(gantry_taskman *manager)
 /* `out` gets what hand_out() returns. */
 static gantry_status start_step(gantry_taskman *manager, struct gy_gpu_guest *guest, struct gy_worker **out)
 {
-    gantry_status status = prepare_start(manager, guest);
+    struct starter starter = {0};
+    gantry_status status = prepare_start(manager, guest, &starter);
     if (status != GANTRY_OK) {
         return status;
     }
-    struct starter starter = {0};
     status = begin_running(manager, &starter);
     if (status == GANTRY_OK) {
+        if (guest != NULL) {
+            guest->may_help &= !starter.without_gpu;
+        }
         *out = hand_out(manager, &starter, guest);
     } else {
-        undo_prepare_start(manager);
+        undo_prepare_start(manager, &starter);
     }
     return status;
 }
@@ -279,15 +286,15 @@ static gantry_status start_managers(gantry_taskman *const *managers, size_t coun
     gantry_status status = GANTRY_OK;
     size_t prepared = 0;
     for (; prepared < count && status == GANTRY_OK; prepared++) {
-        status = prepare_start(managers[prepared], NULL);
+        status = prepare_start(managers[prepared], NULL, &starters[prepared]);
     }
     prepared -= status != GANTRY_OK;
     for (size_t i = 0; i < count && status == GANTRY_OK; i++) {
         status = check_graph(managers[i], &starters[i]);
     }
     if (status != GANTRY_OK) {
-        while (prepared > 0) {
-            undo_prepare_start(managers[--prepared]);
+        while (prepared-- > 0) {
+            undo_prepare_start(managers[prepared], &starters[prepared]);
         }
         return status;
     }
@@ -451,7 +458,7 @@ static void wait_until_over(gantry_taskman *manager, bool is_stopping, struct gy
 /* Returns the status of the step so far; its cause becomes the calling thread's last error. */
 static gantry_status outcome(gantry_taskman *manager)
 {
-    if (manager->gpu != NULL) {
+    if (manager->gpu != NULL && !(manager->without_gpu && gy_taskman_gpu_tasks(manager) == 0)) {
         gantry_status status = manager->gpu_ops->adopt_failure(manager->gpu, manager);
         if (status != GANTRY_OK) {
             return status;
@@ -507,7 +514,7 @@ static gantry_status stop_step(gantry_taskman *manager, struct gy_worker *self, 
 {
     wait_until_over(manager, true, self, guest);
     gantry_status status = outcome(manager);
-    if (manager->gpu != NULL) {
+    if (manager->gpu != NULL && !manager->without_gpu) {
         manager->gpu_ops->step_end(manager->gpu);
     }
     return status != GANTRY_OK ? status : report_unfilled(manager);

@@ -312,7 +312,8 @@ GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_taskman_spawn(gantry_taskman *
  *  @retval GANTRY_OK
  *  @retval GANTRY_ERR_CYCLE        nothing runs; gantry_last_error() names the cycle's tasks
  *  @retval GANTRY_ERR_STATE        neither BUILDING nor frozen and STOPPED; or not frozen, with a condition
- *  @retval GANTRY_ERR_DEVICE_LOST  the GPU dispatcher has failed for good; nothing runs
+ *  @retval GANTRY_ERR_DEVICE_LOST  the GPU dispatcher has failed for good; nothing runs.  A graph of CPU tasks
+ *                                  and sync points alone starts all the same
  *  @retval GANTRY_ERR_OUT_OF_DEVICE_MEMORY  gantry_context_is_aborted(); nothing runs */
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_taskman_start(gantry_taskman *manager);
 

@@ -384,6 +384,27 @@ static void test_a_lost_context_releases_everything_and_refuses_the_next_step(vo
     assert_ok(gantry_taskman_reset(f->manager));
 }
 
+static void test_steps_without_gpu_tasks_outlive_the_context(void **state)
+{
+    struct gpu_fixture *f = *state;
+    _Atomic(uint32_t) ran = 0;
+    gantry_dispatcher_force_failure(gantry_context_dispatcher(f->context));
+    for (uint32_t step = 1; step <= 20; step++) {
+        gpu_fixture_after(gpu_fixture_cpu(f, "second", count_run, &ran),
+                          gpu_fixture_cpu(f, "first", count_run, &ran));
+        assert_ok(gpu_fixture_step(f));
+        assert_int_equal(ran, 2 * step);
+    }
+    gpu_fixture_cpu(f, "cpu", count_run, &ran);
+    assert_ok(gantry_taskman_start(f->manager));
+    gantry_task *late = gpu_fixture_gpu(f, GANTRY_TASK_KERNEL, "late", launch_once, NULL);
+    assert_ok(gantry_task_remove_reference(late));
+    assert_int_equal(gantry_taskman_stop(f->manager), GANTRY_ERR_DEVICE_LOST);
+    assert_int_equal(gantry_task_result(late), GANTRY_ERR_DEVICE_LOST);
+    assert_int_equal(ran, 41);
+    assert_ok(gantry_taskman_reset(f->manager));
+}
+
 #define LONG_FILL_BYTES ((size_t)32 << 20)
 
 static gantry_launch_result launch_long_fill_and_force_failure(gantry_launch *launch, void *device)
@@ -464,6 +485,7 @@ int main(void)
         TEST(test_completing_a_dispatched_task_is_an_error),
         TEST(test_launch_calls_outside_their_callback_are_refused),
         TEST(test_a_lost_context_releases_everything_and_refuses_the_next_step),
+        TEST(test_steps_without_gpu_tasks_outlive_the_context),
         TEST(test_memory_outlives_work_that_a_forced_failure_leaves_in_flight),
         TEST(test_two_managers_share_the_dispatcher),
         TEST(test_streams_are_given_out_again_after_the_last_step),

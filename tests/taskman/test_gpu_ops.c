@@ -128,6 +128,7 @@ static void test_lost_dispatcher_refuses_the_start(void **state)
     struct gpu_fixture f = set_up_gpu(1);
     struct trace trace = {0};
     add_cpu(f.base.manager, "cpu", trace_body, &trace);
+    add_gpu(&f, GANTRY_TASK_KERNEL, "gpu");
     f.fake->begin_status = GANTRY_ERR_DEVICE_LOST;
     assert_error(gantry_taskman_start(f.base.manager), GANTRY_ERR_DEVICE_LOST);
     assert_last_error_has("the fake is lost");
@@ -138,6 +139,38 @@ static void test_lost_dispatcher_refuses_the_start(void **state)
     assert_ok(gantry_taskman_stop(f.base.manager));
     assert_int_equal(trace.length, 1);
     assert_int_equal(count_calls(f.fake, STEP_END), 1);
+    tear_down_gpu(&f);
+}
+
+/* A step of CPU tasks needs no device: it goes on without one, however it is started. */
+static void test_a_lost_dispatcher_lets_cpu_steps_run(void **state)
+{
+    (void)state;
+    struct gpu_fixture f = set_up_gpu(1);
+    struct trace trace = {0};
+    f.fake->begin_status = f.fake->adopted = GANTRY_ERR_DEVICE_LOST;
+    gantry_task *first = add_cpu(f.base.manager, "first", trace_body, &trace);
+    assert_ok(gantry_task_start_after(add_cpu(f.base.manager, "second", trace_body, &trace), first));
+    assert_ok(gantry_taskman_start(f.base.manager));
+    assert_ok(gantry_taskman_wait(f.base.manager));
+    assert_ok(gantry_taskman_stop(f.base.manager));
+    assert_int_equal(trace.length, 2);
+    assert_ok(gantry_taskman_reset(f.base.manager));
+    gantry_task *only = add_cpu(f.base.manager, "only", trace_body, &trace);
+    assert_ok(gantry_taskman_freeze(f.base.manager));
+    assert_ok(gantry_taskman_run(f.base.manager, 2));
+    assert_ok(gantry_taskman_start_from(f.base.manager, &only, 1));
+    assert_ok(gantry_taskman_stop(f.base.manager));
+    assert_ok(gantry_taskman_start_all(&f.base.manager, 1));
+    assert_ok(gantry_taskman_stop(f.base.manager));
+    assert_int_equal(trace.length, 6);
+    assert_int_equal(count_calls(f.fake, STEP_END), 0);
+    f.fake->begin_status = f.fake->adopted = GANTRY_OK;
+    assert_ok(gantry_taskman_run(f.base.manager, 1)); /* the device is back */
+    assert_int_equal(count_calls(f.fake, STEP_END), 1);
+    f.fake->adopted = GANTRY_ERR_DEVICE_LOST;
+    assert_error(gantry_taskman_run(f.base.manager, 1), GANTRY_ERR_DEVICE_LOST); /* it was lost in the step */
+    assert_int_equal(count_calls(f.fake, STEP_END), 2);
     tear_down_gpu(&f);
 }
 
@@ -264,6 +297,7 @@ int main(void)
         cmocka_unit_test(test_ready_tasks_of_a_start_are_one_list_in_order),
         cmocka_unit_test(test_failed_launch_fails_dependents_without_beginning_them),
         cmocka_unit_test(test_lost_dispatcher_refuses_the_start),
+        cmocka_unit_test(test_a_lost_dispatcher_lets_cpu_steps_run),
         cmocka_unit_test(test_cycle_ends_the_step_it_began),
         cmocka_unit_test(test_completions_reach_the_waiting_thread),
         cmocka_unit_test(test_late_name_behind_a_gpu_task_drops_its_wait_set),
