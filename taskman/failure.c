@@ -1,8 +1,21 @@
 #include "taskman/failure.h"
 
+#include "base/outside.h"
+#include "taskman/cpu/kept_error.h"
 #include "taskman/graph/failure.h"
 
 #include <assert.h>
+
+static GY_COLD void tell(const gantry_taskman *manager, const gantry_task *task,
+                         const struct gy_error *failure)
+{
+    struct gy_kept_error before;
+    gy_error_keep(&before);
+    const struct gy_inside *inside = gy_outside_begin();
+    manager->on_failure(manager->on_failure_user, task, failure->status, failure->text);
+    gy_outside_end_of(inside, "gantry_taskman_options.on_failure");
+    gy_error_put_back(&before);
+}
 
 void gy_taskman_keep_failure(gantry_taskman *manager, const gantry_task *task, gantry_status result)
 {
@@ -18,7 +31,11 @@ void gy_taskman_keep_failure(gantry_taskman *manager, const gantry_task *task, g
     /* The thread that has found the cause has logged it.  A lost device fails every task that was on it: one
      * line says it.
      */
-    if (has_cause && (is_first || result != GANTRY_ERR_DEVICE_LOST)) {
+    const bool is_news = is_first || result != GANTRY_ERR_DEVICE_LOST;
+    if (has_cause && is_news) {
         gy_log(GANTRY_LOG_INFO, "%s", failure.text);
+    }
+    if (is_news && manager->on_failure != NULL) {
+        tell(manager, task, &failure);
     }
 }

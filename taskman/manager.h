@@ -108,6 +108,10 @@ struct gantry_taskman {
     _Alignas(64) _Atomic(uint64_t) frozen_held;
     _Atomic(uint64_t) failed;         /* atomic; FAILED tasks */
     _Atomic(uint64_t) resolved_names; /* atomic; unfilled names that were released */
+
+    gantry_fleet *fleet;          /* immutable; borrowed; whose dispatcher `gpu` is; NULL: none */
+    gantry_failure_fn on_failure; /* immutable; NULL: nobody hears of failures */
+    void *on_failure_user;        /* immutable */
 };
 
 /* The manager whose task it is. */

@@ -79,6 +79,9 @@ static gantry_status import_options(gantry_taskman *manager, const gantry_taskma
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT,
                        "task manager: both a fleet and a GPU dispatcher, of which it can have one");
     }
+    manager->fleet = options.fleet;
+    manager->on_failure = options.on_failure;
+    manager->on_failure_user = options.on_failure_user;
     manager->as_owner.pool = options.cpu_dispatcher;
     if (manager->as_owner.pool == NULL) {
         gantry_cpu_dispatcher_options own = GANTRY_CPU_DISPATCHER_OPTIONS_INIT;
@@ -187,6 +190,24 @@ void gantry_taskman_destroy(gantry_taskman *manager)
     gy_free(manager->places);
     leave_dispatcher(manager);
     gy_handle_free(manager, manager);
+}
+
+gantry_cpu_dispatcher *gantry_taskman_cpu_dispatcher(const gantry_taskman *manager)
+{
+    GY_ACCEPT_OR(NULL, TASKMAN, manager);
+    return manager != NULL && manager->own_pool == NULL ? manager->as_owner.pool : NULL;
+}
+
+gantry_dispatcher *gantry_taskman_gpu_dispatcher(const gantry_taskman *manager)
+{
+    GY_ACCEPT_OR(NULL, TASKMAN, manager);
+    return manager != NULL && manager->fleet == NULL ? manager->gpu : NULL;
+}
+
+gantry_fleet *gantry_taskman_fleet(const gantry_taskman *manager)
+{
+    GY_ACCEPT_OR(NULL, TASKMAN, manager);
+    return manager != NULL ? manager->fleet : NULL;
 }
 
 gantry_status gantry_taskman_get_usage(gantry_taskman *manager, gantry_share_usage *out)

@@ -151,6 +151,12 @@ GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_parallel_for(gantry_cpu_dispat
 typedef struct gantry_dispatcher gantry_dispatcher; /* dispatcher.h */
 typedef struct gantry_fleet gantry_fleet;           /* fleet.h */
 
+/** What gantry_taskman_options.on_failure hears of a task that has failed: `status` is what it has failed
+ * with, `text` the cause, as gantry_last_error() of the thread that stops says it for the first one.  Both
+ * `task` and `text` are good during the call only. */
+typedef void (*gantry_failure_fn)(void *user, const gantry_task *task, gantry_status status,
+                                  const char *text);
+
 /** How gantry_taskman_create() makes a manager. */
 typedef struct gantry_taskman_options {
     size_t struct_size;
@@ -173,10 +179,17 @@ typedef struct gantry_taskman_options {
     uint8_t reserved[5];       /* 0 */
     gantry_fleet *fleet;       /* instead of `gpu_dispatcher`: its GPU tasks name a context of the fleet, see
                                 * fleet.h; borrowed */
+    gantry_failure_fn on_failure; /* called once for each task that fails by itself, not for those that depend
+                                   * on it; of those that a lost device fails, for the step's first.  On the
+                                   * thread that releases the task, at any time from a start to the end of
+                                   * its stop, by several threads at once.  It must not wait, nor give
+                                   * references back; it may cancel the manager.  NULL: nobody is told */
+    void *on_failure_user;        /* handed to on_failure */
 } gantry_taskman_options;
-#define GANTRY_TASKMAN_OPTIONS_INIT                                                               \
-    {                                                                                             \
-        sizeof(gantry_taskman_options), NULL, NULL, 0, NULL, NULL, false, false, false, {0}, NULL \
+#define GANTRY_TASKMAN_OPTIONS_INIT                                                                      \
+    {                                                                                                    \
+        sizeof(gantry_taskman_options), NULL, NULL, 0, NULL, NULL, false, false, false, {0}, NULL, NULL, \
+            NULL                                                                                         \
     }
 
 /** Make a manager with an empty graph.
@@ -188,6 +201,13 @@ typedef struct gantry_taskman_options {
  *  @retval GANTRY_ERR_OUT_OF_HOST_MEMORY */
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_taskman_create(const gantry_taskman_options *options,
                                                                  gantry_taskman **out);
+
+/** The CPU dispatcher that the manager was given; NULL: none, or `manager` is NULL. */
+GANTRY_API gantry_cpu_dispatcher *gantry_taskman_cpu_dispatcher(const gantry_taskman *manager);
+/** The GPU dispatcher that the manager was given; NULL: none, or a fleet, or `manager` is NULL. */
+GANTRY_API gantry_dispatcher *gantry_taskman_gpu_dispatcher(const gantry_taskman *manager);
+/** The fleet that the manager was given; NULL: none, or `manager` is NULL. */
+GANTRY_API gantry_fleet *gantry_taskman_fleet(const gantry_taskman *manager);
 
 /** Stop if running, then free every task.  NULL is ignored.  Not from a task or another callback of the
  * library: it would wait for itself, so it does nothing there but to log an error. */
@@ -312,8 +332,8 @@ GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_taskman_spawn(gantry_taskman *
  *  @retval GANTRY_OK
  *  @retval GANTRY_ERR_CYCLE        nothing runs; gantry_last_error() names the cycle's tasks
  *  @retval GANTRY_ERR_STATE        neither BUILDING nor frozen and STOPPED; or not frozen, with a condition
- *  @retval GANTRY_ERR_DEVICE_LOST  the GPU dispatcher has failed for good; nothing runs.  A graph of CPU tasks
- *                                  and sync points alone starts all the same
+ *  @retval GANTRY_ERR_DEVICE_LOST  the GPU dispatcher has failed for good; nothing runs.  A graph of CPU
+ * tasks and sync points alone starts all the same
  *  @retval GANTRY_ERR_OUT_OF_DEVICE_MEMORY  gantry_context_is_aborted(); nothing runs */
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_taskman_start(gantry_taskman *manager);
 

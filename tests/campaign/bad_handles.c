@@ -324,6 +324,9 @@ static void manager_rows(void)
     BAD(GONE, gantry_taskman_cancel(manager));
     BAD(GONE, gantry_taskman_get_stats(manager, &stats));
     BAD(GONE, gantry_taskman_get_usage(manager, &usage));
+    BAD_GIVES(GONE, NULL, gantry_taskman_cpu_dispatcher(manager));
+    BAD_GIVES(GONE, NULL, gantry_taskman_gpu_dispatcher(manager));
+    BAD_GIVES(GONE, NULL, gantry_taskman_fleet(manager));
     BAD(GONE, gantry_taskman_dump_graph(manager, stdout));
     BAD_REFUSED(GONE, gantry_taskman_destroy(manager));
 }

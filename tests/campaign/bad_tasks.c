@@ -257,6 +257,9 @@ static void stats_rows(gantry_taskman *manager)
     BAD("`manager` NULL", gantry_taskman_get_stats(NULL, &stats));
     BAD("`stats` NULL", gantry_taskman_get_stats(manager, NULL));
     BAD("struct_size too small", gantry_taskman_get_stats(manager, &small));
+    BAD_IGNORED(gantry_taskman_cpu_dispatcher, "`manager` NULL");
+    BAD_IGNORED(gantry_taskman_gpu_dispatcher, "`manager` NULL");
+    BAD_IGNORED(gantry_taskman_fleet, "`manager` NULL");
     BAD("`manager` NULL", gantry_taskman_dump_graph(NULL, stdout));
     BAD("`file` NULL", gantry_taskman_dump_graph(manager, NULL));
     FILE *readable = fopen("/dev/null", "r");

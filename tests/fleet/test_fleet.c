@@ -42,6 +42,8 @@ static gantry_taskman *make_manager(gantry_fleet *fleet)
     options.fleet = fleet;
     gantry_taskman *manager = NULL;
     assert_ok(gantry_taskman_create(&options, &manager));
+    assert_ptr_equal(gantry_taskman_fleet(manager), fleet);
+    assert_null(gantry_taskman_gpu_dispatcher(manager));
     return manager;
 }
 

@@ -60,6 +60,55 @@ static gantry_task *add_noted(gantry_taskman *manager, gantry_task_fn run, struc
     return task;
 }
 
+struct heard {
+    atomic_int calls;
+    gantry_status status;
+    char label[32], text[200];
+};
+
+static void hear(void *user, const gantry_task *task, gantry_status status, const char *text)
+{
+    struct heard *heard = user;
+    atomic_fetch_add(&heard->calls, 1);
+    heard->status = status;
+    snprintf(heard->label, sizeof(heard->label), "%s", gantry_task_label(task));
+    snprintf(heard->text, sizeof(heard->text), "%s", text);
+    (void)GY_FAIL(GANTRY_ERR_IO, "what the callback does stays its own");
+}
+
+/* Each manager's callback hears of its own tasks, of those that fail by themselves, with the cause. */
+static void test_a_managers_callback_hears_of_failures(void **state)
+{
+    (void)state;
+    for (uint32_t workers = 0; workers < 3; workers++) {
+        struct fixture f = set_up(workers);
+        struct heard heard[2] = {0};
+        for (int i = 0; i < 2; i++) {
+            gantry_taskman_options options = GANTRY_TASKMAN_OPTIONS_INIT;
+            options.cpu_dispatcher = f.pool;
+            options.on_failure = hear;
+            options.on_failure_user = &heard[i];
+            gantry_taskman *manager = NULL;
+            assert_ok(gantry_taskman_create(&options, &manager));
+            gantry_task *bad =
+                add_cpu(manager, "bad", i == 0 ? fail_with_cause_body : handled_error_body, NULL);
+            assert_ok(gantry_task_start_after(add_cpu(manager, "next", fail_body, NULL), bad));
+            assert_ok(gantry_taskman_start(manager));
+            assert_error(gantry_taskman_stop(manager), i == 0 ? GANTRY_ERR_NOT_FOUND : GANTRY_ERR_IO);
+            assert_last_error_has(heard[i].text);
+            gantry_taskman_destroy(manager);
+        }
+        assert_int_equal(heard[0].calls, 1);
+        assert_int_equal(heard[0].status, GANTRY_ERR_NOT_FOUND);
+        assert_string_equal(heard[0].label, "bad");
+        assert_non_null(strstr(heard[0].text, "the spoon does not exist"));
+        assert_int_equal(heard[1].calls, 1);
+        assert_string_equal(heard[1].label, "next");
+        assert_non_null(strstr(heard[1].text, "returned GANTRY_ERR_IO"));
+        tear_down(&f);
+    }
+}
+
 static void test_dependents_of_a_failed_task_fail_without_running(void **state)
 {
     (void)state;
@@ -220,6 +269,7 @@ static void test_a_failed_light_task_fails_its_continuation(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_managers_callback_hears_of_failures),
         cmocka_unit_test(test_dependents_of_a_failed_task_fail_without_running),
         cmocka_unit_test(test_the_first_failure_is_told_with_its_cause),
         cmocka_unit_test(test_a_failure_without_cause_names_the_status),

@@ -174,6 +174,25 @@ static void test_a_lost_dispatcher_lets_cpu_steps_run(void **state)
     tear_down_gpu(&f);
 }
 
+static void test_a_manager_tells_its_dispatchers(void **state)
+{
+    (void)state;
+    struct gpu_fixture f = set_up_gpu(1);
+    assert_ptr_equal(gantry_taskman_cpu_dispatcher(f.base.manager), f.base.pool);
+    assert_ptr_equal(gantry_taskman_gpu_dispatcher(f.base.manager), (gantry_dispatcher *)(void *)f.fake);
+    assert_null(gantry_taskman_fleet(f.base.manager));
+    tear_down_gpu(&f);
+    const gantry_taskman_options options = GANTRY_TASKMAN_OPTIONS_INIT;
+    gantry_taskman *alone = NULL;
+    assert_ok(gantry_taskman_create(&options, &alone));
+    assert_null(gantry_taskman_cpu_dispatcher(alone)); /* it has one of its own, which is nobody's business */
+    assert_null(gantry_taskman_gpu_dispatcher(alone));
+    gantry_taskman_destroy(alone);
+    assert_null(gantry_taskman_cpu_dispatcher(NULL));
+    assert_null(gantry_taskman_gpu_dispatcher(NULL));
+    assert_null(gantry_taskman_fleet(NULL));
+}
+
 static void test_cycle_ends_the_step_it_began(void **state)
 {
     (void)state;
@@ -298,6 +317,7 @@ int main(void)
         cmocka_unit_test(test_failed_launch_fails_dependents_without_beginning_them),
         cmocka_unit_test(test_lost_dispatcher_refuses_the_start),
         cmocka_unit_test(test_a_lost_dispatcher_lets_cpu_steps_run),
+        cmocka_unit_test(test_a_manager_tells_its_dispatchers),
         cmocka_unit_test(test_cycle_ends_the_step_it_began),
         cmocka_unit_test(test_completions_reach_the_waiting_thread),
         cmocka_unit_test(test_late_name_behind_a_gpu_task_drops_its_wait_set),
