@@ -96,15 +96,21 @@ static void close_all(struct session *s)
     proof_destroy(&s->problem);
 }
 
-static bool measure_row(struct session *s, uint32_t pipeline, uint32_t level, struct series *series)
+static bool measure_load(struct session *s, uint32_t pipeline, uint32_t concurrency, uint32_t jobs,
+                         struct series *series)
 {
     struct measured run;
-    proof_set_concurrency(s->pipelines[pipeline], level);
+    proof_set_load(s->pipelines[pipeline], concurrency, jobs);
     if (!proof_run(s->pipelines[pipeline], &run)) {
         return false;
     }
-    proof_series_add(series, &run, s->options.settings.jobs);
+    proof_series_add(series, &run, jobs);
     return true;
+}
+
+static bool measure_row(struct session *s, uint32_t pipeline, uint32_t row, struct series *series)
+{
+    return measure_load(s, pipeline, s->options.levels.at[row], s->options.jobs.at[row], series);
 }
 
 /* The last pipeline is the one with everything, or the only one. */
@@ -113,19 +119,19 @@ static bool measure_all(struct session *s)
     const struct options *o = &s->options;
     bool good = true;
     for (uint32_t run = 0; run < o->repeat && good; run++) {
-        for (uint32_t i = 0; i < o->level_count && good; i++) {
+        for (uint32_t i = 0; i < o->levels.count && good; i++) {
             cli_progress("proof_pipeline: run %u of %u, %u proofs at a time", run + 1, o->repeat,
-                         o->levels[i]);
-            good = measure_row(s, 0, o->levels[i], &s->sweeps[0][i]) &&
-                   (s->count == 1 || measure_row(s, EVERYTHING, o->levels[i], &s->sweeps[1][i]));
+                         o->levels.at[i]);
+            good = measure_row(s, 0, i, &s->sweeps[0][i]) &&
+                   (s->count == 1 || measure_row(s, EVERYTHING, i, &s->sweeps[1][i]));
         }
         for (uint32_t i = 0; s->count > 1 && i < s->count && good; i++) {
             cli_progress("proof_pipeline: run %u of %u, %s", run + 1, o->repeat, names[i]);
-            good = measure_row(s, i, o->settings.concurrency, &s->gains[i]);
+            good = measure_load(s, i, o->settings.concurrency, o->settings.jobs, &s->gains[i]);
         }
     }
     cli_progress_end();
-    for (uint32_t i = 0; i < o->level_count && good; i++) {
+    for (uint32_t i = 0; i < o->levels.count && good; i++) {
         proof_series_end(&s->sweeps[0][i]);
         proof_series_end(&s->sweeps[1][i]);
     }
@@ -146,16 +152,16 @@ static uint32_t cpus_of(const struct pipeline *pipeline)
 static void print_tables(const struct session *s)
 {
     const struct options *o = &s->options;
-    printf(
-        "%s, %u workers; proofs of %u partitions of %u rows, %u proofs a run, %u runs a row; all results as "
-        "in the serial run\n",
-        proof_device_name(s->pipelines[0]), proof_workers(s->pipelines[0]), o->settings.partitions,
-        s->problem.rows, o->settings.jobs, o->repeat);
+    printf("%s, %u workers; proofs of %u partitions of %u rows, %u runs a row; all results as in the serial "
+           "run\n",
+           proof_device_name(s->pipelines[0]), proof_workers(s->pipelines[0]), o->settings.partitions,
+           s->problem.rows, o->repeat);
     if (proof_device_is_emulated(s->pipelines[0])) {
         printf("emulated: the CPU does the device's work as well, so these are no times of a pipeline with a "
                "GPU\n");
     }
     uint64_t needed, there;
+    proof_set_load(s->pipelines[0], o->settings.concurrency, o->settings.jobs);
     proof_device_bytes(s->pipelines[0], &needed, &there);
     if (!o->settings.admission && needed + needed / 4 + 1048576 <= there) { /* with what else the heap has */
         printf("--admission off makes no difference here: all partitions at a time need %.2f MiB of %.0f\n",
@@ -168,10 +174,10 @@ static void print_tables(const struct session *s)
     }
     for (uint32_t i = 0; i < 2 && (i == 0 || s->count > 1); i++) {
         const char *title = s->count == 1 ? "as configured" : names[i == 0 ? NOTHING : EVERYTHING];
-        proof_report_sweep(title, o->levels, s->sweeps[i], o->level_count, o->settings.partitions,
-                           cpus_of(s->pipelines[0]));
-        proof_report_inflation(title, o->levels, s->sweeps[i], o->level_count);
-        proof_report_cpu(title, o->levels, s->sweeps[i], o->level_count);
+        const struct proof_rows rows = {o->levels.at, o->jobs.at, s->sweeps[i], o->levels.count};
+        proof_report_sweep(title, &rows, o->settings.partitions, cpus_of(s->pipelines[0]));
+        proof_report_inflation(title, &rows);
+        proof_report_cpu(title, &rows);
     }
     if (s->count > 1) {
         proof_report_gains(o->settings.concurrency, names, s->gains, s->count);

@@ -1,6 +1,8 @@
 #include "samples/proof_pipeline/options.h"
 
+#include "cli/messages.h"
 #include "cli/options.h"
+#include "cli/samples.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,10 +17,12 @@ static const char usage[] =
     "run.  Prints what more proofs at a time do to throughput and stages, and what the reclaimer, the limit\n"
     "of a task class and the bandwidth gate bring, alone and together.\n\n"
     "  -c, --concurrency LIST   proofs at a time (default: 1,5,10,15,20)\n"
-    "  -j, --jobs N             proofs of a run (default: as many as the largest of these)\n"
+    "  -j, --jobs LIST          proofs of a run: one number for all rows, or one for each of these "
+    "(default:\n"
+    "                           as many as the largest of these)\n"
     "  -p, --partitions N       of a proof (default: 2)\n"
     "  -w, --workers N          threads (default: one per CPU)\n"
-    "  -r, --repeat N           measured runs of each row, 1 to 31 (default: 3)\n"
+    "  -r, --repeat N           measured runs of each row, 1 to 31 (default: 7)\n"
     "      --rows-log2 N        rows of a partition, 2^N, 4 to 24 (default: 9)\n"
     "      --entries N          of a row of each matrix (default: 8)\n"
     "      --window-bits N      a tail's table has 2^N points of 64 bytes, 2 to 20 (default: 8)\n"
@@ -52,19 +56,27 @@ struct given {
     uint32_t device_mb, hold_us;
 };
 
-static bool read_levels(const char *text, void *into)
+static bool read_list(const char *text, uint32_t most, struct levels *into)
 {
-    struct options *options = into;
     char *copy = strdup(text), *rest = copy;
-    options->level_count = 0;
+    into->count = 0;
     bool good = copy != NULL;
     for (char *item; good && (item = strsep(&rest, ",")) != NULL;) {
-        good = options->level_count < MOST_LEVELS &&
-               cli_parse_number(item, 1, 1000, &options->levels[options->level_count]);
-        options->level_count++;
+        good = into->count < MOST_LEVELS && cli_parse_number(item, 1, most, &into->at[into->count]);
+        into->count++;
     }
     free(copy);
     return good;
+}
+
+static bool read_levels(const char *text, void *into)
+{
+    return read_list(text, 1000, into);
+}
+
+static bool read_jobs(const char *text, void *into)
+{
+    return read_list(text, 10000, into);
 }
 
 static int read_given(int argc, char **argv, struct options *o, struct given *given)
@@ -80,9 +92,13 @@ static int read_given(int argc, char **argv, struct options *o, struct given *gi
         {.name = "concurrency",
          .letter = 'c',
          .read = read_levels,
-         .into = o,
+         .into = &o->levels,
          .takes = "a list of up to 16 numbers from 1 to 1000"},
-        {.name = "jobs", .letter = 'j', .number = &s->jobs, .low = 1, .high = 10000},
+        {.name = "jobs",
+         .letter = 'j',
+         .read = read_jobs,
+         .into = &o->jobs,
+         .takes = "a list of up to 16 numbers from 1 to 10000"},
         {.name = "partitions", .letter = 'p', .number = &s->partitions, .low = 1, .high = 1000},
         {.name = "workers", .letter = 'w', .number = &s->workers, .low = 1, .high = 1024},
         {.name = "repeat", .letter = 'r', .number = &o->repeat, .low = 1, .high = MOST_REPEAT},
@@ -136,12 +152,38 @@ static uint32_t count_cpus(void)
     return cpus;
 }
 
+static uint32_t largest(const struct levels *levels)
+{
+    uint32_t most = 0;
+    for (uint32_t i = 0; i < levels->count; i++) {
+        most = levels->at[i] > most ? levels->at[i] : most;
+    }
+    return most;
+}
+
+/* Every row has its number of proofs.  -1, or the exit status. */
+static int complete_levels(struct options *o)
+{
+    o->settings.concurrency = largest(&o->levels);
+    if (o->jobs.count > 1 && o->jobs.count != o->levels.count) {
+        cli_error(
+            "proof_pipeline: --jobs has %u numbers, and --concurrency %u: one for all rows, or one for each",
+            o->jobs.count, o->levels.count);
+        return cli_refused(GANTRY_ERR_INVALID_ARGUMENT, "--jobs");
+    }
+    for (uint32_t i = o->jobs.count; i < o->levels.count; i++) {
+        o->jobs.at[i] = o->jobs.count != 0 ? o->jobs.at[0] : o->settings.concurrency;
+    }
+    o->jobs.count = o->levels.count;
+    o->settings.jobs = largest(&o->jobs);
+    return -1;
+}
+
 int proof_options_read(int argc, char **argv, struct options *out)
 {
     struct options o = {.settings = {.partitions = 2},
-                        .levels = {1, 5, 10, 15, 20},
-                        .level_count = 5,
-                        .repeat = 3,
+                        .levels = {{1, 5, 10, 15, 20}, 5},
+                        .repeat = 7,
                         .rows_log2 = 9,
                         .entries = 8,
                         .window_bits = 8,
@@ -158,11 +200,9 @@ int proof_options_read(int argc, char **argv, struct options *out)
         return status;
     }
     apply(&given, &o);
-    for (uint32_t i = 0; i < o.level_count; i++) {
-        o.settings.concurrency = o.levels[i] > o.settings.concurrency ? o.levels[i] : o.settings.concurrency;
-    }
-    if (o.settings.jobs == 0) {
-        o.settings.jobs = o.settings.concurrency;
+    status = complete_levels(&o);
+    if (status >= 0) {
+        return status;
     }
     uint32_t workers = o.settings.workers != 0 ? o.settings.workers : count_cpus();
     o.tail_limit = o.tail_limit != 0 ? o.tail_limit : (workers + 3) / 4;

@@ -7,8 +7,10 @@
 enum { MOST_LEVELS = 16, MOST_REPEAT = 31 };
 
 struct options {
-    struct settings settings; /* concurrency is the largest of the levels */
-    uint32_t levels[MOST_LEVELS], level_count;
+    struct settings settings; /* concurrency is the largest of the levels, jobs the largest of theirs */
+    struct levels {
+        uint32_t at[MOST_LEVELS], count;
+    } levels, jobs; /* proofs at a time, and proofs of a run, of each row */
     uint32_t repeat;
     uint32_t rows_log2, entries, window_bits;
     bool is_fixed;       /* the interventions are as in `settings`; else all are compared */

@@ -251,9 +251,10 @@ uint32_t proof_tail_cpus(const struct pipeline *p)
     return p->tail_cpus;
 }
 
-void proof_set_concurrency(struct pipeline *p, uint32_t concurrency)
+void proof_set_load(struct pipeline *p, uint32_t concurrency, uint32_t jobs)
 {
     p->settings.concurrency = concurrency;
+    p->settings.jobs = jobs;
 }
 
 /* ---- the graph ----------------------------------------------------------------------------- */

@@ -12,8 +12,8 @@ enum stage { STAGE_SYNTHESIS, STAGE_PREPARATION, STAGE_DEVICE, STAGE_TAIL, STAGE
 struct settings {
     gantry_driver_choice driver;
     uint32_t workers;      /* 0: one per CPU */
-    uint32_t jobs;         /* proofs of a run */
-    uint32_t concurrency;  /* of these, at a time */
+    uint32_t jobs;         /* most proofs of a run */
+    uint32_t concurrency;  /* most of these at a time */
     uint32_t partitions;   /* of a proof */
     uint32_t rounds;       /* transforms of the device, there and back, before those that count */
     uint32_t tail_workers; /* most workers of tails at a time; 0: all */
@@ -53,7 +53,8 @@ struct pipeline *proof_open(const struct settings *settings, const struct proble
                             const struct answer *answers);
 void proof_close(struct pipeline *pipeline);
 
-void proof_set_concurrency(struct pipeline *pipeline, uint32_t concurrency);
+/* The next runs: so many proofs, at most as many as it was opened with, and so many of them at a time. */
+void proof_set_load(struct pipeline *pipeline, uint32_t concurrency, uint32_t jobs);
 
 /* Run all proofs and check every partition.  False: told on stderr. */
 bool proof_run(struct pipeline *pipeline, struct measured *out);

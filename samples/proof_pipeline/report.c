@@ -5,12 +5,12 @@
 
 static const char *const stage_names[STAGES] = {"synthesis", "preparation", "device", "tail", "freeing"};
 
-/* Everything in struct measured is a double but for `gaps`. */
 void proof_series_add(struct series *s, const struct measured *run, uint32_t jobs)
 {
     double per_proof = run->seconds / jobs;
     struct measured *sum = &s->means;
-    s->count++;
+    s->seconds[s->count++] = per_proof;
+    s->busy += per_proof * run->busy_percent / 100;
     s->sum += per_proof;
     s->squares += per_proof * per_proof;
     sum->seconds += run->seconds;
@@ -41,6 +41,7 @@ void proof_series_end(struct series *s)
     }
     struct measured *mean = &s->means;
     double n = s->count;
+    s->busy /= n;
     mean->seconds /= n;
     for (int i = 0; i < STAGES; i++) {
         mean->stage_ms[i] /= n;
@@ -95,43 +96,45 @@ double proof_series_error(const struct series *s)
     return student(s->count - 1) * sqrt(variance / n);
 }
 
-double proof_floor_ms(const struct series *first, uint32_t partitions, uint32_t cpus)
+double proof_floor_ms(const struct proof_rows *rows, uint32_t partitions, uint32_t cpus)
 {
-    double on_cpus = 0;
-    for (int k = 0; k < STAGES; k++) {
-        on_cpus += k != STAGE_DEVICE ? first->means.cpu_ms[k] : 0;
+    double least = INFINITY;
+    for (uint32_t i = 0; i < rows->count; i++) {
+        const struct series *s = &rows->series[i];
+        const double *ms = s->means.cpu_ms; /* memory is given back on threads besides the workers */
+        const double on_cpus =
+            partitions * (ms[STAGE_SYNTHESIS] + ms[STAGE_PREPARATION] + ms[STAGE_TAIL]) / cpus;
+        least = fmin(least, fmax(s->busy * 1e3, on_cpus));
     }
-    return partitions * fmax(first->means.stage_ms[STAGE_DEVICE], on_cpus / cpus);
+    return least;
 }
 
-void proof_report_sweep(const char *title, const uint32_t *levels, const struct series *rows, uint32_t count,
-                        uint32_t partitions, uint32_t cpus)
+void proof_report_sweep(const char *title, const struct proof_rows *rows, uint32_t partitions, uint32_t cpus)
 {
-    const double floor_ms = proof_floor_ms(&rows[0], partitions, cpus);
+    const double floor_ms = proof_floor_ms(rows, partitions, cpus);
     printf("\nthroughput, %s\n", title);
-    printf("%4s %12s %10s %12s %14s %8s %6s %10s %10s %10s %10s\n", "c", "ms/proof", "+- 95 %", "latency ms",
-           "device ms/part", "busy %", "gaps", "gaps ms", "against c", "floor ms", "gap ms");
-    for (uint32_t i = 0; i < count; i++) {
-        const struct series *s = &rows[i];
+    printf("%4s %5s %12s %10s %12s %14s %8s %6s %10s %10s %10s %10s\n", "c", "jobs", "ms/proof", "+- 95 %",
+           "latency ms", "device ms/part", "busy %", "gaps", "gaps ms", "against c", "floor ms", "gap ms");
+    for (uint32_t i = 0; i < rows->count; i++) {
+        const struct series *s = &rows->series[i];
         char error[32];
-        printf("%4u %12.3f %10s %12.3f %14.3f %8.1f %6u %10.3f %+9.1f%% %10.3f %+10.3f\n", levels[i],
-               proof_series_mean(s) * 1e3,
+        printf("%4u %5u %12.3f %10s %12.3f %14.3f %8.1f %6u %10.3f %+9.1f%% %10.3f %+10.3f\n",
+               rows->levels[i], rows->jobs[i], proof_series_mean(s) * 1e3,
                error_text(s, proof_series_error(s) * 1e3, 3, error, sizeof(error)), s->means.latency_ms,
                s->means.stage_ms[STAGE_DEVICE], s->means.busy_percent, s->means.gaps, s->means.gap_ms,
-               100 * (proof_series_mean(&rows[0]) / proof_series_mean(s) - 1), floor_ms,
+               100 * (proof_series_mean(&rows->series[0]) / proof_series_mean(s) - 1), floor_ms,
                proof_series_mean(s) * 1e3 - floor_ms);
     }
-    printf("floor of a proof: %u partitions one after the other on the device, or the CPU time of its stages "
-           "on %u "
-           "CPUs, whichever is\nlonger, as in the first row; below it are rows in which copies and kernels "
-           "of several "
-           "partitions overlap\n",
-           partitions, cpus);
+    printf(
+        "floor of a proof: the time that the device was busy for it, or the CPU time of its stages on %u "
+        "CPUs, whichever is longer,\nin the row where that is least; the gap is what a row takes beyond it\n",
+        cpus);
 }
 
 /* A column per stage; the device's has no CPU time. */
-static void print_stages(const uint32_t *levels, const struct series *rows, uint32_t count, bool is_cpu)
+static void print_stages(const struct proof_rows *table, bool is_cpu)
 {
+    const struct series *rows = table->series;
     printf("%4s", "c");
     for (int k = 0; k < STAGES; k++) {
         if (!is_cpu || k != STAGE_DEVICE) {
@@ -139,8 +142,8 @@ static void print_stages(const uint32_t *levels, const struct series *rows, uint
         }
     }
     printf("\n");
-    for (uint32_t i = 0; i < count; i++) {
-        printf("%4u", levels[i]);
+    for (uint32_t i = 0; i < table->count; i++) {
+        printf("%4u", table->levels[i]);
         for (int k = 0; k < STAGES; k++) {
             double ms = is_cpu ? rows[i].means.cpu_ms[k] : rows[i].means.stage_ms[k];
             double first = is_cpu ? rows[0].means.cpu_ms[k] : rows[0].means.stage_ms[k];
@@ -152,17 +155,16 @@ static void print_stages(const uint32_t *levels, const struct series *rows, uint
     }
 }
 
-void proof_report_inflation(const char *title, const uint32_t *levels, const struct series *rows,
-                            uint32_t count)
+void proof_report_inflation(const char *title, const struct proof_rows *rows)
 {
     printf("\nstages, ms per partition (times the first row's), %s\n", title);
-    print_stages(levels, rows, count, false);
+    print_stages(rows, false);
 }
 
-void proof_report_cpu(const char *title, const uint32_t *levels, const struct series *rows, uint32_t count)
+void proof_report_cpu(const char *title, const struct proof_rows *rows)
 {
     printf("\nCPU time of stages, ms per partition (times the first row's), %s\n", title);
-    print_stages(levels, rows, count, true);
+    print_stages(rows, true);
 }
 
 static void print_counters(const char *const *names, const struct series *rows, uint32_t count)
@@ -187,19 +189,54 @@ static void print_counters(const char *const *names, const struct series *rows, 
         "running; admitted: partitions that waited for\ndevice memory, and how long, all together\n");
 }
 
+/* How much faster than `base` a configuration is.  They took turns, so the runs of one turn are compared with
+ * each other, as ratios: what disturbed the machine in a turn disturbed both.  `low` and `high` are the ends
+ * of the 95 % interval. */
+struct gain {
+    double mean, low, high; /* percent */
+};
+
+static double percent(double log_ratio)
+{
+    return 100 * (exp(log_ratio) - 1);
+}
+
+static struct gain compare(const struct series *base, const struct series *own)
+{
+    double sum = 0, squares = 0;
+    const double n = own->count;
+    for (uint32_t i = 0; i < own->count; i++) {
+        const double ratio = log(base->seconds[i] / own->seconds[i]);
+        sum += ratio;
+        squares += ratio * ratio;
+    }
+    const double mean = sum / n;
+    double error = 0;
+    if (own->count > 1) {
+        error = student(own->count - 1) * sqrt(fmax(0, (squares - n * mean * mean) / (n - 1)) / n);
+    }
+    return (struct gain){percent(mean), percent(mean - error), percent(mean + error)};
+}
+
 void proof_report_gains(uint32_t level, const char *const *names, const struct series *rows, uint32_t count)
 {
-    printf("\ninterventions, c = %u; gain in throughput over the first row\n", level);
-    printf("%-16s %10s %8s %8s %8s\n", "", "ms/proof", "+- 95 %", "gain %", "+- 95 %");
-    double base = proof_series_mean(&rows[0]), base_error = proof_series_error(&rows[0]);
+    printf("\ninterventions, c = %u; gain in throughput over the first row, of runs in the same turn\n",
+           level);
+    printf("%-16s %10s %8s %8s %18s\n", "", "ms/proof", "+- 95 %", "gain %", "95 % interval");
     for (uint32_t i = 0; i < count; i++) {
-        double mean = proof_series_mean(&rows[i]), ratio = base / mean;
-        double own = proof_series_error(&rows[i]);
-        double error = i == 0 ? 0 : ratio * hypot(base_error / base, own / mean);
-        char own_text[32], gain_text[32];
-        printf("%-16s %10.3f %8s %+8.1f %8s\n", names[i], mean * 1e3,
-               error_text(&rows[i], own * 1e3, 3, own_text, sizeof(own_text)), 100 * (ratio - 1),
-               error_text(&rows[i], 100 * error, 1, gain_text, sizeof(gain_text)));
+        const struct gain gain = compare(&rows[0], &rows[i]);
+        const bool is_known = i != 0 && rows[i].count > 1;
+        char own_text[32], interval[32] = "-";
+        if (is_known) {
+            snprintf(interval, sizeof(interval), "%+.1f to %+.1f", gain.low, gain.high);
+        }
+        printf("%-16s %10.3f %8s %+8.1f %18s%s\n", names[i], proof_series_mean(&rows[i]) * 1e3,
+               error_text(&rows[i], proof_series_error(&rows[i]) * 1e3, 3, own_text, sizeof(own_text)),
+               gain.mean, interval,
+               !is_known       ? ""
+               : gain.low > 0  ? "  faster"
+               : gain.high < 0 ? "  slower"
+                               : "  not told apart: --repeat more");
     }
     print_counters(names, rows, count);
 }
