@@ -70,11 +70,13 @@ static unsigned choose(struct build *b, const uint64_t groups[4], bool remainder
     return count;
 }
 
-/* Hand on the work queues of a partition that is there already. */
+/* Hand on the work queues of a partition that is there already, or of a green context of somebody else's. */
 static gantry_status choose_existing(struct build *b, const gantry_partition_request *r, unsigned *count)
 {
     const struct gy_partitions *all = b->partitions;
-    const struct gantry_partition *other = &all->partitions[gy_planner_find(&b->planner, r->workqueues_of)];
+    const CUgreenCtx owner = r->workqueues_of != NULL
+                                 ? all->partitions[gy_planner_find(&b->planner, r->workqueues_of)].green
+                                 : (CUgreenCtx)r->workqueues_green;
     if (all->topology.has_workqueues == 0) {
         gy_log(GANTRY_LOG_WARNING,
                "partition '%s': this driver does not hand on work queues, as those for CUDA 13.1 do; it uses "
@@ -85,7 +87,7 @@ static gantry_status choose_existing(struct build *b, const gantry_partition_req
     CUdevResource *queues = &b->chosen[*count];
     memset(queues, 0, sizeof(*queues));
     gantry_status status =
-        GY_CALL(all->context, cuGreenCtxGetDevResource(other->green, queues, CU_DEV_RESOURCE_TYPE_WORKQUEUE));
+        GY_CALL(all->context, cuGreenCtxGetDevResource(owner, queues, CU_DEV_RESOURCE_TYPE_WORKQUEUE));
     *count += status == GANTRY_OK;
     return status;
 }
@@ -95,7 +97,7 @@ static gantry_status choose_existing(struct build *b, const gantry_partition_req
 static gantry_status choose_workqueues(struct build *b, const gantry_partition_request *r, unsigned *count)
 {
     struct gy_context *context = b->partitions->context;
-    if (r != NULL && r->workqueues_of != NULL) {
+    if (r != NULL && (r->workqueues_of != NULL || r->workqueues_green != NULL)) {
         return choose_existing(b, r, count);
     }
     if (r == NULL || (r->workqueue_limit == 0 && r->workqueue_scope == GANTRY_WORKQUEUE_SHARED)) {

@@ -119,16 +119,22 @@ static gantry_status check_references(const struct gy_planner *p, uint32_t index
 static gantry_status check_queues(const struct gy_planner *p, uint32_t index)
 {
     const gantry_partition_request *r = &p->requests[index];
+    if (r->workqueues_of == NULL && r->workqueues_green == NULL) {
+        return GANTRY_OK;
+    }
+    if (r->workqueue_limit != 0 || r->workqueue_scope != GANTRY_WORKQUEUE_SHARED) {
+        return bad(r, "it has a wish about work queues, and uses another's");
+    }
     if (r->workqueues_of == NULL) {
         return GANTRY_OK;
+    }
+    if (r->workqueues_green != NULL) {
+        return bad(r, "it uses the work queues of a partition and of a green context");
     }
     const uint32_t other = gy_planner_find(p, r->workqueues_of);
     if (other == UINT32_MAX || other == index) {
         return bad(r, "it uses its own work queues as another's, or those of a partition that is not in the "
                       "plan");
-    }
-    if (r->workqueue_limit != 0 || r->workqueue_scope != GANTRY_WORKQUEUE_SHARED) {
-        return bad(r, "it has a wish about work queues, and uses another's");
     }
     return p->requests[other].workqueues_of != NULL
                ? bad(r, "it uses the work queues of a partition that uses another's")

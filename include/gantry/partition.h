@@ -99,8 +99,11 @@ typedef struct gantry_partition_request {
     gantry_workqueue_scope workqueue_scope; /* with whom queues are shared */
     gantry_share share;                     /* bound on its GPU time */
     const char
-        *workqueues_of; /* its streams use the work queues that this partition has, whose limit and
-                         * scope count then; a driver before CUDA 13.1: a warning; NULL: its own wish */
+        *workqueues_of;     /* its streams use the work queues that this partition has, whose limit and
+                             * scope count then; a driver before CUDA 13.1: a warning; NULL: its own wish */
+    void *workqueues_green; /* CUgreenCtx of the application or of another library, of the context's device,
+                             * that lives while the partition is made: its streams use the work queues that
+                             * this one has, as with workqueues_of; NULL: not this; one of the two is NULL */
 } gantry_partition_request;
 
 /** What to do on a driver without green contexts. */

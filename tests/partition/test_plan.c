@@ -454,9 +454,17 @@ static void test_bad_requests_for_queues_are_named(void **state)
     REFUSED((r[0].workqueues_of = "b", r[0].workqueue_scope = GANTRY_WORKQUEUE_BALANCED));
     REFUSED((r[0].workqueues_of = "b", r[1].workqueues_of = "a"));
     assert_non_null(strstr(gantry_last_error(), "a partition that uses another's"));
+    void *const somebodys = &t; /* the planner does not look at it */
+    REFUSED((r[0].workqueues_of = "b", r[0].workqueues_green = somebodys));
+    assert_non_null(strstr(gantry_last_error(), "of a partition and of a green context"));
+    REFUSED((r[0].workqueues_green = somebodys, r[0].workqueue_limit = 2));
+    REFUSED((r[0].workqueues_green = somebodys, r[0].workqueue_scope = GANTRY_WORKQUEUE_BALANCED));
     r[0] = good;
     r[1] = request("b", REST, 0);
     r[0].workqueues_of = "b";
+    assert_int_equal(plan(&t, r, 2, &out), GANTRY_OK);
+    r[0].workqueues_of = NULL;
+    r[0].workqueues_green = somebodys;
     assert_int_equal(plan(&t, r, 2, &out), GANTRY_OK);
 }
 

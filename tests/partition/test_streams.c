@@ -351,6 +351,31 @@ static void test_partitions_share_existing_queues(void **state)
     gantry_context_destroy(context);
 }
 
+/* A partition gets the queues of a green context that is not Gantry's to it: here one of another context. */
+static void test_a_partition_uses_the_queues_of_a_foreign_green_context(void **state)
+{
+    (void)state;
+    if (!on_emulator()) {
+        return; /* since CUDA 13.1 */
+    }
+    setenv("GANTRY_EMU_CUDA", "13010", 1);
+    gantry_partition_request theirs[] = {request("theirs", EXACT, 16), request("rest", REST, 0)};
+    theirs[0].workqueue_limit = 3;
+    theirs[0].workqueue_scope = GANTRY_WORKQUEUE_BALANCED;
+    gantry_context *other = open_plan(theirs, 2);
+    gantry_partition_request ours[] = {request("guest", EXACT, 16), request("rest", REST, 0)};
+    ours[0].workqueues_green = gantry_partition_at(other, 0)->green;
+    gantry_context *context = open_plan(ours, 2);
+    const CUdevWorkqueueResource guest = queues_of(context, 0), host = queues_of(other, 0),
+                                 rest = queues_of(context, 1);
+    assert_memory_equal(&guest, &host, sizeof(host));
+    assert_memory_not_equal(&rest, &host, sizeof(host));
+    assert_int_equal(info_of(context, 0).workqueue_limit, 3);
+    assert_int_equal(info_of(context, 0).workqueue_scope, GANTRY_WORKQUEUE_BALANCED);
+    gantry_context_destroy(context);
+    gantry_context_destroy(other);
+}
+
 static int warnings;
 
 static void note_warning(void *user, gantry_log_level level, const char *line)
@@ -384,6 +409,8 @@ int main(void)
         cmocka_unit_test(test_a_captured_stream_can_be_asked),
         cmocka_unit_test(test_occupancy_of_a_foreign_stream),
         cmocka_unit_test_teardown(test_partitions_share_existing_queues, restore_emulator),
+        cmocka_unit_test_teardown(test_a_partition_uses_the_queues_of_a_foreign_green_context,
+                                  restore_emulator),
         cmocka_unit_test(test_an_older_driver_hands_on_no_queues),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
