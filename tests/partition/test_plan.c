@@ -231,6 +231,31 @@ static void test_structured_use_cases(void **state)
     }
 }
 
+/* What the guide says of overlaps and borrowing on drivers of CUDA 13.1: refused, with the reason. */
+static void test_overlaps_that_one_descriptor_cannot_hold_are_refused(void **state)
+{
+    (void)state;
+    const gantry_sm_topology t = structured(h200());
+    gantry_partition_layout out;
+    gantry_partition_request r[] = {request("a", EXACT, 32), request("b", EXACT, 32), request("c", EXACT, 32),
+                                    request("rest", REST, 0)};
+    r[1].overlaps = "a";
+    r[2].overlaps = "b"; /* a chain */
+    r[1].overlap_sms = r[2].overlap_sms = 16;
+    assert_int_equal(plan(&t, r, 4, &out), GANTRY_ERR_UNSUPPORTED);
+    assert_non_null(strstr(gantry_last_error(), "'c': overlaps must be with a partition of a given number"));
+    r[2].overlaps = "a"; /* two that overlap a third one */
+    assert_ok(plan(&t, r, 4, &out));
+    r[1].cluster_size = 4;
+    assert_int_equal(plan(&t, r, 4, &out), GANTRY_ERR_INVALID_ARGUMENT);
+    assert_non_null(strstr(gantry_last_error(), "another cluster size than the partition it overlaps with"));
+    r[1].overlaps = NULL;
+    r[1].overlap_sms = 0;
+    r[1].borrows = "a";
+    assert_int_equal(plan(&t, r, 4, &out), GANTRY_ERR_INVALID_ARGUMENT);
+    assert_non_null(strstr(gantry_last_error(), "another cluster size than the partition it borrows from"));
+}
+
 /* The same requests are wrong on drivers of CUDA 13.0 and of 13.1. */
 static void test_a_preferred_cluster_is_a_multiple_on_every_driver(void **state)
 {
@@ -656,6 +681,7 @@ int main(void)
         cmocka_unit_test(test_splits_of_the_field),
         cmocka_unit_test(test_structured_use_cases),
         cmocka_unit_test(test_a_preferred_cluster_is_a_multiple_on_every_driver),
+        cmocka_unit_test(test_overlaps_that_one_descriptor_cannot_hold_are_refused),
         cmocka_unit_test(test_cluster_sizes_of_groups),
         cmocka_unit_test(test_use_cases_by_count),
         cmocka_unit_test(test_declared_overlap_and_borrowing),
