@@ -10,6 +10,7 @@
  * diverged at each place, a number of times; and of steps that change no shape 90 % of the nodes must have
  * been patched. */
 #include "context/context.h"
+#include "driver/places.h"
 #include "tests/campaign/workload.h"
 #include "tests/support/emu_controls.h"
 #include "tests/support/gpu_fixture.h"
@@ -539,6 +540,7 @@ static void open_context(void)
                    has_plan ? ", partitions" : "", s.is_recorded ? ", recorded" : "", s.holds ? ", held" : "",
                    s.is_calm ? ", calm" : "");
     must(gantry_context_create(&options, &s.context), "context");
+    gy_places_reserve(s.context->cuda, 4096); /* nothing is played for want of places */
     must(gantry_module_load(s.context, &gantry_image_alike_kernels, &module), "module");
     must(gantry_module_get_kernel(module, "grow", &s.kernels[KIND_GROW]), "kernel");
     must(gantry_module_get_kernel(module, "turn", &s.kernels[KIND_TURN]), "kernel");
