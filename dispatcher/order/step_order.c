@@ -72,7 +72,7 @@ static bool is_implied(const struct gy_gpu_order *order, const struct gy_clock *
     for (uint64_t left = before->streams & ~(UINT64_C(1) << i); left != 0; left &= left - 1) {
         uint32_t j = (uint32_t)__builtin_ctzll(left);
         const struct gy_stream *s = &order->streams->streams[j];
-        if (s->tail == before->seq[j] && gy_stream_tail_knows(s) && s->known[i] >= before->seq[i]) {
+        if (s->tail == before->seq[j] && s->learnt_at < s->tail && s->known[i] >= before->seq[i]) {
             return true;
         }
     }

@@ -180,8 +180,7 @@ static void find_reach(const struct gy_streams *streams, const struct gy_clock *
         const struct gy_stream *s = &streams->streams[i];
         const bool is_of_graph = s->held_by != NULL && gy_stream_has_passed(s, clock->seq[i]);
         const uint64_t *known =
-            s->tail == clock->seq[i] && gy_stream_tail_knows(s) && (!is_of_graph || s->beside == 0) ? s->known
-                                                                                                    : NULL;
+            s->tail == clock->seq[i] && (!is_of_graph || s->beside == 0) ? s->known : NULL;
         for (uint32_t e = 0; e < GY_STREAM_EVENTS && known == NULL && !is_of_graph; e++) {
             known = s->outer.seqs[e] == clock->seq[i] ? s->outer.at[e]->known : NULL;
         }

@@ -305,12 +305,6 @@ void gy_streams_leave(struct gy_streams *streams, const struct gy_clock *clock);
 /* A task that comes after `clock`, and not after one point on its own stream alone, is about to be called:
  * what it waits for in the graph that is being built, it waits for there. */
 void gy_streams_note_call(struct gy_streams *streams, const struct gy_clock *clock);
-/* Does the tail come after all of `known`?  What its stream has waited for since, for work that follows, is
- * not before it. */
-static inline bool gy_stream_tail_knows(const struct gy_stream *stream)
-{
-    return stream->learnt_at < stream->tail;
-}
 /* How many dependents of the tail wait for it, at least: GPU tasks that were not called, and others of which
  * no completion tells.  A completion stands for one of these, if for any. */
 static inline uint32_t gy_stream_awaiting(const struct gy_stream *stream)

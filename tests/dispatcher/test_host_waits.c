@@ -75,7 +75,7 @@ static const struct kind kinds[] = {
 };
 enum { KINDS = sizeof(kinds) / sizeof(kinds[0]) };
 
-static uint32_t steps_wanted = 150, seed_wanted = 1, kind_wanted = KINDS, group_wanted = 150;
+static uint32_t steps_wanted = 150, seed_wanted = 1, kind_wanted = KINDS, group_wanted = 16;
 
 static uint32_t draw(struct scene *s, uint32_t below)
 {
@@ -434,6 +434,9 @@ int main(int argc, char **argv)
     (void)setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
     if (getenv("GANTRY_TEST_LIGHT") != NULL) {
         steps_wanted /= 5;
+    }
+    if (gpu_fixture_driver() != GANTRY_DRIVER_EMULATED) {
+        group_wanted = steps_wanted; /* a context takes as long as many steps */
     }
     for (int i = 1; i + 1 < argc; i += 2) {
         const uint32_t value = (uint32_t)strtoul(argv[i + 1], NULL, 10);

@@ -202,21 +202,6 @@ static void test_a_task_takes_what_it_comes_after_before_what_others_do(void **s
     assert_int_equal(assign(pool, last), gy_timeline_stream(before));
 }
 
-/* What a stream has waited for since its tail closed is for work that follows: the tail does not come after
- * it, and who comes after the tail need not. */
-static void test_a_task_does_not_come_after_what_a_stream_has_waited_for_since(void **state)
-{
-    struct pool *pool = *state;
-    uint64_t root = run_task(pool, GY_WAIT_SET_NONE, 3);
-    uint64_t other = run_task(pool, GY_WAIT_SET_NONE, 2);
-    uint32_t heir = assign(pool, join(pool, root, other));
-    assert_int_equal(heir, gy_timeline_stream(root));
-    assert_ok(gy_streams_wait(&pool->streams, heir, other)); /* and is not finished */
-    uint32_t beside = assign(pool, root);
-    assert_int_not_equal(beside, gy_timeline_stream(other));
-    assert_int_not_equal(beside, heir);
-}
-
 static void test_a_new_pipeline_takes_an_overtaken_stream_only_if_there_is_no_new_one(void **state)
 {
     struct pool *pool = *state;
@@ -533,7 +518,6 @@ int main(void)
         TEST(test_a_join_leaves_a_stream_to_whom_has_no_other),
         TEST(test_a_task_takes_a_stream_it_comes_after_anyhow),
         TEST(test_a_task_takes_what_it_comes_after_before_what_others_do),
-        TEST(test_a_task_does_not_come_after_what_a_stream_has_waited_for_since),
         TEST(test_a_new_pipeline_takes_an_overtaken_stream_only_if_there_is_no_new_one),
         TEST(test_a_task_after_everything_takes_any_stream),
         TEST(test_more_pipelines_than_streams_share_them),
