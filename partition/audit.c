@@ -3,6 +3,7 @@
 
 #include "audit_kernels.kernels.h"
 #include "base/alloc.h"
+#include "driver/exec.h"
 #include "driver/module.h"
 
 #define WORDS (2u * GANTRY_SM_SET_WORDS)
@@ -35,7 +36,7 @@ static gantry_status launch_graph(struct audit *a)
 {
     struct gy_context *context = a->context;
     CUgraph graph = NULL;
-    CUgraphExec exec = NULL;
+    struct gy_exec exec = {.native = NULL};
     gantry_status status =
         GY_CALL(context, cuStreamBeginCapture(a->inside, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
     if (status != GANTRY_OK) {
@@ -45,17 +46,16 @@ static gantry_status launch_graph(struct audit *a)
     gantry_status end = GY_CALL(context, cuStreamEndCapture(a->inside, &graph));
     status = status != GANTRY_OK ? status : end;
     if (status == GANTRY_OK) {
-        status = GY_CALL(context, cuGraphInstantiateWithFlags(&exec, graph, 0));
+        const struct gy_exec_shape shape = {.places = 1};
+        status = gy_exec_make(context, graph, shape, GY_EXEC_OF_STREAM, &exec);
     }
     if (status == GANTRY_OK) {
-        status = GY_CALL(context, cuGraphLaunch(exec, a->outside));
+        status = GY_CALL(context, cuGraphLaunch(exec.native, a->outside));
     }
     if (status == GANTRY_OK) {
         status = GY_CALL(context, cuStreamSynchronize(a->outside));
     }
-    if (exec != NULL) {
-        (void)GY_CALL(context, cuGraphExecDestroy(exec));
-    }
+    gy_exec_drop(context, &exec);
     if (graph != NULL) {
         (void)GY_CALL(context, cuGraphDestroy(graph));
     }
