@@ -22,6 +22,7 @@
 #include "driver/emulator/work.h"
 
 #include "base/clock.h"
+#include "base/sanitizers.h"
 #include "base/status.h"
 
 #include <limits.h>
@@ -32,7 +33,10 @@
 
 #define MAX_GPU_WORKERS 64u
 #define VALUE_POLL_NS 50000
-#define STUCK_NS 2000000  /* so long nobody takes a block: those that run may wait for others */
+/* So long nobody takes a block: those that run may wait for others.  A sanitizer makes blocks slower, and
+ * each thread of a block costs TSan about a megabyte and some of the mappings that a process may have. */
+#define STUCK_NS ((GY_WITH_TSAN ? 25 : GY_WITH_ASAN ? 5 : 1) * 20000000ull)
+#define MOST_GPU_WORKERS (GY_WITH_TSAN ? 24u : MAX_GPU_WORKERS) /* that are started by themselves */
 #define STEALING_MAJOR 10 /* compute capability with Cluster Launch Control */
 
 enum crew_kind { CREW_GPU, CREW_COPY, CREW_HOST };
@@ -559,7 +563,7 @@ static bool help_stuck(struct crews *crews)
     if (crews->stuck_ns == 0 || crews->stuck_at != at) {
         crews->stuck_at = at;
         crews->stuck_ns = gy_clock_ns();
-    } else if (gy_clock_ns() - crews->stuck_ns >= STUCK_NS && crews->thread_count < MAX_GPU_WORKERS + 2) {
+    } else if (gy_clock_ns() - crews->stuck_ns >= STUCK_NS && crews->thread_count < MOST_GPU_WORKERS + 2) {
         crews->may_grow = start_one("gantry-emu-gpu", &crews->gpu);
         crews->stuck_ns = gy_clock_ns();
     }
