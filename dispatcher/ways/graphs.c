@@ -32,7 +32,7 @@ gantry_status gy_graphs_init(struct gy_graphs *g, struct gy_context *context, st
     gy_player_init(&g->player, context, &g->sides);
     gy_batch_guard_init(&g->guard, context);
     gy_holds_init(&g->hold, context);
-    gantry_status status = gy_kept_init(&g->kept, context, streams, &g->sides);
+    gantry_status status = gy_kept_init(&g->kept, context, &g->sides);
     if (status != GANTRY_OK) {
         return status;
     }
@@ -200,8 +200,7 @@ gantry_status gy_graphs_begin(struct gy_graphs *g, enum gy_batch_guard_state gua
     }
     g->calls = 0;
     g->large_calls = (uint64_t)g->first_calls << g->part;
-    gy_kept_forget(&g->kept);
-    g->kept.is_later_part = g->part != 0;
+    gy_kept_begin(&g->kept, g->part != 0);
     gy_nodes_clear(&g->batch);
     gy_copier_begin_capture(g->copier);
     gy_batch_begin(streams, &g->batch,

@@ -21,11 +21,9 @@ static uint64_t read(const _Atomic(uint64_t) *counter)
 
 /* ---- entries ----------------------------------------------------------------------------------- */
 
-gantry_status gy_kept_init(struct gy_kept_set *set, struct gy_context *context,
-                           const struct gy_streams *streams, struct gy_side_streams *sides)
+gantry_status gy_kept_init(struct gy_kept_set *set, struct gy_context *context, struct gy_side_streams *sides)
 {
     set->context = context;
-    set->streams = streams;
     set->sides = sides;
     set->piece_nodes = GY_KEPT_PIECE;
     gy_pieces_init(&set->pieces, context);
@@ -587,7 +585,8 @@ static GY_COLD gantry_status send_slots(const struct gy_kept_set *set, struct gy
                                                    kept->nodes.count * sizeof(uint64_t), home));
 }
 
-gantry_status gy_kept_launch(struct gy_kept_set *set, struct gy_kept *kept, CUstream home, uint32_t partition)
+gantry_status gy_kept_launch(struct gy_kept_set *set, struct gy_kept *kept, CUstream home, uint32_t partition,
+                             const struct gy_few_points *ends)
 {
     gantry_status status = kept->is_written ? send_slots(set, kept, home) : GANTRY_OK;
     status = status == GANTRY_OK ? GY_CALL(set->context, cuGraphLaunch(kept->exec.native, home)) : status;
@@ -595,7 +594,7 @@ gantry_status gy_kept_launch(struct gy_kept_set *set, struct gy_kept *kept, CUst
         return status;
     }
     kept->used = ++set->launches;
-    gy_few_points_take(&kept->ends, set->streams, set->streams->batch.members);
+    kept->ends = *ends;
     if (gy_kept_is_large(&kept->nodes)) {
         set->running[partition] = (struct gy_kept_running){kept->done, gy_clock_ns(), kept->nodes.count};
     }

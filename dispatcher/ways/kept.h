@@ -120,16 +120,16 @@ struct gy_kept_running {
 };
 
 struct gy_kept_set {
-    struct gy_context *context;       /* immutable */
-    const struct gy_streams *streams; /* immutable */
-    struct gy_side_streams *sides;    /* immutable */
-    enum gy_kept_plays plays;         /* of the batch; whoever begins it says so */
-    struct gy_kept_want whole;        /* for the first found_first of the found_nodes nodes of the batch */
-    uint32_t found_nodes;             /* 0: the batch was not looked at */
+    struct gy_context *context;    /* immutable */
+    struct gy_side_streams *sides; /* immutable */
+    enum gy_kept_plays plays;      /* of the batch; whoever begins it says so */
+    struct gy_kept_want whole;     /* for the first found_first of the found_nodes nodes of the batch */
+    uint32_t found_nodes;          /* 0: the batch was not looked at */
     uint32_t found_first;
-    bool is_later_part; /* of a batch of which a part was launched; whoever begins it says so */
+    uint64_t batch;     /* how many batches have begun */
+    bool is_later_part; /* of a batch of which a part was launched */
     bool is_rest;       /* it is what is left of a batch whose beginning was cut off; whoever cuts says so */
-    uint64_t varied_in; /* the number of the latest batch that is in: */
+    uint64_t varied_in; /* the latest batch that is in: */
     uint32_t varied;    /* 2 for each of the latest batches that nothing was like, less the others */
     bool is_by_pieces;  /* it is launched by pieces: */
     struct gy_pieces pieces;
@@ -164,7 +164,7 @@ struct gy_kept_set {
 };
 
 GANTRY_MUST_CHECK gantry_status gy_kept_init(struct gy_kept_set *set, struct gy_context *context,
-                                             const struct gy_streams *streams, struct gy_side_streams *sides);
+                                             struct gy_side_streams *sides);
 /* The GPU is done with them, or the context is lost. */
 void gy_kept_fini(struct gy_kept_set *set);
 
@@ -178,13 +178,20 @@ void gy_kept_make_slots(struct gy_kept_set *set, struct gy_nodes *nodes);
 /* The nodes will be launched next: if an executable graph has to be made for them, begin to make it on the
  * maker's thread. */
 void gy_kept_prepare(struct gy_kept_set *set, struct gy_nodes *nodes);
-/* Another batch begins: what was prepared for the one before, which was not launched, is dropped. */
+/* What was prepared for the batch is dropped. */
 void gy_kept_forget_any(struct gy_kept_set *set);
 static inline void gy_kept_forget(struct gy_kept_set *set)
 {
     if (__builtin_expect(set->found_nodes != 0, 0)) {
         gy_kept_forget_any(set);
     }
+}
+/* Another batch begins: what was prepared for the one before, which was not launched, is dropped. */
+static inline void gy_kept_begin(struct gy_kept_set *set, bool is_later_part)
+{
+    gy_kept_forget(set);
+    set->batch++;
+    set->is_later_part = is_later_part;
 }
 
 /* Find or make an executable graph for the first *count nodes, whose parameters are PLACED, which is their
@@ -199,10 +206,10 @@ uint32_t gy_kept_pieces(struct gy_kept_set *set, struct gy_nodes *nodes);
  * flight. On failure nothing was launched. */
 GANTRY_MUST_CHECK gantry_status gy_kept_take_piece(struct gy_kept_set *set, uint32_t piece,
                                                    struct gy_kept **out);
-/* Launch it on `home`, a stream of that partition.  On failure it was not launched, or the context is lost.
- */
+/* Launch it on `home`, a stream of that partition; where `ends` are passed it is done.  On failure it was not
+ * launched, or the context is lost. */
 GANTRY_MUST_CHECK gantry_status gy_kept_launch(struct gy_kept_set *set, struct gy_kept *kept, CUstream home,
-                                               uint32_t partition);
+                                               uint32_t partition, const struct gy_few_points *ends);
 /* Is a large graph of the partition on the device still?  No longer than a device takes to begin so many
  * short kernels: long ones are no queue. */
 bool gy_kept_is_queued(struct gy_kept_set *set, uint32_t partition);

@@ -14,8 +14,7 @@ bool gy_kept_is_done(const struct gy_kept_set *set, CUevent event)
 /* Is its latest launch not seen done, or will it have work of another piece? */
 static bool is_in_use(const struct gy_kept_set *set, const struct gy_kept *kept)
 {
-    return kept->is_claimed ||
-           (!gy_few_points_are_passed(&kept->ends, set->streams) && !gy_kept_is_done(set, kept->done));
+    return kept->is_claimed || (!gy_few_points_are_passed(&kept->ends) && !gy_kept_is_done(set, kept->done));
 }
 
 /* ---- finding ----------------------------------------------------------------------------------- */

@@ -20,11 +20,10 @@ static bool is_better_played(const struct gy_kept_set *set, const struct gy_node
  * batch differ anyhow. */
 static void note_variety(struct gy_kept_set *set, bool is_new)
 {
-    const uint64_t number = set->streams->batch.number;
-    if (set->is_later_part || set->is_rest || set->varied_in == number) {
+    if (set->is_later_part || set->is_rest || set->varied_in == set->batch) {
         return;
     }
-    set->varied_in = number;
+    set->varied_in = set->batch;
     const uint32_t varied = is_new ? set->varied + 2 : set->varied - (set->varied != 0);
     set->varied = varied < GY_KEPT_MOST_VARIED ? varied : GY_KEPT_MOST_VARIED;
 }

@@ -2,6 +2,7 @@
 
 #include "dispatcher/current.h"
 #include "dispatcher/order/batch_order.h"
+#include "dispatcher/order/tails.h"
 #include "dispatcher/ways/device_loop.h"
 
 _Static_assert(GY_STREAMS_MAX < GY_PLAY_LANES,
@@ -260,8 +261,10 @@ static gantry_status launch_work(struct gy_graphs *g, const struct work *work, s
     if (kept == NULL) {
         return make_and_launch(g, work, NULL);
     }
+    struct gy_few_points ends;
+    gy_few_points_take(&ends, g->streams, g->streams->batch.members);
     const uint32_t partition = gy_batch_partition(g->streams);
-    return count_launch(g, work, gy_kept_launch(&g->kept, kept, work->stream, partition));
+    return count_launch(g, work, gy_kept_launch(&g->kept, kept, work->stream, partition, &ends));
 }
 
 /* Launch some of the first nodes, whose number is *count then, or play them. */

@@ -1,6 +1,6 @@
 /* The stream rules and the waits, one decision at a time. */
-#include "dispatcher/order/few_points.h"
 #include "dispatcher/order/step_order.h"
+#include "dispatcher/order/tails.h"
 #include "tests/support/cmocka_c11.h"
 #include "tests/support/gpu_fixture.h"
 
@@ -494,13 +494,13 @@ static void test_few_points_tell_that_all_is_over(void **state)
     gy_few_points_take(&points, &pool->streams, which);
     assert_int_equal(points.count, GY_FEW_POINTS);
     for (uint32_t i = 0; i <= GY_FEW_POINTS; i++) {
-        assert_false(gy_few_points_are_passed(&points, &pool->streams));
+        assert_false(gy_few_points_are_passed(&points));
         gy_streams_passed(&pool->streams, streams[i], pool->streams.streams[streams[i]].tail);
     }
-    assert_true(gy_few_points_are_passed(&points, &pool->streams));
+    assert_true(gy_few_points_are_passed(&points));
     assert_int_equal(assign(pool, last), streams[GY_FEW_POINTS]);
     gy_few_points_take(&points, &pool->streams, which); /* a task has been called, or will be */
-    assert_false(gy_few_points_are_passed(&points, &pool->streams));
+    assert_false(gy_few_points_are_passed(&points));
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_pool, close_pool)
