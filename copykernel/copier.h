@@ -2,9 +2,9 @@
 #ifndef COPYKERNEL_COPIER_H
 #define COPYKERNEL_COPIER_H
 
-#include "driver/nodes.h"
 #include "heap/heap.h"
 #include "profile/cta.h"
+#include "work/nodes.h"
 
 #include <gantry/copy.h>
 

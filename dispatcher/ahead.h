@@ -9,7 +9,7 @@
  *            ── of another one (*) ──► ahead ── a few, and nothing of the batch is before them ──► called
  *                                        ── else ──► later: a round of its own
  *
- * (*) While the batch's executable graph is made (ways/maker.h), also of another manager.
+ * (*) While the batch's executable graph is made (work/maker.h), also of another manager.
  *
  * Many are better off as a graph of their own, so they wait for a round.  If their partition has a greater
  * priority, the round that is under way ends for them at once. */

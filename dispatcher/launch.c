@@ -8,8 +8,8 @@
 #include "dispatcher/ways/launchers.h"
 #include "dispatcher/ways/replay_units.h"
 #include "driver/module.h"
-#include "driver/note_kernel.h"
 #include "profile/kernel_names.h"
+#include "work/note_kernel.h"
 
 #include <limits.h>
 

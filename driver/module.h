@@ -22,7 +22,7 @@ struct gy_kernel_layout {
     uint32_t bytes;          /* the bytes of all parameters, a multiple of 16 */
     uint32_t count;
     uint32_t padded;  /* all bytes that belong to no parameter are among so many at the end, 0 or 16 or all */
-    bool knows_slots; /* its macros do: see driver/slot_args.h */
+    bool knows_slots; /* its macros do: see work/slot_args.h */
     struct {
         uint32_t offset, bytes;
     } of[];

@@ -3,8 +3,8 @@
 
 #include "audit_kernels.kernels.h"
 #include "base/alloc.h"
-#include "driver/exec.h"
 #include "driver/module.h"
+#include "work/exec.h"
 
 #define WORDS (2u * GANTRY_SM_SET_WORDS)
 #define THREADS 1024u

@@ -3,9 +3,9 @@
 #ifndef PROFILE_CTA_H
 #define PROFILE_CTA_H
 
-#include "driver/nodes.h"
 #include "profile/cta_batch.h"
 #include "profile/session.h"
+#include "work/nodes.h"
 
 struct gy_cta;
 
@@ -20,10 +20,9 @@ struct gy_cta_request {
     uint32_t stream; /* the stream's number, below 64 */
     uint32_t kernel;
     uint64_t ctas;
-    uint32_t ranges;   /* of each block, at most GANTRY_RANGES_MOST */
-    uint64_t id, flow; /* the task's */
-    struct gy_lane
-        *lane; /* the kernel will be noted there, and knows slots (driver/slot_args.h); else NULL */
+    uint32_t ranges;      /* of each block, at most GANTRY_RANGES_MOST */
+    uint64_t id, flow;    /* the task's */
+    struct gy_lane *lane; /* the kernel will be noted there, and knows slots (work/slot_args.h); else NULL */
     struct gy_cta_copies copies;
 };
 /* Dispatcher thread, context current, outside of a capture.  Prepare for the launches of a batch: this makes

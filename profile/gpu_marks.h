@@ -1,7 +1,7 @@
 /* Marks of GPU time: pairs of timed events around a task's work, and the queues in which the GPU passes them.
  *
  * Its events may be exchanged with those of another one until the graph of their nodes is launched
- * (driver/lent_event.h).
+ * (work/lent_event.h).
  *
  * A mark is free, open (held by the dispatcher between begin and end), in a capture that is not launched yet,
  * or queued: each stream has a queue in the order of the end records, which the collecting thread empties
@@ -10,9 +10,9 @@
 #define PROFILE_GPU_MARKS_H
 
 #include "driver/context.h"
-#include "driver/lent_event.h"
 #include "profile/gpu_batch.h"
 #include "profile/ring.h"
+#include "work/lent_event.h"
 
 #define GY_GPU_MARK_STREAMS 64u
 

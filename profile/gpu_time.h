@@ -4,7 +4,7 @@
 #ifndef PROFILE_GPU_TIME_H
 #define PROFILE_GPU_TIME_H
 
-#include "driver/nodes.h"
+#include "work/nodes.h"
 
 struct gy_cta;
 struct gy_gpu_time;

@@ -21,7 +21,7 @@ bool gy_kernel_names_exist(void);
 enum gy_kernel_macros {
     GY_KERNEL_UNKNOWN, /* nothing is known, or files differ: it may have the macros of an earlier version */
     GY_KERNEL_SILENT,  /* without the macros of profile_kernel.h: its blocks leave no records */
-    GY_KERNEL_SLOTS    /* with macros that know slots: see driver/slot_args.h */
+    GY_KERNEL_SLOTS    /* with macros that know slots: see work/slot_args.h */
 };
 
 /* Any thread.  What holds for all kernels of this name in loaded modules. */

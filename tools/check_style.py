@@ -17,16 +17,17 @@ LAYERS = {
     "base": [],
     "driver": ["base"],
     "driver/emulator": ["base", "driver"],
+    "work": ["base", "driver"],
     "heap": ["base", "driver"],
-    "profile": ["base", "driver"],
-    "partition": ["base", "driver"],
-    "copykernel": ["base", "driver", "heap", "profile"],
+    "profile": ["base", "driver", "work"],
+    "partition": ["base", "driver", "work"],
+    "copykernel": ["base", "driver", "work", "heap", "profile"],
     "taskman/graph": ["base"],
     "taskman/cpu": ["base", "taskman/graph"],
     "taskman": ["base", "taskman/graph", "taskman/cpu"],
-    "dispatcher": ["base", "driver", "heap", "profile", "partition", "copykernel", *TASKMAN],
-    "context": ["base", "driver", "heap", "profile", "partition", "copykernel", *TASKMAN, "dispatcher"],
-    "fleet": ["base", "driver", *TASKMAN, "heap", "profile", "partition", "copykernel", "dispatcher", "dispatcher/fleet", "context"],
+    "dispatcher": ["base", "driver", "work", "heap", "profile", "partition", "copykernel", *TASKMAN],
+    "context": ["base", "driver", "work", "heap", "profile", "partition", "copykernel", *TASKMAN, "dispatcher"],
+    "fleet": ["base", "driver", "work", *TASKMAN, "heap", "profile", "partition", "copykernel", "dispatcher", "dispatcher/fleet", "context"],
     "torch": ["base", "driver", "heap"],  # a library of its own
     "bench": ["base/clock.h", "driver/funcs.h", "driver/cuda_abi.h", "cli/messages.h"],  # yardsticks call CUDA by hand
     "cli": ["bench/harness.h"],
@@ -34,7 +35,7 @@ LAYERS = {
     "include": [],
     "tests": None,  # anything
 }
-LIBRARY = ["base", "driver", "heap", "profile", "partition", "copykernel", "taskman", "dispatcher", "context", "fleet"]
+LIBRARY = ["base", "driver", "work", "heap", "profile", "partition", "copykernel", "taskman", "dispatcher", "context", "fleet"]
 
 BANNED_EVERYWHERE = ["strcpy", "strcat", "sprintf", "vsprintf", "gets", "atoi", "atol", "atof"]
 BANNED_IN_LIBRARY = ["abort", "exit", "_exit", "quick_exit", "printf", "vprintf", "puts", "putchar", "perror",

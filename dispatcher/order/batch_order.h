@@ -1,6 +1,6 @@
 /* The order around the graph of a batch, while it is built and after.
  *
- * A stream that gets work becomes a *member* of the graph: its work is noted on its lane (driver/nodes.h),
+ * A stream that gets work becomes a *member* of the graph: its work is noted on its lane (work/nodes.h),
  * and events and waits between members are sets of nodes.  The stream of the first member is the graph's
  * *home*: there it will be launched, so it comes after what is on that stream.  What other members have on
  * their streams, and timeline points that tasks come after and that are not in the graph, are waited for

@@ -23,8 +23,8 @@
 #define DISPATCHER_ORDER_STREAMS_H
 
 #include "dispatcher/order/wait_set.h"
-#include "driver/nodes.h"
 #include "partition/partitions.h"
+#include "work/nodes.h"
 
 #include <assert.h>
 

@@ -1,9 +1,9 @@
-/* The tails of a few streams of the pool, as points that few_points.h asks about. */
+/* The tails of a few streams of the pool, as points that work/few_points.h asks about. */
 #ifndef DISPATCHER_ORDER_TAILS_H
 #define DISPATCHER_ORDER_TAILS_H
 
-#include "dispatcher/order/few_points.h"
 #include "dispatcher/order/streams.h"
+#include "work/few_points.h"
 
 /* The tails of these streams, a bit for each.  They do not stand for all that is on a stream while a task
  * there has calls left: then nothing is known. */

@@ -2,7 +2,7 @@
 
 #include "dispatcher/current.h"
 #include "driver/inside.h"
-#include "driver/nodes.h"
+#include "work/nodes.h"
 
 #include <assert.h>
 

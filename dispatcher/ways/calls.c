@@ -2,8 +2,8 @@
 
 #include "base/alloc.h"
 #include "copykernel/plan.h"
-#include "driver/nodes.h"
 #include "taskman/gpu_ops.h"
+#include "work/nodes.h"
 
 #include <inttypes.h>
 #include <stdio.h>

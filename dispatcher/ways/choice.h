@@ -28,7 +28,7 @@
  * nearly all are graphs; and of those that nothing is ever like, one.
  *
  * While the credit is spent, batches in GRAPHS are graphs IF_KNOWN, unless they come from FIRST: their work
- * is noted, and where nothing is like it, it is not made a graph but played (driver/play.h), unless it has
+ * is noted, and where nothing is like it, it is not made a graph but played (work/play.h), unless it has
  * come before.  To find out that nothing is like it costs little that way.  Of new large shapes eight are so,
  * if no graph gains meanwhile; then the 64th is tried, the 128th behind it, and so on.
  *

@@ -1,4 +1,4 @@
-/* Loops whose turns a word on the device decides: see <gantry/loop.h>, and driver/while.h for how the device
+/* Loops whose turns a word on the device decides: see <gantry/loop.h>, and work/while.h for how the device
  * goes round by itself.
  *
  * The body of such a loop is a unit of a plan (plan.h), found by device_loop_plan.c.  It is recorded and
@@ -12,8 +12,8 @@
 #ifndef DISPATCHER_WAYS_DEVICE_LOOP_H
 #define DISPATCHER_WAYS_DEVICE_LOOP_H
 
-#include "driver/while.h"
 #include "taskman/gpu_ops.h"
+#include "work/while.h"
 
 #include <gantry/loop.h>
 

@@ -1,6 +1,6 @@
 #include "dispatcher/ways/ends.h"
 
-#include "driver/exec.h"
+#include "work/exec.h"
 
 #include <sched.h>
 #include <stddef.h>

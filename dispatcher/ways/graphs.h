@@ -1,6 +1,6 @@
 /* Graphs mode: the work that launch callbacks enqueue is noted, made into a graph, and launched at once.
  *
- * A batch's work is noted as nodes (driver/nodes.h) on the lanes of the streams.  It is launched at the end
+ * A batch's work is noted as nodes (work/nodes.h) on the lanes of the streams.  It is launched at the end
  * of the batch, or earlier (a cut) when something cannot be part of a graph.  Streams of the pool that get
  * work become members.  The graph is launched on the stream of the first member, and comes only after the
  * work that its tasks come after: see order/batch_order.h.  Inside it the stream rules hold as always.
@@ -17,7 +17,7 @@
  * a new one is made, in place of the least recently used of GY_GRAPHS_CACHED.
  *
  * What the driver refuses to make or launch as a graph is *played*: enqueued on the streams of its lanes, as
- * if the graph were launched there (driver/play.h).
+ * if the graph were launched there (work/play.h).
  *
  * A large batch becomes several graphs, each of twice as many calls as the one before: the device works on
  * one while the next is noted.
@@ -40,8 +40,8 @@
 #include "dispatcher/ways/choice.h"
 #include "dispatcher/ways/ends.h"
 #include "dispatcher/ways/hold.h"
-#include "dispatcher/ways/kept.h"
-#include "driver/play.h"
+#include "work/kept.h"
+#include "work/play.h"
 
 #define GY_GRAPHS_CACHED 32
 #define GY_GRAPHS_PLACES 256u /* that are taken ahead for streams and graphs: see driver/places.h */

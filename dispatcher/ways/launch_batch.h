@@ -1,7 +1,7 @@
 /* How the nodes of a batch come to the device.
  *
  * By an executable graph that is kept and patched (kept.h), or one that is updated as a whole; or, where the
- * driver refuses a graph, on the streams of their lanes (driver/play.h).
+ * driver refuses a graph, on the streams of their lanes (work/play.h).
  *
  * The dispatcher's thread (GD) calls it. */
 #ifndef DISPATCHER_WAYS_LAUNCH_BATCH_H

@@ -20,8 +20,8 @@
 #include "copykernel/copier.h"
 #include "dispatcher/inbox.h"
 #include "dispatcher/ways/calls.h"
-#include "driver/exec.h"
 #include "taskman/gpu_task.h"
+#include "work/exec.h"
 
 enum gy_unit_stage { GY_UNIT_WAITING, GY_UNIT_LAUNCHED, GY_UNIT_CALLED };
 

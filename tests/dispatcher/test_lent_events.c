@@ -1,8 +1,8 @@
 /* Events that are lent: whatever is exchanged, each holder has the event that its node records. */
 #include "context/context.h"
-#include "driver/patch.h"
 #include "tests/support/cmocka_c11.h"
 #include "tests/support/gpu_fixture.h"
+#include "work/patch.h"
 
 enum { NODES = 3 };
 

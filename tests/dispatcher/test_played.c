@@ -3,12 +3,12 @@
  * when their tasks are done one after the other; each with one refused call, or all of a kind. */
 #include "context/context.h"
 #include "dispatcher/internal.h"
-#include "driver/play.h"
 #include "order_kernels.kernels.h"
 #include "tests/partition/plan_support.h"
 #include "tests/support/cmocka_c11.h"
 #include "tests/support/gpu_fixture.h"
 #include "tests/support/log_lines.h"
+#include "work/play.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
