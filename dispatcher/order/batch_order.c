@@ -391,7 +391,7 @@ static void note_home(struct gy_streams *streams, struct gy_stream *home, bool w
         home->carries = true;
     } else {
         gy_known_merge(streams, home->known, batch->known);
-        home->learnt_at = home->tail;
+        home->learnt_at = home->waited_at = home->tail;
         home->owner = NULL; /* its tasks do not take it for a stream that their step comes after anyhow */
     }
 }
@@ -475,7 +475,7 @@ gantry_status gy_batch_dropped(struct gy_streams *streams)
     struct gy_stream *home = &streams->streams[batch->home];
     if (members != 0) {
         gy_known_merge(streams, home->behind != NULL ? home->plain_known : home->known, batch->known);
-        home->learnt_at = home->tail;
+        home->learnt_at = home->waited_at = home->tail;
     }
     gantry_status status = GANTRY_OK;
     /* all but the home have not waited for the work that comes before the graph */

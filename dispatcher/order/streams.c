@@ -179,8 +179,9 @@ static void find_reach(const struct gy_streams *streams, const struct gy_clock *
         uint32_t i = (uint32_t)__builtin_ctzll(left);
         const struct gy_stream *s = &streams->streams[i];
         const bool is_of_graph = s->held_by != NULL && gy_stream_has_passed(s, clock->seq[i]);
-        const uint64_t *known =
-            s->tail == clock->seq[i] && (!is_of_graph || s->beside == 0) ? s->known : NULL;
+        /* The tail does not come after what its stream has waited for since. */
+        const bool is_tail = s->tail == clock->seq[i] && s->waited_at < s->tail;
+        const uint64_t *known = is_tail && (!is_of_graph || s->beside == 0) ? s->known : NULL;
         for (uint32_t e = 0; e < GY_STREAM_EVENTS && known == NULL && !is_of_graph; e++) {
             known = s->outer.seqs[e] == clock->seq[i] ? s->outer.at[e]->known : NULL;
         }

@@ -98,7 +98,8 @@ struct gy_stream {
     bool is_behind_open;            /* a task had calls left when it was launched */
     uint64_t known[GY_STREAMS_MAX]; /* per stream: the timeline point that work of tasks that come now comes
                                      * after: behind `behind`, or on the lane */
-    uint64_t learnt_at;             /* the tail when `known` has last grown by a wait */
+    uint64_t learnt_at;             /* the tail when `known` has last grown by a wait, */
+    uint64_t waited_at;             /* and by one of its own, not of a graph that it was part of */
     uint64_t plain_known[GY_STREAMS_MAX]; /* while `behind` is set, or it is a member: as `known`, of what is
                                            * on `native`; and as `seen`: */
     uint64_t plain_seen;

@@ -220,7 +220,7 @@ static inline void learn(struct gy_streams *streams, struct gy_stream *own, uint
 {
     if (own->known[of] < seq) {
         own->known[of] = seq;
-        own->learnt_at = own->tail;
+        own->learnt_at = own->waited_at = own->tail;
         gy_stream_supersede(&streams->streams[of], seq);
     }
 }
@@ -580,7 +580,7 @@ gantry_status gy_stream_settle(struct gy_streams *streams, uint32_t index)
     s->behind = NULL; /* the points it has learnt from the graph are known since that was launched */
     gy_known_merge(streams, s->known, s->plain_known);
     unite_abroad(s);
-    s->learnt_at = s->tail;
+    s->learnt_at = s->waited_at = s->tail;
     s->carries = false;
     return GANTRY_OK;
 }

@@ -189,6 +189,21 @@ static void test_a_task_takes_a_stream_it_comes_after_anyhow(void **state)
 
 /* Two streams are free for it: it comes after the work of one anyhow, and the work of the other would only
  * delay it. */
+/* What a stream has waited for since its latest task is not what comes before that. */
+static void test_a_task_does_not_come_after_what_a_later_one_waits_for(void **state)
+{
+    struct pool *pool = *state;
+    const uint64_t a = run_task(pool, GY_WAIT_SET_NONE, 2), b = run_task(pool, GY_WAIT_SET_NONE, 2);
+    const uint64_t both = join(pool, a, b);
+    const uint32_t first = assign(pool, both);
+    assert_ok(gy_streams_wait(&pool->streams, first, both)); /* for the other one; it is called now */
+    const uint32_t second = assign(pool, first == gy_timeline_stream(a) ? a : b);
+    assert_int_not_equal(second, gy_timeline_stream(a));
+    assert_int_not_equal(second, gy_timeline_stream(b));
+    (void)finish(pool, first, 0);
+    (void)finish(pool, second, 0);
+}
+
 static void test_a_task_takes_what_it_comes_after_before_what_others_do(void **state)
 {
     struct pool *pool = *state;
@@ -517,6 +532,7 @@ int main(void)
         TEST(test_a_stream_waiting_for_its_heir_is_not_given_to_others),
         TEST(test_a_join_leaves_a_stream_to_whom_has_no_other),
         TEST(test_a_task_takes_a_stream_it_comes_after_anyhow),
+        TEST(test_a_task_does_not_come_after_what_a_later_one_waits_for),
         TEST(test_a_task_takes_what_it_comes_after_before_what_others_do),
         TEST(test_a_new_pipeline_takes_an_overtaken_stream_only_if_there_is_no_new_one),
         TEST(test_a_task_after_everything_takes_any_stream),
