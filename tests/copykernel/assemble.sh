@@ -18,9 +18,9 @@ for number in 80 90 100 120; do
     *sm_$number*) ;;
     *) continue ;;
     esac
-    set -- -std=c++17 -O3 "-arch=sm_$number" -I "$root" -I "$root/include"
-    "$nvcc" "$@" -cubin -o "$folder/out.cubin" "$root/copykernel/copy_kernels.cu"
-    "$nvcc" "$@" -ptx -o "$folder/out.ptx" "$root/copykernel/copy_kernels.cu"
+    "$nvcc" -std=c++17 -O3 "-arch=sm_$number" -I "$root" -I "$root/include" --keep --keep-dir "$folder" \
+        -cubin -o "$folder/out.cubin" "$root/copykernel/copy_kernels.cu"
+    mv "$folder/copy_kernels.ptx" "$folder/out.ptx" # what it was assembled from
     if [ "$number" -ge 100 ]; then
         grep -q "clusterlaunchcontrol.try_cancel" "$folder/out.ptx"
         grep -q "clusterlaunchcontrol.query_cancel" "$folder/out.ptx"
