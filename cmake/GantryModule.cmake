@@ -82,6 +82,27 @@ if(GANTRY_BUILD_TESTS)
   endif()
 endif()
 
+# What many tests are made with is compiled once: these of the sources in the variable `name` become objects.
+function(gantry_test_shared name)
+  set(shared support/gpu_fixture.c heap/fake_driver.c heap/heap_scene.c
+    heap/untouchable.c emulator/emu_test.c)
+  set(sources)
+  foreach(source IN LISTS ${name})
+    cmake_path(RELATIVE_PATH source BASE_DIRECTORY "${PROJECT_SOURCE_DIR}/tests" OUTPUT_VARIABLE path)
+    if(path IN_LIST shared)
+      string(MAKE_C_IDENTIFIER "gantry_test_${path}" object)
+      if(NOT TARGET ${object})
+        add_library(${object} OBJECT EXCLUDE_FROM_ALL "${source}")
+        target_link_libraries(${object} PRIVATE gantry_testing gantry_flags gantry_dependency_cmocka)
+        target_compile_options(${object} PRIVATE -UNDEBUG)
+      endif()
+      set(source $<TARGET_OBJECTS:${object}>)
+    endif()
+    list(APPEND sources "${source}")
+  endforeach()
+  set(${name} "${sources}" PARENT_SCOPE)
+endfunction()
+
 # gantry_test(<room> <name> [SOURCES extra.c ...] [LIBRARIES ...] [LABELS ...])
 # tests/<room>/test_<name>.c against gantry_testing; test <room>.<name>, label <room>.  Exit 77 after a line
 # "skipped: why" on stderr is a skip, or a failure with GANTRY_FAIL_ON_SKIP (but for gantry_test_may_skip()).
@@ -97,6 +118,7 @@ function(gantry_test room name)
     add_library(gantry_test_deadline OBJECT EXCLUDE_FROM_ALL "${PROJECT_SOURCE_DIR}/tests/support/deadline.c")
     target_link_libraries(gantry_test_deadline PRIVATE gantry_testing gantry_flags)
   endif()
+  gantry_test_shared(arg_SOURCES)
   add_executable(${target} "${PROJECT_SOURCE_DIR}/tests/${room}/test_${name}.c" ${arg_SOURCES}
     $<TARGET_OBJECTS:gantry_test_deadline>)
   if("no_threads" IN_LIST arg_LABELS)
