@@ -37,7 +37,8 @@ enum gy_point {
     GY_POINT_HEAP_SETTLED,    /* it has waited for the device, and frees what has waited; at: the kind */
     GY_POINT_GUEST_LEAVE,     /* a guest has looked at everything, and leaves; at: the inbox or the ring */
     /* The steps of docs/design/path-of-a-task.md, each in the function that is marked as such; at: the task,
-     * or the first of a list of tasks; at step 7 the ring of completions. */
+     * or the first of a list of tasks; at step 7 the graphs of the dispatcher, at step 8 the ring of
+     * completions. */
     GY_POINT_PATH_1,
     GY_POINT_PATH_2,
     GY_POINT_PATH_3,
@@ -46,6 +47,7 @@ enum gy_point {
     GY_POINT_PATH_6,
     GY_POINT_PATH_7,
     GY_POINT_PATH_8,
+    GY_POINT_PATH_9,
 };
 
 #ifdef GANTRY_TESTING

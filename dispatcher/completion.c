@@ -144,13 +144,13 @@ bool gy_completion_is_valid(struct gy_completion *c)
              gy_completion_slot_is_valid(gy_completion_slot_at(c, c->written - 1), GY_SLOT_WRITTEN)));
 }
 
-/* Path of a task, step 7 of 8: an event for every stream somebody waits for.
+/* Path of a task, step 8 of 9: an event for every stream somebody waits for.
  *
  * Give the first slot of each stream in [published, written) that has none an event behind everything on it.
  * `*which`: the list that they all are for, or GY_COMPLETION_ALL_LISTS. */
 static gantry_status record_events(struct gy_completion *c, uint32_t *which)
 {
-    gy_point(GY_POINT_PATH_7, c);
+    gy_point(GY_POINT_PATH_8, c);
     uint64_t recorded = 0, now = gy_span_begin();
     uint64_t first = atomic_load_explicit(&c->published, memory_order_relaxed);
     *which = gy_completion_list_of(gy_completion_slot_at(c, first));

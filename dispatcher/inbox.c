@@ -50,7 +50,7 @@ static void wake_sleeper(struct gy_inbox *inbox)
     }
 }
 
-/* Path of a task, step 4 of 8: the inbox. */
+/* Path of a task, step 4 of 9: the inbox. */
 static inline void add(struct gy_inbox *inbox, gantry_task *first, gantry_task *last)
 {
     gy_point(GY_POINT_PATH_4, first);

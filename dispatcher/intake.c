@@ -26,7 +26,7 @@ static inline enum gy_step_bound_of claim_of(const gantry_task *task, uint64_t w
     return gy_crossing_bound(task, wait_set);
 }
 
-/* Path of a task, step 5 of 8: a ready task gets a stream and a bin. */
+/* Path of a task, step 5 of 9: a ready task gets a stream and a bin. */
 static GY_INLINE void place(struct gantry_dispatcher *d, struct gy_round *round, gantry_task *task)
 {
     gy_point(GY_POINT_PATH_5, task);

@@ -427,7 +427,7 @@ static GY_RARE void hand_over(struct gantry_dispatcher *d, const struct gy_round
     gy_gd_flush_completions(d);
 }
 
-/* Path of a task, step 6 of 8: one launch callback on the task's stream. */
+/* Path of a task, step 6 of 9: one launch callback on the task's stream. */
 bool gy_gd_step(struct gantry_dispatcher *d, struct gy_round *round, gantry_task *task)
 {
     gy_point(GY_POINT_PATH_6, task);

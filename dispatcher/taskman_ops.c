@@ -130,7 +130,7 @@ static GY_COLD void deliver_recorded(gantry_dispatcher *d, gantry_task *first, g
     deliver(d, first, last);
 }
 
-/* Path of a task, step 3 of 8: a ready GPU task reaches the dispatcher. */
+/* Path of a task, step 3 of 9: a ready GPU task reaches the dispatcher. */
 static void submit(gantry_dispatcher *d, gantry_task *first, gantry_task *last)
 {
     gy_point(GY_POINT_PATH_3, first);

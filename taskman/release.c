@@ -435,13 +435,13 @@ static GY_INLINE void release_flagged(gantry_task *task, unsigned flags, gantry_
     }
 }
 
-/* Path of a task, step 8 of 8: it has ended, its successors hear of it.
+/* Path of a task, step 9 of 9: it has ended, its successors hear of it.
  *
  * `self`: the worker that the calling thread is in the manager's pool, or NULL; then it may have a `debt`. */
 static GY_INLINE void release_task(gantry_task *task, gantry_status result, struct gy_ready *ready,
                                    struct gy_worker *self, struct gy_gpu_debt *debt)
 {
-    gy_point(GY_POINT_PATH_8, task);
+    gy_point(GY_POINT_PATH_9, task);
     unsigned flags = atomic_load_explicit(&task->flags, memory_order_relaxed);
     if (flags == GY_TASK_FILLED) { /* most tasks: the compiler knows what need not be asked */
         release_flagged(task, GY_TASK_FILLED, result, ready, self, debt);

@@ -270,7 +270,7 @@ static GY_INLINE gantry_status add_locked(gantry_taskman *manager, const gantry_
     return GANTRY_OK;
 }
 
-/* Path of a task, step 1 of 8: it is described, and held.
+/* Path of a task, step 1 of 9: it is described, and held.
  *
  * The description was checked; `usual` and `name` as add_locked(). */
 static GY_INLINE gantry_status submit_checked(gantry_taskman *manager, const gantry_task_desc *desc,

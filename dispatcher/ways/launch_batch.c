@@ -1,5 +1,6 @@
 #include "dispatcher/ways/launch_batch.h"
 
+#include "base/point.h"
 #include "dispatcher/current.h"
 #include "dispatcher/order/batch_order.h"
 #include "dispatcher/order/tails.h"
@@ -350,8 +351,12 @@ static gantry_status launch_into(struct gy_graphs *g, struct gy_graph_place *int
     return into->is_kept ? status : play_refused(g, &work, status);
 }
 
+/* Path of a task, step 7 of 9: what was noted of its batch reaches the device. */
 static gantry_status launch(struct gy_graphs *g, struct gy_graph_place *place)
 {
+    if (g->batch.count != 0) {
+        gy_point(GY_POINT_PATH_7, g);
+    }
     const CUstream home = gy_batch_home(g->streams);
     struct gy_graph_place *into = place;
     gantry_status status = GANTRY_OK;

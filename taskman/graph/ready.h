@@ -58,7 +58,7 @@ static inline void gy_ready_init(struct gy_ready *ready)
     ready->cpu.count = ready->gpu.count = ready->resolve.count = ready->queued.count = 0;
 }
 
-/* Path of a task, step 2 of 8: the caller has taken its last reference. */
+/* Path of a task, step 2 of 9: the caller has taken its last reference. */
 static inline void gy_task_become_ready(gantry_task *task)
 {
     gy_point(GY_POINT_PATH_2, task);
