@@ -16,8 +16,7 @@
  * kept-graph-N: done-graphs-N beside a graph that was made once by hand and is launched as it is. ...-tenth
  * and ...-all: a tenth of the arguments, or all, differ from those of the run before; in the graph by hand
  * the nodes are set as well. ordered-N: steps that come after the step before on the GPU; the yardstick is
- * steps that are independent of it. threads-T-streams-N and so on: the same in a context with T launch
- * threads.
+ * steps that are independent of it.
  *
  * On the emulated driver launches are accepted and not executed, which leaves the dispatcher's own time. */
 #include "bench/submit_copies.h"
@@ -30,7 +29,6 @@ struct submit_bench {
     struct submit_work work;
     gantry_dispatcher_stats before; /* at the start of a run of ours */
     uint64_t gd_least_ns;           /* least time of the dispatcher's thread in its phases, of all runs */
-    uint32_t launch_threads;        /* of the context */
     uint32_t samples, most_samples; /* in statistics that were kept here: how many batches were a whole run */
     double *calls_ns, *launch_ns;   /* the time of these batches in their phases, and afterwards */
     CUgraphExec kept;               /* see run_kept() */
@@ -398,36 +396,18 @@ static bool run_cases(struct submit_bench *bench, const struct bench_options *op
     return good;
 }
 
-static bool run_launch_threads(struct submit_bench *bench, const struct bench_options *options)
-{
-    bool four = bench->launch_threads == 4;
-    bool good = true;
-    good &= run_case(bench, options, four ? "submit/threads-4-streams-200" : "submit/threads-2-streams-200",
-                     four ? "submit/threads-4-dispatcher-200" : "submit/threads-2-dispatcher-200", 200);
-    good &= run_case(bench, options, four ? "submit/threads-4-streams-1000" : "submit/threads-2-streams-1000",
-                     four ? "submit/threads-4-dispatcher-1000" : "submit/threads-2-dispatcher-1000", 1000);
-    good &= run_to_end(bench, options, four ? "submit/threads-4-done-1000" : "submit/threads-2-done-1000",
-                       GANTRY_SUBMISSION_STREAMS, 1000);
-    return good;
-}
-
 static bool bench_submit(const struct bench_options *options)
 {
-    bool good = true;
-    for (uint32_t threads = 1; threads <= 4; threads *= 2) {
-        gantry_context_options context = GANTRY_CONTEXT_OPTIONS_INIT;
-        struct submit_bench *bench = calloc(1, sizeof(*bench));
-        if (bench == NULL) {
-            return false;
-        }
-        context.driver = options->driver;
-        context.submission = GANTRY_SUBMISSION_STREAMS; /* rows of graphs change it for themselves */
-        context.launch_threads = bench->launch_threads = threads;
-        good = bench_submit_open(&bench->work, &context) &&
-               (threads == 1 ? run_cases(bench, options) : run_launch_threads(bench, options)) && good;
-        bench_submit_close(&bench->work);
-        free(bench);
+    gantry_context_options context = GANTRY_CONTEXT_OPTIONS_INIT;
+    struct submit_bench *bench = calloc(1, sizeof(*bench));
+    if (bench == NULL) {
+        return false;
     }
+    context.driver = options->driver;
+    context.submission = GANTRY_SUBMISSION_STREAMS; /* rows of graphs change it for themselves */
+    bool good = bench_submit_open(&bench->work, &context) && run_cases(bench, options);
+    bench_submit_close(&bench->work);
+    free(bench);
     return good;
 }
 

@@ -145,10 +145,6 @@
     F(RECORDING, "recording")             \
     V(UNRECORDED, "off", 4)               \
     V(RECORDED, "on", 1)                  \
-    F(LAUNCHERS, "launchers")             \
-    V(ONE_LAUNCHER, "one", 2)             \
-    V(TWO_LAUNCHERS, "two", 1)            \
-    V(FOUR_LAUNCHERS, "four", 1)          \
     F(CONTEXT, "context")                 \
     V(PRIMARY, "primary", 2)              \
     V(OWN, "own", 1)                      \

@@ -52,7 +52,7 @@ static bool create(struct cross_run *run, const gantry_context_options *context)
 
 static bool open_context(struct cross_run *run)
 {
-    static const uint32_t limits[] = {0, 2, 1, 0}, launchers[] = {1, 2, 4};
+    static const uint32_t limits[] = {0, 2, 1, 0};
     static const gantry_wait_mode waits[] = {GANTRY_WAIT_HYBRID, GANTRY_WAIT_BLOCK, GANTRY_WAIT_YIELD,
                                              GANTRY_WAIT_SPIN, GANTRY_WAIT_ADAPTIVE};
     const struct cross_program *p = run->program;
@@ -85,7 +85,6 @@ static bool open_context(struct cross_run *run)
     options.completion_wait = waits[p->value[FEATURE_GPU_WAIT] - VALUE_GPU_HYBRID];
     options.wfi = cross_has(p, VALUE_WIDE) ? GANTRY_WFI_DEVICE_WIDE : GANTRY_WFI_PRECISE;
     options.synchronous = cross_has(p, VALUE_SYNCHRONOUS);
-    options.launch_threads = launchers[p->value[FEATURE_LAUNCHERS] - VALUE_ONE_LAUNCHER];
     options.abort_on_out_of_memory = cross_has(p, VALUE_ABORT);
     return create(run, &options);
 }

@@ -45,8 +45,7 @@ static bool spins_enough(const struct cross_matrix *matrix, const struct cross_c
 {
     int cpu = choice->forced[FEATURE_CPU_WAIT], gpu = choice->forced[FEATURE_GPU_WAIT];
     bool workers = value == VALUE_TWO_WORKERS || value == VALUE_FOUR_WORKERS;
-    bool others = value == VALUE_TWO_LAUNCHERS || value == VALUE_FOUR_LAUNCHERS ||
-                  value == VALUE_TWO_PARTITIONS || value == VALUE_BORROWING;
+    bool others = value == VALUE_TWO_PARTITIONS || value == VALUE_BORROWING;
     bool both = cross_spins(value), debt = value == VALUE_CANCEL_DEBT;
     return ((workers || both || debt) && cpu == VALUE_CPU_SPIN && wanted(matrix, value, cpu) == 0) ||
            ((others || both || debt) && gpu == VALUE_GPU_SPIN && wanted(matrix, value, gpu) == 0) ||
@@ -291,9 +290,8 @@ static int best_of_all(const struct cross_matrix *matrix, const struct cross_cho
  * what nothing is wanted of is what takes least of a processor. */
 static void force_cheap(struct cross_choice *choice, uint64_t *random)
 {
-    static const int cheap[] = {VALUE_ONE_DEVICE, VALUE_ONE_LAUNCHER, VALUE_ONE_WORKER,
-                                VALUE_WHOLE,      VALUE_UNSTABLE,     VALUE_ONE_STEP,
-                                VALUE_ALONE,      VALUE_NO_MEMORY,    VALUE_NO_BESIDE};
+    static const int cheap[] = {VALUE_ONE_DEVICE, VALUE_ONE_WORKER, VALUE_WHOLE,     VALUE_UNSTABLE,
+                                VALUE_ONE_STEP,   VALUE_ALONE,      VALUE_NO_MEMORY, VALUE_NO_BESIDE};
     bool is_dear = cross_spins(choice->forced[FEATURE_CPU_WAIT]) ||
                    cross_spins(choice->forced[FEATURE_GPU_WAIT]) || has_debt(choice) ||
                    choice->forced[FEATURE_DEVICES] == VALUE_TWO_DEVICES;

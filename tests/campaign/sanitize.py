@@ -55,7 +55,7 @@ SKIP = {"conformance.conformance": "test_stream_may_be_destroyed_with_work_left"
 LONG = {"campaign.stress": 900, "dispatcher.random_graphs": 300, "dispatcher.stable": 300, "samples.critical_latency": 250,
         "samples.image_pipeline": 250, "profile.cta": 200, "dispatcher.dispatcher": 150, "dispatcher.modes": 150,
         "dispatcher.streams": 150, "dispatcher.admission": 150, "context.context": 120, "partition.placement": 120,
-        "samples.proof_pipeline": 120, "conformance.conformance": 120, "dispatcher.launchers": 100,
+        "samples.proof_pipeline": 120, "conformance.conformance": 120,
         "partition.partitions": 100, "copykernel.order": 90, "cli.command": 60}
 # Fewer rounds than otherwise, beside GANTRY_TEST_LIGHT: an instrumented kernel takes up to a hundred times as long.
 FEWER = {"dispatcher.random_graphs": ["--graphs", "300"], "dispatcher.stable": ["--graphs", "15"]}

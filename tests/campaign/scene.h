@@ -31,7 +31,6 @@ int scene_graph_device_wide(void);
 int scene_graph_frozen(void);
 int scene_graph_profile(void);
 int scene_graph_recorded(void);
-int scene_graph_launchers(void);
 int scene_heap(void);
 int scene_copies(void);
 int scene_taskman(void);

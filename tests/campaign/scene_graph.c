@@ -14,7 +14,6 @@ struct flavour {
     gantry_submission submission;
     gantry_wfi_mode wfi;
     bool frozen, recorded;
-    uint32_t launchers; /* threads that call launch callbacks; 0: one */
 };
 
 struct record {
@@ -282,7 +281,6 @@ static int run_flavour(const struct flavour *flavour)
     gantry_context_options options = GANTRY_CONTEXT_OPTIONS_INIT;
     options.submission = flavour->submission;
     options.wfi = flavour->wfi;
-    options.launch_threads = flavour->launchers;
     char path[64];
     gantry_profile *profile = NULL;
     gantry_profile_options recording = GANTRY_PROFILE_OPTIONS_INIT;
@@ -310,50 +308,43 @@ static int run_flavour(const struct flavour *flavour)
 
 int scene_graph_streams(void)
 {
-    static const struct flavour flavour = {GANTRY_SUBMISSION_STREAMS, GANTRY_WFI_PRECISE, false, false, 0};
+    static const struct flavour flavour = {GANTRY_SUBMISSION_STREAMS, GANTRY_WFI_PRECISE, false, false};
     return run_flavour(&flavour);
 }
 
 int scene_graph_graphs(void)
 {
-    static const struct flavour flavour = {GANTRY_SUBMISSION_GRAPHS, GANTRY_WFI_PRECISE, false, false, 0};
+    static const struct flavour flavour = {GANTRY_SUBMISSION_GRAPHS, GANTRY_WFI_PRECISE, false, false};
     return run_flavour(&flavour);
 }
 
 int scene_graph_auto(void)
 {
-    static const struct flavour flavour = {GANTRY_SUBMISSION_AUTO, GANTRY_WFI_PRECISE, true, false, 0};
+    static const struct flavour flavour = {GANTRY_SUBMISSION_AUTO, GANTRY_WFI_PRECISE, true, false};
     return run_flavour(&flavour);
 }
 
 int scene_graph_device_wide(void)
 {
-    static const struct flavour flavour = {GANTRY_SUBMISSION_STREAMS, GANTRY_WFI_DEVICE_WIDE, false, false,
-                                           0};
+    static const struct flavour flavour = {GANTRY_SUBMISSION_STREAMS, GANTRY_WFI_DEVICE_WIDE, false, false};
     return run_flavour(&flavour);
 }
 
 int scene_graph_frozen(void)
 {
-    static const struct flavour flavour = {GANTRY_SUBMISSION_GRAPHS, GANTRY_WFI_PRECISE, true, false, 0};
+    static const struct flavour flavour = {GANTRY_SUBMISSION_GRAPHS, GANTRY_WFI_PRECISE, true, false};
     return run_flavour(&flavour);
 }
 
 int scene_graph_profile(void)
 {
-    static const struct flavour flavour = {GANTRY_SUBMISSION_STREAMS, GANTRY_WFI_PRECISE, false, true, 0};
+    static const struct flavour flavour = {GANTRY_SUBMISSION_STREAMS, GANTRY_WFI_PRECISE, false, true};
     return run_flavour(&flavour);
 }
 
 /* In graphs mode, and frozen. */
 int scene_graph_recorded(void)
 {
-    static const struct flavour flavour = {GANTRY_SUBMISSION_GRAPHS, GANTRY_WFI_PRECISE, true, true, 0};
-    return run_flavour(&flavour);
-}
-
-int scene_graph_launchers(void)
-{
-    static const struct flavour flavour = {GANTRY_SUBMISSION_STREAMS, GANTRY_WFI_PRECISE, false, false, 3};
+    static const struct flavour flavour = {GANTRY_SUBMISSION_GRAPHS, GANTRY_WFI_PRECISE, true, true};
     return run_flavour(&flavour);
 }

@@ -306,8 +306,8 @@ static bool run_both(struct whole *w)
     return good;
 }
 
-/* Two managers have shares, one of them in a partition that has one, too; there are several launching
- * threads, and a recording of everything. */
+/* Two managers have shares, one of them in a partition that has one, too; everything
+ * is recorded. */
 int scene_whole(void)
 {
     static struct whole w;
@@ -326,7 +326,6 @@ int scene_whole(void)
     plan.requests = requests;
     plan.count = 2;
     options.partitions = &plan;
-    options.launch_threads = 2;
     recording.path = path;
     recording.ctas_per_buffer = 1024;
     bool good = open_whole(&w, &options);

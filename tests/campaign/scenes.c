@@ -161,7 +161,6 @@ const struct scene scenes[] = {
     {.name = "graph_frozen", .run = scene_graph_frozen},
     {.name = "graph_profile", .run = scene_graph_profile, .names = 1},
     {.name = "graph_recorded", .run = scene_graph_recorded, .names = 1},
-    {.name = "graph_launchers", .run = scene_graph_launchers},
     {.name = "heap", .run = scene_heap},
     {.name = "copies", .run = scene_copies},
     {.name = "taskman", .run = scene_taskman},

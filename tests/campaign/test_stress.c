@@ -415,7 +415,6 @@ static void open_round(struct round *round, struct rng *rng)
     options.submission = (gantry_submission)(1 + draw(rng, 3));
     options.wfi = (gantry_wfi_mode)draw(rng, 2);
     options.stream_limit = 1 + draw(rng, 32);
-    options.launch_threads = draw(rng, 4);
     options.completion_wait = waits[draw(rng, 3)];
     cpus.worker_count = 1 + draw(rng, 3);
     cpus.wait_mode = waits[draw(rng, 3)];

@@ -90,7 +90,7 @@ static gantry_submission submission_asked;
 
 static void open_context(struct round *round, struct rng *rng)
 {
-    static const uint32_t limits[] = {0, 0, 1, 2, 5, 64}, threads[] = {0, 0, 1, 2, 4};
+    static const uint32_t limits[] = {0, 0, 1, 2, 5, 64};
     static const gantry_submission submissions[] = {GANTRY_SUBMISSION_DEFAULT, GANTRY_SUBMISSION_STREAMS,
                                                     GANTRY_SUBMISSION_GRAPHS,  GANTRY_SUBMISSION_GRAPHS,
                                                     GANTRY_SUBMISSION_AUTO,    GANTRY_SUBMISSION_AUTO};
@@ -107,16 +107,14 @@ static void open_context(struct round *round, struct rng *rng)
     options.wfi = draw(rng, 3) == 0 ? GANTRY_WFI_DEVICE_WIDE : GANTRY_WFI_PRECISE;
     options.synchronous = draw(rng, 12) == 0;
     options.single_stream = draw(rng, 12) == 0;
-    options.launch_threads = threads[draw(rng, 5)];
     if (draw(rng, 3) == 0) {
         draw_partitions(rng, requests, &plan, &options);
         round->partition_count = plan.count;
     }
     (void)snprintf(round->options, sizeof(round->options),
-                   "submission %d, wait %d, wfi %d, streams %u, launch threads %u%s%s%s%s%s",
-                   options.submission, options.completion_wait, options.wfi, options.stream_limit,
-                   options.launch_threads, options.synchronous ? ", synchronous" : "",
-                   options.single_stream ? ", single stream" : "",
+                   "submission %d, wait %d, wfi %d, streams %u%s%s%s%s%s", options.submission,
+                   options.completion_wait, options.wfi, options.stream_limit,
+                   options.synchronous ? ", synchronous" : "", options.single_stream ? ", single stream" : "",
                    options.partitions != NULL ? ", partitions" : "",
                    options.partitions != NULL && requests[0].share.percent > 0 ? ", a share" : "",
                    options.partitions != NULL && requests[1].borrows != NULL ? ", borrowing" : "");

@@ -300,16 +300,11 @@ static void test_what_cannot_be_captured_is_called_again_once(void **state)
 static void test_on_streams_it_is_the_plain_stream(void **state)
 {
     (void)state;
-    for (uint32_t threads = 1; threads <= 2; threads++) {
-        struct scene s;
-        gantry_context_options options = modes_options();
-        options.submission = threads == 1 ? GANTRY_SUBMISSION_STREAMS : GANTRY_SUBMISSION_AUTO;
-        options.launch_threads = threads;
-        open_scene(&s, &options);
-        expect_plain(&s, STEPS);
-        assert_int_equal(gpu_fixture_stats(&s.on.gpu).graph_launches, 0);
-        close_scene(&s);
-    }
+    struct scene s;
+    open_in(&s, GANTRY_SUBMISSION_STREAMS);
+    expect_plain(&s, STEPS);
+    assert_int_equal(gpu_fixture_stats(&s.on.gpu).graph_launches, 0);
+    close_scene(&s);
 }
 
 /* ---- beside gantry_launch_stream() -----------------------------------------------------------------------

@@ -29,7 +29,6 @@
 #define UPDATE_FAILURE 910
 
 static struct gantry_emu_control emu;
-static uint32_t launch_threads; /* of the scenes */
 
 struct record {
     _Atomic(uint32_t) ran, released, failed, order;
@@ -175,8 +174,7 @@ static void open_scene(struct scene *s, gantry_submission submission)
     options.driver = GANTRY_DRIVER_EMULATED;
     /* batches of auto have a green context, which is the primary one's */
     options.mode = submission == GANTRY_SUBMISSION_AUTO ? GANTRY_CONTEXT_PRIMARY : GANTRY_CONTEXT_OWN;
-    options.completion_wait = launch_threads > 1 ? GANTRY_WAIT_HYBRID : GANTRY_WAIT_BLOCK;
-    options.launch_threads = launch_threads;
+    options.completion_wait = GANTRY_WAIT_BLOCK;
     options.submission = submission;
     assert_ok(gantry_context_create(&options, &s->gpu.context));
     gantry_context_dispatcher(s->gpu.context)->graphs.choice.slow_ns = UINT64_MAX; /* no time decides */
@@ -416,17 +414,6 @@ static void test_any_call_losing_the_context_is_survived(void **state)
     assert_true(sweep->lost > 0);
 }
 
-static void test_any_call_failing_beside_others_is_survived(void **state)
-{
-    launch_threads = 3;
-    sweep_calls(*state, GANTRY_SUBMISSION_STREAMS, OUT_OF_MEMORY, GANTRY_EMU_ONCE);
-    if (!light()) {
-        sweep_calls(*state, GANTRY_SUBMISSION_STREAMS, OUT_OF_MEMORY, GANTRY_EMU_ALWAYS);
-    }
-    sweep_calls(*state, GANTRY_SUBMISSION_STREAMS, ILLEGAL_ADDRESS, GANTRY_EMU_ONCE);
-    launch_threads = 0;
-}
-
 static void test_any_call_failing_in_graphs_mode_is_survived(void **state)
 {
     sweep_calls(*state, GANTRY_SUBMISSION_GRAPHS, OUT_OF_MEMORY, GANTRY_EMU_ONCE);
@@ -587,7 +574,6 @@ int main(void)
         TEST(test_any_call_failing_once_is_survived),
         TEST(test_any_call_failing_from_then_on_is_survived),
         TEST(test_any_call_losing_the_context_is_survived),
-        TEST(test_any_call_failing_beside_others_is_survived),
         TEST(test_any_call_failing_in_graphs_mode_is_survived),
         TEST(test_any_call_failing_in_auto_mode_is_survived),
         TEST(test_any_call_failing_in_a_replay_is_survived),

@@ -5,7 +5,6 @@
 #include "dispatcher/gates/gate.h"
 #include "dispatcher/internal.h"
 #include "dispatcher/ways/device_loop.h"
-#include "dispatcher/ways/launchers.h"
 #include "dispatcher/ways/mode.h"
 #include "tests/support/cmocka_c11.h"
 #include "tests/support/deadline.h"
@@ -187,17 +186,6 @@ static void test_kept_graphs(void **state)
     PLANT(gy_kept_is_valid(set), set->nodes_set, set->nodes_hit + 1);
 }
 
-static void test_turns_of_launching_threads(void **state)
-{
-    (void)state;
-    static struct gy_launchers launchers;
-    struct gy_launchers *l = &launchers;
-    atomic_store(&l->turns[0].state, GY_TURN_RETURNED);
-    l->turns[1].ready = GANTRY_ERR_TASK_FAILED; /* it was not called */
-    PLANT(gy_turns_are_valid(l, 2), l->turns[0].state, GY_TURN_TAKEN);
-    PLANT(gy_turns_are_valid(l, 2), l->turns[1].state, GY_TURN_RETURNED);
-}
-
 static void test_completion_slots(void **state)
 {
     (void)state;
@@ -371,7 +359,6 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_crossings, open_scene, close_scene),
         cmocka_unit_test_setup_teardown(test_device_loops, open_scene, close_scene),
         cmocka_unit_test_setup_teardown(test_kept_graphs, open_scene, close_scene),
-        cmocka_unit_test_setup_teardown(test_turns_of_launching_threads, open_scene, close_scene),
         cmocka_unit_test_setup_teardown(test_graphs, open_scene, close_scene),
         cmocka_unit_test_setup_teardown(test_the_gate_of_memory, open_scene, close_scene),
         cmocka_unit_test_setup_teardown(test_the_gates_of_gpu_time, open_scene, close_scene),

@@ -397,21 +397,6 @@ static void test_order_is_kept_with_one_stream_and_inline_tasks(void **state)
     check_with(0, &options, graphs_wanted / 4);
 }
 
-static void test_order_is_kept_by_several_launching_threads(void **state)
-{
-    (void)state;
-    gantry_context_options options = default_options();
-    options.launch_threads = 3;
-    check_with(2, &options, graphs_wanted / 4);
-    options.stream_limit = 3;
-    check_with(2, &options, graphs_wanted / 10);
-    options.completion_wait = GANTRY_WAIT_BLOCK;
-    options.launch_threads = 2;
-    check_with(1, &options, graphs_wanted / 20);
-    options.submission = GANTRY_SUBMISSION_AUTO;
-    check_with(1, &options, graphs_wanted / 20);
-}
-
 static void test_order_is_kept_without_concurrent_streams(void **state)
 {
     (void)state;
@@ -476,7 +461,6 @@ int main(int argc, char **argv)
         TEST(test_order_is_kept_with_many_streams),
         TEST(test_order_is_kept_with_few_streams),
         TEST(test_order_is_kept_with_one_stream_and_inline_tasks),
-        TEST(test_order_is_kept_by_several_launching_threads),
         TEST(test_order_is_kept_without_concurrent_streams),
         TEST(test_order_is_kept_with_device_wide_waits),
         TEST(test_order_is_kept_in_graphs),

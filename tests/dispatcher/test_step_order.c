@@ -218,9 +218,6 @@ static void test_few_streams_and_sync_points_keep_the_order(void **state)
     random_series(&options, series_wanted / 5);
     options.wfi = GANTRY_WFI_DEVICE_WIDE;
     random_series(&options, series_wanted / 5);
-    options = (gantry_context_options)GANTRY_CONTEXT_OPTIONS_INIT;
-    options.launch_threads = 3;
-    random_series(&options, series_wanted / 5);
 }
 
 /* ---- a chosen graph --------------------------------------------------------------------------- */

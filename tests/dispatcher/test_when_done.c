@@ -209,9 +209,6 @@ static void test_random_graphs_in_other_modes(void **state)
     options.wfi = GANTRY_WFI_DEVICE_WIDE;
     options.completion_wait = GANTRY_WAIT_SPIN;
     random_graphs(&options, graphs_wanted / 4);
-    options = (gantry_context_options)GANTRY_CONTEXT_OPTIONS_INIT;
-    options.launch_threads = 3;
-    random_graphs(&options, graphs_wanted / 4);
 }
 
 /* ---- chosen graphs ---------------------------------------------------------------------------- */

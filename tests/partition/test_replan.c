@@ -457,7 +457,6 @@ static void test_contexts_of_every_kind(void **state)
     for (int kind = 0; kind < 7; kind++) {
         struct replan_scene s;
         gantry_context_options options = GANTRY_CONTEXT_OPTIONS_INIT;
-        options.launch_threads = kind == 0 ? 3 : 0;
         options.completion_wait = kind == 1   ? GANTRY_WAIT_SPIN
                                   : kind == 2 ? GANTRY_WAIT_BLOCK
                                   : kind == 3 ? GANTRY_WAIT_ADAPTIVE
