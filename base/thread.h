@@ -37,7 +37,6 @@ enum gy_rank {
     GY_RANK_EXCHANGE,         /* context/: one per exchange */
     GY_RANK_TASKMAN,          /* taskman/: one per manager: names, growth of storage */
     GY_RANK_CPU_POOL,         /* taskman/: sleeping and waking of workers */
-    GY_RANK_LAUNCHERS,        /* dispatcher/: what launch callbacks share that run at the same time */
     GY_RANK_COLLECT,          /* dispatcher/: taken by the thread that reads GPU times and charges shares */
     GY_RANK_STALLS,           /* dispatcher/: devices on which tasks wait for memory */
     GY_RANK_DISPATCHER_INBOX, /* dispatcher/: inbox and its waiter */

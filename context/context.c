@@ -67,7 +67,6 @@ static gantry_status create_rooms(gantry_context *c, const gantry_context_option
         .partitions = c->partitions,
         .quota_controller = options->quota_controller,
         .stream_limit = options->stream_limit != 0 ? options->stream_limit : GY_STREAMS_DEFAULT,
-        .launch_threads = options->launch_threads,
         .wait =
             options->completion_wait != GANTRY_WAIT_DEFAULT ? options->completion_wait : GANTRY_WAIT_HYBRID,
         .submission = options->submission,
@@ -103,9 +102,12 @@ static gantry_status import_options(const gantry_context_options *options, gantr
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_context_options: stream_limit %u is above %d",
                        ours->stream_limit, GY_STREAMS_MAX);
     }
-    if (ours->launch_threads > GY_LAUNCH_THREADS_MAX) {
-        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_context_options: launch_threads %u is above %d",
-                       ours->launch_threads, GY_LAUNCH_THREADS_MAX);
+    if (ours->retired_launch_threads != 0) {
+        return GY_FAIL(
+            GANTRY_ERR_UNSUPPORTED,
+            "gantry_context_options: launch_threads is %u, and one thread calls all launch callbacks "
+            "since 0.2.0: leave it at 0",
+            ours->retired_launch_threads);
     }
     if ((unsigned)ours->completion_wait > GANTRY_WAIT_ADAPTIVE) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_context_options: unknown completion_wait %d",

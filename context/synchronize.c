@@ -92,7 +92,7 @@ static gantry_status wait(const struct whole *w, CUevent event)
 
 static gantry_status check_outside(const struct whole *w)
 {
-    if (!gy_gd_may_launch(w->context->dispatcher)) {
+    if (gy_gd_current != w->context->dispatcher) {
         return GANTRY_OK;
     }
     return w->partition != NULL

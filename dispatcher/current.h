@@ -10,9 +10,6 @@ struct gantry_dispatcher;
  * the static TLS block. */
 extern _Thread_local struct gantry_dispatcher *gy_gd_current __attribute__((tls_model("initial-exec")));
 
-/* The dispatcher whose callbacks the calling thread may be in beside GD; NULL on every other thread. */
-extern _Thread_local struct gantry_dispatcher *gy_launcher_current __attribute__((tls_model("initial-exec")));
-
 struct gy_gpu_guest;
 
 /* The guest (guest.h) that is in a turn of the loop on this thread; NULL: none is. */
@@ -20,11 +17,5 @@ extern _Thread_local struct gy_gpu_guest *gy_guest_current;
 
 /* True on a completion thread. */
 extern _Thread_local bool gy_is_completion_thread;
-
-/* Does not look into `d`: of a launch that was kept after its callback it may be anything. */
-static inline bool gy_gd_may_launch(const struct gantry_dispatcher *d)
-{
-    return gy_gd_current == d || gy_launcher_current == d;
-}
 
 #endif

@@ -12,7 +12,6 @@
 #include "dispatcher/guest.h"
 #include "dispatcher/loop.h"
 #include "dispatcher/taskman_ops.h"
-#include "dispatcher/ways/launchers.h"
 #include "driver/places.h"
 #include "profile/session.h"
 
@@ -34,7 +33,7 @@ static bool free_pending(void *user, gantry_memory_kind kind)
 {
     gantry_dispatcher *d = user;
     enum gy_deferred_wait wait = gy_is_completion_thread ? GY_DEFERRED_NOTHING
-                                 : gy_gd_may_launch(d)   ? GY_DEFERRED_WATCHED
+                                 : gy_gd_current == d    ? GY_DEFERRED_WATCHED
                                                          : GY_DEFERRED_ALL;
     uint64_t begin = gy_span_begin();
     gy_guest_leave_rings(d);
@@ -104,15 +103,7 @@ static gantry_status start_threads(gantry_dispatcher *d)
     if (status != GANTRY_OK) {
         return status;
     }
-    if (d->config.launch_threads > 1) {
-        status = gy_launchers_create(d, d->config.launch_threads, &d->launchers);
-    }
-    if (status == GANTRY_OK) {
-        status = gy_thread_start(&d->thread, thread_name(d->config.context), gy_gd_main, d);
-        if (status != GANTRY_OK) {
-            gy_launchers_destroy(d->launchers);
-        }
-    }
+    status = gy_thread_start(&d->thread, thread_name(d->config.context), gy_gd_main, d);
     if (status != GANTRY_OK) {
         gy_stand_in_fini(&d->stand_in);
     }
@@ -246,7 +237,6 @@ void gy_dispatcher_destroy(gantry_dispatcher *d)
     gy_inbox_signal(&d->inbox);
     gy_thread_join(&d->thread);
     gy_stand_in_fini(&d->stand_in);
-    gy_launchers_destroy(d->launchers);
     if (gy_context_is_lost(d->config.context)) { /* since the thread has looked for that, maybe */
         gy_device_loops_cancel(&d->loops);
     }

@@ -19,18 +19,15 @@ struct gy_dispatcher_config {
     struct gy_partitions *partitions; /* borrowed */
     const char *quota_controller;     /* only read while it is created; NULL: see gy_limit_read() */
     uint32_t stream_limit;            /* 1 … GY_STREAMS_MAX */
-    uint32_t
-        launch_threads; /* 0, 1: the dispatcher's thread calls all callbacks; at most GY_LAUNCH_THREADS_MAX */
-    gantry_wait_mode wait;        /* of its threads; never GANTRY_WAIT_DEFAULT */
-    gantry_submission submission; /* never GANTRY_SUBMISSION_DEFAULT */
-    bool device_wide;             /* sync points instead of waits */
-    bool synchronous;             /* wait for the GPU after every launch call */
-    bool single_stream;           /* everything on one stream, to begin with */
+    gantry_wait_mode wait;            /* of its threads; never GANTRY_WAIT_DEFAULT */
+    gantry_submission submission;     /* never GANTRY_SUBMISSION_DEFAULT */
+    bool device_wide;                 /* sync points instead of waits */
+    bool synchronous;                 /* wait for the GPU after every launch call */
+    bool single_stream;               /* everything on one stream, to begin with */
 };
 
 #define GY_STREAMS_MAX 64
 #define GY_STREAMS_DEFAULT 32
-#define GY_LAUNCH_THREADS_MAX 16
 
 /* Which way is meant by `asked`, which is one of the enum?  GANTRY_SUBMISSION_DEFAULT is what
  * $GANTRY_SUBMISSION says, and without it GY_SUBMISSION_UNASKED; any other is itself.  ERR_INVALID_ARGUMENT:

@@ -91,7 +91,7 @@ static void leave_thread(struct gantry_dispatcher *d, struct gy_gpu_guest *guest
 
 bool gy_guest_may_help(const struct gantry_dispatcher *d)
 {
-    return gy_waiter_spins_first(d->config.wait) && d->launchers == NULL && gy_guest_is_alone(d) &&
+    return gy_waiter_spins_first(d->config.wait) && gy_guest_is_alone(d) &&
            !gy_context_is_stopped(d->config.context) && !gy_is_stale;
 }
 

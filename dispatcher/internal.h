@@ -109,7 +109,6 @@ struct gantry_dispatcher {
     struct gy_round *round;                /* GD only */
     struct gy_gpu_guest
         *guest; /* GD only: the guest that has the loop in GD's place; NULL: GD itself has it */
-    struct gy_launchers *launchers;        /* immutable; NULL: GD calls all callbacks */
     struct gy_stand_in stand_in;           /* see there */
     _Atomic(gantry_submission) submission; /* atomic */
     struct gd_batch batch;                 /* its own guards */
@@ -129,7 +128,6 @@ struct gantry_dispatcher {
     gy_thread thread;                      /* immutable: GD */
 };
 
-struct gy_launcher;
 struct gy_round;
 
 /* How a call is made, and where its work goes: see ways/mode.h.  gy_mode_set() is the only writer. */
@@ -142,11 +140,9 @@ enum gy_call_mode {
     GY_MODE_AHEAD
 };
 
-/* One call of a launch callback; on GD's stack, or in a turn of launchers.h. */
+/* One call of a launch callback; on GD's stack. */
 struct gantry_launch {
     struct gantry_dispatcher *dispatcher;
-    /* other callbacks run beside this one: the thread that calls it; NULL: none do */
-    struct gy_launcher *launcher;
     gantry_task *task;
     struct gy_round *round; /* that it is part of */
     struct gy_meter *meter; /* it measures the call; NULL: nothing does */

@@ -5,7 +5,6 @@
 #include "dispatcher/launch_arguments.h"
 #include "dispatcher/ways/aside.h"
 #include "dispatcher/ways/capture.h"
-#include "dispatcher/ways/launchers.h"
 #include "dispatcher/ways/replay_units.h"
 #include "driver/module.h"
 #include "profile/kernel_names.h"
@@ -69,7 +68,7 @@ static gantry_status check_caller(const gantry_launch *launch, const char *what)
     if (launch == NULL) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "%s: launch is NULL", what);
     }
-    if (gy_gd_current != launch->dispatcher && !gy_gd_may_launch(launch->dispatcher)) {
+    if (gy_gd_current != launch->dispatcher) {
         return GY_FAIL(GANTRY_ERR_STATE, "%s: called outside the launch callback", what);
     }
     return GANTRY_OK;
@@ -143,12 +142,7 @@ gantry_status gantry_launch_request_sync_point(gantry_launch *launch)
     if (status != GANTRY_OK) {
         return status;
     }
-    gy_launch_begin_alone(launch);
     status = gy_streams_sync_point(&launch->dispatcher->streams, launch->stream_index);
-    if (status == GANTRY_OK) {
-        status = gy_launch_wait_barrier_all(launch);
-    }
-    gy_launch_end_alone(launch);
     return status == GANTRY_OK && aside ? gy_aside_open(launch) : status;
 }
 
@@ -179,7 +173,7 @@ void gy_launch_took_kernel(gantry_launch *launch, const gantry_kernel *kernel,
                            void *const *args)
 {
     struct gantry_dispatcher *d = launch->dispatcher;
-    gy_launch_count(launch, &d->counters.kernels, 1);
+    gy_gd_count(&d->counters.kernels, 1);
     if (launch->calls != NULL) {
         gy_calls_note_kernel(launch->calls, launch->task, kernel, size, extra, args);
     }
@@ -246,7 +240,7 @@ gantry_status gantry_launch_kernel(gantry_launch *launch, gantry_kernel *kernel,
     if (__builtin_expect(status != GANTRY_OK, 0)) {
         return status;
     }
-    gy_launch_count(launch, &d->counters.kernels, 1);
+    gy_gd_count(&d->counters.kernels, 1);
     if (__builtin_expect(launch->calls != NULL, 0)) {
         compare_kernel(launch, kernel, grid, block, shared_bytes, args);
     }

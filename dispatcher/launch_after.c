@@ -4,7 +4,6 @@
 #include "dispatcher/launch.h"
 #include "dispatcher/ways/again.h"
 #include "dispatcher/ways/capture.h"
-#include "dispatcher/ways/launchers.h"
 #include "dispatcher/ways/replay_units.h"
 
 /* Let `task` keep one more reference until the GPU has passed the work on `stream`. */
@@ -27,13 +26,11 @@ static gantry_status add_completion(gantry_launch *launch, uint32_t stream, gant
         }
     }
     gy_again_before_count(launch);
-    gy_launch_lock(launch);
     status = gy_rings_add(&d->completion, stream, task, launch->flow);
     if (status == GANTRY_OK) {
         gy_gd_count(&d->counters.completions, 1);
         gy_units_note_completion(launch, task);
     }
-    gy_launch_unlock(launch);
     if (status != GANTRY_OK) {
         (void)gantry_task_remove_reference(task);
     }
@@ -92,12 +89,10 @@ gantry_status gantry_free_after(void *pointer, gantry_launch *launch)
     gy_units_forbid(launch, "it frees memory");
     /* Work that is enqueued so far comes before the next timeline point, whichever task closes it. */
     uint64_t point = d->streams.streams[launch->stream_index].tail + 1;
-    gy_launch_lock(launch);
     if (launch->frees.begin == launch->frees.end ||
         !gy_deferred_again(&d->deferred, launch->stream_index, &launch->frees, pointer)) {
         status = gy_deferred_add(&d->deferred, launch->stream_index, point, pointer);
     }
-    gy_launch_unlock(launch);
     return status;
 }
 
@@ -112,10 +107,8 @@ gantry_status gantry_launch_alloc(gantry_launch *launch, gantry_memory_kind kind
     struct gantry_dispatcher *d = launch->dispatcher;
     gy_units_forbid(launch, "it allocates memory");
     bool plain = out != NULL && bytes != 0 && (alignment & (alignment - 1)) == 0;
-    gy_launch_lock(launch);
     bool taken = plain && gy_deferred_take(&d->deferred, launch->stream_index, &launch->frees, kind, bytes,
                                            alignment, &site, out);
-    gy_launch_unlock(launch);
     if (taken) {
         return GANTRY_OK;
     }

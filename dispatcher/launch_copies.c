@@ -8,7 +8,6 @@
 #include "dispatcher/launch.h"
 #include "dispatcher/ways/again.h"
 #include "dispatcher/ways/capture.h"
-#include "dispatcher/ways/launchers.h"
 
 /* A graph reads pageable memory when it runs, not when it is captured: too late. */
 static gantry_status leave_if_pageable(gantry_launch *launch, const void *host)
@@ -96,7 +95,7 @@ static gantry_status copy_host(gantry_launch *launch, void *to, const void *from
         name_refused_copy(call, to, from, bytes);
     }
     note_copy(launch, to, from, bytes);
-    gy_launch_count(launch, &d->counters.copies, status == GANTRY_OK);
+    gy_gd_count(&d->counters.copies, status == GANTRY_OK);
     return status;
 }
 
@@ -147,8 +146,8 @@ static void count_between(gantry_launch *launch, const struct gy_copy_went *went
     struct gd_counters *counters = &launch->dispatcher->counters;
     for (int by = 0; by < GY_COPY_WAYS; by++) {
         if (__builtin_expect(went->copies[by] != 0, 0)) {
-            gy_launch_count(launch, &counters->between[by], went->copies[by]);
-            gy_launch_count(launch, &counters->between_bytes[by], went->bytes[by]);
+            gy_gd_count(&counters->between[by], went->copies[by]);
+            gy_gd_count(&counters->between_bytes[by], went->bytes[by]);
         }
     }
 }
@@ -156,11 +155,11 @@ static void count_between(gantry_launch *launch, const struct gy_copy_went *went
 /* ---- launches of the copier: batches, lists and boxes ------------------------------------------ */
 
 /* One such launch.  Its steps are copier_prepare(), a note of the call where calls are compared,
- * copier_begin(), the copier's function, and copier_end(). */
+ * copier_begin(), the copier's function, and count_between(). */
 struct copier_launch {
     struct gy_copy_target target;  /* refers to the two below */
     struct gy_copy_went went;      /* no copies of a list are in it: only the device reads where they go */
-    struct gy_cta_request request; /* set while blocks are recorded, and never on a launcher's thread */
+    struct gy_cta_request request; /* set while blocks are recorded */
 };
 
 /* The memory that such copies use lives as long as the open batch: a call ahead of that batch leaves it. */
@@ -177,7 +176,7 @@ static gantry_status copier_prepare(gantry_launch *launch, struct copier_launch 
                                 .went = &out->went,
                                 .lane = launch->lane,
                                 .multiprocessors = gantry_launch_partition(launch)->info.granted_sms};
-    if (__builtin_expect(gy_profile_generation() != 0, 0) && gy_gd_current == d) {
+    if (__builtin_expect(gy_profile_generation() != 0, 0)) {
         out->request = gy_launch_cta_request(launch);
         out->target.ctas = gy_gpu_time_ctas(d->config.time);
         out->target.request = &out->request;
@@ -187,15 +186,8 @@ static gantry_status copier_prepare(gantry_launch *launch, struct copier_launch 
 
 static struct gy_copier *copier_begin(gantry_launch *launch)
 {
-    gy_launch_begin_alone(launch);
     gy_again_before_count(launch);
     return launch->dispatcher->config.copier;
-}
-
-static void copier_end(gantry_launch *launch, const struct copier_launch *one)
-{
-    gy_launch_end_alone(launch);
-    count_between(launch, &one->went);
 }
 
 static gantry_status launch_batch(gantry_launch *launch, const gantry_copy_desc *descs, size_t count,
@@ -210,10 +202,10 @@ static gantry_status launch_batch(gantry_launch *launch, const gantry_copy_desc 
         gy_calls_note_batch(launch->calls, launch->task, descs, count);
     }
     status = gy_copier_launch(copier_begin(launch), &one.target, descs, count, options);
-    copier_end(launch, &one);
+    count_between(launch, &one.went);
     if (status == GANTRY_OK && count > 0) {
-        gy_launch_count(launch, &launch->dispatcher->counters.kernels, 1);
-        gy_launch_count(launch, &launch->dispatcher->counters.batched_copies, count);
+        gy_gd_count(&launch->dispatcher->counters.kernels, 1);
+        gy_gd_count(&launch->dispatcher->counters.batched_copies, count);
     }
     return status;
 }
@@ -253,11 +245,11 @@ gantry_status gantry_launch_copy_dtod(gantry_launch *launch, void *to, const voi
         status = GY_CALL(d->config.context, cuMemcpyDtoDAsync(target, source, bytes, launch->stream));
     }
     note_copy(launch, to, from, bytes);
-    gy_launch_count(launch, &d->counters.copies, status == GANTRY_OK);
+    gy_gd_count(&d->counters.copies, status == GANTRY_OK);
     if (status == GANTRY_OK && is_peer) {
         gy_again_before_count(launch);
-        gy_launch_count(launch, &d->counters.peer_copies, 1);
-        gy_launch_count(launch, &d->counters.staged_copies, is_staged);
+        gy_gd_count(&d->counters.peer_copies, 1);
+        gy_gd_count(&d->counters.staged_copies, is_staged);
         struct gy_copy_went went = {{0}, {0}, 0};
         const enum gy_copy_by by = is_staged ? GY_COPY_BY_HOST : GY_COPY_BY_ENGINE;
         went.copies[by] = 1;
@@ -302,7 +294,7 @@ gantry_status gantry_launch_fill(gantry_launch *launch, void *device, uint32_t p
     if (__builtin_expect(launch->calls != NULL, 0)) {
         gy_calls_note_fill(launch->calls, launch->task, &fill);
     }
-    gy_launch_count(launch, &d->counters.copies, status == GANTRY_OK);
+    gy_gd_count(&d->counters.copies, status == GANTRY_OK);
     return status;
 }
 
@@ -334,7 +326,6 @@ static GY_COLD gantry_status check_list(gantry_launch *launch, const gantry_copy
     const struct gy_relaxed relaxed = gy_relaxed_begin(launch->dispatcher->config.context);
     status = gy_copier_check_list(copier_begin(launch), launch->stream, list);
     (void)gy_relaxed_end(launch->dispatcher->config.context, &relaxed); /* a failure is in the context */
-    gy_launch_end_alone(launch);
     return status;
 }
 
@@ -358,8 +349,8 @@ gantry_status gantry_copy_launch_list(gantry_launch *launch, const gantry_copy_l
     }
     uint32_t kernels;
     status = gy_copier_launch_list(copier_begin(launch), &one.target, &ours, options, &kernels);
-    copier_end(launch, &one);
-    gy_launch_count(launch, &launch->dispatcher->counters.kernels, kernels);
+    count_between(launch, &one.went);
+    gy_gd_count(&launch->dispatcher->counters.kernels, kernels);
     return status;
 }
 
@@ -380,8 +371,8 @@ gantry_status gantry_copy_launch_box(gantry_launch *launch, const gantry_copy_bo
     }
     bool launched;
     status = gy_copier_launch_box(copier_begin(launch), &one.target, &ours, options, &launched);
-    copier_end(launch, &one);
-    gy_launch_count(launch, &launch->dispatcher->counters.kernels, launched);
+    count_between(launch, &one.went);
+    gy_gd_count(&launch->dispatcher->counters.kernels, launched);
     return status;
 }
 
@@ -407,13 +398,11 @@ gantry_status gantry_copy_queue_flush_with(gantry_copy_queue *queue, gantry_laun
         gy_calls_note_batch(launch->calls, launch->task, gy_copy_queue_descs(queue), before);
     }
     status = gy_copier_flush(copier_begin(launch), &one.target, queue, options);
-    copier_end(launch, &one);
+    count_between(launch, &one.went);
     const size_t flushed = before - gantry_copy_queue_count(queue);
-    gy_launch_count(launch, &launch->dispatcher->counters.batched_copies, flushed);
-    gy_launch_count(launch, &launch->dispatcher->counters.kernels, one.went.kernels);
-    if (launch->launcher == NULL) { /* a call beside others is not made again */
-        launch->dispatcher->graphs.flushed += flushed;
-    }
+    gy_gd_count(&launch->dispatcher->counters.batched_copies, flushed);
+    gy_gd_count(&launch->dispatcher->counters.kernels, one.went.kernels);
+    launch->dispatcher->graphs.flushed += flushed;
     return status;
 }
 
@@ -433,7 +422,6 @@ gantry_status gantry_copy_calibrate(gantry_launch *launch, uint64_t most_bytes)
     }
     if (status == GANTRY_OK) {
         status = gy_copier_calibrate(copier_begin(launch), most_bytes);
-        gy_launch_end_alone(launch);
     }
     return status;
 }

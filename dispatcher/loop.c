@@ -189,13 +189,12 @@ struct chosen {
     uint64_t shape;
 };
 
-/* Choose the way of the round.  Launchers are for streams, and a graph that tells all ends at once could wait
- * for the host for ever. */
+/* Choose the way of the round.  A graph that tells all ends at once could wait for the host for ever. */
 static struct chosen choose(struct gantry_dispatcher *d, struct gy_round *round)
 {
     const gantry_submission mode = atomic_load_explicit(&d->submission, memory_order_acquire);
     const bool may_capture = !d->config.synchronous;
-    struct chosen c = {.automatic = mode == GANTRY_SUBMISSION_AUTO && may_capture && d->launchers == NULL &&
+    struct chosen c = {.automatic = mode == GANTRY_SUBMISSION_AUTO && may_capture &&
                                     gy_ends_are_told(&d->graphs.ends)};
     if (!c.automatic) {
         round->as_graph = mode == GANTRY_SUBMISSION_GRAPHS && may_capture;

@@ -9,62 +9,12 @@
 #include "dispatcher/intake.h"
 #include "dispatcher/round.h"
 #include "dispatcher/step.h"
-#include "dispatcher/ways/launchers.h"
 #include "dispatcher/ways/mode.h"
 #include "driver/inside.h"
 
 #include <assert.h>
 
 static const char *const phase_names[GD_PHASES] = {"GD HtoD", "GD Kernel", "GD DtoH"};
-
-/* Callbacks may be called by several threads at once: nothing is captured, measured or recorded, and they are
- * not waited for one by one. */
-static bool may_call_at_once(const struct gantry_dispatcher *d, const struct gy_round *round)
-{
-    return d->launchers != NULL && gy_mode_is_plain(d, round) && !d->streams.device_wide &&
-           !gy_shares_any(&d->shares) && d->shares.watcher == NULL && !gy_span_on();
-}
-
-/* The number of tasks from `task` on of which each has a stream that none before it has. */
-static uint32_t count_apart(gantry_task *task)
-{
-    uint32_t count = 0;
-    for (uint64_t streams = 0; task != NULL && count < GY_STREAMS_MAX; count++) {
-        uint64_t stream = UINT64_C(1) << (task->stream - 1u);
-        if ((streams & stream) != 0) {
-            break;
-        }
-        streams |= stream;
-        task = task->next;
-    }
-    return count;
-}
-
-/* Call each of the `count` tasks from `task` on once, at the same time; returns the task behind them. */
-static GY_RARE gantry_task *call_at_once(struct gantry_dispatcher *d, struct gy_round *round,
-                                         gantry_task *task, uint32_t count)
-{
-    assert(count <= GY_STREAMS_MAX);
-    struct gy_launchers *l = d->launchers;
-    struct gy_gpu_list *bin = &round->bins.of[round->phase];
-    for (uint32_t i = 0; i < count; i++) {
-        gantry_task *next = task->next;
-        gy_task_prefetch_dependents(task);
-        gy_gd_open_turn(d, round, &l->turns[i], task);
-        task = next;
-    }
-    gy_launchers_run(l, count);
-    for (uint32_t i = 0; i < count; i++) {
-        gantry_task *called = l->turns[i].launch.task;
-        round->last_in_phase = task == NULL && i + 1 == count && bin->first == NULL;
-        if (!gy_gd_close_turn(d, round, &l->turns[i])) {
-            gy_gpu_list_append(bin, called, called);
-        } else {
-            gy_gd_poll(d, round);
-        }
-    }
-    return task;
-}
 
 /* Put `task` and those behind it in front of the tasks that have joined their bin. */
 static GY_COLD void put_back(struct gy_gpu_list *bin, gantry_task *task)
@@ -106,11 +56,6 @@ static void run_pass(struct gantry_dispatcher *d, struct gy_round *round, gantry
         if (gy_gd_must_leave(d, round)) {
             put_back(bin, task);
             return;
-        }
-        uint32_t at_once = may_call_at_once(d, round) ? count_apart(task) : 0;
-        if (at_once != 0 && gy_launchers_want(d->launchers, at_once)) {
-            task = call_at_once(d, round, task, at_once);
-            continue;
         }
         gantry_task *next = task->next;
         if (round->key.is_set && !is_next_of_key(d, round, task)) {

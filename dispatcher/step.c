@@ -7,7 +7,6 @@
 #include "dispatcher/round.h"
 #include "dispatcher/ways/callback.h"
 #include "dispatcher/ways/capture.h"
-#include "dispatcher/ways/launchers.h"
 #include "dispatcher/ways/metered.h"
 #include "dispatcher/ways/mode.h"
 #include "dispatcher/ways/replay_units.h"
@@ -289,7 +288,6 @@ static GY_INLINE gantry_status open_call(struct gantry_dispatcher *d, struct gy_
     assert(task->stream != 0);
     uint32_t stream = task->stream - 1u;
     launch->dispatcher = d;
-    launch->launcher = NULL;
     launch->task = task;
     launch->round = round;
     launch->meter = meter;
@@ -366,45 +364,6 @@ static inline bool step(struct gantry_dispatcher *d, struct gy_round *round, gan
     gantry_launch_result result = gy_callback_call(&launch, d, task, d->last_error, span);
     result = call.is_bare ? result : gy_mode_after(&launch, d, meter, result);
     return close_call(d, round, task, stream, call.s, result);
-}
-
-/* ---- several calls at once ------------------------------------------------------------------- */
-
-void gy_gd_open_turn(struct gantry_dispatcher *d, struct gy_round *round, struct gy_turn *turn,
-                     gantry_task *task)
-{
-    assert(atomic_load(&turn->state) == GY_TURN_EMPTY);
-    gy_context_subject = gy_task_label(task);
-    turn->cause.status = GANTRY_OK;
-    struct call call;
-    turn->ready = open_call(d, round, task, NULL, &turn->launch, &call);
-    gy_context_subject = NULL;
-    if (turn->ready != GANTRY_OK) {
-        turn->cause = *d->last_error;
-    }
-}
-
-bool gy_gd_close_turn(struct gantry_dispatcher *d, struct gy_round *round, struct gy_turn *turn)
-{
-    assert(atomic_load(&turn->state) == GY_TURN_RETURNED || turn->ready != GANTRY_OK);
-    gantry_task *task = turn->launch.task;
-    bool ended = true;
-    /* Go on as if the callback had been called just now, on this thread. */
-    if (turn->cause.status != GANTRY_OK) {
-        (void)gy_error_adopt(&turn->cause);
-    } else if (d->last_error->status != GANTRY_OK) {
-        gy_error_clear();
-    }
-    gy_context_subject = gy_task_label(task);
-    if (turn->ready == GANTRY_OK) {
-        const uint32_t stream = turn->launch.stream_index;
-        ended = close_call(d, round, task, stream, &d->streams.streams[stream], turn->result);
-    } else {
-        ended = end_uncalled(d, round, task, turn->launch.stream_index, turn->ready);
-    }
-    gy_context_subject = NULL;
-    atomic_store_explicit(&turn->state, GY_TURN_EMPTY, memory_order_relaxed);
-    return ended;
 }
 
 /* ---- the whole step -------------------------------------------------------------------------- */

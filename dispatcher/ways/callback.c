@@ -25,8 +25,7 @@ static gantry_launch_result enter(struct gantry_launch *launch)
 static gantry_launch_result call(struct gantry_launch *launch)
 {
     const bool is_stale =
-        (atomic_load_explicit(&launch->dispatcher->watched, memory_order_relaxed) & GY_WATCHED_STALE) != 0 &&
-        launch->launcher == NULL;
+        (atomic_load_explicit(&launch->dispatcher->watched, memory_order_relaxed) & GY_WATCHED_STALE) != 0;
     return is_stale && !gy_mode_is_noted(launch) ? gy_stand_in_call(launch, enter) : enter(launch);
 }
 
@@ -74,15 +73,5 @@ gantry_launch_result gy_callback_call_watched(struct gantry_launch *launch, uint
         gy_span_add_flow(launch->flow);
         gy_span_end(GY_SPAN_LAUNCH, gy_task_label(task), span, gy_task_context_id(task));
     }
-    return result;
-}
-
-gantry_launch_result gy_callback_call_beside(struct gantry_launch *launch)
-{
-    assert(gy_launch_is_valid(launch));
-    const gantry_task *task = launch->task;
-    gy_context_subject = gy_task_label(task);
-    gantry_launch_result result = gy_callback_call(launch, launch->dispatcher, task, gy_error_last(), 0);
-    gy_context_subject = NULL;
     return result;
 }

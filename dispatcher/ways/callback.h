@@ -41,7 +41,4 @@ static GY_INLINE gantry_launch_result gy_callback_call(struct gantry_launch *lau
     return gy_callback_enter(launch, task, d->config.context);
 }
 
-/* Call the callback of a turn (launchers.h).  Any thread. */
-gantry_launch_result gy_callback_call_beside(struct gantry_launch *launch);
-
 #endif

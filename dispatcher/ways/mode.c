@@ -17,7 +17,7 @@ bool gy_mode_is_valid(const struct gantry_launch *launch)
            is_ahead == (batch->state == GY_BATCH_SUSPENDED) &&
            (!is_ahead || launch->round->recording == NULL) &&
            (is_noted || (launch->lane == NULL && !launch->aside)) &&
-           (launch->lane == NULL || !launch->aside) && (!is_noted || launch->launcher == NULL) &&
+           (launch->lane == NULL || !launch->aside) &&
            (launch->mode == GY_MODE_SYNCHRONOUS) == (d->config.synchronous) &&
            (launch->mode != GY_MODE_FIRST || launch->round->meets) &&
            (launch->mode != GY_MODE_RECORDING || launch->round->recording != NULL) &&

@@ -19,8 +19,7 @@
  * Between choose and begin the caller puts the stream in order.  In BATCH, RECORDING and AHEAD, what a
  * callback enqueues itself is captured aside (aside.h).
  *
- * gy_mode_set() is the only writer.  The functions are called on the dispatcher's thread.  A call that a
- * launcher makes is PLAIN, and the dispatcher's thread has chosen that. */
+ * gy_mode_set() is the only writer.  The functions are called on the dispatcher's thread. */
 #ifndef DISPATCHER_WAYS_MODE_H
 #define DISPATCHER_WAYS_MODE_H
 
@@ -30,12 +29,6 @@
 
 /* The fields of the call fit its mode, and the mode fits the state of the dispatcher. */
 bool gy_mode_is_valid(const struct gantry_launch *launch);
-
-/* No call of this round changes its mode or has to be waited for. */
-static inline bool gy_mode_is_plain(const struct gantry_dispatcher *d, const struct gy_round *round)
-{
-    return !round->as_graph && !round->meets && round->recording == NULL && !d->config.synchronous;
-}
 
 /* Choose the mode of the call of `d` and of `round`, before anything is put on its stream. */
 GANTRY_MUST_CHECK static GY_INLINE gantry_status gy_mode_choose(struct gantry_launch *launch,

@@ -110,8 +110,7 @@ GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_launch_fill(gantry_launch *lau
                                                               size_t count);
 
 /** A point that nothing passes: what any task has launched so far comes before, and what any task
- *  launches after this call comes after it, on every stream.  Costs an event and a wait per stream in use;
- *  with several launch threads it waits until no other callback runs.
+ *  launches after this call comes after it, on every stream.  Costs an event and a wait per stream in use.
  *  @retval GANTRY_OK
  *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL
  *  @retval GANTRY_ERR_DRIVER, GANTRY_ERR_DEVICE_LOST */

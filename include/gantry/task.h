@@ -82,9 +82,7 @@ typedef enum gantry_launch_result {
 
 /** A GPU task's callback: enqueues work on gantry_launch_stream(launch) and returns at once.  Runs on
  *  the dispatcher's thread with the CUDA context current, any number of times: index 0, 1, 2, … until
- *  it returns something other than GANTRY_LAUNCH_AGAIN.  Must not block or synchronise.  In a context with
- *  `launch_threads` above 1, calls may come on several threads, and those of tasks that do not depend on each
- *  other at once; never two for one task. */
+ *  it returns something other than GANTRY_LAUNCH_AGAIN.  Must not block or synchronise. */
 typedef gantry_launch_result (*gantry_launch_fn)(gantry_launch *launch, void *arg);
 
 /** Called exactly once when a submitted task is released, whatever its fate, after its dependents'

@@ -174,8 +174,7 @@ typedef struct gantry_taskman_options {
                                 * gantry_taskman_start() */
     bool dispatcher_only;      /* launch callbacks are called by the GPU dispatcher's threads alone.  Else a
                                 * thread that runs, waits for or stops the manager calls some of this
-                                * manager's, while those threads sleep, unless the context was given
-                                * `launch_threads`; and tells its completions */
+                                * manager's, while those threads sleep, and tells its completions */
     uint8_t reserved[5];       /* 0 */
     gantry_fleet *fleet;       /* instead of `gpu_dispatcher`: its GPU tasks name a context of the fleet, see
                                 * fleet.h; borrowed */

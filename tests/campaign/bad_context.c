@@ -80,9 +80,9 @@ static void create_rows(void)
     options.stream_limit = 1000;
     BAD_OUT("too many streams", out, gantry_context_create(&options, &out));
     options.stream_limit = 0;
-    options.launch_threads = 17;
-    BAD_OUT("too many launch threads", out, gantry_context_create(&options, &out));
-    options.launch_threads = 0;
+    options.retired_launch_threads = 2;
+    BAD_OUT("launch threads, which are gone", out, gantry_context_create(&options, &out));
+    options.retired_launch_threads = 0;
     options.submission = (gantry_submission)7;
     BAD_OUT("unknown submission", out, gantry_context_create(&options, &out));
     options.submission = GANTRY_SUBMISSION_DEFAULT;

@@ -288,8 +288,7 @@ static void check_aftermath(struct scene *s, const char *cause)
             fail_msg("\"%s\" tells no place", s->cause);
         }
         check_order(s);
-        /* A driver call after the last task (for the events of a share, or a launching thread's last look)
-         * may find the context lost, too. */
+        /* A driver call after the last task, for the events of a share, may find the context lost, too. */
         assert_true(s->records[TASKS - 1].failed == 1 || (s->lost && none_failed(s)));
     }
     if (s->lost) {
