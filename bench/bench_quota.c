@@ -2,17 +2,17 @@
  *
  * error-LIMIT-US: one tenant launches kernels of US microseconds without a pause, for some seconds
  * (--seconds), under a limit of LIMIT percent.  Ours is the bucket of GPU time, the yardstick the
- * controller by NVML's utilisation (partition/utilisation.h), one after the other in the same run.  The
- * figure is the distance of the share from the limit, in percentage points, computed from what the kernels
- * noted themselves.  `window` is the greatest distance in any window of 1 s; the bucket's must not exceed
- * its bound, (burst + (n + 1) * longest group) / 1 s with n groups in flight.
+ * same kernels, launched by hand under tokens that NVML's utilisation gives back (quota_tokens.h), one after
+ * the other in the same run.  The figure is the distance of the share from the limit, in percentage points,
+ * computed from what the kernels noted themselves.  `window` is the greatest distance in any window of 1 s;
+ * the bucket's must not exceed its bound, (burst + (n + 1) * longest group) / 1 s with n groups in flight.
  *
  * cost-…: kernels that do nothing under a limit that does not throttle (99 %), against no limit.  On the
  * emulated driver launches are accepted and not executed, so that only our time is left.  The two contexts
  * run in turn. */
+#include "bench/quota_tokens.h"
 #include "bench/quota_work.h"
 #include "bench/submit_work.h"
-#include "cli/messages.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -72,10 +72,10 @@ static bool run_error(const struct bench_options *options, struct quota_setting 
                       double sums[2])
 {
     struct quota_figures ours, theirs = {0};
-    s->controller = "bucket";
+    s->by_hand = false;
     bool good = bench_quota_run(s, &ours);
     if (good && with_nvml) {
-        s->controller = "nvml";
+        s->by_hand = true;
         good = bench_quota_run(s, &theirs);
     }
     if (good) {
@@ -87,28 +87,20 @@ static bool run_error(const struct bench_options *options, struct quota_setting 
     return good;
 }
 
-/* Is the controller by NVML available at all? */
-static bool has_nvml(const struct bench_options *options)
+/* Does NVML tell of the device? */
+static bool has_nvml(const gantry_device_info *info)
 {
-    gantry_context_options context = GANTRY_CONTEXT_OPTIONS_INIT;
-    gantry_context *made;
-    context.driver = options->driver;
-    context.quota_controller = "nvml";
-    setenv("CUDA_DEVICE_SM_LIMIT", "50", 1);
-    gantry_status status = gantry_context_create(&context, &made);
-    unsetenv("CUDA_DEVICE_SM_LIMIT");
-    if (status == GANTRY_OK) {
-        gantry_context_destroy(made);
-    } else {
-        cli_error("bench: quota: no yardstick: %s", gantry_last_error());
-    }
-    return status == GANTRY_OK;
+    struct quota_tokens tokens;
+    bool has = bench_quota_tokens_open(&tokens, info, 50);
+    bench_quota_tokens_close(&tokens);
+    return has;
 }
 
-static bool run_errors(const struct bench_options *options, bool emulated)
+static bool run_errors(const struct bench_options *options, const gantry_device_info *info)
 {
+    const bool emulated = info->emulated;
     static const uint32_t percents[] = {20, 50, 80}, lengths[] = {50, 500, 5000};
-    bool with_nvml = !emulated && has_nvml(options), good = true;
+    bool with_nvml = !emulated && has_nvml(info), good = true;
     double sums[2] = {0, 0};
     uint32_t rows = 0;
     for (size_t p = 0; p < 3; p++) {
@@ -256,7 +248,7 @@ static bool bench_quota(const struct bench_options *options)
     bench_submit_close(&bench->plain.work);
     bench_submit_close(&bench->bounded.work);
     free(bench);
-    return good && run_errors(options, info.emulated);
+    return good && run_errors(options, &info);
 }
 
 const struct gantry_bench gantry_bench_quota = {
@@ -265,7 +257,8 @@ const struct gantry_bench gantry_bench_quota = {
     .help =
         "  error-LIMIT-US   how far the share of GPU time is from a limit, in points of percent, kernels of "
         "US\n"
-        "                   microseconds; the yardstick is a controller that asks NVML for the utilisation\n"
+        "                   microseconds; the yardstick is launches by hand under tokens that NVML gives "
+        "back\n"
         "  cost-...         what a limit that never holds anything up costs a launch\n"
         "\n"
         "Each row of the first kind takes twice --seconds (5).\n",

@@ -1,5 +1,7 @@
 #include "bench/quota_work.h"
 
+#include "bench/quota_tokens.h"
+#include "bench/raw_cuda.h"
 #include "cli/messages.h"
 #include "quota_kernels.kernels.h"
 
@@ -12,10 +14,20 @@
 #define BURST_NS 4e6 /* the library's default, and how many groups it keeps in flight */
 #define IN_FLIGHT 4
 
+/* What launches by hand. */
+struct hand {
+    struct raw_cuda cuda;
+    CUmodule module;
+    CUfunction kernel;
+    CUstream stream; /* NULL: it is not open */
+    struct quota_tokens tokens;
+};
+
 struct tenant {
     gantry_context *context;
-    gantry_taskman *manager;
+    gantry_taskman *manager; /* NULL: launches are by hand */
     gantry_kernel *kernel;
+    struct hand hand;
     uint64_t *records; /* page-locked; begin and end of each kernel */
     void *on_device;   /* their address there */
     uint64_t room, launched;
@@ -97,24 +109,66 @@ static bool drain(struct tenant *t)
            ok(gantry_taskman_reset(t->manager));
 }
 
+/* ---- by hand --------------------------------------------------------------------------------- */
+
+static bool run_step_by_hand(struct tenant *t)
+{
+    struct hand *h = &t->hand;
+    bool good = true;
+    for (uint32_t i = 0; i < t->batch && t->launched < t->room && good; i++) {
+        void *record = (char *)t->on_device + 16 * t->launched++;
+        void *args[] = {&record, &t->kernel_ns};
+        bench_quota_tokens_take(&h->tokens, t->blocks);
+        good = RAW(&h->cuda, cuLaunchKernel(h->kernel, t->blocks, 1, 1, 256, 1, 1, 0, h->stream, args, NULL));
+    }
+    return good && RAW(&h->cuda, cuStreamSynchronize(h->stream));
+}
+
+static bool open_hand(struct tenant *t, const gantry_device_info *info, uint32_t percent)
+{
+    struct hand *h = &t->hand;
+    return raw_cuda_open(t->context, &h->cuda) &&
+           RAW(&h->cuda, cuCtxSetCurrent(gantry_context_native(t->context))) &&
+           raw_cuda_load(&h->cuda, &gantry_image_quota_kernels, "quota_busy", &h->module, &h->kernel) &&
+           RAW(&h->cuda, cuStreamCreate(&h->stream, CU_STREAM_NON_BLOCKING)) &&
+           bench_quota_tokens_open(&h->tokens, info, (int)percent);
+}
+
+static void close_hand(struct hand *h)
+{
+    bench_quota_tokens_close(&h->tokens);
+    if (h->stream != NULL) {
+        (void)RAW(&h->cuda, cuStreamDestroy(h->stream));
+        (void)RAW(&h->cuda, cuModuleUnload(h->module));
+        (void)RAW(&h->cuda, cuCtxSetCurrent(NULL));
+    }
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+static bool open_tasks(struct tenant *t)
+{
+    gantry_taskman_options manager = GANTRY_TASKMAN_OPTIONS_INIT;
+    gantry_module *module;
+    manager.gpu_dispatcher = gantry_context_dispatcher(t->context);
+    return ok(gantry_module_load(t->context, &gantry_image_quota_kernels, &module)) &&
+           ok(gantry_module_get_kernel(module, "quota_busy", &t->kernel)) &&
+           ok(gantry_taskman_create(&manager, &t->manager));
+}
+
 static bool open_tenant(struct tenant *t, const struct quota_setting *setting)
 {
     gantry_context_options options = GANTRY_CONTEXT_OPTIONS_INIT;
-    gantry_taskman_options manager = GANTRY_TASKMAN_OPTIONS_INIT;
     gantry_device_info info = {.struct_size = sizeof(info)};
-    gantry_module *module;
     char percent[16];
     void *records;
-    snprintf(percent, sizeof(percent), "%u", setting->percent);
+    snprintf(percent, sizeof(percent), "%u", setting->by_hand ? 0 : setting->percent);
     setenv("CUDA_DEVICE_SM_LIMIT", percent, 1);
     options.driver = setting->driver;
-    options.quota_controller = setting->controller;
     options.single_stream = 1;
     bool good = ok(gantry_context_create(&options, &t->context));
     unsetenv("CUDA_DEVICE_SM_LIMIT");
-    if (!good || !ok(gantry_context_device_info(t->context, &info)) ||
-        !ok(gantry_module_load(t->context, &gantry_image_quota_kernels, &module)) ||
-        !ok(gantry_module_get_kernel(module, "quota_busy", &t->kernel))) {
+    if (!good || !ok(gantry_context_device_info(t->context, &info))) {
         return false;
     }
     t->kernel_ns = UINT64_C(1000) * setting->kernel_us;
@@ -127,14 +181,14 @@ static bool open_tenant(struct tenant *t, const struct quota_setting *setting)
         return false;
     }
     t->records = memset(records, 0, 16 * t->room);
-    manager.gpu_dispatcher = gantry_context_dispatcher(t->context);
     return ok(gantry_heap_device_address(heap, records, &t->on_device)) &&
-           ok(gantry_taskman_create(&manager, &t->manager));
+           (setting->by_hand ? open_hand(t, &info, setting->percent) : open_tasks(t));
 }
 
 static void close_tenant(struct tenant *t)
 {
     gantry_taskman_destroy(t->manager);
+    close_hand(&t->hand);
     if (t->records != NULL) {
         (void)gantry_heap_free(gantry_context_heap(t->context), t->records);
     }
@@ -223,13 +277,13 @@ bool bench_quota_run(const struct quota_setting *setting, struct quota_figures *
     bool good = open_tenant(&tenant, setting);
     double until = now_s() + setting->seconds;
     do { /* at least one kernel is launched, however late it is */
-        good = good && run_step(&tenant);
+        good = good && (setting->by_hand ? run_step_by_hand(&tenant) : run_step(&tenant));
     } while (good && now_s() < until);
-    good = good && (strcmp(setting->controller, "bucket") != 0 || read_usage(&tenant, out)) &&
-           drain(&tenant) && tenant.launched > 0 && evaluate(&tenant, setting->seconds, out);
+    good = good && (setting->by_hand || (read_usage(&tenant, out) && drain(&tenant))) &&
+           tenant.launched > 0 && evaluate(&tenant, setting->seconds, out);
     if (!good) {
         cli_error("bench: quota: %u %% by %s, kernels of %u us: not all kernels have run", setting->percent,
-                  setting->controller, setting->kernel_us);
+                  setting->by_hand ? "nvml" : "bucket", setting->kernel_us);
     }
     out->kernels = tenant.launched;
     close_tenant(&tenant);

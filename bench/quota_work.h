@@ -7,7 +7,7 @@
 
 struct quota_setting {
     gantry_driver_choice driver;
-    const char *controller; /* "bucket", "nvml" */
+    bool by_hand; /* launched by hand under the tokens of quota_tokens.h, not by tasks under the bucket */
     uint32_t percent;
     uint32_t kernel_us;
     double seconds;
