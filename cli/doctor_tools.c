@@ -141,6 +141,6 @@ void cli_doctor_tools(struct findings *f)
         dlclose(nvml);
     } else if (f->has_device) {
         cli_doctor_add(f, "NVML", FINDING_ABSENT, "sudo apt install libnvidia-ml1",
-                       "libnvidia-ml.so.1 is not found; the controller by utilisation needs it");
+                       "libnvidia-ml.so.1 is not found; it tells how much of a GPU MPS hides");
     }
 }

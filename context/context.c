@@ -12,6 +12,7 @@
 #include "base/environment.h"
 #include "base/handle.h"
 #include "base/options.h"
+#include "base/retired.h"
 #include "context/exchange.h"
 #include "context/shared_memory.h"
 #include "driver/device.h"
@@ -65,7 +66,6 @@ static gantry_status create_rooms(gantry_context *c, const gantry_context_option
         .copier = c->copier,
         .time = c->time,
         .partitions = c->partitions,
-        .quota_controller = options->quota_controller,
         .stream_limit = options->stream_limit != 0 ? options->stream_limit : GY_STREAMS_DEFAULT,
         .wait =
             options->completion_wait != GANTRY_WAIT_DEFAULT ? options->completion_wait : GANTRY_WAIT_HYBRID,
@@ -102,6 +102,12 @@ static gantry_status import_options(const gantry_context_options *options, gantr
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_context_options: stream_limit %u is above %d",
                        ours->stream_limit, GY_STREAMS_MAX);
     }
+    if (ours->retired_quota_controller != NULL) {
+        return GY_FAIL(GANTRY_ERR_UNSUPPORTED,
+                       "gantry_context_options: quota_controller is \"%.20s\", and shares keep "
+                       "$CUDA_DEVICE_SM_LIMIT since 0.2.0: leave it at NULL",
+                       ours->retired_quota_controller);
+    }
     if (ours->retired_launch_threads != 0) {
         return GY_FAIL(
             GANTRY_ERR_UNSUPPORTED,
@@ -130,6 +136,7 @@ gantry_status gantry_context_create(const gantry_context_options *options, gantr
     if (status != GANTRY_OK) {
         return status;
     }
+    gy_retired_tell();
     (void)gy_checks_read();
     gantry_context *c = gy_zalloc(sizeof(*c));
     if (c == NULL) {

@@ -47,7 +47,7 @@ static bool may_go(struct gantry_dispatcher *d, const struct gy_round *round, co
     const gantry_launch_fn function = gy_task_launch_fn(task);
     const struct gy_batch_order *batch = &d->streams.batch;
     return batch->state == GY_BATCH_OPEN && d->member.fleet == NULL && d->graphs.notes &&
-           !d->streams.device_wide && !gy_gates_concern_calls(d) && d->shares.watcher == NULL &&
+           !d->streams.device_wide && !gy_gates_concern_calls(d) &&
            gy_graphs_trust_in(&d->graphs, round->lends, function) != GY_TRUST_NO &&
            !(round->meets && gy_graphs_is_unmet(&d->graphs, function)) && !is_joined(d, task) &&
            !gy_rings_is_pending_beside(&d->completion, task->stream - 1u);

@@ -75,8 +75,8 @@ static void fini_signals(gantry_dispatcher *d)
 static gantry_status init_completion(gantry_dispatcher *d)
 {
     const struct gy_dispatcher_config *config = &d->config;
-    gantry_status status = gy_shares_init(&d->shares, config->context, config->partitions, &d->streams,
-                                          &d->inbox, config->quota_controller);
+    gantry_status status =
+        gy_shares_init(&d->shares, config->context, config->partitions, &d->streams, &d->inbox);
     if (status != GANTRY_OK) {
         return status;
     }

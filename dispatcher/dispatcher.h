@@ -17,7 +17,6 @@ struct gy_dispatcher_config {
     struct gy_copier *copier;         /* borrowed */
     struct gy_gpu_time *time;         /* borrowed */
     struct gy_partitions *partitions; /* borrowed */
-    const char *quota_controller;     /* only read while it is created; NULL: see gy_limit_read() */
     uint32_t stream_limit;            /* 1 … GY_STREAMS_MAX */
     gantry_wait_mode wait;            /* of its threads; never GANTRY_WAIT_DEFAULT */
     gantry_submission submission;     /* never GANTRY_SUBMISSION_DEFAULT */

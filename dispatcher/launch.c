@@ -177,9 +177,6 @@ void gy_launch_took_kernel(gantry_launch *launch, const gantry_kernel *kernel,
     if (launch->calls != NULL) {
         gy_calls_note_kernel(launch->calls, launch->task, kernel, size, extra, args);
     }
-    if (d->shares.watcher != NULL) {
-        gy_utilisation_take(d->shares.watcher->use, gy_dim3_count(size->grid));
-    }
 }
 
 static GY_COLD gantry_status kernel_failed(struct gy_context *context, const gantry_kernel *kernel,
@@ -243,9 +240,6 @@ gantry_status gantry_launch_kernel(gantry_launch *launch, gantry_kernel *kernel,
     gy_gd_count(&d->counters.kernels, 1);
     if (__builtin_expect(launch->calls != NULL, 0)) {
         compare_kernel(launch, kernel, grid, block, shared_bytes, args);
-    }
-    if (__builtin_expect(d->shares.watcher != NULL, 0)) {
-        gy_utilisation_take(d->shares.watcher->use, (uint64_t)grid.x * grid.y * grid.z);
     }
     return GANTRY_OK;
 }

@@ -194,8 +194,8 @@ static bool order_isolate(gantry_dispatcher *d, struct gy_gpu_order *order)
     if (!gy_replan_try_begin(d)) {
         return false;
     }
-    const bool has_own = d->member.fleet == NULL && !gy_shares_any(&d->shares) && d->shares.watcher == NULL &&
-                         gy_step_order_isolate(order);
+    const bool has_own =
+        d->member.fleet == NULL && !gy_shares_any(&d->shares) && gy_step_order_isolate(order);
     gy_replan_call_end(d);
     return has_own;
 }

@@ -11,10 +11,9 @@
 #include <unistd.h>
 
 #define LIMIT "CUDA_DEVICE_SM_LIMIT"
-#define CONTROLLER "quota_controller"
 #define MOST_BYTES 65536 /* the most bytes of a file */
 
-static gantry_status parse_limit(const char *text, const char *where, struct gy_limit *out)
+static gantry_status parse_limit(const char *text, const char *where, double *out)
 {
     char *end;
     size_t blank = strspn(text, " \t");
@@ -26,23 +25,7 @@ static gantry_status parse_limit(const char *text, const char *where, struct gy_
                        LIMIT "=%.40s in %s: percent of GPU time, 1 to 99; 0, or 100 and more, is no limit",
                        text, where);
     }
-    out->percent = value >= 1 && value <= 99 ? (double)value : 0;
-    return GANTRY_OK;
-}
-
-/* Parse the controller's name; `name` is that of the variable. */
-static gantry_status parse_controller(const char *text, const char *name, const char *where,
-                                      struct gy_limit *out)
-{
-    text += strspn(text, " \t\"");
-    size_t length = strcspn(text, " \t\r\n\"");
-    bool nvml = length == 4 && strncmp(text, "nvml", 4) == 0;
-    if ((!nvml && (length != 6 || strncmp(text, "bucket", 6) != 0)) ||
-        text[length + strspn(text + length, " \t\r\n\"")] != '\0') {
-        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "%s=%.40s in %s: neither \"bucket\" nor \"nvml\"", name,
-                       text, where);
-    }
-    out->by_nvml = nvml;
+    *out = value >= 1 && value <= 99 ? (double)value : 0;
     return GANTRY_OK;
 }
 
@@ -98,7 +81,7 @@ static gantry_status read_text(const char *path, char *text)
 }
 
 /* Read lines of KEY=VALUE; other keys belong to others. */
-static gantry_status read_file(const char *path, struct gy_limit *out)
+static gantry_status read_file(const char *path, double *out)
 {
     char *text = gy_zalloc(MOST_BYTES + 1), *rest = NULL;
     if (text == NULL) {
@@ -107,30 +90,22 @@ static gantry_status read_file(const char *path, struct gy_limit *out)
     gantry_status status = read_text(path, text);
     char *line = status == GANTRY_OK ? strtok_r(text, "\r\n", &rest) : NULL;
     for (; line != NULL && status == GANTRY_OK; line = strtok_r(NULL, "\r\n", &rest)) {
-        const char *limit = value_of(line, LIMIT), *controller = value_of(line, CONTROLLER);
+        const char *limit = value_of(line, LIMIT);
         if (limit != NULL) {
             status = parse_limit(limit, path, out);
-        } else if (controller != NULL) {
-            status = parse_controller(controller, CONTROLLER, path, out);
         }
     }
     gy_free(text);
     return status;
 }
 
-gantry_status gy_limit_read(const char *controller, struct gy_limit *out)
+gantry_status gy_limit_read(double *out)
 {
     const char *limit = gy_environment(LIMIT), *path = gy_environment("GANTRY_CONFIG");
-    const char *other = gy_environment("GANTRY_QUOTA_CONTROLLER");
-    struct gy_limit found = {0, false};
+    double found = 0;
     gantry_status status = path != NULL ? read_file(path, &found) : GANTRY_OK;
     if (status == GANTRY_OK && limit != NULL) {
         status = parse_limit(limit, "the environment", &found);
-    }
-    if (status == GANTRY_OK && controller != NULL) {
-        status = parse_controller(controller, CONTROLLER, "gantry_context_options", &found);
-    } else if (status == GANTRY_OK && other != NULL) {
-        status = parse_controller(other, "GANTRY_QUOTA_CONTROLLER", "the environment", &found);
     }
     if (status == GANTRY_OK) {
         *out = found;

@@ -35,7 +35,6 @@ TESTS_ONLY = {
     "gy_split_by_count",  # against the driver's
     "gy_profile_add_gpu",  # a trace without a device
     "gy_task_state_may_go",  # each pair of states
-    "gy_watcher_tick", "gy_utilisation_close", "gy_utilisation_delta", "gy_utilisation_open",  # with NVML's answers made up
 }
 MOST_OF_A_SEAM = 4  # functions that one client.h may declare
 

@@ -4,7 +4,7 @@
 
 /* The gates at intake, in the order in which a task asks them. */
 static const struct gy_gate *const at_intake[] = {&gy_gate_units, &gy_gate_memory};
-static const struct gy_gate *const before_calls[] = {&gy_gate_throttle, &gy_gate_share};
+static const struct gy_gate *const before_calls[] = {&gy_gate_share};
 
 enum {
     AT_INTAKE = sizeof(at_intake) / sizeof(at_intake[0]),

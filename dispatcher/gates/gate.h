@@ -4,11 +4,11 @@
  * as long as it does.  Intake asks once, when the task has become ready; the phases ask before each of its
  * calls, since a bound on GPU time may be used up between two of them.
  *
- *              intake                               before a call
- *   ready --> units --> memory --> stream, bin --> throttle --> share --> call
- *               ^         |            ^              |           |
- *               |  next() |            |     poll()   |           |
- *   a unit is launched, called         +--------------+-----------+
+ *              intake                          before a call
+ *   ready --> units --> memory --> stream, bin --> share --> call
+ *               ^         |            ^            |
+ *               |  next() |            |   poll()   |
+ *   a unit is launched, called         +------------+
  *   or recorded
  *
  * A gate that is asked by intake gives its tasks back one by one (next), and they go on with the gates behind
@@ -43,8 +43,8 @@ struct gy_gate {
     bool (*is_valid)(const struct gantry_dispatcher *d);
 };
 
-/* The gates, where they are: memory_gate.c, share_gate.c (throttle and share), ways/replay_units.c. */
-extern const struct gy_gate gy_gate_units, gy_gate_memory, gy_gate_throttle, gy_gate_share;
+/* The gates, where they are: memory_gate.c, share_gate.c, ways/replay_units.c. */
+extern const struct gy_gate gy_gate_units, gy_gate_memory, gy_gate_share;
 
 /* ---- intake ---- */
 

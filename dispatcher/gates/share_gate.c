@@ -1,10 +1,7 @@
-/* The gates of GPU time: a bound that shares keep (shares.h), and the process's limit where NVML measures it
- * (watcher.h). */
+/* The gate of GPU time: a bound that shares keep (shares.h). */
 #include "dispatcher/gates/gate.h"
 #include "dispatcher/ways/metered.h"
 #include "dispatcher/ways/replay_units.h"
-
-/* ---- share ---------------------------------------------------------------------------------- */
 
 /* While a unit is recorded, the gate has decided for all of it already.  A task that was cancelled is not
  * held: it is released, or, where it has begun, goes on, on credit. */
@@ -58,46 +55,3 @@ const struct gy_gate gy_gate_share = {.name = "share",
                                       .deadline = share_deadline,
                                       .holds = share_holds,
                                       .is_valid = share_is_valid};
-
-/* ---- throttle ------------------------------------------------------------------------------- */
-
-static bool throttle_admits(struct gantry_dispatcher *d, struct gy_round *round, gantry_task *task)
-{
-    struct gy_watcher *watcher = d->shares.watcher;
-    if (watcher == NULL || round->phase != GD_KERNEL || !gy_task_may_begin(task) ||
-        gy_utilisation_admits(watcher->use)) {
-        return true;
-    }
-    gy_gpu_list_append(&watcher->held, task, task);
-    return false;
-}
-
-static void poll_throttle(struct gantry_dispatcher *d, struct gy_round *round, bool all)
-{
-    if (__builtin_expect(d->shares.watcher != NULL, 0)) {
-        gy_watcher_unhold(d->shares.watcher, &round->bins, all);
-    }
-}
-
-/* Let all tasks go; those that were not cancelled are held again if they must be. */
-static void cancel_throttle(struct gantry_dispatcher *d, struct gy_round *round)
-{
-    poll_throttle(d, round, true);
-}
-
-static bool throttle_holds(struct gantry_dispatcher *d)
-{
-    return d->shares.watcher != NULL && d->shares.watcher->held.first != NULL;
-}
-
-static bool throttle_is_valid(const struct gantry_dispatcher *d)
-{
-    return d->shares.watcher == NULL || gy_bin_is_valid(&d->shares.watcher->held, GD_KERNEL);
-}
-
-const struct gy_gate gy_gate_throttle = {.name = "throttle",
-                                         .admits = throttle_admits,
-                                         .poll = poll_throttle,
-                                         .cancel = cancel_throttle,
-                                         .holds = throttle_holds,
-                                         .is_valid = throttle_is_valid};

@@ -161,40 +161,10 @@ static gantry_status make_partition(const struct gy_shares *shares, const struct
 
 /* Each partition has the limit as a part of its own SMs, so that none takes time of another; all partitions
  * of all contexts together keep it by the process's budget. */
-static double percent_of(const struct gantry_partition *p, const struct gy_limit *limit)
+static double percent_of(const struct gantry_partition *p, double limit)
 {
     double part = (double)p->info.granted_sms / (double)p->info.total_sms;
-    return p->share.percent > 0 ? p->share.percent : limit->percent * part;
-}
-
-gantry_status gy_shares_check_controller(const struct gy_limit *limit, const struct gy_partitions *partitions)
-{
-    for (uint32_t i = 0; i < partitions->count && limit->by_nvml; i++) {
-        const struct gantry_partition *p = &partitions->partitions[i];
-        if (p->share.percent > 0 && p->share.percent < 100) {
-            return GY_FAIL(
-                GANTRY_ERR_UNSUPPORTED,
-                "quota_controller \"nvml\": it limits the process alone, partition '%s' has a share",
-                p->info.name);
-        }
-    }
-    return GANTRY_OK;
-}
-
-static gantry_status open_watcher(struct gy_shares *shares, const struct gy_limit *limit)
-{
-    bool with_thread = true;
-    gantry_status checked = gy_shares_check_controller(limit, shares->partitions);
-    if (checked != GANTRY_OK || limit->percent <= 0) {
-        return checked;
-    }
-#ifdef GANTRY_TESTING
-    with_thread = gy_share_test_clock == NULL;
-#endif
-    gantry_status status =
-        gy_watcher_create(shares->context, (int)limit->percent, shares->inbox, with_thread, &shares->watcher);
-    atomic_store(&shares->any, status == GANTRY_OK);
-    return status;
+    return p->share.percent > 0 ? p->share.percent : limit * part;
 }
 
 /* A partition that is busy all the time uses as much of the device's time as it has of its SMs. */
@@ -213,31 +183,25 @@ static void warn_loose(const struct gantry_partition *p)
 gantry_status gy_quota_of_partition(struct gy_shares *shares, const struct gantry_partition *p,
                                     struct gy_quota **out)
 {
-    const double percent = percent_of(p, &shares->limit);
+    const double percent = percent_of(p, shares->limit);
     *out = NULL;
-    if (shares->by_nvml || percent <= 0 || percent >= 100) {
+    if (percent <= 0 || percent >= 100) {
         return GANTRY_OK;
     }
     warn_loose(p);
-    return make_partition(shares, p, percent / 100, p->share.percent > 0 ? 0 : shares->limit.percent, out);
+    return make_partition(shares, p, percent / 100, p->share.percent > 0 ? 0 : shares->limit, out);
 }
 
 gantry_status gy_shares_init(struct gy_shares *shares, struct gy_context *context,
                              const struct gy_partitions *partitions, struct gy_streams *streams,
-                             struct gy_inbox *inbox, const char *controller)
+                             struct gy_inbox *inbox)
 {
-    struct gy_limit limit = {0, false};
     shares->context = context;
     shares->inbox = inbox;
     shares->partitions = partitions;
     shares->streams = streams;
     gy_mutex_init(&shares->lock, GY_RANK_LEAF);
-    gantry_status status = gy_limit_read(controller, &limit);
-    shares->limit = limit;
-    shares->by_nvml = limit.by_nvml;
-    if (status == GANTRY_OK && limit.by_nvml) {
-        status = open_watcher(shares, &limit);
-    }
+    gantry_status status = gy_limit_read(&shares->limit);
     for (uint32_t i = 0; i < partitions->count && status == GANTRY_OK; i++) {
         status = gy_quota_of_partition(shares, &partitions->partitions[i], &shares->of[i]);
         if (shares->of[i] != NULL) {
@@ -256,8 +220,6 @@ void gy_shares_fini(struct gy_shares *shares)
         gy_quota_free(shares->context->driver, shares->quotas[i]);
     }
     atomic_store(&shares->count, 0);
-    gy_watcher_destroy(shares->watcher);
-    shares->watcher = NULL;
     gy_mutex_fini(&shares->lock);
 }
 
@@ -325,10 +287,6 @@ gantry_status gy_shares_open(struct gy_shares *shares, const gantry_share *share
     if (share->percent <= 0 || share->percent >= 100) {
         *out = NULL;
         return GANTRY_OK;
-    }
-    if (shares->by_nvml) {
-        return GY_FAIL(GANTRY_ERR_UNSUPPORTED,
-                       "quota_controller \"nvml\": it limits the process alone, not a task manager");
     }
     struct gy_quota *quota = take_free(shares, share);
     if (quota != NULL) {

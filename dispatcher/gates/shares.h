@@ -28,7 +28,7 @@
 #ifndef DISPATCHER_GATES_SHARES_H
 #define DISPATCHER_GATES_SHARES_H
 
-#include "dispatcher/gates/watcher.h"
+#include "dispatcher/bins.h"
 #include "dispatcher/inbox.h"
 #include "dispatcher/order/streams.h"
 #include "partition/bucket.h"
@@ -116,14 +116,12 @@ struct gy_share_turn {
 };
 
 struct gy_shares {
-    struct gy_context *context;             /* immutable */
-    struct gy_inbox *inbox;                 /* immutable; signalled when intervals are collected */
-    const struct gy_partitions *partitions; /* immutable, but for gy_shares_adopt() */
-    struct gy_streams *streams;             /* immutable */
-    struct gy_watcher *watcher; /* immutable; keeps the process's limit instead of quotas; NULL: none */
-    bool by_nvml;               /* immutable; the process's limit is kept so, if there is any */
-    _Atomic(bool) any;          /* atomic; never goes back */
-    struct gy_limit limit;      /* immutable; the process's */
+    struct gy_context *context;                 /* immutable */
+    struct gy_inbox *inbox;                     /* immutable; signalled when intervals are collected */
+    const struct gy_partitions *partitions;     /* immutable, but for gy_shares_adopt() */
+    struct gy_streams *streams;                 /* immutable */
+    _Atomic(bool) any;                          /* atomic; never goes back */
+    double limit;                               /* immutable; the process's, in percent; 0: none */
     struct gy_quota *of[GANTRY_PARTITIONS_MAX]; /* immutable likewise; NULL: no bound */
     gy_mutex lock;                              /* rank LEAF; opening a quota */
     _Atomic(uint32_t) count;                    /* atomic; written under lock */
@@ -134,11 +132,10 @@ struct gy_shares {
 
 /* ---- life (shares.c) ---- */
 
-/* `controller`: see gy_limit_read(). */
+/* Statuses as gy_limit_read(), and GANTRY_ERR_OUT_OF_HOST_MEMORY, GANTRY_ERR_DRIVER. */
 GANTRY_MUST_CHECK gantry_status gy_shares_init(struct gy_shares *shares, struct gy_context *context,
                                                const struct gy_partitions *partitions,
-                                               struct gy_streams *streams, struct gy_inbox *inbox,
-                                               const char *controller);
+                                               struct gy_streams *streams, struct gy_inbox *inbox);
 /* The GPU is done, both threads have ended. */
 void gy_shares_fini(struct gy_shares *shares);
 
@@ -153,7 +150,6 @@ struct gy_shares_change {
 
 /* Make what the change needs; the caller keeps managers from opening quotas until it is over.  The context is
  * current.
- * @retval GANTRY_ERR_UNSUPPORTED  NVML keeps the process's limit, and a partition has a share
  * @retval GANTRY_ERR_OUT_OF_HOST_MEMORY, GANTRY_ERR_DRIVER */
 GANTRY_MUST_CHECK gantry_status gy_shares_prepare(struct gy_shares *shares,
                                                   const struct gy_partitions *partitions,
@@ -176,9 +172,6 @@ void gy_quota_free(const struct gy_driver *driver, struct gy_quota *quota);
 GANTRY_MUST_CHECK gantry_status gy_quota_of_partition(struct gy_shares *shares,
                                                       const struct gantry_partition *partition,
                                                       struct gy_quota **out);
-/* GANTRY_ERR_UNSUPPORTED when NVML keeps the limit and a partition has a share. */
-GANTRY_MUST_CHECK gantry_status gy_shares_check_controller(const struct gy_limit *limit,
-                                                           const struct gy_partitions *partitions);
 /* GD: charge what was measured. */
 void gy_meter_settle(struct gy_meter *meter);
 

@@ -56,12 +56,11 @@ typedef struct gantry_context_options {
     uint32_t abort_on_out_of_memory;            /* 1: see gantry_context_is_aborted() */
     uint64_t calibrate_copies; /* bytes for gantry_copy_calibrate() when the context is created; 0: the table
                                 * that is built in (copy.h) */
-    const char *quota_controller;    /* how $CUDA_DEVICE_SM_LIMIT is kept: "bucket" or, for comparison, "nvml"
-                                      * (no shares then); NULL: as the environment or the configuration file
-                                      * says, else "bucket".  Read during the call */
-    uint32_t retired_launch_threads; /* 0; anything else is refused: the dispatcher's thread, or one that
-                                      * waits in its place, calls all callbacks (docs/decisions/0059) */
-    uint32_t reserved;               /* 0 */
+    const char *retired_quota_controller; /* NULL; anything else is refused: $CUDA_DEVICE_SM_LIMIT is kept by
+                                           * shares (docs/decisions/0059) */
+    uint32_t retired_launch_threads;      /* 0; anything else is refused: the dispatcher's thread, or one that
+                                           * waits in its place, calls all callbacks (docs/decisions/0059) */
+    uint32_t reserved;                    /* 0 */
 } gantry_context_options;
 #define GANTRY_CONTEXT_OPTIONS_INIT                                                                     \
     {                                                                                                   \
@@ -76,8 +75,8 @@ typedef struct gantry_context_options {
  *  @retval GANTRY_ERR_NO_DRIVER         the driver library asked for cannot be loaded, or lacks a
  *                                       function (named)
  *  @retval GANTRY_ERR_NO_DEVICE         no device, or no such ordinal
- *  @retval GANTRY_ERR_UNSUPPORTED       a retired field is set; also: a plan without green contexts, or for a
- * context of its own; the controller "nvml" without NVML, or beside shares
+ *  @retval GANTRY_ERR_UNSUPPORTED       a retired field is set; a plan without green contexts, or for a
+ *                                       context of its own
  *  @retval GANTRY_ERR_IO                $GANTRY_CONFIG names a file that cannot be read
  *  @retval GANTRY_ERR_DRIVER, GANTRY_ERR_OUT_OF_HOST_MEMORY */
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_context_create(const gantry_context_options *options,

@@ -86,9 +86,9 @@ static void create_rows(void)
     options.submission = (gantry_submission)7;
     BAD_OUT("unknown submission", out, gantry_context_create(&options, &out));
     options.submission = GANTRY_SUBMISSION_DEFAULT;
-    options.quota_controller = "random";
-    BAD_OUT("unknown quota_controller", out, gantry_context_create(&options, &out));
-    options.quota_controller = NULL;
+    options.retired_quota_controller = "nvml";
+    BAD_OUT("a quota controller, which is gone", out, gantry_context_create(&options, &out));
+    options.retired_quota_controller = NULL;
     options.completion_wait = (gantry_wait_mode)77;
     BAD_OUT("unknown wait mode", out, gantry_context_create(&options, &out));
     options.completion_wait = GANTRY_WAIT_DEFAULT;

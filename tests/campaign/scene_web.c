@@ -1,6 +1,6 @@
 /* Graphs of random shape in which everything takes part: tasks of all kinds, batched copies, memory taken and
  * given back on the way, completions, recordings, partitions, shares; runs that are cancelled, cut short or
- * end with the dispatcher; a limit by NVML; a context that belongs to somebody else. */
+ * end with the dispatcher; a limit of the process; a context that belongs to somebody else. */
 #include "tests/campaign/scene.h"
 
 #include "campaign_kernels.kernels.h"
@@ -342,14 +342,12 @@ int scene_whole(void)
     return good ? 0 : 1;
 }
 
-/* The limit of the process, kept by NVML's utilisation. */
+/* The limit of the process. */
 int scene_limited(void)
 {
     static struct whole w;
     gantry_context_options options = GANTRY_CONTEXT_OPTIONS_INIT;
     gantry_taskman_options plain = GANTRY_TASKMAN_OPTIONS_INIT;
-    options.quota_controller = "nvml";
-    (void)setenv("GANTRY_NVML", FAKE_NVML, 1);
     (void)setenv("CUDA_DEVICE_SM_LIMIT", "40", 1);
     bool good = open_whole(&w, &options) && open_web(&w, &plain) && run_frozen(&w.webs[0]);
     close_whole(&w);

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """What a program says unasked, unless somebody chose what is logged: that it got the emulated driver for want of a GPU, once; what $GANTRY_CHECK
-finds; and that $GANTRY_PROFILE records nothing.
+finds; that $GANTRY_PROFILE records nothing; and which variables are not read any more.
 
 Usage: test_note.py PROGRAM (it makes a context and prints nothing on stderr)
 """
@@ -33,6 +33,10 @@ def main():
                        ({"GANTRY_PROFILE": "run.pftrace", "GANTRY_PROFILE_OPTIONS": "blocks=what"}, "blocks")):
         lines = stderr_of(program, GANTRY_DRIVER="emulated", **wrong).splitlines()
         assert len(lines) == 1 and lines[0].startswith("gantry: note: nothing is recorded into $GANTRY_PROFILE: ") and why in lines[0], lines
+    for old, instead in (("GANTRY_NVML", "libnvidia-ml.so.1"), ("GANTRY_QUOTA_CONTROLLER", "CUDA_DEVICE_SM_LIMIT")):
+        lines = stderr_of(program, GANTRY_DRIVER="emulated", **{old: "1"}).splitlines()
+        assert len(lines) == 1 and lines[0].startswith(f"gantry: note: ${old} is not read any more: ") and instead in lines[0], lines
+        assert stderr_of(program, GANTRY_DRIVER="emulated", GANTRY_LOG="error", **{old: "1"}) == ""
     assert "gantry: info: running on the emulated driver" in stderr_of(program, GANTRY_LOG="info")
 
 

@@ -1,0 +1,69 @@
+/* What a client of MPS sees of the GPU, beside an NVML whose answers the test sets. */
+#include "tests/support/cmocka_c11.h"
+#include "tests/support/gpu_fixture.h"
+
+#include <gantry/gantry.h>
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static int (*started)(void);
+static void (*have_cores)(unsigned count);
+
+static gantry_sm_topology topology_now(void)
+{
+    gantry_context *context = NULL;
+    gantry_context_options options = GANTRY_CONTEXT_OPTIONS_INIT;
+    gantry_sm_topology topology = {.struct_size = sizeof(topology)};
+    options.driver = GANTRY_DRIVER_EMULATED;
+    assert_ok(gantry_context_create(&options, &context));
+    assert_ok(gantry_partition_read_topology(context, &topology));
+    gantry_context_destroy(context);
+    return topology;
+}
+
+/* A client of MPS sees a part of the GPU; NVML counts the cores of all of it. */
+static void test_parts_of_mps_are_told_apart(void **state)
+{
+    (void)state;
+    gantry_sm_topology t = topology_now();
+    assert_int_equal(t.mps_percentage, 0);
+    assert_int_equal(t.mps_is_static, 0);
+    assert_int_equal(t.device_sms, 0);               /* nobody asked NVML */
+    setenv("CUDA_MPS_SM_PARTITION", "GPU-1/Dx4", 1); /* without MPS it says nothing */
+    assert_int_equal(topology_now().mps_is_static, 0);
+    unsetenv("CUDA_MPS_SM_PARTITION");
+    setenv("GANTRY_EMU_MPS", "1", 1);
+    have_cores(264 * 128);
+    t = topology_now();
+    assert_int_equal(t.mps_percentage, 100);
+    assert_int_equal(t.mps_is_static, 0);
+    assert_int_equal(t.sm_count, 132);
+    assert_int_equal(t.device_sms, 264);
+    setenv("CUDA_MPS_SM_PARTITION", "GPU-1/Dx4", 1);
+    t = topology_now();
+    assert_int_equal(t.mps_is_static, 1);
+    assert_int_equal(t.device_sms, 264);
+    have_cores(0);
+    assert_int_equal(topology_now().device_sms, 0);
+    have_cores(132 * 128);
+    assert_int_equal(started(), 0);
+    unsetenv("CUDA_MPS_SM_PARTITION");
+    unsetenv("GANTRY_EMU_MPS");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_parts_of_mps_are_told_apart),
+    };
+    void *library = dlopen(FAKE_NVML, RTLD_NOW); /* by whose name the library finds it then */
+    if (library == NULL) {
+        fprintf(stderr, "%s\n", dlerror());
+        return 1;
+    }
+    *(void **)&started = dlsym(library, "fake_nvml_started");
+    *(void **)&have_cores = dlsym(library, "fake_nvml_have_cores");
+    return started != NULL && have_cores != NULL ? cmocka_run_group_tests(tests, NULL, NULL) : 1;
+}
