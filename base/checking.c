@@ -70,10 +70,8 @@ static unsigned read_names(const char *text)
 
 unsigned gy_checks_read(void)
 {
-    const char *text = gy_environment("GANTRY_CHECK"), *handles = gy_environment("GANTRY_HANDLE_CHECK");
-    unsigned parts = text != NULL ? read_names(text) : 0;
-    parts |= handles != NULL && strcmp(handles, "1") == 0 ? (unsigned)GY_CHECK_HANDLES : 0;
-    parts |= gy_environment_is_on("GANTRY_HEAP_CHECK") ? (unsigned)GY_CHECK_FREES : 0;
+    const char *text = gy_environment("GANTRY_CHECK");
+    const unsigned parts = text != NULL ? read_names(text) : 0;
     atomic_store_explicit(&gy_checks, parts, memory_order_relaxed);
     return parts;
 }

@@ -1,6 +1,6 @@
 /* Checks for people who look for a mistake in their program, and which of these checks are on.
- * $GANTRY_CHECK is "1" for all, or names of parts with commas between them; the older variables turn parts
- * of it on.  docs/guides/checking.md says what each finds. */
+ * $GANTRY_CHECK is "1" for all, or names of parts with commas between them.  docs/guides/checking.md says
+ * what each finds. */
 #ifndef BASE_CHECKING_H
 #define BASE_CHECKING_H
 

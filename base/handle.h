@@ -1,4 +1,4 @@
-/* Which handles are good.  With GANTRY_HANDLE_CHECK=1 in the environment every public function looks up the
+/* Which handles are good.  With GANTRY_CHECK=handles in the environment every public function looks up the
  * handles that it is given before it touches what is behind them.  A handle that was destroyed, or is of
  * another kind, is refused by name.  Without the variable a look costs one predictable branch.
  *

@@ -9,7 +9,10 @@ static const struct {
     const char *name;
     const char *instead;
 } retired[] = {
+    {"GANTRY_HANDLE_CHECK", "say GANTRY_CHECK=handles"},
+    {"GANTRY_HEAP_CHECK", "say GANTRY_CHECK=frees"},
     {"GANTRY_NVML", "NVML is libnvidia-ml.so.1, where the system looks for libraries"},
+    {"GANTRY_NVTX_ALWAYS", "say GANTRY_NVTX=always"},
     {"GANTRY_QUOTA_CONTROLLER", "shares of GPU time keep CUDA_DEVICE_SM_LIMIT"},
 };
 

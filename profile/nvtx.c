@@ -1,5 +1,5 @@
 /* The library is opened once, at the first recording, and stays: a range that is open when the recording ends
- * is closed by the code that opened it.  $GANTRY_NVTX names another file, or none when it is empty. */
+ * is closed by the code that opened it. */
 #include "profile/nvtx.h"
 
 #include "base/environment.h"
@@ -22,16 +22,33 @@ static bool is_open;                 /* guarded by lock: opening was tried befor
 static char missing[256];            /* guarded by lock: why the library is not there */
 static atomic_bool always;           /* atomic: spans are forwarded also while nothing is recorded */
 
+/* What $GANTRY_NVTX says: FILE, "always", "always:FILE", or nothing. */
+struct wish {
+    const char *file; /* NULL: one of `libraries`; "": none */
+    bool always;
+};
+
+static struct wish read_wish(void)
+{
+    static const char word[] = "always";
+    const size_t length = sizeof(word) - 1;
+    const char *text = gy_environment_even_empty("GANTRY_NVTX");
+    if (text == NULL || strncmp(text, word, length) != 0 || (text[length] != '\0' && text[length] != ':')) {
+        return (struct wish){text, false};
+    }
+    return (struct wish){text[length] == ':' ? text + length + 1 : NULL, true};
+}
+
 static void open_library(void)
 {
-    const char *name = gy_environment_even_empty("GANTRY_NVTX");
+    const char *name = read_wish().file;
     void *library = name != NULL && name[0] != '\0' ? dlopen(name, RTLD_NOW) : NULL;
     for (size_t i = 0; i < sizeof(libraries) / sizeof(libraries[0]) && name == NULL && library == NULL; i++) {
         library = dlopen(libraries[i], RTLD_NOW);
     }
     if (library == NULL) {
         if (name != NULL && name[0] == '\0') {
-            snprintf(missing, sizeof(missing), "$GANTRY_NVTX is empty");
+            snprintf(missing, sizeof(missing), "$GANTRY_NVTX names none");
         } else {
             (void)gy_library_error(missing, sizeof(missing));
         }
@@ -88,7 +105,7 @@ static void forward_without_recording(void)
 
 void gy_nvtx_enter(void)
 {
-    if (!gy_environment_is_on("GANTRY_NVTX_ALWAYS") || atomic_load(&always)) {
+    if (!read_wish().always || atomic_load(&always)) {
         return;
     }
     bool is_first;
@@ -98,8 +115,8 @@ void gy_nvtx_enter(void)
         memcpy(why, missing, sizeof(why));
         gy_mutex_unlock(&lock);
         gy_log(GANTRY_LOG_WARNING,
-               "profile: no NVTX ranges although $GANTRY_NVTX_ALWAYS is set: $GANTRY_NVTX names no other "
-               "library than libnvToolsExt.so.1 and libnvtx3interop.so.1, or one that cannot be used: %s",
+               "profile: no NVTX ranges although $GANTRY_NVTX says always: it names no other library than "
+               "libnvToolsExt.so.1 and libnvtx3interop.so.1, or one that cannot be used: %s",
                why);
         return;
     }

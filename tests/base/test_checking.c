@@ -5,16 +5,12 @@
 
 #include <stdlib.h>
 
-static unsigned parts_of(const char *check, const char *handles, const char *heap)
+static unsigned parts_of(const char *check)
 {
-    const char *const names[] = {"GANTRY_CHECK", "GANTRY_HANDLE_CHECK", "GANTRY_HEAP_CHECK"};
-    const char *const values[] = {check, handles, heap};
-    for (int i = 0; i < 3; i++) {
-        if (values[i] != NULL) {
-            setenv(names[i], values[i], 1);
-        } else {
-            unsetenv(names[i]);
-        }
+    if (check != NULL) {
+        setenv("GANTRY_CHECK", check, 1);
+    } else {
+        unsetenv("GANTRY_CHECK");
     }
     return gy_checks_read();
 }
@@ -24,25 +20,21 @@ static void test_one_variable_turns_everything_on(void **state)
     (void)state;
     const unsigned all = GY_CHECK_HANDLES | GY_CHECK_FREES | GY_CHECK_GUARDS | GY_CHECK_BOUNDS |
                          GY_CHECK_COMPLETIONS | GY_CHECK_FORKS | GY_CHECK_STABLE;
-    assert_int_equal(parts_of(NULL, NULL, NULL), 0);
+    assert_int_equal(parts_of(NULL), 0);
     assert_false(gy_check_is_on(all));
-    assert_int_equal(parts_of("", "", ""), 0);
-    assert_int_equal(parts_of("0", "0", "0"), 0);
-    assert_int_equal(parts_of("1", NULL, NULL) & all, all);
+    assert_int_equal(parts_of(""), 0);
+    assert_int_equal(parts_of("0"), 0);
+    assert_int_equal(parts_of("1") & all, all);
     assert_true(gy_check_is_on(GY_CHECK_BOUNDS) && gy_check_is_on(GY_CHECK_HANDLES));
 }
 
-static void test_parts_have_names_and_older_variables(void **state)
+static void test_parts_have_names(void **state)
 {
     (void)state;
-    assert_int_equal(parts_of("bounds", NULL, NULL), GY_CHECK_BOUNDS);
-    assert_int_equal(parts_of("handles,frees,bounds", NULL, NULL),
-                     GY_CHECK_HANDLES | GY_CHECK_FREES | GY_CHECK_BOUNDS);
+    assert_int_equal(parts_of("bounds"), GY_CHECK_BOUNDS);
+    assert_int_equal(parts_of("handles,frees,bounds"), GY_CHECK_HANDLES | GY_CHECK_FREES | GY_CHECK_BOUNDS);
     assert_true(gy_check_is_on(GY_CHECK_FREES | GY_CHECK_GUARDS));
     assert_false(gy_check_is_on(GY_CHECK_GUARDS));
-    assert_int_equal(parts_of(NULL, "1", NULL), GY_CHECK_HANDLES);
-    assert_int_equal(parts_of(NULL, "yes", "yes"), GY_CHECK_FREES);
-    assert_int_equal(parts_of("bounds", "1", NULL), GY_CHECK_BOUNDS | GY_CHECK_HANDLES);
 }
 
 static void test_what_is_no_part_is_named(void **state)
@@ -50,17 +42,17 @@ static void test_what_is_no_part_is_named(void **state)
     (void)state;
     struct log_lines lines;
     log_lines_begin(&lines, "$GANTRY_CHECK has \"bonds\", which is none of: 1, handles, frees, guards,");
-    assert_int_equal(parts_of("guards,bonds,,bounds", NULL, NULL), GY_CHECK_GUARDS | GY_CHECK_BOUNDS);
-    assert_int_equal(parts_of("bonds", NULL, NULL), 0); /* a second context reads it again, and is silent */
+    assert_int_equal(parts_of("guards,bonds,,bounds"), GY_CHECK_GUARDS | GY_CHECK_BOUNDS);
+    assert_int_equal(parts_of("bonds"), 0); /* a second context reads it again, and is silent */
     assert_int_equal(log_lines_end(&lines), 1);
-    (void)parts_of(NULL, NULL, NULL);
+    (void)parts_of(NULL);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_one_variable_turns_everything_on),
-        cmocka_unit_test(test_parts_have_names_and_older_variables),
+        cmocka_unit_test(test_parts_have_names),
         cmocka_unit_test(test_what_is_no_part_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -106,7 +106,7 @@ int main(void)
         cmocka_unit_test(test_without_memory_handles_are_trusted),
     };
     static const gantry_allocator allocator = {allocate, release, NULL};
-    setenv("GANTRY_HANDLE_CHECK", "1", 1);
+    setenv("GANTRY_CHECK", "handles", 1);
     if (gantry_set_allocator(&allocator) != GANTRY_OK) {
         return 1;
     }

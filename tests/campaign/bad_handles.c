@@ -1,4 +1,4 @@
-/* Every public function with a handle whose object is gone, and its answer with GANTRY_HANDLE_CHECK=1. */
+/* Every public function with a handle whose object is gone, and its answer with GANTRY_CHECK=handles. */
 #include "tests/campaign/bad_input.h"
 
 #include "campaign_kernels.kernels.h"

@@ -279,6 +279,6 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_no_function_is_missing),
     };
     unsetenv("GANTRY_DRIVER");
-    setenv("GANTRY_HANDLE_CHECK", "1", 1);
+    setenv("GANTRY_CHECK", "handles", 1);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -33,7 +33,8 @@ def main():
                        ({"GANTRY_PROFILE": "run.pftrace", "GANTRY_PROFILE_OPTIONS": "blocks=what"}, "blocks")):
         lines = stderr_of(program, GANTRY_DRIVER="emulated", **wrong).splitlines()
         assert len(lines) == 1 and lines[0].startswith("gantry: note: nothing is recorded into $GANTRY_PROFILE: ") and why in lines[0], lines
-    for old, instead in (("GANTRY_NVML", "libnvidia-ml.so.1"), ("GANTRY_QUOTA_CONTROLLER", "CUDA_DEVICE_SM_LIMIT")):
+    for old, instead in (("GANTRY_HANDLE_CHECK", "GANTRY_CHECK=handles"), ("GANTRY_HEAP_CHECK", "GANTRY_CHECK=frees"), ("GANTRY_NVML", "libnvidia-ml.so.1"),
+                         ("GANTRY_NVTX_ALWAYS", "GANTRY_NVTX=always"), ("GANTRY_QUOTA_CONTROLLER", "CUDA_DEVICE_SM_LIMIT")):
         lines = stderr_of(program, GANTRY_DRIVER="emulated", **{old: "1"}).splitlines()
         assert len(lines) == 1 and lines[0].startswith(f"gantry: note: ${old} is not read any more: ") and instead in lines[0], lines
         assert stderr_of(program, GANTRY_DRIVER="emulated", GANTRY_LOG="error", **{old: "1"}) == ""

@@ -118,7 +118,7 @@ static void test_a_running_step_of_the_fleet_is_named(void **state)
 int main(void)
 {
     setenv("GANTRY_EMU_DEVICES", "2", 1);
-    setenv("GANTRY_HANDLE_CHECK", "1", 1);
+    setenv("GANTRY_CHECK", "handles", 1);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_one_device_gets_another_plan),
         cmocka_unit_test(test_a_running_step_of_the_fleet_is_named),

@@ -607,7 +607,7 @@ static void test_a_recording_goes_on(void **state)
 
 int main(void)
 {
-    setenv("GANTRY_HANDLE_CHECK", "1", 1);
+    setenv("GANTRY_CHECK", "handles", 1);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_steps_go_to_the_new_partitions),
         cmocka_unit_test(test_from_no_plan_and_back),

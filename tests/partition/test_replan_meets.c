@@ -398,7 +398,7 @@ static void test_laps_of_old_streams_are_given_back(void **state)
 
 int main(void)
 {
-    setenv("GANTRY_HANDLE_CHECK", "1", 1);
+    setenv("GANTRY_CHECK", "handles", 1);
     (void)snprintf(path, sizeof(path), "/tmp/gantry-meets-%d.pftrace", (int)getpid());
     gy_profile_set_patience(UINT64_C(60000000000)); /* longer than a test may take */
     const struct CMUnitTest tests[] = {
