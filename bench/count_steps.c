@@ -4,13 +4,16 @@
  *     count_steps [--times] [--cuda] CASE TASKS STEPS
  *
  * A step is TASKS tasks: kernels in 8 pipelines (submit_work.h), or in the cases with a chain CPU tasks that
- * come one after the other.  They are built, run and reset in each step; or, in the frozen cases, built
- * once and run again.  The emulated driver accepts launches and does not execute them, and all threads
- * block while they wait, so that nearly the same instructions are executed each time.  With --cuda the
- * steps run on a GPU.  With --times two numbers are printed, in ns per task: the median time of a step, until
- * it has ended on the device, and the CPU time of all threads; WARM_STEPS steps before are not counted. */
+ * come one after the other.  They are built, run and reset in each step; or, in the frozen cases, built once
+ * and run again.  In the case "recorded" a recording runs, which goes nowhere.  The emulated driver accepts
+ * launches and does not execute them, and all threads block while they wait, so that nearly the same
+ * instructions are executed each time.  With --cuda the steps run on a GPU.  With --times two numbers are
+ * printed, in ns per task: the median time of a step, until it has ended on the device, and the CPU time of
+ * all threads; WARM_STEPS steps before are not counted. */
 #include "bench/submit_work.h"
 #include "cli/messages.h"
+
+#include <gantry/profile.h>
 
 #include <errno.h>
 #include <stdio.h>
@@ -24,16 +27,19 @@ struct count_case {
     bool is_chain; /* of CPU tasks */
     bool is_frozen;
     bool is_stable;
+    bool is_recorded; /* a recording runs */
 };
 
 static const struct count_case cases[] = {
-    {"streams", GANTRY_SUBMISSION_STREAMS, false, false, false},
-    {"frozen-streams", GANTRY_SUBMISSION_STREAMS, false, true, false},
-    {"graphs", GANTRY_SUBMISSION_GRAPHS, false, false, false},
-    {"frozen-graphs", GANTRY_SUBMISSION_GRAPHS, false, true, false},
-    {"replay", GANTRY_SUBMISSION_GRAPHS, false, true, true},
-    {"chain", GANTRY_SUBMISSION_STREAMS, true, false, false},
-    {"frozen-chain", GANTRY_SUBMISSION_STREAMS, true, true, false},
+    {"streams", GANTRY_SUBMISSION_STREAMS, false, false, false, false},
+    {"frozen-streams", GANTRY_SUBMISSION_STREAMS, false, true, false, false},
+    {"graphs", GANTRY_SUBMISSION_GRAPHS, false, false, false, false},
+    {"frozen-graphs", GANTRY_SUBMISSION_GRAPHS, false, true, false, false},
+    {"replay", GANTRY_SUBMISSION_GRAPHS, false, true, true, false},
+    {"chain", GANTRY_SUBMISSION_STREAMS, true, false, false, false},
+    {"frozen-chain", GANTRY_SUBMISSION_STREAMS, true, true, false, false},
+    {"auto", GANTRY_SUBMISSION_AUTO, false, false, false, false},
+    {"recorded", GANTRY_SUBMISSION_GRAPHS, false, false, false, true},
 };
 
 enum { CASES = sizeof(cases) / sizeof(cases[0]), WARM_STEPS = 5 };
@@ -153,6 +159,14 @@ static bool open_manager(struct submit_work *work)
     return bench_submit_ok(gantry_taskman_create(&manager, &work->manager));
 }
 
+/* Record, where the case wants it, into a file that keeps nothing. */
+static bool begin_recording(const struct count_case *one, gantry_profile **out)
+{
+    gantry_profile_options options = GANTRY_PROFILE_OPTIONS_INIT;
+    options.path = "/dev/null";
+    return !one->is_recorded || bench_submit_ok(gantry_profile_start(&options, out));
+}
+
 static bool count(const struct count_case *one, const struct count_options *options)
 {
     static struct submit_work work;
@@ -161,10 +175,11 @@ static bool count(const struct count_case *one, const struct count_options *opti
     context.completion_wait = GANTRY_WAIT_BLOCK;
     context.submission = one->submission;
     uint64_t bodies = 0;
+    gantry_profile *recording = NULL;
     struct count_times times = {0};
     times.steps = options->wants_times ? calloc(options->steps, sizeof(*times.steps)) : NULL;
     bool good = (!options->wants_times || times.steps != NULL) && bench_submit_open(&work, &context) &&
-                open_manager(&work);
+                open_manager(&work) && begin_recording(one, &recording);
     if (good) {
         if (!options->on_gpu) {
             work.cuda.emulator_set_noop(true);
@@ -178,6 +193,7 @@ static bool count(const struct count_case *one, const struct count_options *opti
             work.cuda.emulator_set_noop(false);
         }
     }
+    gantry_profile_stop(recording, NULL);
     bench_submit_close(&work);
     free(times.steps);
     return good;

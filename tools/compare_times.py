@@ -80,9 +80,9 @@ def main():
     parser.add_argument("other")
     options = parser.parse_args()
     builds = [os.path.abspath(options.build), os.path.abspath(options.other)]
-    programs = [program_of(build, builds[0]) for build in builds]
-    if not os.access(programs[0], os.X_OK):
-        sys.exit(f"compare_times: there is no {programs[0]}: build the preset release first")
+    own = os.path.join(builds[0], "gantry-count-steps")
+    if not os.access(own, os.X_OK):
+        sys.exit(f"compare_times: there is no {own}: build the preset release first")
     cases = options.cases.split(",")
     if not set(cases) <= set(CASES):
         parser.error("cases are " + ",".join(CASES))
@@ -91,6 +91,7 @@ def main():
     print(f"{'ns per task':<23}{'build':>10}{'other':>10}{'ratio':>9}{'from':>9}{'to':>9}")
     is_good = True
     for case in cases:
+        programs = [program_of(build, builds[0], case) for build in builds]
         sides = ([], [])
         for turn in range(options.alternations):
             for side in (0, 1) if turn % 2 == 0 else (1, 0):

@@ -9,8 +9,8 @@ the tasks of the steps in between: setting up and taking down are not in it.  In
 the library itself (not in the driver, in libc or in the callbacks): on all threads, and on the dispatcher's.  The
 same build says the same within one percent, also on a busy machine.
 
-With OTHER, another build's folder, the program and the emulated driver there, or those of BUILD where it has none, are run with that one's library, too, and
-the table has what BUILD takes over what OTHER takes.  --most fails (exit status 1) when that is more than so many percent above it in any case.
+With OTHER, another build's folder, the program and the emulated driver there are run with that one's library, too, or those of BUILD where
+it has none or its program does not know the case; and the table has what BUILD takes over what OTHER takes.  --most fails (exit status 1) when that is more than so many percent above it in any case.
 --functions prints the functions that take most; what the compiler has inlined counts for the one it is in.
 """
 import argparse
@@ -22,7 +22,7 @@ import subprocess
 import sys
 import tempfile
 
-CASES = ["streams", "frozen-streams", "graphs", "frozen-graphs", "replay", "chain", "frozen-chain"]
+CASES = ["streams", "frozen-streams", "graphs", "frozen-graphs", "replay", "chain", "frozen-chain", "auto", "recorded"]
 FEW, MORE = 10, 40
 LIBRARY = re.compile(r"/libgantry\.so[.0-9]*$")
 
@@ -66,10 +66,16 @@ def count(program, build, case, tasks, steps):
         return everything, dispatcher
 
 
-def program_of(build, fallback):
-    """The program of the build, or that of the build `fallback` where it has none."""
+def knows(program, case):
+    """Does the program name the case among those that it can be called with?"""
+    usage = subprocess.run([program], capture_output=True, text=True, check=False).stderr
+    return case in usage.rpartition("CASE is one of")[2].split()
+
+
+def program_of(build, fallback, case):
+    """The program of the build, or that of the build `fallback` where it has none that knows the case."""
     own = os.path.join(build, "gantry-count-steps")
-    return own if os.access(own, os.X_OK) else os.path.join(fallback, "gantry-count-steps")
+    return own if os.access(own, os.X_OK) and knows(own, case) else os.path.join(fallback, "gantry-count-steps")
 
 
 def per_task(program, build, case, tasks):
@@ -106,7 +112,7 @@ def main():
           + (f"{'other: all':>12}{'dispatcher':>12}{'all, ratio':>12}" if len(builds) > 1 else ""))
     is_good = True
     for case in cases:
-        sides = [per_task(program_of(build, builds[0]), build, case, options.tasks) for build in builds]
+        sides = [per_task(program_of(build, builds[0], case), build, case, options.tasks) for build in builds]
         sums = [tuple(sum(costs.values()) for costs in side) for side in sides]
         line = f"{case:<22}" + "".join(f"{value:12.1f}" for both in sums for value in both)
         if len(sums) > 1:
