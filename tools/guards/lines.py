@@ -1,0 +1,31 @@
+"""Lines of code of each room: without blank lines and without those that are comments alone.
+
+`library` is their sum without the emulated driver.  `comments` is what the library has of comments: lines with one, per 100
+lines of code; of that there may be more, not less.
+"""
+from guards.figures import Figures
+from guards.rooms import EMULATOR, library_room
+from guards.tree import code_of
+
+
+def room_of(path):
+    room = library_room(path)
+    return room or ("command" if path.startswith("cli/") else None)
+
+
+def count(files):
+    figures = Figures()
+    code_lines = comment_lines = 0
+    for path, text in files.items():
+        room = room_of(path)
+        if not path.endswith((".c", ".h")) or room is None:
+            continue
+        code = code_of(text).split("\n")
+        mine = sum(1 for line in code if line.strip())
+        figures.add(room.replace("/", "_"), path, mine)
+        if room not in (EMULATOR, "command"):
+            figures.add("library", path, mine)
+            code_lines += mine
+            comment_lines += sum(1 for line, rest in zip(text.split("\n"), code) if line.strip() and (not rest.strip() or "/*" in line))
+    figures["comments"] = round(100 * comment_lines / max(1, code_lines))
+    return figures
