@@ -6,29 +6,11 @@
 #include "cli/options.h"
 #include "cli/terminal.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 static const char *const state_names[] = {
     [FINDING_OK] = "ok", [FINDING_ABSENT] = "absent", [FINDING_FAULT] = "fault"};
-
-void cli_doctor_add(struct findings *findings, const char *name, enum finding_state state, const char *advice,
-                    const char *format, ...)
-{
-    if (findings->count == MOST_FINDINGS) {
-        return;
-    }
-    struct finding *one = &findings->at[findings->count++];
-    one->name = name;
-    one->state = state;
-    snprintf(one->advice, sizeof(one->advice), "%s", advice);
-    va_list args;
-    va_start(args, format);
-    vsnprintf(one->found, sizeof(one->found), format, args);
-    va_end(args);
-}
 
 static bool has_fault(const struct findings *findings)
 {
