@@ -43,16 +43,6 @@ static uint64_t longest_task(struct host_work *work, uint64_t begin, uint64_t en
     return longest;
 }
 
-const char *cli_report_cause(enum report_cause cause)
-{
-    static const char *const names[REPORT_CAUSES] = {
-        [REPORT_HOST_TASK] = "waiting for a host task", [REPORT_MEMORY] = "waiting for memory",
-        [REPORT_DISPATCHER] = "dispatcher busy",        [REPORT_NOTHING] = "nothing ready",
-        [REPORT_OTHER_GPU] = "waiting for another GPU",
-    };
-    return names[cause];
-}
-
 /* `other_ns`: of the gap, another GPU worked on what is waited for; with that it is set in `gap`. */
 static void explain(struct host_work *work, uint64_t other_ns, struct report_gap *gap)
 {

@@ -127,6 +127,16 @@ uint64_t cli_report_after(const struct report_starts *starts, uint32_t gpu, uint
 
 /* ---- text and JSON ------------------------------------------------------------------------------ */
 
+const char *cli_report_cause(enum report_cause cause)
+{
+    static const char *const names[REPORT_CAUSES] = {
+        [REPORT_HOST_TASK] = "waiting for a host task", [REPORT_MEMORY] = "waiting for memory",
+        [REPORT_DISPATCHER] = "dispatcher busy",        [REPORT_NOTHING] = "nothing ready",
+        [REPORT_OTHER_GPU] = "waiting for another GPU",
+    };
+    return names[cause];
+}
+
 static double ms(uint64_t ns)
 {
     return (double)ns / 1e6;
