@@ -19,6 +19,9 @@
 #define WHILE_NS 20000000u
 #define MANY 50u
 
+#define USUALLY_SOON_NS 1000000u
+#define USUALLY_LATE_NS 1000000000000u
+
 #define GATES 8u
 
 static struct gpu_fixture fixture;
@@ -348,6 +351,47 @@ static void test_a_thread_that_blocks_leaves_the_rest_to_another(void **state)
     }
 }
 
+/* The lists are of the thread that leads, which is stopped.  Returns one that is pending, which is expected
+ * before all others, or behind them. */
+static uint32_t expect_one(struct gy_completion *ring, bool is_first)
+{
+    const uint32_t one = (uint32_t)__builtin_ctzll(ring->listed);
+    for (uint32_t i = 0; i < GY_STREAMS_MAX; i++) {
+        const uint64_t took_ns = (i == one) == is_first ? USUALLY_SOON_NS : USUALLY_LATE_NS;
+        ring->lists[i].foresight = (struct gy_foresight){0};
+        (void)gy_foresight_learn(&ring->lists[i].foresight, took_ns, took_ns, took_ns);
+    }
+    return one;
+}
+
+static uint32_t blocked_list(struct gy_completion *ring)
+{
+    gy_mutex_lock(&ring->lock);
+    const uint32_t blocked = ring->blocked_list;
+    gy_mutex_unlock(&ring->lock);
+    return blocked;
+}
+
+/* Of two that are pending a thread blocks on the one that usually takes less, whichever began first. */
+static void test_a_thread_blocks_on_what_is_expected_first(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        struct gy_completion *ring = open_ring(GANTRY_WAIT_BLOCK);
+        struct gated both[2] = {{.for_ns = 0}, {.for_ns = 0}};
+        start_two(ring, GY_POINT_COMPLETION_BLOCK, &both[0], &both[1]);
+        const uint32_t one = expect_one(ring, i == 0);
+        emu.reset_counters();
+        atomic_fetch_add(&ring->news, 1); /* so it chooses anew */
+        stops_go(0);
+        deadline_await(emu.calls("cuEventSynchronize") != 0, "a thread to block");
+        assert_int_equal(blocked_list(ring) == one, i == 0);
+        open_gate(&both[0]);
+        end_step(&both[1], "a step with two completions");
+        close_ring();
+    }
+}
+
 /* The other thread tells the completion on whose event one is about to block: the event is not used for
  * anything else before that thread is back (an assertion checks it). */
 static void test_the_other_thread_may_tell_a_completion_that_one_blocks_on(void **state)
@@ -538,6 +582,7 @@ int main(void)
         cmocka_unit_test(test_a_thread_looks_once_more_before_it_blocks),
         cmocka_unit_test(test_a_thread_may_block_while_it_is_told),
         cmocka_unit_test(test_a_thread_that_blocks_leaves_the_rest_to_another),
+        cmocka_unit_test(test_a_thread_blocks_on_what_is_expected_first),
         cmocka_unit_test(test_the_other_thread_may_tell_a_completion_that_one_blocks_on),
         cmocka_unit_test(test_more_on_the_same_stream_wakes_nobody),
         cmocka_unit_test(test_a_wait_that_fails_loses_the_context),

@@ -2,6 +2,7 @@
  * graphs are kept by pieces. */
 #include "context/context.h"
 #include "dispatcher/internal.h"
+#include "dispatcher/order/batch_order.h"
 #include "order_kernels.kernels.h"
 #include "tests/support/cmocka_c11.h"
 #include "tests/support/gpu_fixture.h"
@@ -50,6 +51,10 @@ static struct {
     uint32_t step;
     bool is_silent; /* no completions: steps end before the device has begun */
     struct gantry_emu_control emu;
+    bool is_watched; /* by the thread that launches: */
+    uint64_t batch, launches;
+    CUstream home;
+    uint32_t by_pieces, unjoined;
 } s;
 
 static uint32_t draw(uint32_t below)
@@ -106,11 +111,34 @@ static bool launch_stamp(gantry_launch *launch, struct cells *cells, uint32_t in
     return gantry_launch_kernel(launch, s.stamp, one, one, 0, args) == GANTRY_OK;
 }
 
+/* With the first callback of a batch: the home stream of the batch before comes after all that it has
+ * launched, in one graph or several. */
+static void watch_batch(const gantry_launch *launch)
+{
+    const struct gantry_dispatcher *d = launch->dispatcher;
+    const uint64_t launches = atomic_load(&d->graphs.launches);
+    void *other;
+    if (d->graphs.kept.batch == s.batch) {
+        return;
+    }
+    if (s.home != NULL) {
+        s.unjoined += s.emu.watch_end(s.home, &other);
+        s.by_pieces += launches > s.launches + 1;
+    }
+    s.batch = d->graphs.kept.batch;
+    s.launches = launches;
+    s.home = gy_batch_home(&d->streams);
+    s.emu.watch_begin();
+}
+
 static gantry_launch_result launch_job(gantry_launch *launch, void *arg)
 {
     const struct job *job = arg;
     const uint32_t c = job->chain->number;
     bool good = true;
+    if (s.is_watched) {
+        watch_batch(launch);
+    }
     if (job->index == 0) {
         good = gantry_launch_copy_htod(launch, &s.between[c], &s.cells[c].in, sizeof(uint32_t)) == GANTRY_OK;
     }
@@ -159,9 +187,9 @@ static void clear(void)
     s.step++;
 }
 
-static void submit_step(void)
+static void submit_chains(uint32_t count)
 {
-    uint32_t order[CHAINS], count = FEWEST_OF_A_STEP + draw(CHAINS - FEWEST_OF_A_STEP);
+    uint32_t order[CHAINS];
     for (uint32_t c = 0; c < CHAINS; c++) {
         order[c] = c;
     }
@@ -172,6 +200,11 @@ static void submit_step(void)
         s.chains[c].steps++;
         submit_chain(&s.chains[c]);
     }
+}
+
+static void submit_step(void)
+{
+    submit_chains(FEWEST_OF_A_STEP + draw(CHAINS - FEWEST_OF_A_STEP));
 }
 
 /* Steps come one after the other. */
@@ -425,6 +458,29 @@ static void test_steps_in_flight_have_pieces_of_their_own(void **state)
     close_scene();
 }
 
+/* What comes next waits for the home stream, and that waits for each piece, the first and the last. */
+static void test_the_home_stream_comes_after_each_piece(void **state)
+{
+    (void)state;
+    enum { MOST_PIECES = 6 };
+    open_scene(GANTRY_SUBMISSION_GRAPHS, USUAL, 8);
+    if (!gpu_fixture_controls(&s.emu)) { /* a device does not say what waits for what */
+        close_scene();
+        skip();
+    }
+    gpu_fixture_use_threads_only(&s.gpu);
+    s.is_watched = true;
+    for (uint32_t step = 0; step < STEPS; step++) {
+        clear();
+        submit_chains(2 + draw(MOST_PIECES - 1));
+        assert_ok(gpu_fixture_step(&s.gpu));
+        check();
+    }
+    assert_true(s.by_pieces >= STEPS / 3);
+    assert_int_equal(s.unjoined, 0);
+    close_scene();
+}
+
 /* A piece of which the driver makes no graph is enqueued on streams, and nothing is lost. */
 static void test_pieces_that_are_refused_are_played(void **state)
 {
@@ -602,6 +658,7 @@ int main(void)
         cmocka_unit_test(test_pieces_are_paired_each_by_itself),
         cmocka_unit_test(test_pieces_are_recorded),
         cmocka_unit_test(test_steps_in_flight_have_pieces_of_their_own),
+        cmocka_unit_test(test_the_home_stream_comes_after_each_piece),
         cmocka_unit_test(test_pieces_that_are_refused_are_played),
         cmocka_unit_test(test_pieces_are_what_edges_join),
     };
