@@ -2,7 +2,8 @@
 
 enum { MOST_LOOKED_AT = 32 }; /* tasks of a bin: a check costs the same however many are ready */
 
-bool gy_bin_is_valid(const struct gy_gpu_list *bin, enum gd_phase phase)
+/* The tasks of the bin are of the phase and have a stream, and `last` is the last one. */
+static bool bin_is_valid(const struct gy_gpu_list *bin, enum gd_phase phase)
 {
     const gantry_task *last = NULL;
     uint32_t left = MOST_LOOKED_AT;
@@ -20,6 +21,6 @@ bool gy_bin_is_valid(const struct gy_gpu_list *bin, enum gd_phase phase)
 
 bool gy_bins_are_valid(const struct gy_bins *bins)
 {
-    return gy_bin_is_valid(&bins->of[GD_HTOD], GD_HTOD) && gy_bin_is_valid(&bins->of[GD_KERNEL], GD_KERNEL) &&
-           gy_bin_is_valid(&bins->of[GD_DTOH], GD_DTOH);
+    return bin_is_valid(&bins->of[GD_HTOD], GD_HTOD) && bin_is_valid(&bins->of[GD_KERNEL], GD_KERNEL) &&
+           bin_is_valid(&bins->of[GD_DTOH], GD_DTOH);
 }

@@ -56,8 +56,6 @@ static inline enum gd_phase gd_phase_of(const gantry_task *task)
     return (enum gd_phase)(gy_task_kind(task) - GANTRY_TASK_HTOD);
 }
 
-/* The tasks of the bin are of the phase and have a stream, and `last` is the last one. */
-bool gy_bin_is_valid(const struct gy_gpu_list *bin, enum gd_phase phase);
 bool gy_bins_are_valid(const struct gy_bins *bins);
 
 #endif

@@ -9,7 +9,6 @@
 #include "dispatcher/intake.h"
 #include "dispatcher/round.h"
 #include "dispatcher/step.h"
-#include "dispatcher/ways/mode.h"
 #include "driver/inside.h"
 
 #include <assert.h>
