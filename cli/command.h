@@ -21,8 +21,6 @@ struct cli_command {
     int (*main)(int argc, char **argv); /* argv[0] is the command's name; returns the exit status */
 };
 
-/* All of them; NULL ends them. */
-extern const struct cli_command *const cli_commands[];
 extern const struct cli_command cli_completion;
 extern const struct cli_command cli_doctor;
 extern const struct cli_command cli_info;
@@ -30,8 +28,9 @@ extern const struct cli_command cli_run;
 extern const struct cli_command cli_report;
 extern const struct cli_command cli_bench;
 
-/* The command as a whole: its options, and the subcommand behind them. */
-int cli_global(int argc, char **argv);
+/* What `gantry completion` completes: the command as a whole, and all subcommands, which NULL ends.  Both
+ * must stay. */
+void cli_completion_of(int (*whole)(int argc, char **argv), const struct cli_command *const *commands);
 
 /* Name each sample, or bench, to `each`. */
 void cli_samples_each(void (*each)(void *user, const char *name), void *user);

@@ -27,15 +27,25 @@ static bool takes_value(const struct cli_option *option)
 
 /* ---- places ------------------------------------------------------------------------------------- */
 
+/* They are in main.c, which has this subcommand among them. */
+static main_fn whole_command;
+static const struct cli_command *const *subcommands;
+
+void cli_completion_of(main_fn whole, const struct cli_command *const *commands)
+{
+    whole_command = whole;
+    subcommands = commands;
+}
+
 /* Call `each` for every place with a table: the command itself, its subcommands and the samples. */
 static void each_place(enum shell shell, void (*each)(const struct place *place, main_fn main))
 {
     char key[64];
     struct place place = {.shell = shell, .key = ""};
-    each(&place, cli_global);
-    for (size_t i = 0; cli_commands[i] != NULL; i++) {
-        place.key = cli_commands[i]->name;
-        each(&place, cli_commands[i]->main);
+    each(&place, whole_command);
+    for (size_t i = 0; subcommands[i] != NULL; i++) {
+        place.key = subcommands[i]->name;
+        each(&place, subcommands[i]->main);
     }
     for (size_t i = 0; cli_samples[i] != NULL; i++) {
         snprintf(key, sizeof(key), "run %s", cli_samples[i]->name);
@@ -78,8 +88,8 @@ static void print_words(const char *key)
             printf(" %s", shell_names[i]);
         }
     } else if (key[0] == '\0') {
-        for (size_t i = 0; cli_commands[i] != NULL; i++) {
-            printf(" %s", cli_commands[i]->name);
+        for (size_t i = 0; subcommands[i] != NULL; i++) {
+            printf(" %s", subcommands[i]->name);
         }
         printf(" help");
     }

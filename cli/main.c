@@ -17,16 +17,16 @@
 #include <string.h>
 #include <unistd.h>
 
-const struct cli_command *const cli_commands[] = {&cli_doctor, &cli_info,       &cli_run, &cli_report,
-                                                  &cli_bench,  &cli_completion, NULL};
+static const struct cli_command *const commands[] = {&cli_doctor, &cli_info,       &cli_run, &cli_report,
+                                                     &cli_bench,  &cli_completion, NULL};
 
 static const char *const level_names[] = {"error", "warning", "info", "debug", NULL};
 
 static const struct cli_command *find_command(const char *name)
 {
-    for (size_t i = 0; cli_commands[i] != NULL; i++) {
-        if (strcmp(cli_commands[i]->name, name) == 0) {
-            return cli_commands[i];
+    for (size_t i = 0; commands[i] != NULL; i++) {
+        if (strcmp(commands[i]->name, name) == 0) {
+            return commands[i];
         }
     }
     return NULL;
@@ -43,8 +43,8 @@ static void print_overview(FILE *file)
     cli_print_help(file, "usage: gantry [--log LEVEL | --verbose] COMMAND [ARGUMENT...]\n"
                          "       gantry --version\n\n"
                          "Runs graphs of CPU and GPU tasks.  The commands are:\n");
-    for (size_t i = 0; cli_commands[i] != NULL; i++) {
-        cli_print_entry(file, 12, cli_commands[i]->name, cli_commands[i]->summary);
+    for (size_t i = 0; commands[i] != NULL; i++) {
+        cli_print_entry(file, 12, commands[i]->name, commands[i]->summary);
     }
     cli_print_help(file, overview);
     cli_print_help(file, "\nTopics of 'gantry help':\n");
@@ -68,8 +68,8 @@ static void suggest(void *suggestion, const char *name)
 
 static void suggest_commands(struct cli_suggestion *suggestion)
 {
-    for (size_t i = 0; cli_commands[i] != NULL; i++) {
-        cli_suggest(suggestion, cli_commands[i]->name);
+    for (size_t i = 0; commands[i] != NULL; i++) {
+        cli_suggest(suggestion, commands[i]->name);
     }
     cli_suggest(suggestion, "help");
 }
@@ -145,7 +145,8 @@ static int print_version(void)
     return 0;
 }
 
-int cli_global(int argc, char **argv)
+/* The command as a whole: its options, and the subcommand behind them. */
+static int run_whole(int argc, char **argv)
 {
     static char self[] = "gantry", help[] = "help";
     bool wants_help = false, wants_version = false, is_verbose = false;
@@ -203,5 +204,6 @@ static void keep_standard_files(void)
 int main(int argc, char **argv)
 {
     keep_standard_files();
-    return end(cli_global(argc, argv));
+    cli_completion_of(run_whole, commands);
+    return end(run_whole(argc, argv));
 }
