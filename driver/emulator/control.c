@@ -26,8 +26,10 @@ void gantry_emu_watch_begin(void)
 uint32_t gantry_emu_watch_end(void *stream, void **other)
 {
     CUstream found = NULL;
+    struct gy_emu_stream *origin;
     gy_emu_control_enter();
-    uint32_t left = gy_emu_watch_end(stream, &found);
+    const bool is_there = gy_emu_stream_find(stream, &origin) == CUDA_SUCCESS;
+    uint32_t left = gy_emu_watch_end(is_there ? origin : NULL, &found);
     gy_emu_control_leave();
     *other = found;
     return left;

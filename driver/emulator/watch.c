@@ -133,16 +133,15 @@ void gy_emu_watch_begin(void)
     gy_emu_watch = &own;
 }
 
-uint32_t gy_emu_watch_end(CUstream stream, CUstream *other)
+uint32_t gy_emu_watch_end(const struct gy_emu_stream *stream, CUstream *other)
 {
     struct gy_emu_watch *w = gy_emu_watch;
-    struct gy_emu_stream *origin;
     uint32_t left = 0;
     gy_emu_watch = NULL;
-    if (w == NULL || gy_emu_stream_find(stream, &origin) != CUDA_SUCCESS) {
+    if (w == NULL || stream == NULL) {
         return 0;
     }
-    const uint32_t own_stream = find(w, origin);
+    const uint32_t own_stream = find(w, stream);
     struct past known = w->pasts[own_stream];
     merge(&known, &w->pasts[HOST]);
     for (uint32_t i = HOST + 1; i < w->streams && !w->blind; i++) {

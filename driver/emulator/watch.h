@@ -10,8 +10,9 @@ extern _Thread_local struct gy_emu_watch *gy_emu_watch; /* NULL: the thread is n
 
 void gy_emu_watch_begin(void);
 /* How many operations the thread has enqueued since on other streams than this one that neither this stream
- * nor the host comes after; `other`: the stream of some of them.  0 also where the watch has lost sight. */
-uint32_t gy_emu_watch_end(CUstream stream, CUstream *other);
+ * nor the host comes after; `other`: the stream of some of them.  0 also where the watch has lost
+ * sight, and for NULL. */
+uint32_t gy_emu_watch_end(const struct gy_emu_stream *stream, CUstream *other);
 
 void gy_emu_watch_see_work(const struct gy_emu_stream *stream, const struct gy_emu_work *work);
 void gy_emu_watch_see_record(const struct gy_emu_stream *stream, const void *event);
