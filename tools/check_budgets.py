@@ -37,8 +37,8 @@ def grown(name, figures, before):
     return "most: " + ", ".join(f"{path} {number}" for path, number in most) if most else "no file adds to it"
 
 
-def compare(guard, figures, budgets, read_before=lambda: None, noise=0):
-    """(errors, notes, budgets that can be lower); what is below a budget by a part that is at most `noise` is not below it."""
+def compare(guard, figures, budgets, read_before=lambda: None, noise=None):
+    """(errors, notes, budgets that can be lower); what is off by no more than its part in `noise` is as its budget."""
     errors, notes, lower = list(figures.stale), [], {}
     for name in sorted(set(budgets) - set(figures)):
         errors.append(f"{guard}: there is no {name} any more: take it out of {BUDGETS}")
@@ -47,9 +47,13 @@ def compare(guard, figures, budgets, read_before=lambda: None, noise=0):
         sign = -1 if (guard, name) in FLOORS else 1
         if name not in budgets:
             errors.append(f"{guard}: {name} is {value} and has no budget: {grown(name, figures, read_before())}")
-        elif sign * value > sign * budgets[name]:
+            continue
+        above = sign * (value - budgets[name])
+        if abs(above) <= budgets[name] * (noise or {}).get(name, 0):
+            continue
+        if above > 0:
             errors.append(f"{guard}: {name} is {value}, at {'least' if sign < 0 else 'most'} {budgets[name]}: {grown(name, figures, read_before())}")
-        elif value < budgets[name] * (1 - noise) and sign > 0:
+        elif sign > 0:
             (notes if guard.startswith(MAY_BE_BELOW) else errors).append(f"{guard}: {name} is less than its budget: write {name} = {value} for {budgets[name]}")
             lower[name] = value
     return errors, notes, lower

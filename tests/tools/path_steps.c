@@ -9,10 +9,11 @@
  * one.  For each a line is printed: how many calls there were, and where in the program the functions lie
  * that were entered.
  *
- * So that nearly every step is the same, all threads share one CPU and block while they wait, the CPU task
- * runs in the thread that waits, and only the dispatcher's threads do its work.  Of the mode auto those steps
- * count that are launched as graphs: in code that is as slow as this the dispatcher finds at times that they
- * gain nothing.  Recordings are written into FOLDER. */
+ * So that nearly every step is the same, all threads share one CPU and block while they wait, the last kernel
+ * takes LAST_NS, so that all of them do wait, the CPU task runs in the thread that waits, and only the
+ * dispatcher's threads do its work.  Of the mode auto those steps count that are launched as graphs: in code
+ * that is as slow as this the dispatcher finds at times that they gain nothing.  Recordings are written into
+ * FOLDER. */
 #include "submit_kernels.kernels.h"
 
 #include <gantry/gantry.h>
@@ -23,7 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WARM_STEPS = 100, MOST_KERNELS = 64, TRIES = 20, MOST_DEVICES = 2 };
+enum { WARM_STEPS = 100, MOST_KERNELS = 64, TRIES = 20, LAST_NS = 500000, MOST_DEVICES = 2 };
 
 struct path_mode {
     const char *name;
@@ -50,7 +51,7 @@ struct scene {
     uint32_t kernels;    /* of a step */
     gantry_fleet *fleet; /* with several devices */
     gantry_context *contexts[MOST_DEVICES];
-    gantry_kernel *increment[MOST_DEVICES];
+    gantry_kernel *increment[MOST_DEVICES], *last[MOST_DEVICES];
     void *cells[MOST_DEVICES];
     gantry_cpu_dispatcher *cpus;
     gantry_taskman *manager;
@@ -136,11 +137,14 @@ static gantry_launch_result launch_increment(gantry_launch *launch, void *arg)
 {
     struct scene *scene = arg;
     const uint64_t index = gantry_task_context_id(gantry_launch_task(launch));
-    void *args[] = {&scene->cells[device_of(scene, index)]};
+    const bool is_last = index == scene->kernels - 1;
+    const uint32_t device = device_of(scene, index);
+    uint64_t ns = LAST_NS;
+    void *args[] = {&scene->cells[device], &ns};
     const gantry_dim3 one = {1, 1, 1}, warp = {32, 1, 1};
-    bool good = gantry_launch_kernel(launch, scene->increment[device_of(scene, index)], one, warp, 0, args) ==
-                GANTRY_OK;
-    if (scene->mode->frees && index == scene->kernels - 1) {
+    gantry_kernel *kernel = is_last ? scene->last[device] : scene->increment[device];
+    bool good = gantry_launch_kernel(launch, kernel, one, warp, 0, args) == GANTRY_OK;
+    if (scene->mode->frees && is_last) {
         good = gantry_free_after(scene->block, launch) == GANTRY_OK && good;
     }
     return good ? GANTRY_LAUNCH_DONE : GANTRY_LAUNCH_FAILED;
@@ -214,6 +218,7 @@ static bool open_kernels(struct scene *scene)
         gantry_module *module;
         good = ok(gantry_module_load(scene->contexts[i], &gantry_image_submit_kernels, &module)) &&
                ok(gantry_module_get_kernel(module, "increment", &scene->increment[i])) &&
+               ok(gantry_module_get_kernel(module, "increment_after", &scene->last[i])) &&
                ok(gantry_heap_alloc(gantry_context_heap(scene->contexts[i]), GANTRY_MEMORY_DEVICE, 256, 0,
                                     site, &scene->cells[i]));
     }

@@ -153,7 +153,10 @@ class Budgets(unittest.TestCase):
         said = "g: a is less than its budget: write a = 1 for 2"
         self.assertEqual(check_budgets.compare("g", figures(a={"x.c": 1}), {"a": 2}), ([said], [], {"a": 1}))
         self.assertEqual(check_budgets.compare("lines", figures(a={"x.c": 1}), {"a": 2}), ([], [said.replace("g:", "lines:")], {"a": 1}))
-        self.assertEqual(check_budgets.compare("path.auto", figures(a={"x.c": 99}), {"a": 100}, noise=0.03), ([], [], {}))
+        for value in (97, 103):
+            self.assertEqual(check_budgets.compare("path.auto", figures(a={"x.c": value}), {"a": 100}, noise={"a": 0.03}), ([], [], {}))
+        self.assertEqual(check_budgets.compare("path.auto", figures(a={"x.c": 104}), {"a": 100}, noise={"a": 0.03})[0],
+                         ["path.auto: a is 104, at most 100: most: x.c 104"])
         self.assertEqual(check_budgets.compare("g", figures(), {"a": 2})[2], {"a": None})
 
     def test_of_comments_there_may_be_more(self):
