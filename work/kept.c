@@ -337,7 +337,8 @@ static gantry_status make(struct gy_kept_set *set, struct gy_kept_want *want, st
     return GANTRY_OK;
 }
 
-/* Make the graph of the nodes, and update the executable graph by that. */
+/* Make the graph of the nodes, and update the executable graph by that.  The driver still knows its nodes by
+ * those of the graph that it was made of, which stays. */
 static CUresult update(struct gy_kept_set *set, struct gy_kept *kept, struct gy_nodes *nodes,
                        uint64_t *changed)
 {
@@ -351,14 +352,13 @@ static CUresult update(struct gy_kept_set *set, struct gy_kept *kept, struct gy_
     if (result == CUDA_SUCCESS && gy_nodes_copy(&copy, nodes) != GANTRY_OK) {
         result = CUDA_ERROR_OUT_OF_MEMORY;
     }
+    (void)driver->cuGraphDestroy(graph);
     if (result != CUDA_SUCCESS) {
-        (void)driver->cuGraphDestroy(graph);
         return result;
     }
-    (void)driver->cuGraphDestroy(kept->graph);
-    gy_nodes_fini(&kept->nodes);
+    memcpy(copy.made, kept->nodes.made, nodes->count * sizeof(*copy.made));
     copy.table = kept->nodes.table;
-    kept->graph = graph;
+    gy_nodes_fini(&kept->nodes);
     kept->nodes = copy;
     *changed = nodes->count;
     return CUDA_SUCCESS;

@@ -499,6 +499,14 @@ static void test_cooperative_grids_and_early_starts_are_patched(void **state)
         steps++;
         expect_set(&chain, 22);
         assert_int_equal(host[0], expected_after(20));
+        const uint64_t updates = emu.calls("cuGraphExecUpdate"); /* and is set again from then on */
+        for (uint32_t round = 0; round < 2; round++) {
+            steps++;
+            expect_set(&chain, 20);
+            assert_int_equal(host[0], expected_after(20));
+        }
+        assert_true(updates != 0);
+        assert_int_equal(emu.calls("cuGraphExecUpdate"), updates);
     }
     close_all();
 }
