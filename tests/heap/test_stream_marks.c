@@ -65,10 +65,112 @@ static void test_a_large_heap_records_fewer_events(void **state)
     assert_int_equal(gy_alloc_live(), 0);
 }
 
+/* ---- one heap ---------------------------------------------------------------------------------- */
+
+static struct {
+    struct gy_context *context;
+    gantry_heap *heap;
+    CUstream streams[2];
+    uint64_t (*calls)(const char *name);
+    int (*fail)(const char *name, uint64_t nth, int result, int mode);
+} one;
+
+static int open_one(void **state)
+{
+    (void)state;
+    gantry_context_options options = GANTRY_CONTEXT_OPTIONS_INIT;
+    options.driver = GANTRY_DRIVER_EMULATED;
+    options.mode = GANTRY_CONTEXT_OWN;
+    assert_ok(gy_context_open(&options, &one.context));
+    struct gy_context *context = one.context;
+    *(void **)&one.calls = dlsym(context->driver->library, "gantry_emu_calls");
+    *(void **)&one.fail = dlsym(context->driver->library, "gantry_emu_fail");
+    assert_ok(gy_heap_create(context, NULL, &one.heap));
+    assert_ok(gy_context_push(context));
+    for (int i = 0; i < 2; i++) {
+        CU(cuStreamCreate(&one.streams[i], CU_STREAM_NON_BLOCKING));
+    }
+    return 0;
+}
+
+static int close_one(void **state)
+{
+    (void)state;
+    struct gy_context *context = one.context;
+    for (int i = 0; i < 2; i++) {
+        CU(cuStreamDestroy(one.streams[i]));
+    }
+    (void)gy_context_pop(context);
+    gy_heap_destroy(one.heap);
+    gy_context_close(context);
+    assert_int_equal(gy_alloc_live(), 0);
+    return 0;
+}
+
+static void *take(size_t bytes, int stream)
+{
+    void *block;
+    assert_ok(gantry_heap_alloc_on(one.heap, GANTRY_MEMORY_DEVICE, bytes, 0, one.streams[stream],
+                                   GANTRY_ALLOC_SITE("test"), &block));
+    return block;
+}
+
+static void give(void *block, int stream)
+{
+    assert_ok(gantry_heap_free_on(one.heap, block, one.streams[stream]));
+}
+
+/* An event could not be recorded: the next call makes up for it, however little it frees. */
+static void test_a_mark_that_fails_is_made_by_the_next_call(void **state)
+{
+    (void)state;
+    assert_ok(gantry_heap_reserve(one.heap, GANTRY_MEMORY_DEVICE, 4096 * MIB)); /* 64 MiB are enough */
+    void *other = take(MIB, 1), *large = take(128 * MIB, 0), *little = take(48 * MIB, 0);
+    assert_int_equal((one.fail)("cuEventRecord", 1, CUDA_ERROR_OUT_OF_MEMORY, GANTRY_EMU_ONCE), 0);
+    uint64_t before = one.calls("cuEventRecord");
+    give(large, 0);
+    assert_int_equal(one.calls("cuEventRecord"), before + 1);
+    give(little, 0);
+    assert_int_equal(one.calls("cuEventRecord"), before + 2);
+    give(other, 1);
+    assert_ok(gantry_heap_settle(one.heap));
+}
+
+static gantry_heap_stats stats_of_one(void)
+{
+    gantry_heap_stats stats = {.struct_size = sizeof(stats)};
+    assert_ok(gantry_heap_get_stats(one.heap, GANTRY_MEMORY_DEVICE, &stats));
+    return stats;
+}
+
+/* Every count, of a block that has more bytes than 32 bits say. */
+static void test_large_blocks_are_counted(void **state)
+{
+    (void)state;
+    const size_t bytes[] = {3072 * MIB, 5120 * MIB};
+    for (int i = 0; i < 2; i++) {
+        for (int recorded = 0; recorded < 2; recorded++) {
+            void *block = take(bytes[i], 0);
+            assert_int_equal(stats_of_one().used_bytes, bytes[i]);
+            if (recorded != 0) {
+                assert_ok(gantry_heap_record_stream(one.heap, block, one.streams[1]));
+            }
+            give(block, 0);
+            assert_int_equal(stats_of_one().used_bytes, 0);
+            assert_int_equal(stats_of_one().block_count, 0);
+            assert_ok(gantry_heap_settle(one.heap));
+            assert_int_equal(stats_of_one().waiting_bytes, 0);
+            assert_true(stats_of_one().free_bytes >= bytes[i]);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_large_heap_records_fewer_events),
+        cmocka_unit_test_setup_teardown(test_a_mark_that_fails_is_made_by_the_next_call, open_one, close_one),
+        cmocka_unit_test_setup_teardown(test_large_blocks_are_counted, open_one, close_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

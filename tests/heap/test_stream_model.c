@@ -170,7 +170,7 @@ static void allocate(void)
 {
     static const size_t most[] = {16 * KIB, 256 * KIB, 1024 * KIB, 6144 * KIB};
     const size_t bytes = 1 + draw((uint32_t)most[draw(4)]);
-    const size_t alignment = draw(6) == 0 ? (size_t)4096 << draw(8) : 0;
+    const size_t alignment = draw(3) == 0 ? (size_t)4096 << draw(9) : 0;
     const uint32_t s = draw(8) == 0 ? NO_STREAM : draw(STREAMS);
     void *block = NULL;
     if (s == NO_STREAM) {

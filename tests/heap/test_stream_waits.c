@@ -240,6 +240,28 @@ static void test_an_event_without_memory_is_not_waited_for(void **state)
     give(f, again, 2);
 }
 
+/* What was freed on the stream later is behind work that does not end. */
+static void test_the_first_event_of_a_stream_is_enough(void **state)
+{
+    struct fixture *f = *state;
+    CUevent event;
+    CU(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+    limit(f);
+    void *first = take(f, PART_MIB * MIB, 0);
+    void *other = take(f, MIB, 1); /* between the two, which would be one range */
+    void *second = take(f, PART_MIB * MIB, 0);
+    close_gate(f, 0);
+    give(f, first, 0);
+    close_gate(f, 3);
+    CU(cuEventRecord(event, f->streams[3]));
+    CU(cuStreamWaitEvent(f->streams[0], event, 0));
+    give(f, second, 0);
+    take_behind(f, 0);
+    open_all(f);
+    give(f, other, 1);
+    CU(cuEventDestroy(event));
+}
+
 static void *take_in_thread(void *user)
 {
     struct fixture *f = user;
@@ -473,6 +495,7 @@ int main(void)
         TEST(test_a_stream_that_holds_nothing_is_not_waited_for),
         TEST(test_what_was_freed_first_is_waited_for_first),
         TEST(test_an_event_without_memory_is_not_waited_for),
+        TEST(test_the_first_event_of_a_stream_is_enough),
         TEST(test_two_threads_without_room_both_wait),
         TEST(test_a_recorded_block_waits_for_its_own_stream),
         TEST(test_the_heap_breaks_no_capture),

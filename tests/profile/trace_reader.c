@@ -19,7 +19,7 @@ struct event {
     uint64_t time;
     size_t order;
     uint64_t track, count;
-    uint64_t flows[8];
+    uint64_t flows[READ_FLOWS];
     size_t flow_count;
     int type;
     char name[160];
@@ -129,8 +129,8 @@ static void event_field(struct reader *r, const char *field, const char *value)
     } else if (strcmp(field, "counter_value") == 0) {
         p->event.count = number;
     } else if (strcmp(field, "flow_ids") == 0) {
-        r->wrong = p->event.flow_count == 8 ? "too many flows" : r->wrong;
-        p->event.flows[p->event.flow_count++ % 8] = number;
+        r->wrong = p->event.flow_count == READ_FLOWS ? "too many flows" : r->wrong;
+        p->event.flows[p->event.flow_count++ % READ_FLOWS] = number;
     } else if (strcmp(field, "debug_annotations.name_iid") == 0 && p->event.argument_count < 8) {
         p->argument_iids[p->event.argument_count] = number;
     } else if (strcmp(field, "debug_annotations.uint_value") == 0 && p->event.argument_count < 8) {

@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+enum { READ_FLOWS = 16 }; /* the most that a slice may have */
+
 struct read_track {
     uint64_t uuid, parent;
     char name[160];
@@ -25,7 +27,7 @@ struct read_slice {
     char category[32]; /* empty on a sequence of its own */
     uint64_t begin, end;
     uint64_t id; /* the argument of that name */
-    uint64_t flows[8];
+    uint64_t flows[READ_FLOWS];
     size_t flow_count;
     int gpu; /* the number of an event of a queue */
     size_t argument_count;
