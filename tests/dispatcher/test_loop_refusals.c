@@ -100,9 +100,12 @@ static void test_a_first_launch_that_is_refused_is_no_entry(void **state)
         assert_true(record == NULL || record == record_of(&s));
         record = record_of(&s);
         const uint64_t launches = s.emu.calls("cuGraphLaunch");
+        const uint64_t counted = gpu_fixture_stats(&s.gpu).graph_launches;
         fail_next(&s, "cuGraphLaunch");
         loops_run(&s, 6);
-        assert_int_not_equal(s.emu.calls("cuGraphLaunch"), launches);
+        assert_int_not_equal(s.emu.calls("cuGraphLaunch"), launches); /* one of them was refused: */
+        assert_int_equal(gpu_fixture_stats(&s.gpu).graph_launches - counted + 1,
+                         s.emu.calls("cuGraphLaunch") - launches);
         loops_expect(&s, 0, 1, GANTRY_LOOP_WORD, 6);
         expect_no_entry(&s);
         loops_run(&s, 5);

@@ -549,6 +549,65 @@ static void test_events_are_used_again(void **state)
     (void)close_scene(NULL);
 }
 
+/* Home comes after each lane, the first, the last and the only one, on streams of their own and apart. */
+static void check_end_of_lanes(struct gy_context *context, struct gy_lane *lanes, uint32_t count,
+                               CUstream home)
+{
+    static struct gy_player player;
+    static struct gy_side_streams sides;
+    void *other = NULL;
+    gy_side_streams_init(&sides, context);
+    gy_player_init(&player, context, &sides);
+    for (uint32_t apart = 0; apart < 2; apart++) {
+        struct gy_nodes *nodes = lanes[0].nodes;
+        gy_nodes_clear(nodes);
+        for (uint32_t i = 0; i < count; i++) {
+            lanes[i].last.count = 0;
+            note_stamp(&lanes[i], 0, i);
+        }
+        emu.hold(); /* so that the host does not come after anything */
+        emu.watch_begin();
+        assert_int_equal(apart != 0 && gy_play_apart(&player, nodes, count, home), apart);
+        assert_ok(gy_play_begin(&player, nodes, count, home));
+        assert_ok(gy_play_some(&player, count));
+        assert_ok(gy_play_end(&player));
+        assert_int_equal(emu.watch_end(home, &other), 0);
+        emu.release();
+        assert_int_equal(context->driver->cuStreamSynchronize(home), CUDA_SUCCESS);
+    }
+    gy_player_fini(&player);
+    gy_side_streams_fini(&sides);
+}
+
+static void test_home_comes_after_each_lane(void **state)
+{
+    (void)state;
+    enum { MOST_LANES = 6 };
+    struct gy_nodes nodes;
+    struct gy_lane lanes[MOST_LANES];
+    CUstream home, streams[MOST_LANES];
+    open_scene(false, GANTRY_SUBMISSION_STREAMS);
+    struct gy_context *context = s.gpu.context->cuda;
+    assert_ok(gy_context_enter(context));
+    assert_ok(gy_context_create_stream(context, NULL, 0, &home));
+    gy_nodes_init(&nodes, context);
+    for (uint32_t i = 0; i < MOST_LANES; i++) {
+        assert_ok(gy_context_create_stream(context, NULL, 0, &streams[i]));
+        lanes[i] = gy_lane_of(streams[i], 0);
+        lanes[i].nodes = &nodes;
+    }
+    for (uint32_t count = 1; count <= MOST_LANES; count++) {
+        check_end_of_lanes(context, lanes, count, home);
+    }
+    for (uint32_t i = 0; i < MOST_LANES; i++) {
+        gy_context_drop_stream(context, &streams[i]);
+    }
+    gy_context_drop_stream(context, &home);
+    gy_nodes_fini(&nodes);
+    assert_ok(gy_context_pop(context));
+    (void)close_scene(NULL);
+}
+
 /* The kernel goes on when the host has set the first value; the next one says whether it has seen that. */
 static void note_await(struct gy_lane *lane)
 {
@@ -629,6 +688,7 @@ int main(void)
         TEST(test_nothing_is_made_in_the_steady_state),
         TEST(test_what_streams_refuse_too_is_lost),
         TEST(test_events_are_used_again),
+        TEST(test_home_comes_after_each_lane),
         TEST(test_an_end_waits_for_its_own_node_only),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

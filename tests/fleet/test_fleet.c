@@ -1,6 +1,8 @@
 /* Fleets: how they are made, which ones are refused, how they are lost, and in which order their parts may
  * be destroyed. */
 #include "base/alloc.h"
+#include "dispatcher/fleet/export.h"
+#include "dispatcher/internal.h"
 #include "heap/internal.h"
 #include "tests/support/cmocka_c11.h"
 #include "tests/support/deadline.h"
@@ -368,6 +370,74 @@ static void test_a_chain_to_and_fro_needs_one_stream_on_each_device(void **state
     gantry_fleet_destroy(fleet);
 }
 
+/* ---- events between devices ----------------------------------------------------------------- */
+
+static uint32_t count_exports(gantry_fleet *fleet, uint32_t device)
+{
+    const gantry_dispatcher *d = gantry_context_dispatcher(gantry_fleet_context(fleet, device));
+    uint32_t count = 0;
+    for (const struct gy_export *export = d->member.exports.all; export != NULL; export = export->next) {
+        count++;
+    }
+    return count;
+}
+
+/* A chain to and fro, whose work begins when all of it is launched: each device waits for events of the
+ * other.
+ */
+static void run_held_chain(gantry_fleet *fleet, gantry_taskman *manager, struct word *words,
+                           const struct gantry_emu_control *emu)
+{
+    gantry_task *before = NULL;
+    for (uint32_t i = 0; i < 6; i++) {
+        gantry_task *task = submit_seen(manager, &words[i % 2], NULL);
+        if (before != NULL) {
+            assert_ok(gantry_task_start_after(task, before));
+        }
+        before = task;
+    }
+    emu->hold();
+    assert_ok(gantry_taskman_start(manager));
+    assert_ok(gantry_taskman_stop(manager));
+    emu->release();
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_ok(gantry_context_synchronize(gantry_fleet_context(fleet, i)));
+    }
+    assert_ok(gantry_taskman_reset(manager));
+}
+
+/* Each event is used again once all who wait for it have gone. */
+static void test_events_between_devices_are_used_again(void **state)
+{
+    (void)state;
+    struct gantry_emu_control emu;
+    if (lacks_devices(2) || !gpu_fixture_controls(&emu)) {
+        return;
+    }
+    gantry_fleet *fleet = make_fleet("0,1");
+    gantry_taskman *manager = make_manager(fleet);
+    struct word words[2];
+    uint32_t early[2] = {0, 0};
+    for (uint32_t i = 0; i < 2; i++) {
+        words[i].context = gantry_fleet_context(fleet, i);
+        assert_ok(gantry_heap_alloc(gantry_context_heap(words[i].context), GANTRY_MEMORY_DEVICE, 4, 0,
+                                    GANTRY_ALLOC_SITE("word"), &words[i].at));
+    }
+    for (uint32_t round = 0; round < 2 * ROUNDS; round++) {
+        run_held_chain(fleet, manager, words, &emu);
+        for (uint32_t i = 0; i < 2 && round + 1 == ROUNDS; i++) {
+            early[i] = count_exports(fleet, i);
+        }
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_true(early[i] != 0); /* they have waited for each other */
+        assert_true(count_exports(fleet, i) <= early[i] + 2);
+        assert_ok(gantry_heap_free(gantry_context_heap(words[i].context), words[i].at));
+    }
+    gantry_taskman_destroy(manager);
+    gantry_fleet_destroy(fleet);
+}
+
 int main(void)
 {
     setenv("GANTRY_EMU_DEVICES", "4", 1);
@@ -377,6 +447,7 @@ int main(void)
         cmocka_unit_test(test_heaps_are_reached_by_all_devices),
         cmocka_unit_test(test_what_is_refused),
         cmocka_unit_test(test_a_chain_to_and_fro_needs_one_stream_on_each_device),
+        cmocka_unit_test(test_events_between_devices_are_used_again),
         cmocka_unit_test(test_a_device_is_lost),
         cmocka_unit_test(test_any_order_of_ends),
     };

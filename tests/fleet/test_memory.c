@@ -1,6 +1,7 @@
 /* Tasks on several devices that declare memory: each device lets its own tasks in, and when managers wait for
  * each other across devices one task is let in although it does not fit, but never while a device can go on.
  */
+#include "base/alloc.h"
 #include "tests/support/cmocka_c11.h"
 #include "tests/support/deadline.h"
 #include "tests/support/memory_scene.h"
@@ -254,6 +255,30 @@ static void test_what_never_fits_fails(void **state)
     gantry_taskman_destroy(manager);
 }
 
+/* Host memory is missing for one of the devices: nothing is declared, and nothing is left. */
+static void test_a_declaration_that_is_refused_leaves_nothing(void **state)
+{
+    (void)state;
+    if (lacks_devices()) {
+        return;
+    }
+    const uint64_t bytes[GANTRY_MEMORY_KIND_COUNT] = {[GANTRY_MEMORY_DEVICE] = MOST};
+    gantry_taskman *manager = make_manager(-1);
+    uint32_t refused = 0, memory = 0;
+    for (bool fired = true; fired;) {
+        const long live = gy_alloc_live();
+        gy_fault_arm(refused);
+        const gantry_status status = gantry_taskman_declare_memory(manager, bytes, &memory);
+        fired = gy_fault_fired();
+        gy_fault_arm(-1);
+        assert_int_equal(status, fired ? GANTRY_ERR_OUT_OF_HOST_MEMORY : GANTRY_OK);
+        deadline_await(!fired || gy_alloc_live() == live, "the devices to let go of it");
+        refused += fired;
+    }
+    assert_true(refused >= 1 + DEVICES);
+    gantry_taskman_destroy(manager);
+}
+
 int main(void)
 {
     setenv("GANTRY_EMU_DEVICES", "2", 1);
@@ -264,6 +289,7 @@ int main(void)
         TEST(test_a_device_that_goes_on_is_awaited),
         TEST(test_waiting_tasks_end),
         TEST(test_what_never_fits_fails),
+        TEST(test_a_declaration_that_is_refused_leaves_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,7 +13,7 @@
 #define KIB ((size_t)1 << 10)
 #define CU(call) assert_int_equal(m.context->driver->call, CUDA_SUCCESS)
 
-enum { STREAMS = 4, GATES = 4, LIVE = 24, FREED = 4096, ROUNDS = 80, OPERATIONS = 500, NO_STREAM = STREAMS };
+enum { STREAMS = 4, GATES = 4, LIVE = 24, FREED = 4096, ROUNDS = 100, OPERATIONS = 500, NO_STREAM = STREAMS };
 
 struct live {
     uintptr_t begin;
@@ -224,6 +224,15 @@ static void release(uint32_t which)
     add_freed(freed);
 }
 
+/* The free of a small block asks for all events. */
+static void ask_for_events(uint32_t s)
+{
+    void *block = NULL;
+    assert_ok(gantry_heap_alloc(m.heap, GANTRY_MEMORY_DEVICE, 64, 0, GANTRY_ALLOC_SITE("model"), &block));
+    take_memory(NO_STREAM, (uintptr_t)block, (uintptr_t)block + 64);
+    assert_ok(gantry_heap_free_on(m.heap, block, m.streams[s]));
+}
+
 static void do_anything(void)
 {
     const uint32_t s = draw(STREAMS), what = draw(16);
@@ -233,7 +242,9 @@ static void do_anything(void)
         open_gate(s);
     } else if (what == 4 && m.live_count != 0) {
         share(&m.live[draw(m.live_count)]);
-    } else if (what < 10 && m.live_count != 0) {
+    } else if (what == 5) {
+        ask_for_events(s);
+    } else if (what < 11 && m.live_count != 0) {
         release(draw(m.live_count));
     } else if (m.live_count < LIVE) {
         allocate();

@@ -3,6 +3,7 @@
  */
 #include "tests/support/cmocka_c11.h"
 
+#include "context/context.h"
 #include "dispatcher/internal.h"
 #include "tests/profile/cta_fixture.h"
 
@@ -29,6 +30,23 @@ static bool has_emu;
 static gantry_partition *part; /* of all tasks; NULL: the default one */
 static uint64_t seed;
 
+static _Atomic(uint32_t) modes_of_calls; /* the capture modes that callbacks have met, a bit each */
+
+static CUstreamCaptureMode capture_mode(void)
+{
+    const struct gy_driver *driver = fixture.context->cuda->driver;
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL, same;
+    assert_int_equal(driver->cuThreadExchangeStreamCaptureMode(&mode), CUDA_SUCCESS);
+    same = mode;
+    assert_int_equal(driver->cuThreadExchangeStreamCaptureMode(&same), CUDA_SUCCESS);
+    return mode;
+}
+
+static void set_capture_mode(CUstreamCaptureMode mode)
+{
+    assert_int_equal(fixture.context->cuda->driver->cuThreadExchangeStreamCaptureMode(&mode), CUDA_SUCCESS);
+}
+
 static uint32_t draw(uint32_t below)
 {
     seed = seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
@@ -40,6 +58,7 @@ static int make_tasks(void)
     static gantry_module_image image; /* the same at another address is another module */
     gantry_module *again;
     has_emu = gpu_fixture_controls(&emu);
+    atomic_store(&modes_of_calls, 0);
     seed = 1;
     kernels[0] = count_up;
     image = gantry_image_cta_kernels;
@@ -85,6 +104,7 @@ static gantry_launch_result launch_named(gantry_launch *launch, void *arg)
     const struct named *task = arg;
     const gantry_dim3 grid = {task->blocks, 1, 1}, block = {32, 1, 1};
     uint32_t id = first_kernel, spins = 1;
+    atomic_fetch_or(&modes_of_calls, 1u << capture_mode());
     void *profile = gantry_launch_profile(launch, id, grid);
     void *args[] = {&cells, &spins, &profile, &id};
     if (task->has_fill && gantry_launch_fill(launch, (uint32_t *)cells + MOST_BLOCKS, 0, 4, 1) != GANTRY_OK) {
@@ -135,7 +155,11 @@ static const struct named *task_called(const char *label)
 static void expect_records_of_each(gantry_profile *profile)
 {
     uint32_t times[MOST_TASKS] = {0};
+    set_capture_mode(CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
     stop_and_load(profile);
+    assert_int_equal(capture_mode(), CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+    set_capture_mode(CU_STREAM_CAPTURE_MODE_GLOBAL);
+    assert_int_equal(atomic_load(&modes_of_calls), 1u << CU_STREAM_CAPTURE_MODE_GLOBAL);
     assert_int_equal(stats.lost, 0);
     assert_int_equal(stats.ctas_lost, 0);
     for (size_t i = 0; i < trace.slice_count; i++) {
@@ -289,6 +313,40 @@ static void test_a_graph_without_slots_gets_some_later(void **state)
     expect_records_of_each(profile);
 }
 
+/* Memory for slots that is refused half way is given back, and the records are right without it. */
+static void test_slots_that_are_refused_leave_nothing(void **state)
+{
+    static const char *const calls[] = {"cuMemAlloc", "cuMemHostAlloc", "cuMemsetD8Async"};
+    static const int kinds[] = {GANTRY_EMU_LIVE_DEVICE_BLOCKS, GANTRY_EMU_LIVE_PINNED_BLOCKS,
+                                GANTRY_EMU_LIVE_DEVICE_BYTES};
+    static const uint32_t order[CHAINS] = {0, 1, 2, 3};
+    if (!has_emu) {
+        skip();
+    }
+    for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+        int64_t before[3];
+        gantry_dispatcher *dispatcher = gantry_context_dispatcher(fixture.context);
+        gantry_profile *profile = start(GANTRY_PROFILE_CTAS_EACH, 0, 0);
+        assert_ok(gantry_dispatcher_set_submission(dispatcher, GANTRY_SUBMISSION_STREAMS));
+        run_tree(order); /* the recording has its buffers now */
+        assert_ok(gantry_dispatcher_set_submission(dispatcher, GANTRY_SUBMISSION_GRAPHS));
+        for (int k = 0; k < 3; k++) {
+            before[k] = emu.live(kinds[k]);
+        }
+        assert_int_equal((emu.fail)(calls[i], 1, CUDA_ERROR_OUT_OF_MEMORY, GANTRY_EMU_ONCE), 0);
+        run_tree(order);
+        emu.clear_faults();
+        assert_true(dispatcher->graphs.kept.slots.was_refused);
+        for (int k = 0; k < 3; k++) {
+            assert_int_equal(emu.live(kinds[k]), before[k]);
+        }
+        run_tree(order);
+        expect_records_of_each(profile);
+        (void)tear_down(state);
+        (void)set_up_tasks(state); /* it is not tried again */
+    }
+}
+
 /* ---- in flight ------------------------------------------------------------------------------------ */
 
 /* A chain of BITS tasks, some of which fill a cell as well: a shape for each number. */
@@ -346,6 +404,7 @@ int main(void)
                                         tear_down),
         cmocka_unit_test_setup_teardown(test_updated_graphs_keep_their_slots, set_up_part, tear_down),
         cmocka_unit_test_setup_teardown(test_a_graph_without_slots_gets_some_later, set_up_tasks, tear_down),
+        cmocka_unit_test_setup_teardown(test_slots_that_are_refused_leave_nothing, set_up_tasks, tear_down),
         cmocka_unit_test_setup_teardown(test_graphs_dropped_in_flight_keep_their_slots, set_up_tasks,
                                         tear_down),
     };
