@@ -118,13 +118,25 @@ gantry_launch_result lists_launch_inputs(gantry_launch *launch, void *arg)
     return GANTRY_LAUNCH_DONE;
 }
 
+static CUstreamCaptureMode capture_mode(const struct lists *l)
+{
+    const struct gy_driver *driver = l->gpu.context->cuda->driver;
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL, same;
+    assert_int_equal(driver->cuThreadExchangeStreamCaptureMode(&mode), CUDA_SUCCESS);
+    same = mode;
+    assert_int_equal(driver->cuThreadExchangeStreamCaptureMode(&same), CUDA_SUCCESS);
+    return mode;
+}
+
 static gantry_launch_result launch_list(gantry_launch *launch, void *arg)
 {
     struct lists *l = arg;
+    const CUstreamCaptureMode mode = capture_mode(l);
     l->calls++;
     l->answered = l->box.width != 0 ? gantry_copy_launch_box(launch, &l->box, NULL)
                                     : gantry_copy_launch_list(launch, &l->list, NULL);
     (void)snprintf(l->text, sizeof(l->text), "%s", l->answered != GANTRY_OK ? gantry_last_error() : "");
+    assert_int_equal(capture_mode(l), mode); /* the thread keeps it */
     return l->answered == GANTRY_OK ? GANTRY_LAUNCH_DONE : GANTRY_LAUNCH_FAILED;
 }
 

@@ -574,6 +574,33 @@ static void test_an_end_is_foretold_to_its_manager(void **state)
     close_ring();
 }
 
+/* Of several ends of a manager's work the first is foretold, whichever stream it is of. */
+static void test_the_first_of_several_ends_is_foretold(void **state)
+{
+    (void)state;
+    enum { ENDS = 3 };
+    static const uint64_t orders[][ENDS] = {{1, 2, 3}, {3, 2, 1}, {2, 1, 3}, {2, 3, 1}};
+    struct gy_completion *ring = open_ring(GANTRY_WAIT_HYBRID);
+    gantry_dispatcher *d = gantry_context_dispatcher(fixture.context);
+    for (size_t o = 0; o < sizeof(orders) / sizeof(orders[0]); o++) {
+        const uint64_t now = gy_clock_ns();
+        struct gy_lookout lookout;
+        for (uint32_t i = 0; i < ENDS; i++) {
+            struct gy_completion_list *list = &ring->lists[i];
+            const uint64_t from_ns = now + orders[o][i] * USUALLY_LATE_NS;
+            atomic_store(&list->owner, (uintptr_t)fixture.manager);
+            atomic_store(&list->from_ns, from_ns);
+            atomic_store(&list->until_ns, from_ns + USUALLY_SOON_NS);
+        }
+        atomic_store(&ring->foretold, (1u << ENDS) - 1);
+        assert_true(d->base.ops->wake_hints.next_end(d, fixture.manager, false, &lookout));
+        atomic_store(&ring->foretold, 0);
+        assert_int_equal(lookout.from_ns, now + USUALLY_LATE_NS);
+        assert_int_equal(lookout.until_ns, now + USUALLY_LATE_NS + USUALLY_SOON_NS);
+    }
+    close_ring();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -590,6 +617,7 @@ int main(void)
         cmocka_unit_test(test_who_waits_wakes_up_for_a_usual_end),
         cmocka_unit_test(test_a_guest_looks_between_naps),
         cmocka_unit_test(test_an_end_is_foretold_to_its_manager),
+        cmocka_unit_test(test_the_first_of_several_ends_is_foretold),
     };
     return cmocka_run_group_tests_name("completion_waits", tests, NULL, NULL);
 }

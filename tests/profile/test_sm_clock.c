@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "profile/sm_clock.h"
+#include "profile/sm_times.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -130,12 +131,42 @@ static void test_lines_give_each_sm_its_time(void **state)
     assert_true(lines[20].ns_per_clock == 0);
 }
 
+/* Of a clock that is slower than the host's: durations beyond 32 bits of ns are told as the longest. */
+static void test_durations_are_converted_and_bounded(void **state)
+{
+    (void)state;
+    enum { RATE = 10, FIRST = 1000, TIME = 1000000 };
+    static const uint32_t clocks[] = {0, 1, 1000, UINT32_MAX / RATE, UINT32_MAX / RATE + 1, UINT32_MAX};
+    enum { BLOCKS = sizeof(clocks) / sizeof(clocks[0]) };
+    const struct gy_sm_anchor begin = {FIRST, TIME, 1, 0}, end = {FIRST + TIME, TIME + RATE * TIME, 1, 0};
+    gantry_cta_record records[BLOCKS];
+    for (uint32_t i = 0; i < BLOCKS; i++) {
+        records[i] = (gantry_cta_record){(FIRST + i) | GANTRY_CTA_OWN_CLOCK, clocks[i], 0};
+    }
+    const struct gy_cta_launch launch = {.count = BLOCKS};
+    const struct gy_cta_batch batch = {.records = records,
+                                       .launches = &launch,
+                                       .launch_count = 1,
+                                       .anchor_count = 1,
+                                       .anchors = {&begin, &end}};
+    struct gy_sm_times *times = gy_sm_times_create();
+    assert_non_null(times);
+    gy_sm_times_convert(times, &batch);
+    for (uint32_t i = 0; i < BLOCKS; i++) {
+        const uint64_t ns = (uint64_t)clocks[i] * RATE;
+        assert_int_equal(records[i].start_ns, TIME + RATE * i);
+        assert_int_equal(records[i].duration_ns, ns < UINT32_MAX ? ns : UINT32_MAX);
+    }
+    gy_sm_times_destroy(times);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_offsets_are_found),
         cmocka_unit_test(test_nothing_is_said_without_turns),
         cmocka_unit_test(test_lines_give_each_sm_its_time),
+        cmocka_unit_test(test_durations_are_converted_and_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
