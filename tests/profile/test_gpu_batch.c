@@ -3,6 +3,7 @@
 #include "tests/support/cmocka_c11.h"
 
 #include "profile/gpu_batch.h"
+#include "profile/gpu_marks.h"
 
 enum { TASKS = 3, ORDERS = 6, GENERATION = 7 };
 
@@ -62,11 +63,29 @@ static void test_a_batch_is_of_one_recording(void **state)
     gy_gpu_batches_fini(&batches);
 }
 
+/* What was in use when a recording ended is lost once, whoever ends it again, and is none of the next one's.
+ */
+static void test_a_recording_is_closed_once(void **state)
+{
+    (void)state;
+    struct gy_gpu_marks marks = {.generation = GENERATION, .used = 3, .resting = 1};
+    gy_gpu_marks_init(&marks, NULL);
+    assert_int_equal(gy_gpu_marks_awaited(&marks, GENERATION), 2);
+    assert_int_equal(gy_gpu_marks_awaited(&marks, GENERATION + 1), 0);
+    assert_int_equal(gy_gpu_marks_close(&marks, GENERATION - 1), 0);
+    assert_int_equal(gy_gpu_marks_close(&marks, GENERATION), 3);
+    assert_true(gy_gpu_marks_are_closed(&marks, GENERATION));
+    assert_int_equal(gy_gpu_marks_close(&marks, GENERATION), 0);
+    assert_false(gy_gpu_marks_are_closed(&marks, GENERATION + 1));
+    gy_gpu_marks_fini(&marks);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_batch_lasts_from_the_first_begin_to_the_last_end),
         cmocka_unit_test(test_a_batch_is_of_one_recording),
+        cmocka_unit_test(test_a_recording_is_closed_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
