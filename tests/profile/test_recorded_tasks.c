@@ -113,7 +113,8 @@ static gantry_launch_result launch_named(gantry_launch *launch, void *arg)
     }
     void *profile = gantry_launch_profile(launch, id, grid);
     void *args[] = {&cells, &spins, &profile, &id};
-    if (task->has_fill && gantry_launch_fill(launch, (uint32_t *)cells + MOST_BLOCKS, 0, 4, 1) != GANTRY_OK) {
+    if (task->has_fill &&
+        gantry_launch_fill(launch, (uint32_t *)cells + MOST_BLOCKS + task->number, 0, 4, 1) != GANTRY_OK) {
         return GANTRY_LAUNCH_FAILED;
     }
     return gantry_launch_kernel(launch, task->run, grid, block, 0, args) == GANTRY_OK ? GANTRY_LAUNCH_DONE
@@ -361,7 +362,7 @@ static void test_slots_that_are_refused_leave_nothing(void **state)
 
 /* ---- in flight ------------------------------------------------------------------------------------ */
 
-/* A chain of BITS tasks, some of which fill a cell as well: a shape for each number. */
+/* A chain of BITS tasks, some of which fill a cell of their own as well: a shape for each number. */
 static void submit_shape(uint32_t shape, struct named *of)
 {
     gantry_task *before = NULL;
