@@ -12,7 +12,7 @@ from guards.rooms import library_room
 APART = ("taskman", "heap", "driver/emulator")
 KINDS = {
     "submission": [r"GANTRY_SUBMISSION_", r"\bautomatic\b", r"\bas_graph\b", r"\bGY_WAY_"],
-    "call_mode": [r"\bGY_MODE_\w+", r"\bgy_mode_is_noted\b", r"\bgy_mode_is_plain\b", r"->mode\b"],
+    "call_mode": [r"\bGY_MODE_\w+", r"\bgy_mode_is_noted\b", r"->mode\b"],
     "noted_or_direct": [r"->lane (?:==|!=) NULL"],
     "batch": [r"\bis_member\b", r"\bgy_batch_is_open\b", r"\bbatch\.state\b", r"\bby_lanes\b", r"\bbatch->state\b"],
     "behind_a_graph": [r"->behind\b", r"->before != NULL", r"\bheld_by\b", r"\bmay_be_held\b", r"->carries\b"],
@@ -23,7 +23,6 @@ KINDS = {
     "pieces": [r"\bis_by_pieces\b", r"->plays\b", r"\bGY_PLAYS_", r"\bGY_KEPT_(?:THERE|WHOLE|PLAYED)\b", r"->kept (?:==|!=) NULL",
                r"\bis_later_part\b", r"\bis_rest\b"],
     "shares": [r"\bgy_shares_any\b", r"\bmeter (?:==|!=) NULL"],
-    "launching_threads": [r"\blaunchers (?:==|!=) NULL", r"\blauncher (?:==|!=) NULL"],
     "fleet": [r"\bmember\.fleet\b", r"\bcrossing (?:==|!=) NULL", r"\bhas_peers\b", r"\bis_of_fleet\b", r"->members (?:==|!=) NULL"],
     "plan": [r"\bis_planned\b", r"\bmay_borrow\b"],
     "synchronous": [r"\bdevice_wide\b", r"\bconfig\.synchronous\b", r"->single\b"],
