@@ -63,6 +63,7 @@ PREFIX = {
 FUNCTION_WARN, FUNCTION_FAIL = 40, 70
 FILE_WARN, FILE_FAIL = 400, 700
 GUARD = re.compile(r"guarded by|atomic|immutable|\bonly\b|\balone\b|rank |own guards?|signalled|see |link of|\w's\b", re.I)
+COMMENTS_AND_LITERALS = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.S)
 TEXT_FILES = re.compile(r"\.(c|h|cu|cuh|inc|py|sh|md|txt|cmake|json|in|map|proto|yml|supp)$|"
                         r"^tools/\w+$|(^|/)(LICENSE|\.clang-format|\.clang-tidy|\.editorconfig|\.gitignore)$|^\.ci/")
 MACHINE_PATHS = re.compile(r"(?<![\w.])/(?:work|home|root|Users)/(?!\*)")
@@ -129,21 +130,11 @@ class Checker:
     # ---- C
 
     def strip(self, path, text):
-        """The text with comments and literals blanked out, line for line; reports // comments."""
-        out, i, line = [], 0, 1
-        pattern = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.S)
-        for match in pattern.finditer(text):
-            out.append(text[i:match.start()])
-            line += text.count("\n", i, match.start())
-            token = match.group()
-            if token.startswith("//"):
-                self.error(path, line, "comment", "// comments are for debugging; use /* */")
-            keep = '""' if token[0] == '"' else "0" if token[0] == "'" else " "
-            out.append(keep + "\n" * token.count("\n"))
-            line += token.count("\n")
-            i = match.end()
-        out.append(text[i:])
-        return "".join(out)
+        """code_of() the text; reports // comments."""
+        for match in COMMENTS_AND_LITERALS.finditer(text):
+            if match.group().startswith("//"):
+                self.error(path, text.count("\n", 0, match.start()) + 1, "comment", "// comments are for debugging; use /* */")
+        return code_of(text)
 
     def check_includes(self, path, text):
         room = room_of(path)
@@ -317,6 +308,14 @@ def may_use(room, target):
 
 def library(path):
     return path.split("/")[0] in LIBRARY
+
+
+def code_of(text):
+    """The text with comments and literals blanked out, line for line."""
+    def blank(match):
+        token = match.group()
+        return {'"': '""', "'": "0"}.get(token[0], " ") + "\n" * token.count("\n")
+    return COMMENTS_AND_LITERALS.sub(blank, text)
 
 
 def list_files(root):

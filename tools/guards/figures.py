@@ -1,7 +1,7 @@
 """What a guard has counted: figures by name, and what each file adds to them."""
 import collections
 
-from guards.tree import code_of
+from check_style import code_of
 
 
 class Files(dict):

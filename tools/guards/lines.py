@@ -3,9 +3,9 @@
 `library` is their sum without the emulated driver.  `comments` is what the library has of comments: lines with one, per 100
 lines of code; of that there may be more, not less.
 """
+from check_style import code_of
 from guards.figures import Figures
 from guards.rooms import EMULATOR, library_room
-from guards.tree import code_of
 
 
 def room_of(path):

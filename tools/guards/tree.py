@@ -1,35 +1,19 @@
-"""The C files of a tree as {path: text}: those that lie there, or those of a commit; and their text without comments."""
+"""The C files of a tree as {path: text}: those that lie there, or those of a commit."""
 import os
 import re
 import subprocess
 
-TOKENS = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.S)
+from check_style import list_files
+
 WANTED = re.compile(r"\.[ch]$|^docs/.*\.md$")
 
 
-def code_of(text):
-    """The text with comments and literals blanked out, line for line."""
-    def blank(match):
-        token = match.group()
-        return {'"': '""', "'": "0"}.get(token[0], " ") + "\n" * token.count("\n")
-    return TOKENS.sub(blank, text)
-
-
 def read_folder(root):
-    """Tracked files and new ones that git does not ignore; without git, what lies there."""
-    try:
-        output = subprocess.run(["git", "-C", root, "ls-files", "-co", "--exclude-standard", "-z"], check=True, capture_output=True).stdout
-        paths = output.decode().split("\0")
-    except (OSError, subprocess.CalledProcessError):
-        paths = []
-        for folder, folders, names in os.walk(root):
-            folders[:] = [name for name in folders if name not in (".git", "build", "out", "__pycache__")]
-            paths += [os.path.relpath(os.path.join(folder, name), root) for name in names]
+    """Those of list_files()."""
     files = {}
-    for path in sorted(path for path in paths if WANTED.search(path)):
-        if os.path.isfile(os.path.join(root, path)): # a deleted one stays in git's list until that is staged
-            with open(os.path.join(root, path), encoding="utf-8") as file:
-                files[path] = file.read()
+    for path in filter(WANTED.search, list_files(root)):
+        with open(os.path.join(root, path), encoding="utf-8") as file:
+            files[path] = file.read()
     return files
 
 
