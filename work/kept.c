@@ -379,10 +379,11 @@ static bool patch(struct gy_kept_set *set, const struct gy_kept_found *found, st
     }
     CUresult result = found->is_equal ? gy_nodes_patch_equal(&kept->nodes, kept->exec.native, nodes, &changed)
                                       : gy_nodes_patch(&kept->nodes, kept->exec.native, nodes, of, &changed);
-    /* Drivers may refuse it in partitions, and of launches with options. */
-    if (result != CUDA_SUCCESS && (nodes->list[0].form >= GY_FORM_LANE(0) || nodes->extra_count != 0)) {
+    /* Drivers may refuse it in partitions, and of launches with options.  Nodes in another order would not be
+     * updated by their partners, whose handles they take over. */
+    if (result != CUDA_SUCCESS && of == NULL &&
+        (nodes->list[0].form >= GY_FORM_LANE(0) || nodes->extra_count != 0)) {
         result = update(set, kept, nodes, &changed);
-        of = NULL;
     }
     if (result != CUDA_SUCCESS) {
         gy_log(GANTRY_LOG_DEBUG, "an executable graph of %u nodes takes no more changes (%d): it is dropped",

@@ -298,6 +298,36 @@ static void test_updated_graphs_keep_their_slots(void **state)
     expect_records_of_each(profile);
 }
 
+/* With the nodes in another order the driver may pair them in its own way, so the graph is made anew. */
+static void test_a_graph_in_another_order_is_not_updated(void **state)
+{
+    (void)state;
+    uint32_t order[CHAINS] = {0, 1, 2, 3}, refused = 0;
+    if (!has_emu) {
+        skip();
+    }
+    gantry_profile *profile = start(GANTRY_PROFILE_CTAS_EACH, 0, 0);
+    for (uint32_t step = 0; step < WARM; step++) {
+        run_tree(order);
+    }
+    const uint64_t updates = emu.calls("cuGraphExecUpdate");
+    for (uint32_t step = 0; step < STEPS; step++) {
+        const uint32_t swapped = order[step % (CHAINS - 1)];
+        order[step % (CHAINS - 1)] = order[CHAINS - 1];
+        order[CHAINS - 1] = swapped;
+        tasks[1].run = kernels[(step + 1) % KERNELS];
+        assert_int_equal(
+            (emu.fail)("cuGraphExecKernelNodeSetParams", 1, CUDA_ERROR_INVALID_VALUE, GANTRY_EMU_ONCE), 0);
+        const uint64_t set = kernels_set();
+        run_tree(order);
+        refused += kernels_set() != set;
+        emu.clear_faults();
+    }
+    assert_true(refused != 0);
+    assert_int_equal(emu.calls("cuGraphExecUpdate"), updates);
+    expect_records_of_each(profile);
+}
+
 /* ---- slots that were not there ------------------------------------------------------------------- */
 
 /* A graph is made while all slots are taken.  Later there are some, and it gets them. */
@@ -416,6 +446,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_steps_in_other_orders_have_their_own_records, set_up_tasks,
                                         tear_down),
         cmocka_unit_test_setup_teardown(test_updated_graphs_keep_their_slots, set_up_part, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_graph_in_another_order_is_not_updated, set_up_part, tear_down),
         cmocka_unit_test_setup_teardown(test_a_graph_without_slots_gets_some_later, set_up_tasks, tear_down),
         cmocka_unit_test_setup_teardown(test_slots_that_are_refused_leave_nothing, set_up_tasks, tear_down),
         cmocka_unit_test_setup_teardown(test_graphs_dropped_in_flight_keep_their_slots, set_up_tasks,
