@@ -1,9 +1,12 @@
 #include "dispatcher/ways/ends.h"
 
+#include "base/clock.h"
 #include "work/exec.h"
 
 #include <sched.h>
 #include <stddef.h>
+
+#define LEAVE_NS 500000000 /* so long a host function that was let go may take to end on a busy machine */
 
 /* A graph of two event nodes, the second of which is given an event that has passed; and a gate before it. */
 struct ends_question {
@@ -13,7 +16,7 @@ struct ends_question {
     CUevent first, second, asked;
     CUgraph graph;
     struct gy_exec exec;
-    atomic_bool *gate; /* true: it is open */
+    _Atomic(uint32_t) *gate;
 };
 
 static bool is_good(CUresult result)
@@ -42,10 +45,22 @@ static bool make(struct ends_question *q)
            is_good(driver->cuEventSynchronize(q->asked));
 }
 
-/* A host function, behind which the device does not come before the gate is opened. */
-static void hold(void *gate)
+/* A host function, behind which the device does not come before the gate is opened.  It leaves the gate alone
+ * behind its last line. */
+static void hold(void *arg)
 {
-    while (!atomic_load((atomic_bool *)gate)) {
+    _Atomic(uint32_t) *gate = arg;
+    while (atomic_load(gate) == GY_ENDS_SHUT) {
+        sched_yield();
+    }
+    atomic_store(gate, GY_ENDS_LEFT);
+}
+
+/* The stream cannot be waited for: the host function may still run, but in a context that is lost. */
+static void await_host_function(const struct ends_question *q)
+{
+    const uint64_t end = gy_clock_ns() + LEAVE_NS;
+    while (atomic_load(q->gate) != GY_ENDS_LEFT && gy_clock_ns() < end) {
         sched_yield();
     }
 }
@@ -59,8 +74,11 @@ static bool ask(const struct ends_question *q)
     }
     const CUresult launched = driver->cuGraphLaunch(q->exec.native, q->stream);
     const CUresult before = driver->cuEventQuery(q->asked);
-    atomic_store(q->gate, true);
+    atomic_store(q->gate, GY_ENDS_OPEN);
     const CUresult waited = driver->cuStreamSynchronize(q->stream);
+    if (!is_good(waited)) {
+        await_host_function(q);
+    }
     return is_good(launched) && before == CUDA_ERROR_NOT_READY && is_good(waited) &&
            is_good(driver->cuEventSynchronize(q->asked));
 }

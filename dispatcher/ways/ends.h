@@ -11,11 +11,18 @@
 #include "driver/context.h"
 
 #include <stdatomic.h>
+#include <stdint.h>
+
+enum gy_ends_gate {
+    GY_ENDS_SHUT,
+    GY_ENDS_OPEN, /* the graph of the question may begin */
+    GY_ENDS_LEFT  /* the host function before it has ended, and touches nothing any more */
+};
 
 struct gy_ends {
-    atomic_bool is_asked; /* atomic: a thread asks, or has asked */
-    atomic_bool are_told; /* atomic: the driver's answer; false until it has come */
-    atomic_bool gate;     /* atomic: true: the graph of the question may begin */
+    atomic_bool is_asked;   /* atomic: a thread asks, or has asked */
+    atomic_bool are_told;   /* atomic: the driver's answer; false until it has come */
+    _Atomic(uint32_t) gate; /* atomic; enum gy_ends_gate */
 };
 
 /* Ask the driver, unless that was done.  A failure of a call is an answer, too: then completions are told

@@ -245,6 +245,30 @@ static void test_a_question_that_fails_is_no_failure(void **state)
     }
 }
 
+/* Its stream cannot be waited for: the host function has ended all the same when the question is over, as the
+ * gate goes with the context. */
+static void test_a_question_leaves_no_host_function_behind(void **state)
+{
+    (void)state;
+    struct gantry_emu_control emu;
+    static struct scene s;
+    if (!gpu_fixture_controls(&emu)) {
+        skip();
+    }
+    open_scene(&s, GANTRY_WAIT_DEFAULT);
+    assert_ok(gantry_context_acquire(s.on.gpu.context));
+    for (uint32_t i = 0; i < 50; i++) {
+        struct gy_ends ends = {.is_asked = false};
+        assert_int_equal((emu.fail)("cuStreamSynchronize", 1, CUDA_ERROR_NOT_SUPPORTED, GANTRY_EMU_ONCE), 0);
+        gy_ends_ask(&ends, s.on.gpu.context->cuda);
+        emu.clear_faults();
+        assert_int_equal(atomic_load(&ends.gate), GY_ENDS_LEFT);
+        assert_false(gy_ends_are_told(&ends));
+    }
+    assert_ok(gantry_context_release(s.on.gpu.context));
+    modes_close(&s.on);
+}
+
 /* As on an H200 that other programs use, too: a stream was waited for, and an event that was recorded on it
  * says once more that it has not passed. */
 static void test_an_event_that_is_behind_its_stream_is_no_answer(void **state)
@@ -272,6 +296,7 @@ int main(void)
         cmocka_unit_test(test_each_task_of_a_row_is_told_when_it_ends),
         cmocka_unit_test(test_no_task_is_told_early_where_events_are_late),
         cmocka_unit_test(test_a_question_that_fails_is_no_failure),
+        cmocka_unit_test(test_a_question_leaves_no_host_function_behind),
         cmocka_unit_test(test_an_event_that_is_behind_its_stream_is_no_answer),
     };
     return cmocka_run_group_tests_name("dispatcher ends", tests, NULL, NULL);
