@@ -26,6 +26,7 @@ struct resource { /* CUdevResource */
     };
 };
 
+enum { PLACES_MOST = 64 }; /* as many as a context has streams */
 enum { RELAXED = 2, NON_BLOCKING = 1, NO_TIMING = 2, ORDER_STREAM = 1, RESOURCE_SM = 1, GREEN_SMS = 16 };
 
 #define FUNCTIONS(F)                                                                                   \
@@ -142,6 +143,21 @@ static bool make_graph(struct cross_run *run, uint32_t node)
     return graph != NULL && cuda.cuGraphDestroy(graph) == 0 && done;
 }
 
+/* The program's own streams and graphs have taken places that the context took ahead for its streams
+ * (decision 58).  Whoever has work that is not to be waited for takes as many again, as the context did. */
+static bool take_places(void)
+{
+    void *streams[PLACES_MOST];
+    uint32_t made = 0;
+    while (made < PLACES_MOST && cuda.cuStreamCreate(&streams[made], NON_BLOCKING) == 0) {
+        made++;
+    }
+    for (uint32_t i = 0; i < made; i++) {
+        (void)cuda.cuStreamDestroy(streams[i]);
+    }
+    return made == PLACES_MOST;
+}
+
 bool cross_foreign_prepare(struct cross_run *run)
 {
     const struct cross_program *p = run->program;
@@ -157,6 +173,13 @@ bool cross_foreign_prepare(struct cross_run *run)
         }
         done = done && (foreign != VALUE_OWN_GRAPH || make_graph(run, i));
         (void)gantry_context_release(context);
+    }
+    for (uint32_t d = 0; d < run->devices && done && cross_has(p, VALUE_OLDER); d++) {
+        done = gantry_context_acquire(run->contexts[d]) == GANTRY_OK;
+        if (done) {
+            done = take_places();
+            (void)gantry_context_release(run->contexts[d]);
+        }
     }
     return done;
 }
