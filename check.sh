@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Build Gantry and run every test.  Debian 12, Ubuntu 24.04 or newer; needs no GPU and no CUDA toolkit.
 #
-#   ./check.sh           all tests in a debug build with gcc and with clang, then under the sanitizers;
-#                        those of heap and dispatcher also in a build without jemalloc
+#   ./check.sh           all tests in a debug build with gcc, those that depend on the build in one with clang
+#                        and without jemalloc, then under the sanitizers
 #   ./check.sh --fast    the debug build with gcc only
 #   ./check.sh --gpu     all tests on this machine's device; a skipped test is a failed one
 #   ./check.sh --exhaustive  the tests that take hours: each single failure of the fault sweeps, and the long
@@ -15,7 +15,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 source tools/packages.sh
 source tools/progress.sh
 
-presets="dev clang nojemalloc asan tsan"
+presets="dev clang asan tsan"
 which=() exhaustive=OFF
 case $* in
     "") ;;
@@ -40,7 +40,7 @@ esac
 # instrumentation, which makes gcc guess worse.
 werror_of() {
     case "$1 $(cc -dumpversion | cut -d. -f1)" in
-        "dev 12" | "clang 12" | "nojemalloc 12") echo ON ;;
+        "dev 12" | "clang 12") echo ON ;;
         *) echo OFF ;;
     esac
 }
