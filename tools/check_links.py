@@ -187,7 +187,7 @@ def main(arguments):
         else:
             objects.append(argument)
     sources = {obj: source_of(obj, root) for obj in objects}
-    mine = [obj for obj in objects if sources[obj] and not sources[obj].startswith("driver/emulator/")]
+    mine = [obj for obj in objects if sources[obj] and not sources[obj].startswith("emulator/")]
     if not mine:
         print("no object of the library among them")
         return 1

@@ -1,8 +1,8 @@
 #include "tests/campaign/point.h"
 
 #include "base/alloc.h"
-#include "driver/emulator/gantry_emu.h"
 #include "driver/funcs.h"
+#include "emulator/gantry_emu.h"
 #include "tests/campaign/clock_step.h"
 
 #include <stdio.h>

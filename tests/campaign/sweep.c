@@ -4,7 +4,7 @@
 #include "tests/campaign/sweep.h"
 
 #include "base/alloc.h"
-#include "driver/emulator/gantry_emu.h"
+#include "emulator/gantry_emu.h"
 #include "profile/gpu_marks.h"
 #include "tests/campaign/clock_step.h"
 #include "tests/support/emu_controls.h"

@@ -8,7 +8,7 @@
  *
  * On the emulated device, whose kernels are functions of this process, the fault is the emulator's.  The test
  * sees for itself that no process ends by a signal or hangs. */
-#include "driver/emulator/gantry_emu.h"
+#include "emulator/gantry_emu.h"
 #include "tests/support/cmocka_c11.h"
 #include "tests/support/gpu_fixture.h"
 

@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "base/sanitizers.h"
 #include "base/thread.h"
-#include "driver/emulator/gantry_emu.h"
+#include "emulator/gantry_emu.h"
 #include "tests/campaign/scene.h"
 
 #include "campaign_kernels.kernels.h"

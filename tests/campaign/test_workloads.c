@@ -17,7 +17,7 @@
  * the same choices, but not the same interleaving. */
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "driver/emulator/gantry_emu.h"
+#include "emulator/gantry_emu.h"
 #include "tests/campaign/workload.h"
 #include "tests/support/emu_controls.h"
 #include "tests/support/gpu_fixture.h"

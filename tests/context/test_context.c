@@ -4,8 +4,8 @@
 #include "base/alloc.h"
 #include "base/sanitizers.h"
 #include "driver/context.h"
-#include "driver/emulator/gantry_emu.h"
 #include "driver/funcs.h"
+#include "emulator/gantry_emu.h"
 #include "tests/support/gpu_fixture.h"
 
 #include <order_kernels.kernels.h>

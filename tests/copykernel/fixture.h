@@ -6,7 +6,7 @@
 #include "tests/support/cmocka_c11.h"
 
 #include "copykernel/copier.h"
-#include "driver/emulator/gantry_emu.h"
+#include "emulator/gantry_emu.h"
 
 enum { ARENA = 1 << 19 };
 

@@ -4,7 +4,7 @@
 #include "tests/copykernel/fuzz_batch.h"
 
 #include "copykernel/copier.h"
-#include "driver/emulator/gantry_emu.h"
+#include "emulator/gantry_emu.h"
 
 #include <dlfcn.h>
 #include <stdarg.h>

@@ -4,7 +4,7 @@
 #include "tests/support/cmocka_c11.h"
 
 #include "copykernel/format.h"
-#include "driver/emulator/exec.h"
+#include "emulator/exec.h"
 #include "tests/kernels/host_grid.h"
 
 #include <copy_kernels.kernels.h>

@@ -8,7 +8,7 @@
 #include "context/context.h"
 #include "dispatcher/internal.h"
 #include "driver/context.h"
-#include "driver/emulator/gantry_emu.h"
+#include "emulator/gantry_emu.h"
 #include "tests/dispatcher/stamps.h"
 #include "tests/support/cmocka_c11.h"
 #include "tests/support/deadline.h"

@@ -1,7 +1,7 @@
 /* The settings of a dispatcher: wait modes, sync points, synchronous mode. */
 #include "context/context.h"
 #include "dispatcher/internal.h"
-#include "driver/emulator/gantry_emu.h"
+#include "emulator/gantry_emu.h"
 #include "tests/dispatcher/modes_scene.h"
 #include "tests/support/cmocka_c11.h"
 

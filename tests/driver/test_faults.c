@@ -3,7 +3,7 @@
 #include "driver/module.h"
 
 #include "base/alloc.h"
-#include "driver/emulator/gantry_emu.h"
+#include "emulator/gantry_emu.h"
 #include "tests/support/cmocka_c11.h"
 
 #include <gantry/host_module.h>

@@ -5,7 +5,7 @@ set -euo pipefail
 library=$1 root=$2
 want=$(
     grep -oE 'F\((true|false), [A-Za-z0-9_]+, [A-Za-z0-9_]+' "$root/driver/funcs.h" | sed 's/.*, //'
-    grep -oE 'X\([a-z0-9_]+, [a-z_]+, \(' "$root/driver/emulator/gantry_emu.h" |
+    grep -oE 'X\([a-z0-9_]+, [a-z_]+, \(' "$root/emulator/gantry_emu.h" |
         sed -E 's/X\([a-z0-9_]+, ([a-z_]+), \(/gantry_emu_\1/'
 )
 have=$(nm -D --defined-only "$library" | awk '{print $3}')

@@ -3,7 +3,7 @@
 #define TESTS_EMULATOR_EMU_TEST_H
 
 #include "driver/driver.h"
-#include "driver/emulator/gantry_emu.h"
+#include "emulator/gantry_emu.h"
 #include "tests/support/cmocka_c11.h"
 
 #include <stdatomic.h>

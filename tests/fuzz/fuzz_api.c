@@ -9,7 +9,7 @@
 #include "tests/fuzz/fuzz.h"
 
 #include "base/alloc.h"
-#include "driver/emulator/gantry_emu.h"
+#include "emulator/gantry_emu.h"
 
 #include "campaign_kernels.kernels.h"
 #include "tests/support/emu_controls.h"

@@ -3,7 +3,7 @@
 #include "tests/support/cmocka_c11.h"
 
 #include "base/alloc.h"
-#include "driver/emulator/gantry_emu.h"
+#include "emulator/gantry_emu.h"
 #include "heap/heap.h"
 
 #include <dlfcn.h>

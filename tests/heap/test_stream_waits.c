@@ -4,7 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/point.h"
-#include "driver/emulator/gantry_emu.h"
+#include "emulator/gantry_emu.h"
 #include "heap/heap.h"
 
 #include <dlfcn.h>

@@ -2,8 +2,8 @@
 #ifndef TESTS_KERNELS_HOST_GRID_H
 #define TESTS_KERNELS_HOST_GRID_H
 
-#include "driver/emulator/exec.h"
-#include "driver/emulator/gang.h"
+#include "emulator/exec.h"
+#include "emulator/gang.h"
 
 #include <gantry/module.h>
 

@@ -3,7 +3,7 @@
 #ifndef TESTS_PARTITION_SHARE_SCENE_H
 #define TESTS_PARTITION_SHARE_SCENE_H
 
-#include "driver/emulator/gantry_emu.h"
+#include "emulator/gantry_emu.h"
 #include "tests/support/gpu_fixture.h"
 
 #include <stdatomic.h>

@@ -2,7 +2,7 @@
 #include "audit_kernels.kernels.h"
 #include "base/alloc.h"
 #include "context/context.h"
-#include "driver/emulator/gantry_emu.h"
+#include "emulator/gantry_emu.h"
 #include "tests/partition/plan_support.h"
 #include "tests/support/cmocka_c11.h"
 #include "tests/support/gpu_fixture.h"

@@ -1,7 +1,7 @@
 /* Tasks, managers and copies in partitions: no work leaves its own partition, and no other work gets in. */
 #include "context/context.h"
 #include "dispatcher/internal.h"
-#include "driver/emulator/gantry_emu.h"
+#include "emulator/gantry_emu.h"
 #include "tests/partition/plan_support.h"
 #include "tests/support/cmocka_c11.h"
 #include "tests/support/gpu_fixture.h"

@@ -4,7 +4,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "driver/context.h"
-#include "driver/emulator/gantry_emu.h"
+#include "emulator/gantry_emu.h"
 #include "profile/gpu_time.h"
 #include "profile/session.h"
 #include "tests/profile/trace_reader.h"

@@ -2,7 +2,7 @@
 #ifndef TESTS_SUPPORT_EMU_CONTROLS_H
 #define TESTS_SUPPORT_EMU_CONTROLS_H
 
-#include "driver/emulator/gantry_emu.h"
+#include "emulator/gantry_emu.h"
 
 #include <dlfcn.h>
 #include <stdbool.h>

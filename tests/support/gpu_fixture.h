@@ -3,7 +3,7 @@
 #ifndef TESTS_SUPPORT_GPU_FIXTURE_H
 #define TESTS_SUPPORT_GPU_FIXTURE_H
 
-#include "driver/emulator/gantry_emu.h"
+#include "emulator/gantry_emu.h"
 
 #include <gantry/gantry.h>
 
@@ -42,7 +42,7 @@ gantry_status gpu_fixture_stop(struct gpu_fixture *fixture);
 void gpu_fixture_clear(struct gpu_fixture *fixture, void *device, size_t bytes);
 gantry_dispatcher_stats gpu_fixture_stats(struct gpu_fixture *fixture);
 
-/* Look up one of the emulated driver's control functions (driver/emulator/gantry_emu.h); NULL on a real
+/* Look up one of the emulated driver's control functions (emulator/gantry_emu.h); NULL on a real
  * device. */
 void *gpu_fixture_emulator(const char *symbol);
 /* Look up all of them; false on a real device. */

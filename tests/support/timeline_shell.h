@@ -1,10 +1,10 @@
-/* A renderer in another process, which signals a timeline file (driver/emulator/timeline_file.h).  It is a
+/* A renderer in another process, which signals a timeline file (emulator/timeline_file.h).  It is a
  * shell, because the thread sanitizer does not support forking a process that has threads and an allocator
  * of its own. */
 #ifndef TESTS_SUPPORT_TIMELINE_SHELL_H
 #define TESTS_SUPPORT_TIMELINE_SHELL_H
 
-#include "driver/emulator/timeline_file.h"
+#include "emulator/timeline_file.h"
 
 #include <spawn.h>
 #include <stddef.h>

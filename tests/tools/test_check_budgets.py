@@ -45,7 +45,7 @@ class Counters(unittest.TestCase):
             self.assertEqual(self.asked(text, "all"), 0, text)
 
     def test_rooms_without_modes_are_not_asked(self):
-        for path in ("taskman/a.c", "heap/a.c", "driver/emulator/a.c", "tests/dispatcher/a.c", "cli/a.c"):
+        for path in ("taskman/a.c", "heap/a.c", "emulator/a.c", "tests/dispatcher/a.c", "cli/a.c"):
             self.assertEqual(self.asked("if (a->trust) {}", "all", path), 0, path)
         self.assertEqual(self.asked("if (a->trust) {}", "all", "work/a.h"), 1)
 
@@ -77,8 +77,8 @@ class Counters(unittest.TestCase):
 
     def test_lines(self):
         text = "/* Head.\n * More. */\n\nint gy_a; /* why */\nint gy_b;\n"
-        found = lines.count(Files({"heap/a.c": text, "driver/a.h": text, "driver/emulator/a.c": text, "cli/a.c": text, "include/gantry/a.h": text}))
-        self.assertEqual(dict(found), {"heap": 2, "driver": 2, "driver_emulator": 2, "command": 2, "library": 4, "comments": 150})
+        found = lines.count(Files({"heap/a.c": text, "driver/a.h": text, "emulator/a.c": text, "cli/a.c": text, "include/gantry/a.h": text}))
+        self.assertEqual(dict(found), {"heap": 2, "driver": 2, "emulator": 2, "command": 2, "library": 4, "comments": 150})
         self.assertEqual(found.parts["library"], {"heap/a.c": 2, "driver/a.h": 2})
 
     def test_kinds(self):
@@ -88,7 +88,7 @@ class Counters(unittest.TestCase):
             "base/thread.h": "enum gy_rank {\n    GY_RANK_A = 1,\n    GY_RANK_B, /* GY_RANK_C */\n};\n"
                              "gantry_status gy_thread_start(gy_thread *t);\nextern _Thread_local int gy_d;\n",
             "heap/a.c": "static _Thread_local int b;\n_Thread_local int gy_d;\nvoid f(void) { status = gy_thread_start(&t); }\n",
-            "driver/emulator/a.c": "static _Thread_local int b;\nint f(void) { return gy_thread_start(&t); }\n",
+            "emulator/a.c": "static _Thread_local int b;\nint f(void) { return gy_thread_start(&t); }\n",
         }))
         self.assertEqual(dict(found), {"threads": 2, "variables": 2, "ranks": 2, "thread_starts": 1, "thread_local": 2})
 

@@ -51,7 +51,7 @@ class CheckStyle(unittest.TestCase):
     def test_layers(self):
         self.expect("taskman/a.c", '#include "driver/context.h"\n', "1: layer")
         self.expect("base/a.c", '#include "heap/heap.h"\n', "1: layer")
-        self.expect("driver/a.c", '#include "driver/emulator/exec.h"\n', "1: layer")
+        self.expect("driver/a.c", '#include "emulator/exec.h"\n', "1: layer")
         self.expect("samples/x/a.c", '#include "base/alloc.h"\n', "1: layer")
         self.expect("taskman/graph/a.c", '#include "taskman/cpu/pool.h"\n', "1: layer")
         self.expect("taskman/graph/a.c", '#include "taskman/manager.h"\n', "1: layer")
@@ -77,7 +77,7 @@ class CheckStyle(unittest.TestCase):
         self.expect("base/a.c", "void gy_a(void)\n{\n    abort();\n}\n", "3: banned-call")
         self.expect("cli/a.c", "void cli_a(void)\n{\n    exit(1);\n}\n")
         ask = "char *%s_a(void)\n{\n    return %s(\"A\");\n}\n"
-        for room in ("base", "driver", "driver/emulator", "partition"):
+        for room in ("base", "driver", "emulator", "partition"):
             self.expect(f"{room}/a.c", ask % ("gy", "getenv"), "3: banned-call")
             self.expect(f"{room}/a.c", ask % ("gy", "secure_getenv"), "3: banned-call")
         self.expect("heap/a.c", ask % ("gy", "gy_environment"))
@@ -98,7 +98,7 @@ class CheckStyle(unittest.TestCase):
         call = "int gy_a(struct a *a)\n{\n    return a->driver->cuCtxSynchronize();\n}\n"
         self.expect("heap/a.c", call, "3: banned-call")
         self.expect("driver/a.c", call.replace("Synchronize()", "RecordEvent(1)"), "3: banned-call")
-        for path in ("driver/emulator/a.c", "tests/heap/a.c", "bench/a.c"):
+        for path in ("emulator/a.c", "tests/heap/a.c", "bench/a.c"):
             self.expect(path, call.replace("gy_a", "bench_a" if path[0] == "b" else "gy_a"))
 
     def test_log_callbacks_do_not_assert(self):
@@ -120,7 +120,7 @@ class CheckStyle(unittest.TestCase):
         self.expect("heap/a.c", "void a(void)\n{\n}\n", "1: name")
         self.expect("heap/a.c", "static void a(void)\n{\n}\n")
         self.expect("heap/a.c", "struct a *\na(int b)\n{\n}\n", "1: name")
-        self.expect("driver/emulator/a.c", "CUresult cuInit(unsigned flags)\n{\n}\n")
+        self.expect("emulator/a.c", "CUresult cuInit(unsigned flags)\n{\n}\n")
         self.expect("driver/a.c", "CUresult cuInit(unsigned flags)\n{\n}\n", "1: name")
 
     def test_comments(self):

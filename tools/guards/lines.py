@@ -22,7 +22,7 @@ def count(files):
             continue
         code = code_of(text).split("\n")
         mine = sum(1 for line in code if line.strip())
-        figures.add(room.replace("/", "_"), path, mine)
+        figures.add(room, path, mine)
         if room not in (EMULATOR, "command"):
             figures.add("library", path, mine)
             code_lines += mine

@@ -9,7 +9,7 @@ import re
 from guards.figures import Figures
 from guards.rooms import library_room
 
-APART = ("taskman", "heap", "driver/emulator")
+APART = ("taskman", "heap", "emulator")
 KINDS = {
     "submission": [r"GANTRY_SUBMISSION_", r"\bautomatic\b", r"\bas_graph\b", r"\bGY_WAY_"],
     "call_mode": [r"\bGY_MODE_\w+", r"\bgy_mode_is_noted\b", r"->mode\b"],

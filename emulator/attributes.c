@@ -1,0 +1,201 @@
+/* What cuLaunchKernelEx() asks for besides a grid: clusters, cooperative grids, an early start, a priority;
+ * and how many of such fit.
+ *
+ * An SM runs a block of a cluster as it runs any other, and all blocks of a cluster run on neighbouring SMs:
+ * of one processing cluster, or in a green context of one group that was split off.  So a group of `n` SMs
+ * runs n / size clusters for each block that an SM runs at once.  A memory sync domain and a preferred
+ * cluster size change no result, and are accepted only. */
+#include "emulator/logs.h"
+#include "emulator/module.h"
+
+#include <string.h>
+
+#define CLUSTERS_MAJOR 9 /* compute capability that has clusters */
+#define PORTABLE 8u      /* blocks of a cluster that every such device runs */
+#define LARGEST 16u
+
+static uint64_t count_of(const uint32_t size[3])
+{
+    return (uint64_t)size[0] * size[1] * size[2];
+}
+
+static CUresult import_one(const CUlaunchAttribute *attribute, struct gy_emu_attributes *out)
+{
+    const CUlaunchAttributeValue *value = &attribute->value;
+    switch ((int)attribute->id) {
+    case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
+        out->is_cooperative = value->cooperative != 0;
+        return CUDA_SUCCESS;
+    case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
+        out->cluster[0] = value->clusterDim.x;
+        out->cluster[1] = value->clusterDim.y;
+        out->cluster[2] = value->clusterDim.z;
+        return count_of(out->cluster) != 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
+        out->starts_early = value->programmaticStreamSerializationAllowed != 0;
+        return CUDA_SUCCESS;
+    case CU_LAUNCH_ATTRIBUTE_PRIORITY:
+        out->has_priority = true;
+        out->priority = value->priority;
+        return CUDA_SUCCESS;
+    case CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION:
+        out->preferred_z = value->clusterDim.z;
+        return CUDA_SUCCESS;
+    case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
+        return CUDA_SUCCESS;
+    default:
+        return CUDA_ERROR_NOT_SUPPORTED;
+    }
+}
+
+CUresult gy_emu_attributes_import(const CUlaunchConfig *config, struct gy_emu_attributes *out)
+{
+    *out = (struct gy_emu_attributes){.priority = 0};
+    if (config->numAttrs > 0 && config->attrs == NULL) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    CUresult result = CUDA_SUCCESS;
+    for (unsigned int i = 0; i < config->numAttrs && result == CUDA_SUCCESS; i++) {
+        result = import_one(&config->attrs[i], out);
+    }
+    return result;
+}
+
+/* Clusters of `size` blocks that fit at once when an SM runs `blocks` of them. */
+static uint32_t count_clusters(const struct gy_emu_context *context, uint32_t size, uint32_t blocks)
+{
+    const struct gy_emu_profile *profile = context->device->profile;
+    uint32_t clusters = 0;
+    if (context->green != NULL) {
+        return context->sm_count / profile->split_min * (profile->split_min / size) * blocks;
+    }
+    for (int i = 0; i < GY_EMU_MAX_GPCS && profile->gpc_sms[i] != 0; i++) {
+        clusters += profile->gpc_sms[i] / size * blocks;
+    }
+    return clusters;
+}
+
+static CUresult check_clusters(const struct gy_emu_context *context, const struct gy_emu_function *function,
+                               const struct gy_emu_launch *launch)
+{
+    const uint32_t *cluster = launch->attributes.cluster;
+    const uint64_t size = count_of(cluster);
+    if (context->device->profile->major < CLUSTERS_MAJOR) {
+        return CUDA_ERROR_NOT_SUPPORTED;
+    }
+    for (int i = 0; i < 3; i++) {
+        if (launch->grid[i] % cluster[i] != 0) {
+            gy_emu_explain("The grid (%u,%u,%u) is no multiple of the cluster (%u,%u,%u)", launch->grid[0],
+                           launch->grid[1], launch->grid[2], cluster[0], cluster[1], cluster[2]);
+            return CUDA_ERROR_INVALID_VALUE;
+        }
+    }
+    const uint32_t preferred_z = launch->attributes.preferred_z;
+    if (preferred_z != 0 && preferred_z != cluster[2]) {
+        gy_emu_explain("The preferred cluster has z %u, and the cluster %u", preferred_z, cluster[2]);
+        return CUDA_ERROR_INVALID_CLUSTER_SIZE;
+    }
+    const uint32_t blocks =
+        gy_emu_function_occupancy(function, (uint32_t)count_of(launch->block), launch->shared_bytes);
+    if (size > LARGEST || (size > PORTABLE && !function->has_large_clusters) ||
+        count_clusters(context, (uint32_t)size, blocks) == 0) {
+        return CUDA_ERROR_INVALID_CLUSTER_SIZE;
+    }
+    return CUDA_SUCCESS;
+}
+
+CUresult gy_emu_attributes_check(const struct gy_emu_context *context, const struct gy_emu_function *function,
+                                 const struct gy_emu_launch *launch)
+{
+    const bool has_clusters = launch->attributes.cluster[0] != 0;
+    CUresult result = has_clusters ? check_clusters(context, function, launch) : CUDA_SUCCESS;
+    if (result != CUDA_SUCCESS || !launch->attributes.is_cooperative) {
+        return result;
+    }
+    const uint32_t blocks =
+        gy_emu_function_occupancy(function, (uint32_t)count_of(launch->block), launch->shared_bytes);
+    uint64_t most = (uint64_t)blocks * context->sm_count;
+    if (has_clusters) {
+        const uint64_t size = count_of(launch->attributes.cluster);
+        most = count_clusters(context, (uint32_t)size, blocks) * size;
+    }
+    if (count_of(launch->grid) > most) {
+        gy_emu_explain("The cooperative grid has %llu blocks, and %llu run at once",
+                       (unsigned long long)count_of(launch->grid), (unsigned long long)most);
+        return CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE;
+    }
+    return CUDA_SUCCESS;
+}
+
+/* ---- occupancy ------------------------------------------------------------------------------- */
+
+static CUresult find(CUfunction handle, const CUlaunchConfig *config, struct gy_emu_function **function,
+                     struct gy_emu_stream **stream, struct gy_emu_attributes *attributes)
+{
+    *function = gy_emu_handle_find(GY_EMU_FUNCTION, handle);
+    if (*function == NULL) {
+        return CUDA_ERROR_INVALID_HANDLE;
+    }
+    if (config == NULL) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    CUresult result = gy_emu_stream_find(config->hStream, stream);
+    if (result == CUDA_SUCCESS) {
+        result = gy_emu_attributes_import(config, attributes);
+    }
+    const bool can = (*function)->object.context->device->profile->major >= CLUSTERS_MAJOR;
+    return result == CUDA_SUCCESS && !can ? CUDA_ERROR_NOT_SUPPORTED : result;
+}
+
+static uint32_t blocks_of(const struct gy_emu_function *function, const CUlaunchConfig *config)
+{
+    const uint32_t block[3] = {config->blockDimX, config->blockDimY, config->blockDimZ};
+    const uint64_t threads = count_of(block);
+    return threads > UINT32_MAX
+               ? 0
+               : gy_emu_function_occupancy(function, (uint32_t)threads, config->sharedMemBytes);
+}
+
+static CUresult max_clusters(int *clusters, CUfunction handle, const CUlaunchConfig *config)
+{
+    struct gy_emu_function *function;
+    struct gy_emu_stream *stream;
+    struct gy_emu_attributes attributes;
+    CUresult result = find(handle, config, &function, &stream, &attributes);
+    if (result != CUDA_SUCCESS || clusters == NULL || attributes.cluster[0] == 0) {
+        return result != CUDA_SUCCESS ? result : CUDA_ERROR_INVALID_VALUE;
+    }
+    const uint64_t size = count_of(attributes.cluster);
+    if (size > LARGEST || (size > PORTABLE && !function->has_large_clusters)) {
+        return CUDA_ERROR_INVALID_CLUSTER_SIZE;
+    }
+    *clusters = (int)count_clusters(stream->object.context, (uint32_t)size, blocks_of(function, config));
+    return CUDA_SUCCESS;
+}
+
+CUresult cuOccupancyMaxActiveClusters(int *clusters, CUfunction function, const CUlaunchConfig *config)
+{
+    return GY_EMU_CALL(cuOccupancyMaxActiveClusters, max_clusters(clusters, function, config));
+}
+
+static CUresult max_cluster_size(int *blocks, CUfunction handle, const CUlaunchConfig *config)
+{
+    struct gy_emu_function *function;
+    struct gy_emu_stream *stream;
+    struct gy_emu_attributes attributes;
+    CUresult result = find(handle, config, &function, &stream, &attributes);
+    if (result != CUDA_SUCCESS || blocks == NULL) {
+        return result != CUDA_SUCCESS ? result : CUDA_ERROR_INVALID_VALUE;
+    }
+    uint32_t size = function->has_large_clusters ? LARGEST : PORTABLE;
+    while (size > 0 && count_clusters(stream->object.context, size, blocks_of(function, config)) == 0) {
+        size /= 2;
+    }
+    *blocks = (int)size;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuOccupancyMaxPotentialClusterSize(int *blocks, CUfunction function, const CUlaunchConfig *config)
+{
+    return GY_EMU_CALL(cuOccupancyMaxPotentialClusterSize, max_cluster_size(blocks, function, config));
+}
