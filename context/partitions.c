@@ -3,8 +3,8 @@
 
 #include "base/handle.h"
 #include "base/options.h"
+#include "dispatcher/call/launch_options.h"
 #include "dispatcher/internal.h"
-#include "dispatcher/launch_options.h"
 #include "partition/nvml.h"
 
 #include <stdio.h>

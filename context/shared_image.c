@@ -8,7 +8,7 @@
 #include "context/context.h"
 #include "context/shared_memory.h"
 #include "copykernel/address.h"
-#include "dispatcher/launch.h"
+#include "dispatcher/call/launch.h"
 
 #include <inttypes.h>
 

@@ -10,8 +10,8 @@
 #include "context/context.h"
 
 #include "base/handle.h"
-#include "dispatcher/current.h"
 #include "dispatcher/internal.h"
+#include "dispatcher/loop/current.h"
 #include "driver/whole.h"
 
 /* The extent of a call; `partition` NULL: the whole context. */

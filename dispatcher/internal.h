@@ -4,17 +4,17 @@
 
 #include "base/checking.h"
 #include "base/wake_hint.h"
-#include "dispatcher/bins.h"
-#include "dispatcher/completion_rings.h"
+#include "dispatcher/call/stand_in.h"
+#include "dispatcher/done/completion_rings.h"
 #include "dispatcher/fleet/export.h"
 #include "dispatcher/gates/shares.h"
-#include "dispatcher/inbox.h"
+#include "dispatcher/loop/bins.h"
+#include "dispatcher/loop/inbox.h"
+#include "dispatcher/loop/replan.h"
 #include "dispatcher/order/step_order.h"
-#include "dispatcher/replan.h"
-#include "dispatcher/ways/device_loop.h"
-#include "dispatcher/ways/graphs.h"
-#include "dispatcher/ways/replay_units.h"
-#include "dispatcher/ways/stand_in.h"
+#include "dispatcher/submit/device_loop.h"
+#include "dispatcher/submit/graphs.h"
+#include "dispatcher/submit/replay_units.h"
 
 /* States of the dispatcher thread; gd_enter() in loop.c is the only writer.
  *
@@ -42,7 +42,7 @@ struct gd_counters {
     _Atomic(uint64_t) phase_ns[GD_PHASES], phase_tasks[GD_PHASES];
 };
 
-/* What the noted call under way had before it, should it have to be made again: see ways/again.h. */
+/* What the noted call under way had before it, should it have to be made again: see call/again.h. */
 struct gd_first_time {
     uint64_t call; /* these counters are of the call with this number; 0: of none */
     uint64_t completions, batched_copies, peer_copies;
@@ -130,7 +130,7 @@ struct gantry_dispatcher {
 
 struct gy_round;
 
-/* How a call is made, and where its work goes: see ways/mode.h.  gy_mode_set() is the only writer. */
+/* How a call is made, and where its work goes: see call/mode.h.  gy_mode_set() is the only writer. */
 enum gy_call_mode {
     GY_MODE_PLAIN,
     GY_MODE_SYNCHRONOUS,

@@ -4,10 +4,10 @@
 #include "base/point.h"
 #include "base/span.h"
 #include "base/waiter.h"
-#include "dispatcher/current.h"
-#include "dispatcher/guest.h"
+#include "dispatcher/done/when_done.h"
 #include "dispatcher/internal.h"
-#include "dispatcher/when_done.h"
+#include "dispatcher/loop/current.h"
+#include "dispatcher/loop/guest.h"
 #include "profile/session.h"
 
 #include <assert.h>

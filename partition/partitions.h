@@ -3,7 +3,7 @@
  * Life: the partitions are made before anything of the context makes a stream.  They are destroyed after
  * all streams in them are gone and before the CUDA context is given back.  Any other order leaks streams or
  * crashes in some drivers.  Another plan is made beside the one in force, and takes its place at once
- * (dispatcher/replan.h). */
+ * (dispatcher/loop/replan.h). */
 #ifndef PARTITION_PARTITIONS_H
 #define PARTITION_PARTITIONS_H
 

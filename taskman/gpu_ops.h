@@ -123,7 +123,7 @@ struct gy_gpu_wake_hints {
 };
 
 /* A thread that waits for a manager and does the work of the dispatcher's threads while these sleep: see
- * dispatcher/guest.h.  On its stack; all zero but for the first three. */
+ * dispatcher/loop/guest.h.  On its stack; all zero but for the first three. */
 struct gy_gpu_guest {
     gantry_taskman *manager;    /* immutable: that it waits for */
     const struct gy_wait *wait; /* how; NULL: it does not yet */

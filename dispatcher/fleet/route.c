@@ -1,12 +1,12 @@
 #include "dispatcher/fleet/route.h"
 
 #include "base/span.h"
-#include "dispatcher/current.h"
 #include "dispatcher/fleet/export.h"
 #include "dispatcher/fleet/fleet.h"
 #include "dispatcher/internal.h"
-#include "dispatcher/release.h"
-#include "dispatcher/ways/plan.h"
+#include "dispatcher/loop/current.h"
+#include "dispatcher/loop/release.h"
+#include "dispatcher/submit/plan.h"
 
 #include <assert.h>
 

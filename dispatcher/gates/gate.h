@@ -20,7 +20,7 @@
 #ifndef DISPATCHER_GATES_GATE_H
 #define DISPATCHER_GATES_GATE_H
 
-#include "dispatcher/round.h"
+#include "dispatcher/submit/round.h"
 
 struct gy_gate {
     const char *name;
@@ -43,7 +43,7 @@ struct gy_gate {
     bool (*is_valid)(const struct gantry_dispatcher *d);
 };
 
-/* The gates, where they are: memory_gate.c, share_gate.c, ways/replay_units.c. */
+/* The gates, where they are: memory_gate.c, share_gate.c, submit/replay_units.c. */
 extern const struct gy_gate gy_gate_units, gy_gate_memory, gy_gate_share;
 
 /* ---- intake ---- */

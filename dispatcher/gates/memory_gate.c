@@ -1,6 +1,6 @@
 /* The gate of declared memory: a task passes when its declared memory is held for it (admission.h). */
 #include "dispatcher/gates/gate.h"
-#include "dispatcher/release.h"
+#include "dispatcher/loop/release.h"
 
 #include <assert.h>
 

@@ -1,7 +1,7 @@
 /* The gate of GPU time: a bound that shares keep (shares.h). */
+#include "dispatcher/call/metered.h"
 #include "dispatcher/gates/gate.h"
-#include "dispatcher/ways/metered.h"
-#include "dispatcher/ways/replay_units.h"
+#include "dispatcher/submit/replay_units.h"
 
 /* While a unit is recorded, the gate has decided for all of it already.  A task that was cancelled is not
  * held: it is released, or, where it has begun, goes on, on credit. */

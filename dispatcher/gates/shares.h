@@ -28,8 +28,8 @@
 #ifndef DISPATCHER_GATES_SHARES_H
 #define DISPATCHER_GATES_SHARES_H
 
-#include "dispatcher/bins.h"
-#include "dispatcher/inbox.h"
+#include "dispatcher/loop/bins.h"
+#include "dispatcher/loop/inbox.h"
 #include "dispatcher/order/streams.h"
 #include "partition/bucket.h"
 #include "partition/budget.h"

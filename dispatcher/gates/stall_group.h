@@ -17,7 +17,7 @@
 #define DISPATCHER_GATES_STALL_GROUP_H
 
 #include "base/thread.h"
-#include "dispatcher/inbox.h"
+#include "dispatcher/loop/inbox.h"
 
 enum { GY_STALL_MEMBERS_MAX = 16 };
 #define GY_STALL_MOVE (UINT64_C(1) << 32)

@@ -3,7 +3,7 @@
  *
  * `--graphs N` sets how many random bodies. */
 #include "base/alloc.h"
-#include "dispatcher/ways/device_loop.h"
+#include "dispatcher/submit/device_loop.h"
 #include "driver/cuda_abi.h"
 #include "taskman/gpu_task.h"
 #include "tests/dispatcher/loop_scene.h"

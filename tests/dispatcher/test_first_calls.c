@@ -1,8 +1,8 @@
 /* The auto mode makes the first call of a launch function on its plain stream: what is made in it, and in no
  * later one (handles of libraries, memory), is made once, and no call of the driver is refused. */
 #include "context/context.h"
+#include "dispatcher/call/met.h"
 #include "dispatcher/internal.h"
-#include "dispatcher/ways/met.h"
 #include "tests/dispatcher/modes_scene.h"
 #include "tests/partition/plan_support.h"
 #include "tests/support/cmocka_c11.h"

@@ -2,8 +2,8 @@
  * played on streams, in its order, until it comes again.  A few nodes whose like are all in flight are
  * played, too. */
 #include "context/context.h"
+#include "dispatcher/call/met.h"
 #include "dispatcher/internal.h"
-#include "dispatcher/ways/met.h"
 #include "tests/dispatcher/modes_scene.h"
 #include "tests/support/cmocka_c11.h"
 

@@ -616,7 +616,7 @@ static gantry_launch_result use_what_captures_forbid(gantry_launch *launch, void
 }
 
 /* A callback that a capture would spoil is called again outside of one, on a thread on which nothing was
- * refused, and a guest that was refused something is none any more (ways/stand_in.h). */
+ * refused, and a guest that was refused something is none any more (call/stand_in.h). */
 static void test_graphs_are_captured_as_on_the_dispatchers_thread(void **state)
 {
     (void)state;

@@ -1,7 +1,7 @@
 /* Who hands a GPU task over to the dispatcher uses it a little longer than the task is on its way: the step
  * does not end meanwhile, since the program may then destroy the dispatcher. */
 #include "base/point.h"
-#include "dispatcher/inbox.h"
+#include "dispatcher/loop/inbox.h"
 #include "taskman/manager.h"
 #include "tests/support/cmocka_c11.h"
 #include "tests/support/gpu_fixture.h"

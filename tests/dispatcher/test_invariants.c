@@ -1,11 +1,11 @@
 /* Each check of the dispatcher's own state fails when the state is wrong: a mistake is planted, seen and
  * taken back. */
 #include "base/alloc.h"
+#include "dispatcher/call/mode.h"
 #include "dispatcher/fleet/crossing.h"
 #include "dispatcher/gates/gate.h"
 #include "dispatcher/internal.h"
-#include "dispatcher/ways/device_loop.h"
-#include "dispatcher/ways/mode.h"
+#include "dispatcher/submit/device_loop.h"
 #include "tests/support/cmocka_c11.h"
 #include "tests/support/deadline.h"
 #include "tests/support/gpu_fixture.h"

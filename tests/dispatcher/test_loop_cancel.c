@@ -1,7 +1,7 @@
 /* Which entries of a loop a cancellation ends, and what is left of a loop that was cut short. */
 #include "base/point.h"
 #include "dispatcher/internal.h"
-#include "dispatcher/ways/device_loop.h"
+#include "dispatcher/submit/device_loop.h"
 #include "taskman/gpu_task.h"
 #include "tests/dispatcher/loop_scene.h"
 #include "tests/support/cmocka_c11.h"

@@ -1,5 +1,5 @@
 /* What the driver refuses of a loop leaves nothing: no memory, no event, no entry that nobody will end. */
-#include "dispatcher/ways/device_loop.h"
+#include "dispatcher/submit/device_loop.h"
 #include "taskman/gpu_task.h"
 #include "tests/dispatcher/loop_scene.h"
 #include "tests/support/cmocka_c11.h"

@@ -1,7 +1,7 @@
 /* The naps of an inbox's taker while guests are likely to come: what it finds at their end, and what ends
  * them. */
 #include "base/clock.h"
-#include "dispatcher/inbox.h"
+#include "dispatcher/loop/inbox.h"
 #include "tests/support/cmocka_c11.h"
 #include "tests/support/deadline.h"
 

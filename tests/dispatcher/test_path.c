@@ -1,8 +1,8 @@
 /* The steps of docs/design/path-of-a-task.md: which of them a task passes, in which order, and on which
  * thread. tests/docs/check_docs.py checks that the page and the marks in the code name the same functions. */
 #include "base/point.h"
-#include "dispatcher/current.h"
 #include "dispatcher/internal.h"
+#include "dispatcher/loop/current.h"
 #include "tests/support/cmocka_c11.h"
 #include "tests/support/deadline.h"
 #include "tests/support/gpu_fixture.h"

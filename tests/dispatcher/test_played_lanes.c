@@ -1,8 +1,8 @@
 /* Batches that auto plays on streams hold up no more than graphs: a kernel that spins until the host has seen
  * another task's end does not hold that task up, whether its batch was played or what comes behind it. */
 #include "context/context.h"
+#include "dispatcher/call/met.h"
 #include "dispatcher/internal.h"
-#include "dispatcher/ways/met.h"
 #include "tests/dispatcher/modes_scene.h"
 #include "tests/support/cmocka_c11.h"
 

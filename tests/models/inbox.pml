@@ -1,4 +1,4 @@
-/* The dispatcher's inbox, dispatcher/inbox.c: producers push lists, a taker takes everything and sleeps when
+/* The dispatcher's inbox, dispatcher/loop/inbox.c: producers push lists, a taker takes everything and sleeps when
  * there is nothing.  No task is lost, each comes once, those of a producer in their order, and the taker never
  * sleeps while something is there for it.
  *

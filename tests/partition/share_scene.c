@@ -1,8 +1,8 @@
 #include "tests/partition/share_scene.h"
 
 #include "context/context.h"
-#include "dispatcher/current.h"
 #include "dispatcher/internal.h"
+#include "dispatcher/loop/current.h"
 #include "tests/support/cmocka_c11.h"
 
 #include "audit_kernels.kernels.h"

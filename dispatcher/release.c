@@ -1,9 +1,0 @@
-#include "dispatcher/release.h"
-
-void gy_gd_release_failed(struct gantry_dispatcher *d, gantry_task *task, gantry_status why)
-{
-    gy_gd_count(&d->counters.tasks, 1);
-    gy_gd_count(&d->counters.tasks_failed, 1);
-    gy_context_subject = NULL;
-    gy_task_release(task, why, &d->debt);
-}
