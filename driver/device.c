@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define UUID_BYTES 16
+#define UUID_DIGITS 32
 
 static int hex_digit(char c)
 {
@@ -19,26 +19,25 @@ static int hex_digit(char c)
     return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
-/* Convert "GPU-8a0f…" (or "MIG-…", for a part of one) to bytes; dashes may be anywhere between two bytes. */
-static bool parse_uuid(const char *text, unsigned char uuid[UUID_BYTES])
+/* Convert "GPU-8a0f…" (or "MIG-…", for a part of one), of which the end may be missing, to digits of four
+ * bits; dashes may be anywhere between two bytes.  Returns how many there are; 0: it is no UUID. */
+static int parse_uuid(const char *text, unsigned char digits[UUID_DIGITS])
 {
     if (strncmp(text, "GPU-", 4) != 0 && strncmp(text, "MIG-", 4) != 0) {
-        return false;
+        return 0;
     }
-    text += 4;
-    for (int i = 0; i < UUID_BYTES; i++) {
-        if (i > 0 && *text == '-') {
-            text++;
+    int count = 0;
+    for (text += 4; *text != '\0'; text++) {
+        int digit = hex_digit(*text);
+        if (*text == '-' && count > 0 && count % 2 == 0) {
+            continue;
         }
-        int high = hex_digit(text[0]);
-        int low = high < 0 ? -1 : hex_digit(text[1]);
-        if (low < 0) {
-            return false;
+        if (digit < 0 || count == UUID_DIGITS) {
+            return 0;
         }
-        uuid[i] = (unsigned char)(high * 16 + low);
-        text += 2;
+        digits[count++] = (unsigned char)digit;
     }
-    return *text == '\0';
+    return count;
 }
 
 static bool parse_ordinal(const char *text, int *out)
@@ -56,12 +55,25 @@ static bool parse_ordinal(const char *text, int *out)
     return true;
 }
 
-static gantry_status find_uuid(const struct gy_driver *driver, const char *text,
-                               const unsigned char wanted[UUID_BYTES], int count, CUdevice *out)
+static bool begins_with(const CUuuid *uuid, const unsigned char *digits, int count)
+{
+    for (int i = 0; i < count; i++) {
+        if ((uuid->bytes[i / 2] >> (i % 2 == 0 ? 4 : 0) & 15) != digits[i]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The one device whose UUID begins with these digits. */
+static gantry_status find_uuid(const struct gy_driver *driver, const char *text, const unsigned char *digits,
+                               int digit_count, int count, CUdevice *out)
 {
     if (driver->cuDeviceGetUuid == NULL) {
         return GY_FAIL(GANTRY_ERR_UNSUPPORTED, "device \"%s\": this driver does not tell UUIDs", text);
     }
+    int found = 0;
+    CUdevice found_device = 0;
     for (int ordinal = 0; ordinal < count; ordinal++) {
         CUdevice device;
         CUuuid uuid;
@@ -72,12 +84,17 @@ static gantry_status find_uuid(const struct gy_driver *driver, const char *text,
         if (status != GANTRY_OK) {
             return status;
         }
-        if (memcmp(uuid.bytes, wanted, UUID_BYTES) == 0) {
-            *out = device;
-            return GANTRY_OK;
+        if (begins_with(&uuid, digits, digit_count)) {
+            found_device = device;
+            found++;
         }
     }
-    return GY_FAIL(GANTRY_ERR_NO_DEVICE, "no device with UUID \"%s\" among %d", text, count);
+    if (found != 1) {
+        return GY_FAIL(GANTRY_ERR_NO_DEVICE, "%d devices of %d have the UUID \"%s\", not one", found, count,
+                       text);
+    }
+    *out = found_device;
+    return GANTRY_OK;
 }
 
 struct wanted {
@@ -169,7 +186,7 @@ static gantry_status suggest(const struct gy_driver *driver, int count, CUdevice
 
 gantry_status gy_device_find(const struct gy_driver *driver, const char *text, CUdevice *out)
 {
-    unsigned char uuid[UUID_BYTES];
+    unsigned char digits[UUID_DIGITS];
     int ordinal, count;
     if (text == NULL) {
         text = gy_environment("GANTRY_DEVICE");
@@ -184,8 +201,9 @@ gantry_status gy_device_find(const struct gy_driver *driver, const char *text, C
     if (strcmp(text, "best") == 0) {
         return suggest(driver, count, out, &ordinal);
     }
-    if (parse_uuid(text, uuid)) {
-        return find_uuid(driver, text, uuid, count, out);
+    const int digit_count = parse_uuid(text, digits);
+    if (digit_count > 0) {
+        return find_uuid(driver, text, digits, digit_count, count, out);
     }
     if (!parse_ordinal(text, &ordinal)) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT,

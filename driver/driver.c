@@ -224,9 +224,21 @@ static gantry_status check_version(struct gy_driver *driver, const char *missing
                     OLDEST_VERSION / 1000, OLDEST_VERSION % 1000 / 10);
 }
 
+/* What hides devices from a driver, for the end of a message that there is none. */
+static const char *hiding(char *text, size_t room)
+{
+    const char *visible = gy_environment_even_empty("CUDA_VISIBLE_DEVICES");
+    text[0] = '\0';
+    if (visible != NULL) {
+        snprintf(text, room, " (CUDA_VISIBLE_DEVICES is \"%.64s\")", visible);
+    }
+    return text;
+}
+
 static gantry_status start_driver(const struct gy_driver *driver, struct gy_error *error)
 {
     int devices = 0;
+    char why[128];
     const char *call = "cuInit(0)";
     CUresult result = driver->cuInit(0);
     if (result == CUDA_SUCCESS) {
@@ -236,11 +248,13 @@ static gantry_status start_driver(const struct gy_driver *driver, struct gy_erro
     if (result != CUDA_SUCCESS) {
         bool absent = result == CUDA_ERROR_NO_DEVICE;
         return describe(error, absent ? GANTRY_ERR_NO_DEVICE : GANTRY_ERR_NO_DRIVER, (int)result,
-                        "%s driver: %s: %s (%d): %s", driver->name, call,
-                        gy_driver_result_name(driver, result), (int)result, result_text(driver, result));
+                        "%s driver: %s: %s (%d): %s%s", driver->name, call,
+                        gy_driver_result_name(driver, result), (int)result, result_text(driver, result),
+                        absent ? hiding(why, sizeof(why)) : "");
     }
     if (devices < 1) {
-        return describe(error, GANTRY_ERR_NO_DEVICE, 0, "%s driver: no device", driver->name);
+        return describe(error, GANTRY_ERR_NO_DEVICE, 0, "%s driver: no device%s", driver->name,
+                        hiding(why, sizeof(why)));
     }
     return GANTRY_OK;
 }

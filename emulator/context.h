@@ -25,7 +25,8 @@ struct gy_emu_profile {
 
 struct gy_emu_device {
     const struct gy_emu_profile *profile;
-    int ordinal;
+    int ordinal;                    /* as the application counts them: see visible.h */
+    int number;                     /* in the emulated machine */
     size_t used_bytes;              /* used out of memory_bytes */
     struct gy_emu_context *primary; /* NULL: it is not active */
     uint32_t primary_refs;
@@ -58,6 +59,8 @@ int gy_emu_device_count(void);
  * False: a line on stderr has said what is wrong with it and what follows (`so`). */
 bool gy_emu_read_number(const char *variable, uint32_t most, const char *so, uint32_t *number);
 struct gy_emu_device *gy_emu_device_find(CUdevice device); /* NULL: there is no such device */
+/* By its number in the machine; NULL: there is none, or it is not visible. */
+struct gy_emu_device *gy_emu_device_numbered(int number);
 
 /* Open a context with its null stream; `sms` NULL: it has all SMs of the device. */
 CUresult gy_emu_context_open(struct gy_emu_device *device, struct gy_emu_context *root, const uint16_t *sms,

@@ -2,6 +2,7 @@
 #include "base/environment.h"
 #include "emulator/peer.h"
 #include "emulator/resource.h"
+#include "emulator/visible.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -99,6 +100,16 @@ struct gy_emu_device *gy_emu_device_find(CUdevice device)
     return device >= 0 && device < device_count ? &devices[device] : NULL;
 }
 
+struct gy_emu_device *gy_emu_device_numbered(int number)
+{
+    for (int i = 0; i < device_count; i++) {
+        if (devices[i].number == number) {
+            return &devices[i];
+        }
+    }
+    return NULL;
+}
+
 /* Write one line to stderr, since a driver has no log. */
 static void complain(const char *variable, const char *text, const char *takes, const char *so)
 {
@@ -151,16 +162,19 @@ static CUresult initialise(unsigned int flags)
         !gy_emu_read_number("GANTRY_EMU_DEVICES", GY_EMU_MAX_DEVICES, "there is no device", &count)) {
         return CUDA_ERROR_NO_DEVICE;
     }
-    if (device_count == 0 && !gy_emu_links_read(count)) {
+    if (device_count > 0) {
+        return CUDA_SUCCESS;
+    }
+    int numbers[GY_EMU_MAX_DEVICES];
+    uint32_t visible = gy_emu_visible_read(count, numbers);
+    if (visible == 0 || !gy_emu_links_read(count)) {
         return CUDA_ERROR_NO_DEVICE;
     }
-    if (device_count == 0) {
-        for (uint32_t i = 0; i < count; i++) {
-            devices[i] = (struct gy_emu_device){.profile = profile, .ordinal = (int)i};
-        }
-        device_count = (int)count;
-        gy_emu_set_initialised();
+    for (uint32_t i = 0; i < visible; i++) {
+        devices[i] = (struct gy_emu_device){.profile = profile, .ordinal = (int)i, .number = numbers[i]};
     }
+    device_count = (int)visible;
+    gy_emu_set_initialised();
     return CUDA_SUCCESS;
 }
 
@@ -341,8 +355,7 @@ static CUresult get_uuid(CUuuid *uuid, CUdevice device)
     if (uuid == NULL) {
         return CUDA_ERROR_INVALID_VALUE;
     }
-    memcpy(uuid->bytes, "gantry-emulated\0", sizeof(uuid->bytes));
-    uuid->bytes[15] = (char)d->ordinal;
+    gy_emu_uuid(d->number, uuid);
     return CUDA_SUCCESS;
 }
 
@@ -428,7 +441,7 @@ static CUresult get_attribute(int *value, CUdevice_attribute attribute, CUdevice
         return CUDA_ERROR_INVALID_DEVICE;
     }
     int found =
-        attribute == CU_DEVICE_ATTRIBUTE_PCI_BUS_ID ? d->ordinal + 1 : profile_value(d->profile, attribute);
+        attribute == CU_DEVICE_ATTRIBUTE_PCI_BUS_ID ? d->number + 1 : profile_value(d->profile, attribute);
     for (size_t i = 0; found < 0 && i < sizeof(limits) / sizeof(limits[0]); i++) {
         if (limits[i].attribute == attribute) {
             found = limits[i].value;

@@ -15,7 +15,12 @@
 #define NO_LINK (-1)
 #define LINE_BYTES 256
 
-static int rank[GY_EMU_MAX_DEVICES][GY_EMU_MAX_DEVICES];
+static int rank[GY_EMU_MAX_DEVICES][GY_EMU_MAX_DEVICES]; /* by the devices' numbers in the machine */
+
+static int rank_of(int from, int to)
+{
+    return rank[gy_emu_device_find(from)->number][gy_emu_device_find(to)->number];
+}
 
 /* ---- topologies ------------------------------------------------------------------------------ */
 
@@ -85,7 +90,7 @@ bool gy_emu_links_read(uint32_t devices)
 
 bool gy_emu_link_reaches(int from, int to)
 {
-    return from == to || rank[from][to] != NO_LINK;
+    return from == to || rank_of(from, to) != NO_LINK;
 }
 
 /* ---- what is asked about a pair -------------------------------------------------------------- */
@@ -118,7 +123,8 @@ static CUresult get_attribute(int *out, CUdevice_P2PAttribute attribute, CUdevic
         return CUDA_ERROR_INVALID_VALUE;
     }
     bool reaches = gy_emu_link_reaches(from, to);
-    *out = attribute == CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK ? (reaches ? rank[from][to] : 0) : reaches;
+    *out =
+        attribute == CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK ? (reaches ? rank_of(from, to) : 0) : reaches;
     return CUDA_SUCCESS;
 }
 

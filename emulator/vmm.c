@@ -158,7 +158,7 @@ static CUresult check_types(CUmemAllocationHandleType types)
 static int open_own(const struct gy_emu_device *device, size_t bytes)
 {
     char name[64];
-    snprintf(name, sizeof(name), FILE_NAME "%d", device->ordinal);
+    snprintf(name, sizeof(name), FILE_NAME "%d", device->number);
     const int own = memfd_create(name, MFD_CLOEXEC);
     if (own >= 0 && ftruncate(own, (off_t)bytes) != 0) {
         close(own);
@@ -301,15 +301,16 @@ CUresult cuMemExportToShareableHandle(void *out, CUmemGenericAllocationHandle ha
     return GY_EMU_CALL(cuMemExportToShareableHandle, export_handle(out, handle, type, flags));
 }
 
-/* Which device's memory a file is, by its name; NULL: it is none of ours. */
+/* Which device's memory a file is, by its name; NULL: it is none of ours, or of a device that is not visible
+ * here. */
 static struct gy_emu_device *device_of_file(int fd)
 {
     char path[32], name[128];
     snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
     const ssize_t length = readlink(path, name, sizeof(name) - 1);
     name[length > 0 ? length : 0] = '\0';
-    int ordinal = -1;
-    return sscanf(name, "/memfd:" FILE_NAME "%d", &ordinal) == 1 ? gy_emu_device_find(ordinal) : NULL;
+    int number = -1;
+    return sscanf(name, "/memfd:" FILE_NAME "%d", &number) == 1 ? gy_emu_device_numbered(number) : NULL;
 }
 
 /* `fd` is taken over. */

@@ -127,6 +127,10 @@ static void test_device_is_found_by_ordinal_uuid_and_environment(void **state)
     setenv("GANTRY_DEVICE", text, 1);
     assert_ok(gy_context_open(&options, &context));
     gy_context_close(context);
+    text[11] = '\0'; /* as much of it as tells it from others will do */
+    setenv("GANTRY_DEVICE", text, 1);
+    assert_ok(gy_context_open(&options, &context));
+    gy_context_close(context);
 
     setenv("GANTRY_DEVICE", "77", 1);
     expect_refused(&options, GANTRY_ERR_NO_DEVICE, "no device 77");
@@ -138,9 +142,9 @@ static void test_device_is_found_by_ordinal_uuid_and_environment(void **state)
 static void test_unknown_device_is_refused(void **state)
 {
     (void)state;
-    static const char *const nonsense[] = {"zero",   "-1",     "+1",
-                                           " 0",     "1x",     "99999999999999999999",
-                                           "GPU-12", "GPU-zz", "GPU-00000000-0000-0000-0000-0000000000001"};
+    static const char *const nonsense[] = {"zero", "-1",     "+1",
+                                           " 0",   "1x",     "99999999999999999999",
+                                           "GPU-", "GPU-zz", "GPU-00000000-0000-0000-0000-0000000000001"};
     gantry_context_options options = emulated_options(GANTRY_CONTEXT_PRIMARY);
     for (size_t i = 0; i < sizeof(nonsense) / sizeof(nonsense[0]); i++) {
         options.device = nonsense[i];
@@ -148,6 +152,8 @@ static void test_unknown_device_is_refused(void **state)
     }
     options.device = "1000";
     expect_refused(&options, GANTRY_ERR_NO_DEVICE, "no device 1000");
+    options.device = "GPU-12";
+    expect_refused(&options, GANTRY_ERR_NO_DEVICE, "0 devices of");
     options.device = "GPU-0a0b0c0d-0000-0000-0000-00000000ffff";
     expect_refused(&options, GANTRY_ERR_NO_DEVICE, options.device);
 }

@@ -2,24 +2,28 @@
 """What a program says unasked, unless somebody chose what is logged: that it got the emulated driver for want of a GPU, once; what $GANTRY_CHECK
 finds; that $GANTRY_PROFILE records nothing; and which variables are not read any more.
 
-Usage: test_note.py PROGRAM (it makes a context and prints nothing on stderr)
+Usage: test_note.py PROGRAM FAKE (PROGRAM makes a context and prints nothing on stderr; FAKE is a CUDA driver that can be told to have no device)
 """
 import os
 import subprocess
 import sys
+import tempfile
 
 NOTE = "gantry: note: running on the emulated driver, without a GPU ("
 
 
 def stderr_of(program, **environment):
-    """What PROGRAM writes to stderr where no GPU is to be seen."""
+    """What PROGRAM writes to stderr where no GPU is to be seen: the driver in $LD_LIBRARY_PATH has none."""
     kept = {k: v for k, v in os.environ.items() if k not in ("GANTRY_CHECK", "GANTRY_DRIVER", "GANTRY_LOG", "GANTRY_TEST_DRIVER")}
-    run = subprocess.run([program], env={**kept, "CUDA_VISIBLE_DEVICES": "", **environment}, capture_output=True, text=True, timeout=60, check=True)
+    run = subprocess.run([program], env={**kept, "FAKE_DRIVER_INIT": "100", **environment}, capture_output=True, text=True, timeout=60, check=True)
     return run.stderr
 
 
 def main():
     program = sys.argv[1]
+    folder = tempfile.TemporaryDirectory()
+    os.symlink(sys.argv[2], os.path.join(folder.name, "libcuda.so.1"))
+    os.environ["LD_LIBRARY_PATH"] = folder.name
     said = stderr_of(program)
     lines = said.splitlines()
     assert len(lines) == 1 and lines[0].startswith(NOTE), said

@@ -49,6 +49,8 @@ static void test_devices_have_their_own_contexts_and_memory(void **state)
     assert_int_equal(count, 2);
     cu_ok(cuDeviceGetUuid(&uuids[0], 0));
     cu_ok(cuDeviceGetUuid(&uuids[1], 1));
+    assert_int_equal(uuids[0].bytes[15], 3); /* 3,1 of four */
+    assert_int_equal(uuids[1].bytes[15], 1);
     assert_true(memcmp(&uuids[0], &uuids[1], sizeof(uuids[0])) != 0);
     cu_ok(cuDevicePrimaryCtxRetain(&first, 0));
     cu_ok(cuDevicePrimaryCtxRetain(&second, 1));
@@ -66,6 +68,19 @@ static void test_devices_have_their_own_contexts_and_memory(void **state)
     cu_ok(cuDevicePrimaryCtxRelease(0));
     cu_ok(cuDevicePrimaryCtxRelease(1));
     cu_is(CUDA_ERROR_INVALID_DEVICE, cuDevicePrimaryCtxRetain(&first, 2));
+}
+
+/* The devices of the machine keep their buses and links, however many are visible. */
+static void test_visible_devices_keep_their_place_in_the_machine(void **state)
+{
+    (void)state;
+    int value = -1;
+    cu_ok(cuDeviceGetAttribute(&value, CU_DEVICE_ATTRIBUTE_PCI_BUS_ID, 0));
+    assert_int_equal(value, 4);
+    cu_ok(cuDeviceGetAttribute(&value, CU_DEVICE_ATTRIBUTE_PCI_BUS_ID, 1));
+    assert_int_equal(value, 2);
+    cu_ok(cuDeviceCanAccessPeer(&value, 0, 1)); /* 3 reaches 2, and 1 reaches 0 */
+    assert_int_equal(value, 0);
 }
 
 /* This test is the first in the list: gantry_emu_reset() in the set-up of the others forgets the script. */
@@ -89,13 +104,16 @@ static void test_script_of_the_environment_is_in_force(void **state)
 int main(void)
 {
     setenv("GANTRY_EMU_PROFILE", "small", 1);
-    setenv("GANTRY_EMU_DEVICES", "2", 1);
+    setenv("GANTRY_EMU_DEVICES", "4", 1);
+    setenv("GANTRY_EMU_LINKS", "pairs", 1);
+    setenv("CUDA_VISIBLE_DEVICES", "3,1", 1);
     setenv("GANTRY_EMU_FAIL", "cuMemAlloc:2:2,cuCtxSynchronize:1:800:always,not a fault", 1);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_script_of_the_environment_is_in_force),
         ET_TEST(test_profile_is_the_one_asked_for),
         ET_TEST(test_small_profile_splits_by_its_own_rule),
         ET_TEST(test_devices_have_their_own_contexts_and_memory),
+        ET_TEST(test_visible_devices_keep_their_place_in_the_machine),
     };
     return cmocka_run_group_tests_name("environment", tests, NULL, NULL);
 }
