@@ -1,8 +1,9 @@
 /* The driver's log: the messages of failing calls on their own thread, since CUDA 12.9.
  *
  * Lines that explain a failure are noted while the call runs, and a call that tells the failure of a kernel
- * says what that was; when it ends with an error (NOT_READY is none) they go to the registered callbacks, and
- * behind them "Returning 900 (CUDA_ERROR_…) from cuSomething". */
+ * says what that was; when it ends with an error (NOT_READY is none) they go to the registered callbacks and
+ * to $CUDA_LOG_FILE, and behind them "Returning 900 (CUDA_ERROR_…) from cuSomething".  Why a kernel failed is
+ * told on stderr, once, where there is neither. */
 #ifndef EMULATOR_LOGS_H
 #define EMULATOR_LOGS_H
 
@@ -15,7 +16,7 @@ void gy_emu_explain(const char *format, ...) GANTRY_PRINTF(1, 2);
 void gy_emu_logs_begin(enum gy_emu_fn fn);
 /* The call ends: shall somebody get its lines?  The lock is held. */
 bool gy_emu_logs_want(CUresult result);
-/* Give the lines to the callbacks.  The lock is not held. */
+/* Give the lines to the callbacks and the file.  The lock is not held. */
 void gy_emu_logs_tell(CUresult result);
 
 #endif

@@ -4,13 +4,16 @@
  * That is why 132 SMs give 15 groups of 8 and not 16. */
 #include "emulator/resource.h"
 
+#include "base/environment.h"
+
 #include <string.h>
 
 #define RESOURCE_MAGIC 0x47594d53u
 #define QUEUES_MAGIC 0x47595751u
 #define FINE_STEP 2u /* with CU_DEV_SM_RESOURCE_SPLIT_IGNORE_SM_COSCHEDULING */
 #define MAX_CLUSTER 32u
-#define WORKQUEUES 8u
+#define WORKQUEUES 8u /* unless $CUDA_DEVICE_MAX_CONNECTIONS says otherwise */
+#define MOST_WORKQUEUES 32
 #define ALL_SPLIT_FLAGS \
     (CU_DEV_SM_RESOURCE_SPLIT_IGNORE_SM_COSCHEDULING | CU_DEV_SM_RESOURCE_SPLIT_MAX_POTENTIAL_CLUSTER_SIZE)
 
@@ -61,7 +64,12 @@ CUresult gy_emu_resource_read(const CUdevResource *resource, struct gy_emu_resou
 
 struct gy_emu_queues gy_emu_shared_queues(int device)
 {
-    return (struct gy_emu_queues){QUEUES_MAGIC, device, 0, WORKQUEUES, CU_WORKQUEUE_SCOPE_DEVICE_CTX};
+    const char *text = gy_environment("CUDA_DEVICE_MAX_CONNECTIONS");
+    const long asked = text != NULL ? strtol(text, NULL, 10) : 0;
+    const uint32_t limit = asked > MOST_WORKQUEUES ? MOST_WORKQUEUES
+                           : asked > 0             ? (uint32_t)asked
+                                                   : WORKQUEUES;
+    return (struct gy_emu_queues){QUEUES_MAGIC, device, 0, limit, CU_WORKQUEUE_SCOPE_DEVICE_CTX};
 }
 
 bool gy_emu_queues_write(const struct gy_emu_queues *queues, CUdevResourceType type, CUdevResource *out)

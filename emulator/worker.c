@@ -71,6 +71,7 @@ static uint32_t begun; /* crews at and above this number were never started */
 
 static char last_failure[384];    /* the message of a launch */
 static CUresult last_failed_with; /* its result; CUDA_SUCCESS: none has failed */
+static bool last_is_told;         /* a call was given the message */
 
 static atomic_uint_fast64_t steals;        /* blocks that were taken over */
 static atomic_uint_fast64_t refuse_every;  /* one of so many requests is refused; 0: none but the last ones */
@@ -86,14 +87,25 @@ void gy_emu_trap(CUresult result)
     }
 }
 
-void gy_emu_failures_forget(void)
+static void set_last_failed(CUresult result)
 {
-    last_failed_with = CUDA_SUCCESS;
+    last_failed_with = result;
+    last_is_told = false;
 }
 
-const char *gy_emu_failure_of(CUresult result)
+void gy_emu_failures_forget(void)
 {
-    return result != CUDA_SUCCESS && result == last_failed_with ? last_failure : NULL;
+    set_last_failed(CUDA_SUCCESS);
+}
+
+const char *gy_emu_failure_of(CUresult result, bool *is_new)
+{
+    if (result == CUDA_SUCCESS || result != last_failed_with) {
+        return NULL;
+    }
+    *is_new = !last_is_told;
+    last_is_told = true;
+    return last_failure;
 }
 
 size_t gy_emu_last_failure(char *text, size_t room)
@@ -413,6 +425,17 @@ static void run_blocks(struct gy_emu_op *op)
     }
 }
 
+/* The engine of blocks names the kernel itself. */
+static void write_failure(const char *kernel)
+{
+    if (cause != NULL && strncmp(cause, "kernel ", 7) == 0) {
+        snprintf(last_failure, sizeof(last_failure), "%s", cause);
+    } else {
+        snprintf(last_failure, sizeof(last_failure), "kernel %s: %s", kernel,
+                 cause != NULL ? cause : "it trapped");
+    }
+}
+
 /* One thread's part in a grid, until no block is left or a more urgent kernel waits.  The last one to leave
  * behind the last block completes it. */
 static void work_on_grid(struct gy_emu_op *op)
@@ -423,9 +446,8 @@ static void work_on_grid(struct gy_emu_op *op)
     lock();
     if (trapped != CUDA_SUCCESS && op->failure == CUDA_SUCCESS) {
         op->failure = trapped;
-        snprintf(last_failure, sizeof(last_failure), "kernel %s: %s", op->work.kernel.code->name,
-                 cause != NULL ? cause : "it trapped");
-        last_failed_with = trapped;
+        set_last_failed(trapped);
+        write_failure(op->work.kernel.code->name);
     }
     const bool are_taken = atomic_load_explicit(&op->next_block, memory_order_relaxed) >= op->blocks;
     if (are_taken && op->list != NULL) {
@@ -454,7 +476,8 @@ static void begin_kernel(struct gy_emu_op *op)
     atomic_store_explicit(&op->next_block, 0, memory_order_relaxed);
     if (!gy_emu_params_may_be_touched(context, op->work.kernel.code, op->work.kernel.args, last_failure,
                                       sizeof(last_failure))) {
-        op->failure = last_failed_with = CUDA_ERROR_ILLEGAL_ADDRESS;
+        op->failure = CUDA_ERROR_ILLEGAL_ADDRESS;
+        set_last_failed(op->failure);
         gy_emu_clock_kernel_done();
         finish(op);
         return;

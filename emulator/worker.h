@@ -37,8 +37,9 @@ void gy_emu_steals_refuse(uint64_t every);
 uint64_t gy_emu_steals(void);
 /* Why the latest launch that failed did; the text's whole length. */
 size_t gy_emu_last_failure(char *text, size_t room);
-/* The same, if it failed with `result`; else NULL.  Good while the lock is held. */
-const char *gy_emu_failure_of(CUresult result);
+/* The same, if it failed with `result`; else NULL.  Good while the lock is held.  *is_new: nobody has asked
+ * for it before. */
+const char *gy_emu_failure_of(CUresult result, bool *is_new);
 void gy_emu_failures_forget(void);
 
 #endif

@@ -348,11 +348,14 @@ class Cli(unittest.TestCase):
         self.assertNotRegex(out, r"(?m)^MPS")
         self.assertEqual((shown["mps"], shown["log_file"]), (None, None))
         out, shown = info(GANTRY_EMU_CUDA="13010", CUDA_DEVICE_MAX_CONNECTIONS="16", CUDA_LOG_FILE="stderr")
-        self.assertRegex(out, r"(?m)^work queues +8, shared, can be handed on \(CUDA_DEVICE_MAX_CONNECTIONS is 16\)$")
+        self.assertRegex(out, r"(?m)^work queues +16, shared, can be handed on \(CUDA_DEVICE_MAX_CONNECTIONS is 16\)$")
         self.assertRegex(out, r"(?m)^driver's log +in stderr \(CUDA_LOG_FILE\)$")
-        self.assertEqual(shown["work_queues"], {"limit": 8, "scope": "shared", "can_be_handed_on": True,
+        self.assertEqual(shown["work_queues"], {"limit": 16, "scope": "shared", "can_be_handed_on": True,
                                                 "max_connections": "16"})
         self.assertEqual(shown["log_file"], "stderr")
+        for asked, limit in (("", 8), ("0", 8), ("no", 8), ("1", 1), ("32", 32), ("99", 32)):
+            shown = info(GANTRY_EMU_CUDA="13010", CUDA_DEVICE_MAX_CONNECTIONS=asked)[1]
+            self.assertEqual(shown["work_queues"]["limit"], limit, asked)
         out, shown = info(GANTRY_EMU_CUDA="12030", CUDA_LOG_FILE="stderr")
         self.assertRegex(out, r"(?m)^driver's log +nowhere: this driver writes none$")
         self.assertIsNone(shown["log_file"])
