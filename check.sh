@@ -8,8 +8,8 @@
 #   ./check.sh --exhaustive  the tests that take hours: each single failure of the fault sweeps, and the long
 #                        runs of the reliability campaign (docs/design/reliability.md)
 #
-# The last line is "N passed, N failed, N skipped" over all builds; the exit status is 0 when nothing
-# failed.  Installs what is missing with apt-get (root, or a user with sudo).
+# The last line is "N passed, N failed, N skipped" over all builds, with --gpu "device run: COMMIT, driver, device,
+# N passed, N failed, N skipped"; the exit status is 0 when nothing failed.  Installs what is missing with apt-get (root, or a user with sudo).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 source tools/packages.sh
@@ -91,4 +91,12 @@ done
 
 printf '%s\n' "${notes[@]}" | sed '/^$/d'
 
-exec python3 tools/test_summary.py "${results[@]}"
+status=0
+if [ "$presets" = gpu ]; then
+    python3 tools/test_summary.py "${results[@]}" || status=1
+    python3 tools/device_run.py say build/gpu/gantry build/gpu/tests.xml build/gpu/device_run.json
+else
+    tools/device_debt --warn
+    python3 tools/test_summary.py "${results[@]}" || status=1
+fi
+exit $status
