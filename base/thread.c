@@ -279,10 +279,15 @@ gantry_status gy_thread_start(gy_thread *thread, const char *name, void (*body)(
     thread->name = name;
     thread->body = body;
     thread->arg = arg;
-    /* Signals are the application's: its handlers must not run on our threads. */
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+    /* Signals to the process are the application's, and its handlers must not run on our threads.  Those that
+     * code of the application gets for what it does on our threads reach its handlers. */
+    static const int of_code[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGPROF};
+    sigset_t mask, before;
+    sigfillset(&mask);
+    for (size_t i = 0; i < sizeof(of_code) / sizeof(of_code[0]); i++) {
+        sigdelset(&mask, of_code[i]);
+    }
+    pthread_sigmask(SIG_SETMASK, &mask, &before);
     int error = gy_fault_should_fail() ? EAGAIN : pthread_create(&thread->native, NULL, thread_main, thread);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (error != 0) {

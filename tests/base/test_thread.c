@@ -174,6 +174,7 @@ struct seen {
     char name[40];
     char system_name[16];
     int blocked;
+    int open; /* signals that code gets for what it does */
 };
 
 static void look_around(void *arg)
@@ -186,18 +187,23 @@ static void look_around(void *arg)
     pthread_sigmask(SIG_SETMASK, NULL, &mask);
     seen->blocked = sigismember(&mask, SIGINT) == 1 && sigismember(&mask, SIGTERM) == 1 &&
                     sigismember(&mask, SIGUSR1) == 1;
+    static const int of_code[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGPROF};
+    for (size_t i = 0; i < sizeof(of_code) / sizeof(of_code[0]); i++) {
+        seen->open += sigismember(&mask, of_code[i]) == 0;
+    }
 }
 
-static void test_a_thread_has_its_name_and_no_signals(void **state)
+static void test_a_thread_has_its_name_and_the_signals_of_code(void **state)
 {
     (void)state;
-    struct seen seen = {{0}, {0}, 0};
+    struct seen seen = {{0}, {0}, 0, 0};
     gy_thread thread;
     assert_ok(gy_thread_start(&thread, "gantry a long name", look_around, &seen));
     gy_thread_join(&thread);
     assert_string_equal(seen.name, "gantry a long name");
     assert_string_equal(seen.system_name, "gantry a long n");
     assert_true(seen.blocked);
+    assert_int_equal(seen.open, 7);
     assert_null(gy_thread_name());
     sigset_t mask;
     pthread_sigmask(SIG_SETMASK, NULL, &mask);
@@ -253,7 +259,7 @@ int main(void)
         cmocka_unit_test(test_locks_in_increasing_rank_are_fine),
         cmocka_unit_test(test_ranks_are_kept_per_thread),
         cmocka_unit_test(test_condition_hands_over_between_threads),
-        cmocka_unit_test(test_a_thread_has_its_name_and_no_signals),
+        cmocka_unit_test(test_a_thread_has_its_name_and_the_signals_of_code),
         cmocka_unit_test(test_thread_start_fails_cleanly),
         cmocka_unit_test(test_cond_init_fails_cleanly),
     };
