@@ -35,7 +35,8 @@ set_target_properties(gantry PROPERTIES C_VISIBILITY_PRESET hidden CXX_VISIBILIT
   VISIBILITY_INLINES_HIDDEN ON)
 if(library_type STREQUAL "SHARED")
   set(export_map "${PROJECT_SOURCE_DIR}/cmake/gantry.map")
-  target_link_options(gantry PRIVATE "LINKER:--version-script=${export_map}")
+  # nodelete: the memory that a thread keeps for itself is given back when it ends, by code that dlclose() must not unmap.
+  target_link_options(gantry PRIVATE "LINKER:--version-script=${export_map}" LINKER:-z,nodelete)
   set_target_properties(gantry PROPERTIES LINK_DEPENDS "${export_map}"
     VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
 else() # the emulated driver is a library of its own, which a program with this one in it looks for on its path
