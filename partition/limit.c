@@ -5,12 +5,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #define LIMIT "CUDA_DEVICE_SM_LIMIT"
+#define RETIRED "quota_controller"
 #define MOST_BYTES 65536 /* the most bytes of a file */
 
 static gantry_status parse_limit(const char *text, const char *where, double *out)
@@ -29,16 +31,32 @@ static gantry_status parse_limit(const char *text, const char *where, double *ou
     return GANTRY_OK;
 }
 
-/* The text after `key` and an equals sign; NULL: this is another line. */
-static const char *value_of(const char *line, const char *key)
+/* Blank, or a comment. */
+static bool says_nothing(const char *line)
 {
-    line += strspn(line, " \t");
-    size_t length = strlen(key);
-    if (strncmp(line, key, length) != 0) {
-        return NULL;
+    line += strspn(line, " \t\r");
+    return *line == '\0' || *line == '#';
+}
+
+/* A limit that is spelled in another way is none, so what is not understood is refused. */
+static gantry_status read_line(const char *line, const char *path, unsigned number, double *out)
+{
+    char where[300];
+    if (says_nothing(line)) {
+        return GANTRY_OK;
     }
-    line += length + strspn(line + length, " \t");
-    return *line == '=' ? line + 1 : NULL;
+    (void)snprintf(where, sizeof(where), "%.240s, line %u", path, number);
+    const char *key = line + strspn(line, " \t");
+    const bool is_limit = strncmp(key, LIMIT, sizeof(LIMIT) - 1) == 0;
+    const char *after = is_limit ? key + sizeof(LIMIT) - 1 : key;
+    after += strspn(after, " \t");
+    if (is_limit && *after == '=') {
+        return parse_limit(after + 1, where, out);
+    }
+    return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT,
+                   "GANTRY_CONFIG: %s is \"%.40s\", not " LIMIT "=PERCENT or a comment (#)%s", where, line,
+                   strstr(line, RETIRED) != NULL ? "; shares of GPU time keep the limit, without " RETIRED
+                                                 : "");
 }
 
 static gantry_status cannot_read(const char *path, const char *why)
@@ -77,23 +95,21 @@ static gantry_status read_text(const char *path, char *text)
         return GY_FAIL(GANTRY_ERR_IO, "GANTRY_CONFIG: %s has more than %d bytes", path, MOST_BYTES);
     }
     text[used] = '\0';
-    return GANTRY_OK;
+    return strlen(text) == used ? GANTRY_OK : cannot_read(path, "it is no text: there is a zero byte in it");
 }
 
-/* Read lines of KEY=VALUE; other keys belong to others. */
 static gantry_status read_file(const char *path, double *out)
 {
-    char *text = gy_zalloc(MOST_BYTES + 1), *rest = NULL;
+    static const char byte_order_mark[] = "\xef\xbb\xbf"; /* editors put it before UTF-8 */
+    char *text = gy_zalloc(MOST_BYTES + 1);
     if (text == NULL) {
         return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "no memory for reading %s", path);
     }
     gantry_status status = read_text(path, text);
-    char *line = status == GANTRY_OK ? strtok_r(text, "\r\n", &rest) : NULL;
-    for (; line != NULL && status == GANTRY_OK; line = strtok_r(NULL, "\r\n", &rest)) {
-        const char *limit = value_of(line, LIMIT);
-        if (limit != NULL) {
-            status = parse_limit(limit, path, out);
-        }
+    const bool has_mark = status == GANTRY_OK && strncmp(text, byte_order_mark, 3) == 0;
+    char *rest = has_mark ? text + 3 : text;
+    for (unsigned number = 1; rest != NULL && status == GANTRY_OK; number++) {
+        status = read_line(strsep(&rest, "\n"), path, number, out);
     }
     gy_free(text);
     return status;

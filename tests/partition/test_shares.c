@@ -182,7 +182,7 @@ static void test_the_limit_of_the_process(void **state)
     snprintf(path, sizeof(path), "shares-%ld.conf", (long)getpid());
     FILE *file = fopen(path, "w");
     assert_non_null(file);
-    fputs("OTHER=1\nCUDA_DEVICE_SM_LIMIT=30\n", file);
+    fputs("# of this job\n\n\tCUDA_DEVICE_SM_LIMIT = 30 \r\n", file);
     fclose(file);
     setenv("GANTRY_CONFIG", path, 1);
     assert_ok(gy_limit_read(&limit));
@@ -216,6 +216,64 @@ static void test_the_limit_of_the_process(void **state)
     assert_int_equal(gy_limit_read(&limit), GANTRY_ERR_IO);
     unsetenv("GANTRY_CONFIG");
     remove(path);
+}
+
+/* The limit, or the error, that a file gives. */
+static void expect_of_file(const char *text, size_t bytes, double percent, const char *why)
+{
+    char path[64];
+    double limit = -1;
+    snprintf(path, sizeof(path), "lines-%ld.conf", (long)getpid());
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    assert_int_equal(fwrite(text, 1, bytes, file), bytes);
+    fclose(file);
+    setenv("GANTRY_CONFIG", path, 1);
+    gantry_status status = gy_limit_read(&limit);
+    unsetenv("GANTRY_CONFIG");
+    remove(path);
+    if (why == NULL) {
+        assert_ok(status);
+        assert_true(limit == percent);
+        return;
+    }
+    assert_true(status != GANTRY_OK);
+    if (strstr(gantry_last_error(), path) == NULL || strstr(gantry_last_error(), why) == NULL) {
+        fail_msg("\"%s\" is not in: %s", why, gantry_last_error());
+    }
+}
+
+static void test_a_line_that_is_not_understood_is_refused_by_its_number(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *why; /* NULL: it is a limit of 30 percent */
+    } cases[] = {
+        {"CUDA_DEVICE_SM_LIMIT=30", NULL},
+        {"CUDA_DEVICE_SM_LIMIT=30\r\n", NULL},
+        {"\xef\xbb\xbf"
+         "CUDA_DEVICE_SM_LIMIT=30\n",
+         NULL},
+        {"CUDA_DEVICE_SM_LIMIT=60\n \t\r\nCUDA_DEVICE_SM_LIMIT=30\n", NULL},
+        {"export CUDA_DEVICE_SM_LIMIT=30\n", "line 1 is \"export CUDA"},
+        {"\n\n# of a job\nCUDA_DEVICE_SM_LIMIT: 30\n", "line 4 is \"CUDA_DEVICE_SM_LIMIT: 30\""},
+        {"\r\ncuda_device_sm_limit=30\r\n", "line 2 is \"cuda_device_sm_limit=30"},
+        {"CUDA_DEVICE_SM_LIMT=30\n", "line 1 is \"CUDA_DEVICE_SM_LIMT=30\""},
+        {"CUDA_DEVICE_SM_LIMITS=30\n", "line 1 is"},
+        {"{\"CUDA_DEVICE_SM_LIMIT\": 30}\n", "line 1 is"},
+        {"CUDA_DEVICE_SM_LIMIT=30\n[default]\n", "line 2 is \"[default]\""},
+        {"CUDA_DEVICE_SM_LIMIT=30\nOTHER=1\n", "line 2 is \"OTHER=1\""},
+        {"CUDA_DEVICE_SM_LIMIT=30\nquota_controller=nvml\n", "without quota_controller"},
+        {"\nCUDA_DEVICE_SM_LIMIT=30 # of a job\n", "line 2"},
+        {"CUDA_DEVICE_SM_LIMIT=30%\n", "line 1"},
+        {"CUDA_DEVICE_SM_LIMIT=\n", "line 1"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        expect_of_file(cases[i].text, strlen(cases[i].text), 30, cases[i].why);
+    }
+    static const char with_zero[] = "# \0\nCUDA_DEVICE_SM_LIMIT=30\n";
+    expect_of_file(with_zero, sizeof(with_zero) - 1, 0, "zero byte");
+    expect_of_file("# nothing", 9, 0, NULL);
 }
 
 static void test_the_limit_is_a_default_share(void **state)
@@ -418,6 +476,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_limit_of_the_process),
+        cmocka_unit_test(test_a_line_that_is_not_understood_is_refused_by_its_number),
         cmocka_unit_test(test_the_limit_is_a_default_share),
         cmocka_unit_test(test_a_share_is_kept),
         cmocka_unit_test(test_a_throttled_partition_holds_up_no_other),
