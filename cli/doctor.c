@@ -94,10 +94,10 @@ static void forgive(struct findings *findings)
     }
 }
 
-/* What fails here is a finding, not an error of the command. */
-static void swallow_errors(void *user, gantry_log_level level, const char *line)
+/* What fails here, and which driver is taken, is a finding, not an error or a note of the command. */
+static void swallow_findings(void *user, gantry_log_level level, const char *line)
 {
-    if (level != GANTRY_LOG_ERROR || cli_log_level == GANTRY_LOG_DEBUG) {
+    if (level == GANTRY_LOG_WARNING || cli_log_level == GANTRY_LOG_DEBUG) {
         cli_log_to_stderr(user, level, line);
     }
 }
@@ -115,7 +115,7 @@ static int doctor_main(int argc, char **argv)
     }
     findings.root = root;
     (void)unsetenv("GANTRY_PROFILE"); /* an empty recording must not replace an earlier one */
-    gantry_set_log(swallow_errors, NULL, cli_log_level);
+    gantry_set_log(swallow_findings, NULL, cli_log_level);
     cli_doctor_devices(&findings);
     cli_doctor_drivers(&findings);
     forgive(&findings);

@@ -174,26 +174,46 @@ static void add_surroundings(struct findings *f, const struct cli_surroundings *
     }
 }
 
-void cli_doctor_drivers(struct findings *f)
+/* The emulated driver takes the place of a driver that is not there, and not of one that does not work: then
+ * a context that chooses none cannot be made. */
+static bool is_faulty(const struct findings *f)
 {
-    char found[320];
-    struct cli_surroundings cuda, emulated;
-    f->has_cuda = try_driver(GANTRY_DRIVER_CUDA, found, sizeof(found), &cuda);
+    char why[320];
+    struct cli_surroundings none;
+    return f->has_emulator && !try_driver(GANTRY_DRIVER_AUTO, why, sizeof(why), &none);
+}
+
+static void add_cuda(struct findings *f, const char *found)
+{
     if (f->has_cuda) {
         cli_doctor_add(f, "NVIDIA driver", FINDING_OK, "", "%s", found);
+    } else if (is_faulty(f)) {
+        cli_doctor_add(f, "NVIDIA driver", FINDING_FAULT,
+                       "it is installed and does not start: after an upgrade start the machine anew; with "
+                       "GANTRY_DRIVER=emulated programs run without it",
+                       "%s", found);
     } else {
         cli_doctor_add(f, "NVIDIA driver", f->has_device ? FINDING_FAULT : FINDING_ABSENT,
                        f->has_device ? how_to_get_a_driver(f->root) : "", "%s", found);
     }
-    f->has_emulator = try_driver(GANTRY_DRIVER_EMULATED, found, sizeof(found), &emulated);
+}
+
+void cli_doctor_drivers(struct findings *f)
+{
+    char found[320], found_emulated[320];
+    struct cli_surroundings cuda, emulated;
+    (void)unsetenv("GANTRY_DRIVER"); /* both are tried, and neither is chosen */
+    f->has_cuda = try_driver(GANTRY_DRIVER_CUDA, found, sizeof(found), &cuda);
+    f->has_emulator = try_driver(GANTRY_DRIVER_EMULATED, found_emulated, sizeof(found_emulated), &emulated);
+    add_cuda(f, found);
     if (f->has_emulator) {
-        cli_doctor_add(f, "emulated driver", FINDING_OK, "", "%s", found);
+        cli_doctor_add(f, "emulated driver", FINDING_OK, "", "%s", found_emulated);
     } else {
         cli_doctor_add(
             f, "emulated driver", f->has_cuda ? FINDING_ABSENT : FINDING_FAULT,
             "libgantry-emu.so belongs beside libgantry.so (package libgantry0), or $GANTRY_EMULATOR "
             "names it",
-            "%s", found);
+            "%s", found_emulated);
     }
     if (f->has_cuda || f->has_emulator) {
         add_surroundings(f, f->has_cuda ? &cuda : &emulated);

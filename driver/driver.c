@@ -38,18 +38,25 @@ struct driver_slot {
     unsigned references; /* 0: the table is not filled */
 };
 
+/* Why a kind cannot be had. */
+struct failure {
+    struct gy_error error;
+    bool is_absent; /* no driver or no device, so that nothing is wrong without it */
+};
+
 static gy_mutex load_lock = {PTHREAD_MUTEX_INITIALIZER, GY_RANK_DRIVER_LOAD};
 static struct driver_slot slots[KIND_COUNT]; /* guarded by load_lock; a table with references is immutable */
 
 GANTRY_PRINTF(4, 5)
-static gantry_status describe(struct gy_error *error, gantry_status status, int native, const char *format,
+static gantry_status describe(struct failure *failure, gantry_status status, int native, const char *format,
                               ...)
 {
-    error->status = status;
-    error->native = native;
+    failure->error.status = status;
+    failure->error.native = native;
+    failure->is_absent = status == GANTRY_ERR_NO_DEVICE || native == CUDA_ERROR_STUB_LIBRARY;
     va_list args;
     va_start(args, format);
-    vsnprintf(error->text, sizeof(error->text), format, args);
+    vsnprintf(failure->error.text, sizeof(failure->error.text), format, args);
     va_end(args);
     return status;
 }
@@ -120,14 +127,14 @@ static void *open_library(const char *file)
     return dlopen(file, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
 }
 
-static gantry_status open_emulator(void **library, struct gy_error *error)
+static gantry_status open_emulator(void **library, struct failure *failure)
 {
     char beside[PATH_MAX], why[WHY_BYTES];
     const char *asked = gy_environment("GANTRY_EMULATOR");
     if (asked != NULL) {
         *library = open_library(asked);
         if (*library == NULL) {
-            return describe(error, GANTRY_ERR_NO_DRIVER, 0, "emulated driver at $GANTRY_EMULATOR: %s",
+            return describe(failure, GANTRY_ERR_NO_DRIVER, 0, "emulated driver at $GANTRY_EMULATOR: %s",
                             gy_library_error(why, sizeof(why)));
         }
         return GANTRY_OK;
@@ -135,16 +142,16 @@ static gantry_status open_emulator(void **library, struct gy_error *error)
     bool exists = path_beside_us(beside, sizeof(beside)) && access(beside, F_OK) == 0;
     *library = open_library(exists ? beside : EMULATOR_LIBRARY);
     if (*library == NULL) {
-        return describe(error, GANTRY_ERR_NO_DRIVER, 0, "emulated driver: %s",
+        return describe(failure, GANTRY_ERR_NO_DRIVER, 0, "emulated driver: %s",
                         gy_library_error(why, sizeof(why)));
     }
     return GANTRY_OK;
 }
 
-static gantry_status open_kind(enum driver_kind kind, void **library, struct gy_error *error)
+static gantry_status open_kind(enum driver_kind kind, void **library, struct failure *failure)
 {
     if (kind == KIND_EMULATED) {
-        return open_emulator(library, error);
+        return open_emulator(library, failure);
     }
     *library = open_library(CUDA_LIBRARY);
     if (*library != NULL) {
@@ -155,10 +162,12 @@ static gantry_status open_kind(enum driver_kind kind, void **library, struct gy_
     /* In the usual case, a machine without a GPU, the loader's words read like a fault. */
     bool is_absent = strstr(why, "No such file") != NULL && strncmp(why, CUDA_LIBRARY ":", 13) == 0;
     if (is_absent) {
-        return describe(error, GANTRY_ERR_NO_DRIVER, 0,
-                        "no NVIDIA driver is installed: " CUDA_LIBRARY " was not found");
+        (void)describe(failure, GANTRY_ERR_NO_DRIVER, 0,
+                       "no NVIDIA driver is installed: " CUDA_LIBRARY " was not found");
+        failure->is_absent = true;
+        return GANTRY_ERR_NO_DRIVER;
     }
-    return describe(error, GANTRY_ERR_NO_DRIVER, 0, "CUDA driver: %s", why);
+    return describe(failure, GANTRY_ERR_NO_DRIVER, 0, "CUDA driver: %s", why);
 }
 
 /* ---- filling the table ---------------------------------------------------------------------- */
@@ -205,19 +214,19 @@ static void look_up_watch(struct gy_driver *driver)
     }
 }
 
-static gantry_status check_version(struct gy_driver *driver, const char *missing, struct gy_error *error)
+static gantry_status check_version(struct gy_driver *driver, const char *missing, struct failure *failure)
 {
     CUresult result =
         driver->cuDriverGetVersion != NULL ? driver->cuDriverGetVersion(&driver->version) : CUDA_SUCCESS;
     if (result != CUDA_SUCCESS) {
-        return describe(error, GANTRY_ERR_NO_DRIVER, (int)result, "%s driver: cuDriverGetVersion: %s (%d)",
+        return describe(failure, GANTRY_ERR_NO_DRIVER, (int)result, "%s driver: cuDriverGetVersion: %s (%d)",
                         driver->name, gy_driver_result_name(driver, result), (int)result);
     }
     int version = driver->version;
     if (missing == NULL && version >= OLDEST_VERSION) {
         return GANTRY_OK;
     }
-    return describe(error, GANTRY_ERR_NO_DRIVER, 0,
+    return describe(failure, GANTRY_ERR_NO_DRIVER, 0,
                     "%s driver: %s%s%sit is for CUDA %d.%d, %d.%d or later is needed", driver->name,
                     missing != NULL ? "function " : "", missing != NULL ? missing : "",
                     missing != NULL ? " is missing, " : "", version / 1000, version % 1000 / 10,
@@ -235,7 +244,7 @@ static const char *hiding(char *text, size_t room)
     return text;
 }
 
-static gantry_status start_driver(const struct gy_driver *driver, struct gy_error *error)
+static gantry_status start_driver(const struct gy_driver *driver, struct failure *failure)
 {
     int devices = 0;
     char why[128];
@@ -247,31 +256,31 @@ static gantry_status start_driver(const struct gy_driver *driver, struct gy_erro
     }
     if (result != CUDA_SUCCESS) {
         bool absent = result == CUDA_ERROR_NO_DEVICE;
-        return describe(error, absent ? GANTRY_ERR_NO_DEVICE : GANTRY_ERR_NO_DRIVER, (int)result,
+        return describe(failure, absent ? GANTRY_ERR_NO_DEVICE : GANTRY_ERR_NO_DRIVER, (int)result,
                         "%s driver: %s: %s (%d): %s%s", driver->name, call,
                         gy_driver_result_name(driver, result), (int)result, result_text(driver, result),
                         absent ? hiding(why, sizeof(why)) : "");
     }
     if (devices < 1) {
-        return describe(error, GANTRY_ERR_NO_DEVICE, 0, "%s driver: no device%s", driver->name,
+        return describe(failure, GANTRY_ERR_NO_DEVICE, 0, "%s driver: no device%s", driver->name,
                         hiding(why, sizeof(why)));
     }
     return GANTRY_OK;
 }
 
-static gantry_status load_kind(enum driver_kind kind, struct gy_driver *out, struct gy_error *error)
+static gantry_status load_kind(enum driver_kind kind, struct gy_driver *out, struct failure *failure)
 {
     struct gy_driver driver = {
         .name = kind == KIND_EMULATED ? "emulated" : "cuda",
         .emulated = kind == KIND_EMULATED,
     };
-    gantry_status status = open_kind(kind, &driver.library, error);
+    gantry_status status = open_kind(kind, &driver.library, failure);
     if (status != GANTRY_OK) {
         return status;
     }
-    status = check_version(&driver, look_up_all(&driver), error);
+    status = check_version(&driver, look_up_all(&driver), failure);
     if (status == GANTRY_OK) {
-        status = start_driver(&driver, error);
+        status = start_driver(&driver, failure);
     }
     if (status != GANTRY_OK) {
         dlclose(driver.library);
@@ -284,13 +293,13 @@ static gantry_status load_kind(enum driver_kind kind, struct gy_driver *out, str
 }
 
 /* Share the table of a kind, or load it; nothing is logged. */
-static gantry_status take_kind(enum driver_kind kind, const struct gy_driver **out, struct gy_error *error)
+static gantry_status take_kind(enum driver_kind kind, const struct gy_driver **out, struct failure *failure)
 {
     struct driver_slot *slot = &slots[kind];
     gantry_status status = GANTRY_OK;
     gy_mutex_lock(&load_lock);
     if (slot->references == 0) {
-        status = load_kind(kind, &slot->driver, error);
+        status = load_kind(kind, &slot->driver, failure);
     }
     if (status == GANTRY_OK) {
         slot->references++;
@@ -304,28 +313,36 @@ static gantry_status take_kind(enum driver_kind kind, const struct gy_driver **o
 
 static gantry_status open_chosen(enum driver_kind kind, const struct gy_driver **out)
 {
-    struct gy_error error;
-    gantry_status status = take_kind(kind, out, &error);
+    struct failure failure;
+    gantry_status status = take_kind(kind, out, &failure);
     if (status != GANTRY_OK) {
-        return GY_FAIL_NATIVE(status, error.native, "%s", error.text);
+        return GY_FAIL_NATIVE(status, failure.error.native, "%s", failure.error.text);
     }
     return GANTRY_OK;
 }
 
+/* The emulated driver takes the place of one that is not there, not of one that does not work. */
 static gantry_status open_found(const struct gy_driver **out)
 {
-    struct gy_error cuda, emulated;
-    if (take_kind(KIND_CUDA, out, &cuda) == GANTRY_OK) {
+    struct failure cuda, emulated;
+    gantry_status status = take_kind(KIND_CUDA, out, &cuda);
+    if (status == GANTRY_OK) {
         return GANTRY_OK;
     }
-    gantry_status status = take_kind(KIND_EMULATED, out, &emulated);
+    if (!cuda.is_absent) {
+        return GY_FAIL_NATIVE(status, cuda.error.native,
+                              "%.300s; with $GANTRY_DRIVER=emulated programs run without a GPU",
+                              cuda.error.text);
+    }
+    status = take_kind(KIND_EMULATED, out, &emulated);
     if (status != GANTRY_OK) {
-        return GY_FAIL_NATIVE(status, cuda.native, "%.200s; %.200s", cuda.text, emulated.text);
+        return GY_FAIL_NATIVE(status, cuda.error.native, "%.200s; %.200s", cuda.error.text,
+                              emulated.error.text);
     }
     static atomic_bool is_told; /* atomic: it is reported once per process */
     bool is_new = !atomic_exchange_explicit(&is_told, true, memory_order_relaxed);
     if (is_new) {
-        gy_note("running on the emulated driver, without a GPU (%s)", cuda.text);
+        gy_note("running on the emulated driver, without a GPU (%s)", cuda.error.text);
     }
     return GANTRY_OK;
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """gantry doctor, on this machine and on others that are made of files.
 
-Usage: test_doctor.py GANTRY
+Usage: test_doctor.py GANTRY FAKE (a CUDA driver whose cuInit() fails as it is told)
 """
 import json
 import os
@@ -12,7 +12,7 @@ import sys
 import tempfile
 import unittest
 
-GANTRY = sys.argv[1]
+GANTRY, FAKE = sys.argv[1:3]
 
 
 def doctor(*arguments, **environment):
@@ -86,6 +86,17 @@ class Doctor(unittest.TestCase):
         self.assertNotIn("kernel module", by_name)
         self.assertIn("emulated driver", doctor("--root", str(self.root))[1].splitlines()[-1])
         self.assertNotIn("cannot open shared object", doctor()[1])
+
+    def test_a_driver_that_is_installed_and_fails_is_a_fault(self):
+        (self.root / "libcuda.so.1").symlink_to(FAKE)
+        for code, name in (("803", "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH"), ("46", ""), ("999", "CUDA_ERROR_UNKNOWN")):
+            status, found, by_name = findings("--root", str(self.root), LD_LIBRARY_PATH=str(self.root), FAKE_DRIVER_INIT=code)
+            self.assertEqual((status, found["ok"], by_name["NVIDIA driver"]["state"]), (1, False, "fault"))
+            self.assertIn(f"{name} ({code})", by_name["NVIDIA driver"]["found"])
+            self.assertIn("does not start", by_name["NVIDIA driver"]["advice"])
+        for code in ("34", "100"):
+            status, found, by_name = findings("--root", str(self.root), LD_LIBRARY_PATH=str(self.root), FAKE_DRIVER_INIT=code)
+            self.assertEqual((status, by_name["NVIDIA driver"]["state"]), (0, "absent"))
 
     @unittest.skipIf(HAS_CUDA, "the driver of this machine works")
     def test_a_gpu_without_its_driver_is_a_fault(self):

@@ -84,6 +84,39 @@ static void test_auto_takes_the_emulator_without_a_device_and_says_why(void **st
     gy_driver_close(driver);
 }
 
+/* Nothing is wrong where there is no device, or only the toolkit's stub of a driver. */
+static void test_auto_takes_the_emulator_in_the_place_of_a_stub(void **state)
+{
+    (void)state;
+    static const char *const absent[] = {"100", "34"};
+    for (size_t i = 0; i < sizeof(absent) / sizeof(absent[0]); i++) {
+        const struct gy_driver *driver;
+        setenv("FAKE_DRIVER_INIT", absent[i], 1);
+        assert_ok(gy_driver_open(GANTRY_DRIVER_AUTO, &driver));
+        assert_true(driver->emulated);
+        gy_driver_close(driver);
+    }
+}
+
+static void test_auto_takes_nothing_in_the_place_of_a_driver_that_fails(void **state)
+{
+    (void)state;
+    static const int failures[] = {803, 804, 46, 999, 2};
+    for (size_t i = 0; i < sizeof(failures) / sizeof(failures[0]); i++) {
+        char text[16], number[24];
+        snprintf(text, sizeof(text), "%d", failures[i]);
+        snprintf(number, sizeof(number), "(%s)", text);
+        setenv("FAKE_DRIVER_INIT", text, 1);
+        expect_refused(GANTRY_DRIVER_AUTO, GANTRY_ERR_NO_DRIVER, number);
+        expect_refused(GANTRY_DRIVER_AUTO, GANTRY_ERR_NO_DRIVER, "cuda driver: cuInit(0): ");
+        expect_refused(GANTRY_DRIVER_AUTO, GANTRY_ERR_NO_DRIVER, "GANTRY_DRIVER=emulated");
+        assert_int_equal(gantry_last_native_error(), failures[i]);
+    }
+    unsetenv("FAKE_DRIVER_INIT");
+    setenv("FAKE_DRIVER_VERSION", "11080", 1);
+    expect_refused(GANTRY_DRIVER_AUTO, GANTRY_ERR_NO_DRIVER, "CUDA 11.8, 12.0 or later");
+}
+
 static void test_auto_obeys_the_environment(void **state)
 {
     (void)state;
@@ -294,6 +327,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_auto_takes_cuda_when_it_has_a_device),
         TEST(test_auto_takes_the_emulator_without_a_device_and_says_why),
+        TEST(test_auto_takes_the_emulator_in_the_place_of_a_stub),
+        TEST(test_auto_takes_nothing_in_the_place_of_a_driver_that_fails),
         TEST(test_auto_obeys_the_environment),
         TEST(test_choice_overrides_the_environment),
         TEST(test_driver_without_device_is_refused),
