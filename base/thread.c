@@ -1,6 +1,7 @@
 #include "base/thread.h"
 
 #include "base/alloc.h"
+#include "base/cpus.h"
 #include "base/point.h"
 #include "base/status.h"
 
@@ -217,8 +218,7 @@ void gy_spin_rest(void)
     static _Atomic(int) cpus; /* 0: not counted yet */
     int count = atomic_load_explicit(&cpus, memory_order_relaxed);
     if (count == 0) {
-        cpu_set_t mine;
-        count = sched_getaffinity(0, sizeof(mine), &mine) == 0 ? CPU_COUNT(&mine) : 1;
+        count = (int)gy_cpus_usable_at_once();
         atomic_store_explicit(&cpus, count, memory_order_relaxed);
     }
     if (count <= SPINNERS) {

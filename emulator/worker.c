@@ -22,6 +22,7 @@
 #include "emulator/work.h"
 
 #include "base/clock.h"
+#include "base/cpus.h"
 #include "base/sanitizers.h"
 #include "base/status.h"
 
@@ -640,8 +641,8 @@ static void worker_main(void *arg)
 
 static uint32_t usual_workers(void)
 {
-    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    return cores < 2 ? 2 : cores > 4 ? 4 : (uint32_t)cores;
+    const uint32_t cores = gy_cpus_usable_at_once();
+    return cores < 2 ? 2 : cores > 4 ? 4 : cores;
 }
 
 static bool prepare_crew(struct crews *crews, struct crew *crew, enum crew_kind kind)

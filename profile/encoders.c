@@ -1,13 +1,11 @@
 #include "profile/encoders.h"
 
+#include "base/cpus.h"
 #include "base/status.h"
-
-#include <sched.h>
 
 uint32_t gy_encoders_default(void)
 {
-    cpu_set_t cpus;
-    uint32_t half = sched_getaffinity(0, sizeof(cpus), &cpus) == 0 ? (uint32_t)CPU_COUNT(&cpus) / 2 : 1;
+    const uint32_t half = gy_cpus_usable_at_once() / 2;
     return half < 1 ? 1 : half > 8 ? 8 : half;
 }
 

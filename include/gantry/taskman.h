@@ -56,7 +56,8 @@ typedef struct gantry_cpu_pool_ops {
 /** How gantry_cpu_dispatcher_create() makes a pool. */
 typedef struct gantry_cpu_dispatcher_options {
     size_t struct_size;
-    uint32_t worker_count;        /* 0: one per usable CPU; see `inline_only` */
+    uint32_t worker_count;        /* 0: one per CPU that may be used, at most as many as a
+                                   * CPU quota gives time for; see `inline_only` */
     gantry_wait_mode wait_mode;   /* how idle workers wait */
     bool inline_only;             /* no threads: tasks run in whoever waits for or stops a manager */
     bool pin_workers;             /* worker i runs on cpus[i % cpu_count] alone; else on any of `cpus` */

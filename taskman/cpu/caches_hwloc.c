@@ -20,13 +20,14 @@ bool gy_caches_from_hwloc(struct gy_caches *out)
         return false;
     }
     bool is_loaded = load(topology);
-    for (size_t cpu = 0; cpu < CPU_SETSIZE && is_loaded; cpu++) {
+    for (size_t cpu = 0; cpu < GY_CPUS_MOST && is_loaded; cpu++) {
         out->of_cpu[cpu] = GY_NO_CACHE;
     }
     hwloc_obj_t cache = NULL;
     while (is_loaded && (cache = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_L3CACHE, cache)) != NULL) {
         int first = hwloc_bitmap_first(cache->cpuset);
-        for (int cpu = first; cpu >= 0 && cpu < CPU_SETSIZE; cpu = hwloc_bitmap_next(cache->cpuset, cpu)) {
+        for (int cpu = first; cpu >= 0 && cpu < (int)GY_CPUS_MOST;
+             cpu = hwloc_bitmap_next(cache->cpuset, cpu)) {
             out->of_cpu[cpu] = (uint16_t)first;
         }
     }

@@ -20,9 +20,9 @@ static void wake(gantry_cpu_dispatcher *pool, struct gy_task_list *host, size_t 
     }
 }
 
-static void move(struct gy_worker *self, const cpu_set_t *cpus, bool is_away)
+static void move(struct gy_worker *self, const gy_cpus *cpus, bool is_away)
 {
-    if (pthread_setaffinity_np(pthread_self(), sizeof(*cpus), cpus) != 0) {
+    if (pthread_setaffinity_np(pthread_self(), sizeof(*cpus), &cpus->system) != 0) {
         gy_log(GANTRY_LOG_WARNING, "cpu dispatcher: worker cannot be moved to the CPUs of class %u",
                self->cpu_class);
         return;
@@ -36,11 +36,11 @@ void gy_worker_enter_class(struct gy_worker *self, uint32_t cpu_class)
     self->cpu_class = cpu_class;
     gy_mutex_lock(&pool->inject_lock);
     bool has_cpus = pool->classes[cpu_class - 1].has_cpus;
-    cpu_set_t cpus = pool->classes[cpu_class - 1].cpus;
+    gy_cpus cpus = pool->classes[cpu_class - 1].cpus;
     assert(gy_pool_is_valid(pool));
     gy_mutex_unlock(&pool->inject_lock);
     if (has_cpus && self->has_deque && self->only_owner == NULL &&
-        pthread_getaffinity_np(pthread_self(), sizeof(self->home), &self->home) == 0) {
+        pthread_getaffinity_np(pthread_self(), sizeof(*self->home), &self->home->system) == 0) {
         move(self, &cpus, true);
     }
     assert(gy_worker_is_valid(self));
@@ -52,7 +52,7 @@ void gy_worker_leave_class(struct gy_worker *self)
     gantry_cpu_dispatcher *pool = self->pool;
     struct gy_class *class = &pool->classes[self->cpu_class - 1];
     if (self->is_away) {
-        move(self, &self->home, false);
+        move(self, self->home, false);
     }
     self->cpu_class = 0;
     struct gy_task_list host = {0};
@@ -66,7 +66,7 @@ void gy_worker_leave_class(struct gy_worker *self)
 }
 
 void gy_pool_change_class(gantry_cpu_dispatcher *pool, uint32_t cpu_class, uint32_t limit,
-                          const cpu_set_t *cpus)
+                          const gy_cpus *cpus)
 {
     struct gy_class *class = &pool->classes[cpu_class - 1];
     struct gy_task_list host = {0};

@@ -10,6 +10,6 @@ void gy_worker_leave_class(struct gy_worker *self);
 
 /* Other limits from now on; `limit` 0: as it is; `cpus` NULL: none. */
 void gy_pool_change_class(gantry_cpu_dispatcher *pool, uint32_t cpu_class, uint32_t limit,
-                          const cpu_set_t *cpus);
+                          const gy_cpus *cpus);
 
 #endif

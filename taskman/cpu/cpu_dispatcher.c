@@ -71,13 +71,10 @@ static gantry_status import_options(gantry_cpu_dispatcher *pool, const gantry_cp
 }
 
 /* The CPUs that may be used: those asked for, which must be among those that we may. */
-static gantry_status choose_cpus(const uint32_t *cpus, uint32_t count, cpu_set_t *allowed)
+static gantry_status choose_cpus(const uint32_t *cpus, uint32_t count, gy_cpus *allowed)
 {
-    cpu_set_t mine;
-    if (sched_getaffinity(0, sizeof(mine), &mine) != 0) {
-        CPU_ZERO(&mine);
-        CPU_SET(0, &mine);
-    }
+    gy_cpus mine;
+    gy_cpus_usable(&mine);
     *allowed = mine;
     if (cpus == NULL && count == 0) {
         return GANTRY_OK;
@@ -85,28 +82,26 @@ static gantry_status choose_cpus(const uint32_t *cpus, uint32_t count, cpu_set_t
     if (cpus == NULL || count == 0) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "cpu dispatcher: cpus and cpu_count do not fit");
     }
-    CPU_ZERO(allowed);
+    memset(allowed, 0, sizeof(*allowed));
     for (uint32_t i = 0; i < count; i++) {
         uint32_t cpu = cpus[i];
-        if (cpu >= CPU_SETSIZE || !CPU_ISSET(cpu, &mine)) {
+        if (!gy_cpus_has(&mine, cpu)) {
             return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "cpu dispatcher: CPU %u may not be used", cpu);
         }
-        CPU_SET(cpu, allowed);
+        gy_cpus_add(allowed, cpu);
     }
     return GANTRY_OK;
 }
 
 /* The `index`-th of the CPUs, going round. */
-static int nth_cpu(const gantry_cpu_dispatcher_options *options, const cpu_set_t *allowed, uint32_t index)
+static uint32_t nth_cpu(const gantry_cpu_dispatcher_options *options, const gy_cpus *allowed, uint32_t index)
 {
     if (options->cpus != NULL) {
-        return (int)options->cpus[index % options->cpu_count];
+        return options->cpus[index % options->cpu_count];
     }
-    int count = CPU_COUNT(allowed), cpu = -1;
-    for (int left = (int)(index % (uint32_t)count); left >= 0; left--) {
-        do {
-            cpu++;
-        } while (!CPU_ISSET((size_t)cpu, allowed));
+    uint32_t cpu = 0;
+    for (uint32_t left = index % gy_cpus_count(allowed); left > 0 || !gy_cpus_has(allowed, cpu); cpu++) {
+        left -= gy_cpus_has(allowed, cpu);
     }
     return cpu;
 }
@@ -122,7 +117,7 @@ gantry_status gantry_cpu_dispatcher_set_class(gantry_cpu_dispatcher *dispatcher,
     gantry_cpu_class_options ours = {0};
     gantry_status status = gy_options_import(&ours, sizeof(ours), options,
                                              offsetof(gantry_cpu_class_options, limit), "class options");
-    cpu_set_t cpus;
+    gy_cpus cpus;
     if (status == GANTRY_OK) {
         status = choose_cpus(ours.cpus, ours.cpu_count, &cpus);
     }
@@ -137,14 +132,13 @@ gantry_status gantry_cpu_dispatcher_set_class(gantry_cpu_dispatcher *dispatcher,
 
 /* Best effort beyond what choose_cpus() has checked: the system may have taken a CPU away since. */
 static void place_workers(gantry_cpu_dispatcher *pool, const gantry_cpu_dispatcher_options *options,
-                          const cpu_set_t *allowed)
+                          const gy_cpus *allowed)
 {
     for (uint32_t i = 0; i < pool->worker_count && (options->cpus != NULL || options->pin_workers); i++) {
-        cpu_set_t one;
-        CPU_ZERO(&one);
-        CPU_SET((size_t)nth_cpu(options, allowed, i), &one);
-        const cpu_set_t *set = options->pin_workers ? &one : allowed;
-        if (pthread_setaffinity_np(pool->workers[i].thread.native, sizeof(*set), set) != 0) {
+        gy_cpus one = {.words = {0}};
+        gy_cpus_add(&one, nth_cpu(options, allowed, i));
+        const gy_cpus *set = options->pin_workers ? &one : allowed;
+        if (pthread_setaffinity_np(pool->workers[i].thread.native, sizeof(*set), &set->system) != 0) {
             gy_log(GANTRY_LOG_WARNING, "cpu dispatcher: worker %u cannot be bound to its CPUs", i);
         }
     }
@@ -172,12 +166,13 @@ static gantry_status start_workers(gantry_cpu_dispatcher *pool)
 {
     pool->forks = gy_thread_forks();
     uint32_t count = pool->worker_count;
-    size_t bytes = count * sizeof(*pool->workers);
+    size_t bytes = count * (sizeof(*pool->workers) + sizeof(gy_cpus));
     pool->workers = gy_alloc_aligned(bytes == 0 ? 1 : bytes, 64);
     if (pool->workers == NULL) {
         return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "cpu dispatcher: no memory for %u workers", count);
     }
     memset(pool->workers, 0, bytes);
+    gy_cpus *homes = (gy_cpus *)(void *)(pool->workers + count);
     gantry_status status = GANTRY_OK;
     uint32_t made = 0, started = 0;
     for (; made < count; made++) {
@@ -190,6 +185,7 @@ static gantry_status start_workers(gantry_cpu_dispatcher *pool)
         worker->has_deque = true;
         worker->random = made;
         worker->index = made;
+        worker->home = &homes[made];
         snprintf(worker->name, sizeof(worker->name), "gantry worker %u", made);
     }
     for (; started < count; started++) {
@@ -220,7 +216,7 @@ gantry_status gantry_cpu_dispatcher_create(const gantry_cpu_dispatcher_options *
     memset(pool, 0, sizeof(*pool));
     gy_oversleep_init(&pool->oversleep);
     gantry_cpu_dispatcher_options ours = {0};
-    cpu_set_t allowed;
+    gy_cpus allowed;
     gantry_status status = gy_options_import(
         &ours, sizeof(ours), options, offsetof(gantry_cpu_dispatcher_options, wait_mode), "cpu dispatcher");
     if (status == GANTRY_OK) {
@@ -236,7 +232,8 @@ gantry_status gantry_cpu_dispatcher_create(const gantry_cpu_dispatcher_options *
     bool has_workers = !pool->inline_only && pool->host.submit == NULL;
     pool->worker_count = !has_workers             ? 0
                          : ours.worker_count != 0 ? ours.worker_count
-                                                  : (uint32_t)CPU_COUNT(&allowed);
+                         : ours.cpus != NULL      ? gy_cpus_count(&allowed)
+                                                  : gy_cpus_at_once(&allowed);
     status = gy_event_init(&pool->work);
     if (status != GANTRY_OK) {
         goto free_pool;

@@ -3,6 +3,7 @@
 #ifndef TASKMAN_CPU_WORKER_H
 #define TASKMAN_CPU_WORKER_H
 
+#include "base/cpus.h"
 #include "base/foresight.h"
 #include "base/status.h"
 #include "base/thread.h"
@@ -85,15 +86,15 @@ struct gy_worker {
     uint32_t owed_odd;                      /* what to take off `odd_pending` */
     uint32_t spawned;                       /* tasks */
     struct gy_start_batch batch;
-    gantry_task *running; /* NULL: none */
-    uint32_t made_here;   /* tasks that the running body has made, up to GY_BUNDLE_BEHIND + 1 */
-    uint32_t bundled;     /* tasks in `bundle`, unless another worker has taken them */
-    uint32_t bundle_most; /* so many tasks fill it */
-    uint64_t bundle_ns;   /* when the running body began to fill it */
-    uint64_t chosen;      /* by the running condition: a bit per dependent */
-    uint32_t cpu_class;   /* that it works for; 0: none */
-    bool is_away;         /* on the CPUs of a class instead of `home` */
-    cpu_set_t home;
+    gantry_task *running;              /* NULL: none */
+    uint32_t made_here;                /* tasks that the running body has made, up to GY_BUNDLE_BEHIND + 1 */
+    uint32_t bundled;                  /* tasks in `bundle`, unless another worker has taken them */
+    uint32_t bundle_most;              /* so many tasks fill it */
+    uint64_t bundle_ns;                /* when the running body began to fill it */
+    uint64_t chosen;                   /* by the running condition: a bit per dependent */
+    uint32_t cpu_class;                /* that it works for; 0: none */
+    bool is_away;                      /* on the CPUs of a class instead of `home` */
+    gy_cpus *home;                     /* behind the pool's workers; NULL: of a guest */
     const struct gy_error *last_error; /* this thread's */
     jmp_buf *anew;                     /* where the thread begins again; a worker's own only */
     uint64_t span_begin_ns;            /* of the body that ran last, until it is emitted; 0: not recorded */
@@ -118,7 +119,7 @@ struct gy_class {
     uint32_t running;            /* guarded by inject_lock; queued for or at a worker, and helpers of loops */
     struct gy_task_list waiting; /* guarded by inject_lock */
     bool has_cpus;               /* guarded by inject_lock; while they run, workers are on `cpus` */
-    cpu_set_t cpus;              /* guarded by inject_lock */
+    gy_cpus cpus;                /* guarded by inject_lock */
 };
 
 struct gy_loop;

@@ -73,7 +73,7 @@ static void remove_files(const struct machine *machine)
     assert_int_equal(rmdir(folder), 0);
 }
 
-static void ask_sysfs(const struct machine *machine, const cpu_set_t *usable, struct gy_caches *out)
+static void ask_sysfs(const struct machine *machine, const gy_cpus *usable, struct gy_caches *out)
 {
     snprintf(folder, sizeof(folder), "/tmp/gantry-caches-XXXXXX");
     assert_non_null(mkdtemp(folder));
@@ -83,7 +83,7 @@ static void ask_sysfs(const struct machine *machine, const cpu_set_t *usable, st
 }
 
 /* False: this build has no hwloc. */
-static bool ask_hwloc(const struct machine *machine, const cpu_set_t *usable, struct gy_caches *out)
+static bool ask_hwloc(const struct machine *machine, const gy_cpus *usable, struct gy_caches *out)
 {
     (void)usable;
     assert_int_equal(setenv("HWLOC_SYNTHETIC", machine->synthetic, 1), 0);
@@ -94,7 +94,7 @@ static bool ask_hwloc(const struct machine *machine, const cpu_set_t *usable, st
 }
 
 /* Text like "0,1,4,5 2,3 ", with a word per domain. */
-static void describe(const struct gy_caches *caches, const cpu_set_t *usable, char *out, size_t bytes)
+static void describe(const struct gy_caches *caches, const gy_cpus *usable, char *out, size_t bytes)
 {
     size_t at = 0;
     uint32_t cpus[MOST_CPUS], count;
@@ -111,13 +111,12 @@ static void describe(const struct gy_caches *caches, const cpu_set_t *usable, ch
 /* Check that the CPUs of `usable` (a bit each) are in these domains. */
 static void check(const struct machine *machine, unsigned usable, const char *expected)
 {
-    cpu_set_t set;
+    gy_cpus set = {.words = {0}};
     struct gy_caches caches;
     char text[128];
-    CPU_ZERO(&set);
     for (unsigned cpu = 0; cpu < MOST_CPUS; cpu++) {
         if ((usable >> cpu & 1u) != 0) {
-            CPU_SET(cpu, &set);
+            gy_cpus_add(&set, cpu);
         }
     }
     ask_sysfs(machine, &set, &caches);
@@ -159,12 +158,11 @@ static void test_files_that_make_no_sense_do_no_harm(void **state)
     (void)state;
     static const struct machine odd = {
         NULL, 6, {"0-1,999999\n", "\n", "words\n", "3-1\n", "4-\n", "0-3,5\n"}};
-    cpu_set_t set;
+    gy_cpus set = {.words = {0}};
     struct gy_caches caches;
     char text[128];
-    CPU_ZERO(&set);
     for (unsigned cpu = 0; cpu < 6; cpu++) {
-        CPU_SET(cpu, &set);
+        gy_cpus_add(&set, cpu);
     }
     ask_sysfs(&odd, &set, &caches);
     describe(&caches, &set, text, sizeof(text));
@@ -176,12 +174,12 @@ static void test_files_that_make_no_sense_do_no_harm(void **state)
 static void test_the_library_asks_hwloc(void **state)
 {
     (void)state;
-    cpu_set_t mine;
-    assert_int_equal(sched_getaffinity(0, sizeof(mine), &mine), 0);
+    gy_cpus mine;
+    gy_cpus_usable(&mine);
     assert_int_equal(setenv("HWLOC_SYNTHETIC", "l3:1024 pu:1", 1), 0);
     uint32_t cpu = 0, count = 0, domains = 0;
     while (gantry_cpu_cache_domain(domains, &cpu, 1, &count) == GANTRY_OK && count != 0) {
-        assert_true(CPU_ISSET(cpu, &mine));
+        assert_true(gy_cpus_has(&mine, cpu));
         domains++;
 #if GANTRY_HAS_HWLOC
         assert_int_equal(count, 1);
@@ -189,7 +187,7 @@ static void test_the_library_asks_hwloc(void **state)
     }
     assert_int_equal(unsetenv("HWLOC_SYNTHETIC"), 0);
 #if GANTRY_HAS_HWLOC
-    assert_int_equal(domains, CPU_COUNT(&mine));
+    assert_int_equal(domains, gy_cpus_count(&mine));
 #else
     fprintf(stderr, "the half about hwloc was left out: this build has none\n");
 #endif
