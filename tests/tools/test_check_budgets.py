@@ -13,7 +13,7 @@ import unittest
 TOOL = pathlib.Path(__file__).resolve().parents[2] / "tools/check_budgets.py"
 sys.path.insert(0, str(TOOL.parent))
 import check_budgets  # noqa: E402
-from guards import circles, includes, kinds, lines, questions, structs  # noqa: E402
+from guards import circles, includes, kinds, lines, questions, structs, words  # noqa: E402
 from guards.figures import Figures, Files  # noqa: E402
 
 CC, NM = sys.argv[1:3]
@@ -91,6 +91,31 @@ class Counters(unittest.TestCase):
             "emulator/a.c": "static _Thread_local int b;\nint f(void) { return gy_thread_start(&t); }\n",
         }))
         self.assertEqual(dict(found), {"threads": 2, "variables": 2, "ranks": 2, "thread_starts": 1, "thread_local": 2})
+
+    def test_words(self):
+        """Users read README.md, tutorials, guides and reference, without the tables that tools make."""
+        found = words.count(Files({
+            "README.md": "# A head\n\nOne two.\n", "docs/guides/a.md": "a b c d\n", "docs/design/a.md": "a b\n", "docs/decisions/1.md": "a b\n",
+            "docs/reference/errors.md": "a\n<!-- wrong arguments: written -->\nb c d\n<!-- end of wrong arguments -->\ne\n",
+            "docs/reference/functions.md": "a b\n", "heap/a.c": "int a;\n",
+        }))
+        self.assertEqual(dict(found), {"front": 5, "guides": 4, "reference": 2, "read_by_users": 11, "design": 2, "long_sentences": 0, "wide_lines": 0})
+
+    def test_sentences_that_are_too_long(self):
+        def lines(text):
+            return [line for line, what in words.too_long(text) if "sentence" in what]
+
+        long = "word " * 30 + "end."
+        self.assertEqual(lines(f"{long}\n"), [1])
+        self.assertEqual(lines(f"A beginning. And {long}\n"), [1])
+        self.assertEqual(lines(f"## Head\n\n- an item\n\n- {long}\n"), [5])
+        self.assertEqual(lines("word\n" * 15 + "end.\nNext " + "word\n" * 31), [17])
+        for fits in (long[5:], f"| {long} |", f"```text\n{long}\n```", f"`{long}`", "- ten words\n" * 20, "[a](b) " * 30):
+            self.assertEqual(lines(f"{fits}\n"), [], fits)
+
+    def test_lines_that_are_too_wide(self):
+        self.assertEqual(words.too_long("a\n" + "b" * 121 + "\n"), [(2, "121 columns, at most 120")])
+        self.assertEqual(words.too_long("b" * 120 + "\n| " + "b" * 121 + " |\n"), [])
 
 
 class Circles(unittest.TestCase):

@@ -1,11 +1,11 @@
-"""The C files of a tree as {path: text}: those that lie there, or those of a commit."""
+"""The C files and the documents of a tree as {path: text}: those that lie there, or those of a commit."""
 import os
 import re
 import subprocess
 
 from check_style import list_files
 
-WANTED = re.compile(r"\.[ch]$|^docs/.*\.md$")
+WANTED = re.compile(r"\.[ch]$|^[A-Z]+\.md$|^(docs|examples|samples)/.*\.md$")
 
 
 def read_folder(root):
