@@ -46,7 +46,7 @@ def paragraphs(text):
 def sentences(text):
     """(line, number of words) of each sentence."""
     for line, paragraph in paragraphs(text):
-        plain = blanked(re.compile("`[^`]*`"), LINK.sub(r"\1", paragraph), "code")
+        plain = blanked(re.compile("`[^`]*`"), LINK.sub(r"\1", paragraph), "Code")
         start = 0
         for end in [match.end() for match in END.finditer(plain)] + [len(plain)]:
             yield line + plain.count("\n", 0, start), sum(1 for word in plain[start:end].split() if re.search(r"\w", word))
