@@ -17,7 +17,7 @@ OF_USERS = ("front", "tutorials", "guides", "reference")
 MOST_WORDS, MOST_COLUMNS = 30, 120
 
 NO_PROSE = re.compile(r"(?ms)^ *```.*?^ *```$|<!--.*?-->|^ *\|[^\n]*$|^#[^\n]*$")
-ITEM = re.compile(r" *(?:[-*]|\d+\.) ")
+ITEM = re.compile(r"^ *(?:[-*]|\d+\.) ")
 LINK = re.compile(r"!?\[((?:[^\[\]]|\[[^\]]*\])*)\]\([^)]*\)")
 END = re.compile(r"(?<=[.?!])[)\"*_]*\s+(?=[\"(*_\[`]*[A-Z0-9`\[])")
 
