@@ -1,7 +1,7 @@
 /* The library as a plug-in: opened at run time by a program that was not linked with it.
  *
  * jemalloc keeps its thread data in the static TLS block, of which glibc leaves little to libraries opened
- * late.  docs/design/testing.md and README.md say what a program must do then; this test does it. */
+ * late.  docs/install.md says what a program must do then; this test does it. */
 #include "tests/support/cmocka_c11.h"
 
 #include <gantry/gantry.h>

@@ -3,8 +3,8 @@
 
 Usage: check_docs.py SOURCE_DIR
 
-docs/reference/errors.md lists the statuses of base.h, docs/design/threading.md the lock ranks of base/thread.h, README.md the
-rooms of the tree and the commands; links between documents lead somewhere.
+docs/reference/errors.md lists the statuses of base.h, docs/design/threading.md the lock ranks of base/thread.h,
+docs/design/architecture.md the rooms of the tree; links between documents lead somewhere.
 """
 import pathlib
 import re
@@ -49,10 +49,10 @@ class Documents(unittest.TestCase):
         listed = [row[0].strip("`") for row in rows("docs/design/threading.md", 4) if "GY_RANK" in row[0]]
         self.assertEqual(listed, declared)
 
-    def test_readme_names_every_room(self):
+    def test_architecture_names_every_room(self):
         rooms = {path.parent.name for path in SOURCE.glob("*/CMakeLists.txt") if path.parent.name != "build"}
         rooms |= {"include", "docs", "tools", "cmake"}
-        listed = set(re.findall(r"^\| \[?`([\w./-]+?)/`", text("README.md"), re.M))
+        listed = set(re.findall(r"^\| \[?`([\w./-]+?)/`", text("docs/design/architecture.md"), re.M))
         self.assertEqual({name.split("/")[0] for name in listed}, rooms)
 
     def test_scripts_know_when_a_package_is_there(self):
@@ -113,8 +113,10 @@ class Documents(unittest.TestCase):
         self.assertEqual({name for name in named if not re.search(rf"\b{name}\b", headers)}, set())
 
     def test_each_decision_has_a_number_of_its_own(self):
-        pages = sorted((SOURCE / "docs/decisions").glob("*.md"))
+        pages = sorted((SOURCE / "docs/decisions").glob("0*.md"))
         self.assertGreater(len(pages), 40)
+        listed = {link: title for link, title in re.findall(r"(?m)^\| \[\d+\]\((\S+)\) \| (.*?) \| \S.*\|$", text("docs/decisions/README.md"))}
+        self.assertEqual(listed, {page.name: page.read_text().split("\n")[0].partition(". ")[2] for page in pages})
         numbers = [int(page.name[:4]) for page in pages]
         self.assertEqual(sorted(set(numbers)), numbers)
         for number, page in zip(numbers, pages):
