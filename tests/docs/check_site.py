@@ -6,6 +6,7 @@ Usage: check_site.py SOURCE_DIR
 Exits with 77 where Doxygen or the Python packages of the site are not installed.
 """
 import pathlib
+import re
 import sys
 import tempfile
 import unittest
@@ -31,11 +32,26 @@ class Site(unittest.TestCase):
         self.assertGreater(count, 5000)
 
     def test_every_document_and_header_has_a_page(self):
-        for path in SOURCE.glob("docs/**/*.md"):
+        for path in set(SOURCE.glob("docs/**/*.md")) - set(SOURCE.glob("docs/decisions/*")):
             name = path.relative_to(SOURCE).with_suffix(".html").as_posix().replace("docs/README.html", "index.html")
             self.assertTrue((self.folder / "html" / name).exists(), name)
         self.assertTrue('id="c.gantry_task_start_after"' in self.page("docs/reference/task.h.html"), "the function has no anchor")
         self.assertTrue("reference/task.h.html#c.gantry_task_start_after" in self.page("docs/guides/tasks.html"), "the guide has no link to the function")
+
+    def test_the_sidebar_has_four_groups_and_each_page_is_in_one_place(self):
+        sidebar = re.search(r'(?s)class="sidebar-tree">.*?</aside>', self.page("index.html"))[0]
+        self.assertEqual(re.findall(r'class="caption-text">(.*?)<', sidebar), ["Learn", "Do", "Look up", "Understand"])
+        self.assertLessEqual(len(re.findall(r'<li class="toctree-l1', sidebar)), 40)
+        pages = re.findall(r'<a class="reference internal" href="([^"#]+)"', sidebar)
+        self.assertGreater(len(pages), 40)
+        self.assertEqual(len(set(pages)), len(pages))
+        self.assertEqual([page for page in pages if "decisions/" in page], [])
+
+    def test_old_addresses_lead_to_where_the_text_is(self):
+        for old, new in (("docs/guides/common-mistakes", "checking.html"), ("docs/lab/performance", "../results/README.html"),
+                         ("docs/decisions/0001-option-structs-carry-their-size", "../design/architecture.html")):
+            self.assertTrue(f'content="0; url={new}"' in self.page(f"{old}.html"), old)
+            self.assertTrue((self.folder / "html" / old).parent.joinpath(new).exists(), new)
 
     def test_it_is_for_dark_rooms_and_for_phones_and_has_a_search(self):
         index = self.page("index.html")

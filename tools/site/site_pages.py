@@ -21,12 +21,24 @@ import urllib.parse
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import reference  # noqa: E402
 
-SECTIONS = [("Tutorial", "docs/tutorial"), ("Guides", "docs/guides"), ("Reference", "docs/reference"), ("Design", "docs/design"),
-            ("Results", "docs/results"), ("Lab", "docs/lab")]
-FIRST = ["first-program", "gpu-tasks", "pipeline", "measure", "tasks", "memory", "heap", "copies", "partitions", "profiling", "frozen-graphs", "interop", "existing-cuda-code", "errors", "environment",
-         "architecture", "path-of-a-task", "threading"]  # what begins a section; all else follows by name
+# The sidebar: four groups, of pages in the order named here; a page in a pair is folded below the one before.  Pages that
+# are not named come last in the group of their folder.
+GROUPS = {
+    "Learn": ["docs/install.md", "docs/tutorial/first-program.md", "docs/tutorial/gpu-tasks.md", "docs/tutorial/pipeline.md",
+              "docs/tutorial/measure.md", "examples/README.md", "samples/README.md", "docs/glossary.md"],
+    "Do": [f"docs/guides/{name}.md" for name in ("tasks", "interop", "dispatcher", "frozen-graphs", "launching", "heap", "copies", "partitions",
+                                                 "fleet", "waiting", "bandwidth", "profiling", "checking", "cpp")],
+    "Look up": ["docs/reference/functions.md", "docs/reference/errors.md", "docs/reference/environment.md", "CHANGELOG.md"],
+    "Understand": ["README.md", "docs/design/architecture.md", "docs/design/testing.md", "docs/design/reliability.md", "docs/results/README.md",
+                   "CONTRIBUTING.md"],
+}
+GROUP_OF_FOLDER = {"docs": "Learn", "docs/tutorial": "Learn", "docs/guides": "Do", "docs/reference": "Look up", "docs/results": "Understand"}
+FOLDED = {"docs/design": "docs/design/architecture.md", "docs/results": "docs/results/README.md"}  # what else is in a folder, below its page
+HEADERS = "docs/reference/functions.md"  # the pages of the headers are folded below it
+LEFT_OUT = "docs/decisions/"  # for contributors: the repository has them
 ALONE = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "samples/README.md", "examples/README.md"]
-
+# Pages that were, and where their text is now.
+MOVED = {"docs/guides/common-mistakes": "docs/guides/checking", "docs/lab/performance": "docs/results/README"}
 
 MODULES = {"sphinx": "python3-sphinx", "myst_parser": "python3-myst-parser", "furo": "furo"}  # with the Debian package of each
 WHICH_MODULES = f"import importlib.util; print(*[name for name in {list(MODULES)} if importlib.util.find_spec(name) is None])"
@@ -89,9 +101,36 @@ def links_rewritten(text, document, pages, source, symbols):
     return "".join(parts)
 
 
-def table_of_contents(name, paths):
-    lines = [f"```{{toctree}}\n:hidden:\n:caption: {name}\n"]
-    return "\n".join(lines + [f"/{posixpath.splitext(path)[0]}" for path in paths] + ["```", ""])
+def table_of_contents(paths, caption=None):
+    lines = ["```{toctree}", ":hidden:"] + ([f":caption: {caption}"] if caption else []) + [""]
+    return "\n".join(["", *lines, *(f"/{posixpath.splitext(path)[0]}" for path in paths), "```", ""])
+
+
+def sidebar(known):
+    """({group: its pages}, {page: those folded below it}): each page is in one place."""
+    groups = {name: [path for path in paths if path in known] for name, paths in GROUPS.items()}
+    folded, listed = {}, {path for paths in groups.values() for path in paths}
+    for path in sorted(known - listed - {"docs/README.md"}):
+        folder = posixpath.dirname(path)
+        below = HEADERS if path.endswith(".rst") else FOLDED.get(folder)
+        if below in known:
+            folded.setdefault(below, []).append(path)
+        else:
+            groups[GROUP_OF_FOLDER.get(folder, "Understand")].append(path)
+    return groups, folded
+
+
+def redirects(source, site):
+    """A page at each old address that leads to the new one."""
+    moved = dict(MOVED)
+    for path in (source / LEFT_OUT).glob("*.md"):
+        moved[LEFT_OUT + path.stem] = "docs/design/architecture"
+    for old, new in moved.items():
+        page = site / f"{old}.html"
+        page.parent.mkdir(parents=True, exist_ok=True)
+        to = posixpath.relpath(f"{new}.html", posixpath.dirname(old))
+        page.write_text(f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>Moved</title><meta http-equiv="refresh" content="0; url={to}">'
+                        f'</head><body><a href="{to}">This page has moved.</a></body></html>\n')
 
 
 def gather(source, output):
@@ -100,6 +139,7 @@ def gather(source, output):
     shutil.rmtree(pages, ignore_errors=True)
     documents = [path for path in ALONE if (source / path).exists()]
     documents += sorted(path.relative_to(source).as_posix() for path in (source / "docs").glob("**/*.md"))
+    documents = [path for path in documents if not path.startswith(LEFT_OUT)]
     headers = sorted((output / "reference").glob("*.rst"))
     known = set(documents) | {f"docs/reference/{path.name}" for path in headers}
     symbols = {path.stem for path in (output / "man3").glob("*.3")}
@@ -117,15 +157,11 @@ def gather(source, output):
     shutil.copy(pathlib.Path(__file__).with_name("conf.py"), pages / "conf.py")
     index = [(pages / "docs/README.md").read_text().replace("](", "](docs/").replace("](docs/../", "](").replace("](docs/http", "](http").replace("](docs/#", "](#"), ""]
     (pages / "docs/README.md").unlink()
-    for name, folder in SECTIONS:
-        inside = [path for path in known if posixpath.dirname(path) == folder]
-        inside.sort(key=lambda path: (path.endswith(".rst"), *(pair for pair in [(FIRST + [posixpath.splitext(posixpath.basename(path))[0]]).index(
-            posixpath.splitext(posixpath.basename(path))[0])]), path))
-        if inside:
-            index.append(table_of_contents(name, inside))
-    alone = [path for path in known if posixpath.dirname(path) == "docs" and path != "docs/README.md"]
-    index.append(table_of_contents("Decisions", sorted(path for path in known if path.startswith("docs/decisions/"))))
-    index.append(table_of_contents("About", sorted(alone) + [path for path in ALONE if path in known]))
+    groups, folded = sidebar(known)
+    index += [table_of_contents(paths, name) for name, paths in groups.items() if paths]
+    for path, below in folded.items():
+        with open(pages / path, "a", encoding="utf-8") as file:
+            file.write(table_of_contents(below))
     (pages / "index.md").write_text("\n".join(index))
     return pages
 
@@ -176,6 +212,7 @@ def build(source, output):
                           text=True, capture_output=True, check=False)
     if done.returncode != 0:
         return done.stderr.splitlines() + done.stdout.splitlines()
+    redirects(source, output / "html")
     count, problems = check_links((output / "html").resolve())
     if not problems:
         print(f"{output / 'html' / 'index.html'}: {len(list((output / 'html').glob('**/*.html')))} pages, {count} links")
