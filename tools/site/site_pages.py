@@ -38,7 +38,8 @@ HEADERS = "docs/reference/functions.md"  # the pages of the headers are folded b
 LEFT_OUT = "docs/decisions/"  # for contributors: the repository has them
 ALONE = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "samples/README.md", "examples/README.md"]
 # Pages that were, and where their text is now.
-MOVED = {"docs/guides/common-mistakes": "docs/guides/checking", "docs/lab/performance": "docs/results/README"}
+MOVED = {"docs/guides/common-mistakes": "docs/guides/checking", "docs/lab/performance": "docs/results/README",
+         "docs/design/origins": "docs/design/architecture"}
 
 MODULES = {"sphinx": "python3-sphinx", "myst_parser": "python3-myst-parser", "furo": "furo"}  # with the Debian package of each
 WHICH_MODULES = f"import importlib.util; print(*[name for name in {list(MODULES)} if importlib.util.find_spec(name) is None])"
