@@ -4,9 +4,7 @@
 #include "base/alloc.h"
 #include "base/sanitizers.h"
 #include "emulator/control.h"
-#include "emulator/peer.h"
 
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 
@@ -14,7 +12,9 @@
 #define FEWEST_GRANULES ((size_t)1 << 6)
 #define PAGE_BYTES ((size_t)4096)
 
-static uintptr_t arena; /* 0: it is not reserved yet */
+static int64_t allocations;
+static uint32_t queued_frees; /* stream-ordered frees that did not happen yet */
+static uintptr_t arena;       /* 0: it is not reserved yet */
 static size_t granule_count;
 static struct gy_emu_region *table[MOST_GRANULES]; /* a guard belongs to the region in front of it */
 static size_t cursor; /* the granule where the search for room begins: addresses are used again late */
@@ -289,6 +289,63 @@ bool gy_emu_memory_is_pageable(CUdeviceptr address)
 void gy_emu_region_register(struct gy_emu_region *region)
 {
     link_region(region);
+}
+
+void gy_emu_allocations_count(int change)
+{
+    allocations += change;
+}
+
+int64_t gy_emu_allocations_live(void)
+{
+    return allocations;
+}
+
+bool gy_emu_mappings_cover(const struct gy_emu_region *region, uintptr_t address, size_t bytes,
+                           uint32_t devices)
+{
+    size_t first = (address - region->base) / GY_EMU_GRANULE;
+    size_t last = (address - region->base + bytes - 1) / GY_EMU_GRANULE;
+    for (size_t i = first; i <= last; i++) {
+        if ((region->mappings[i].devices & devices) == 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool gy_emu_budget_take(struct gy_emu_device *device, size_t bytes)
+{
+    if (bytes > device->profile->memory_bytes - device->used_bytes) {
+        return false;
+    }
+    device->used_bytes += bytes;
+    return true;
+}
+
+void gy_emu_budget_give(struct gy_emu_device *device, size_t bytes)
+{
+    device->used_bytes -= bytes;
+}
+
+void gy_emu_memory_set_freeing(struct gy_emu_region *region, bool is_freeing)
+{
+    queued_frees += (uint32_t)is_freeing - (uint32_t)region->freeing;
+    region->freeing = is_freeing;
+}
+
+bool gy_emu_memory_awaits_frees(void)
+{
+    return queued_frees > 0;
+}
+
+void gy_emu_memory_free(struct gy_emu_region *region)
+{
+    if (region->charged != 0) {
+        gy_emu_budget_give(region->device, region->charged);
+    }
+    queued_frees -= region->freeing;
+    gy_emu_region_close(region);
 }
 
 void gy_emu_memory_free_all(struct gy_emu_context *root)

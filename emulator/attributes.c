@@ -8,15 +8,18 @@
 #include "emulator/logs.h"
 #include "emulator/module.h"
 
-#include <string.h>
-
-#define CLUSTERS_MAJOR 9 /* compute capability that has clusters */
-#define PORTABLE 8u      /* blocks of a cluster that every such device runs */
-#define LARGEST 16u
-
-static uint64_t count_of(const uint32_t size[3])
+uint32_t gy_emu_function_occupancy(const struct gy_emu_function *function, uint32_t threads,
+                                   size_t shared_bytes)
 {
-    return (uint64_t)size[0] * size[1] * size[2];
+    const struct gy_emu_profile *profile = function->object.context->device->profile;
+    if (threads == 0 || threads > GY_EMU_MAX_THREADS || shared_bytes > function->max_dynamic_shared) {
+        return 0;
+    }
+    size_t most = profile->threads_per_sm / threads;
+    if (shared_bytes > 0 && most > profile->shared_bytes_per_sm / shared_bytes) {
+        most = profile->shared_bytes_per_sm / shared_bytes;
+    }
+    return (uint32_t)(most < profile->blocks_per_sm ? most : profile->blocks_per_sm);
 }
 
 static CUresult import_one(const CUlaunchAttribute *attribute, struct gy_emu_attributes *out)
@@ -30,7 +33,7 @@ static CUresult import_one(const CUlaunchAttribute *attribute, struct gy_emu_att
         out->cluster[0] = value->clusterDim.x;
         out->cluster[1] = value->clusterDim.y;
         out->cluster[2] = value->clusterDim.z;
-        return count_of(out->cluster) != 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+        return gy_emu_size_of(out->cluster) != 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
     case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
         out->starts_early = value->programmaticStreamSerializationAllowed != 0;
         return CUDA_SUCCESS;
@@ -61,8 +64,7 @@ CUresult gy_emu_attributes_import(const CUlaunchConfig *config, struct gy_emu_at
     return result;
 }
 
-/* Clusters of `size` blocks that fit at once when an SM runs `blocks` of them. */
-static uint32_t count_clusters(const struct gy_emu_context *context, uint32_t size, uint32_t blocks)
+uint32_t gy_emu_attributes_clusters(const struct gy_emu_context *context, uint32_t size, uint32_t blocks)
 {
     const struct gy_emu_profile *profile = context->device->profile;
     uint32_t clusters = 0;
@@ -79,8 +81,8 @@ static CUresult check_clusters(const struct gy_emu_context *context, const struc
                                const struct gy_emu_launch *launch)
 {
     const uint32_t *cluster = launch->attributes.cluster;
-    const uint64_t size = count_of(cluster);
-    if (context->device->profile->major < CLUSTERS_MAJOR) {
+    const uint64_t size = gy_emu_size_of(cluster);
+    if (context->device->profile->major < GY_EMU_CLUSTERS_MAJOR) {
         return CUDA_ERROR_NOT_SUPPORTED;
     }
     for (int i = 0; i < 3; i++) {
@@ -96,9 +98,9 @@ static CUresult check_clusters(const struct gy_emu_context *context, const struc
         return CUDA_ERROR_INVALID_CLUSTER_SIZE;
     }
     const uint32_t blocks =
-        gy_emu_function_occupancy(function, (uint32_t)count_of(launch->block), launch->shared_bytes);
-    if (size > LARGEST || (size > PORTABLE && !function->has_large_clusters) ||
-        count_clusters(context, (uint32_t)size, blocks) == 0) {
+        gy_emu_function_occupancy(function, (uint32_t)gy_emu_size_of(launch->block), launch->shared_bytes);
+    if (size > GY_EMU_LARGEST_CLUSTER || (size > GY_EMU_PORTABLE_CLUSTER && !function->has_large_clusters) ||
+        gy_emu_attributes_clusters(context, (uint32_t)size, blocks) == 0) {
         return CUDA_ERROR_INVALID_CLUSTER_SIZE;
     }
     return CUDA_SUCCESS;
@@ -113,89 +115,16 @@ CUresult gy_emu_attributes_check(const struct gy_emu_context *context, const str
         return result;
     }
     const uint32_t blocks =
-        gy_emu_function_occupancy(function, (uint32_t)count_of(launch->block), launch->shared_bytes);
+        gy_emu_function_occupancy(function, (uint32_t)gy_emu_size_of(launch->block), launch->shared_bytes);
     uint64_t most = (uint64_t)blocks * context->sm_count;
     if (has_clusters) {
-        const uint64_t size = count_of(launch->attributes.cluster);
-        most = count_clusters(context, (uint32_t)size, blocks) * size;
+        const uint64_t size = gy_emu_size_of(launch->attributes.cluster);
+        most = gy_emu_attributes_clusters(context, (uint32_t)size, blocks) * size;
     }
-    if (count_of(launch->grid) > most) {
+    if (gy_emu_size_of(launch->grid) > most) {
         gy_emu_explain("The cooperative grid has %llu blocks, and %llu run at once",
-                       (unsigned long long)count_of(launch->grid), (unsigned long long)most);
+                       (unsigned long long)gy_emu_size_of(launch->grid), (unsigned long long)most);
         return CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE;
     }
     return CUDA_SUCCESS;
-}
-
-/* ---- occupancy ------------------------------------------------------------------------------- */
-
-static CUresult find(CUfunction handle, const CUlaunchConfig *config, struct gy_emu_function **function,
-                     struct gy_emu_stream **stream, struct gy_emu_attributes *attributes)
-{
-    *function = gy_emu_handle_find(GY_EMU_FUNCTION, handle);
-    if (*function == NULL) {
-        return CUDA_ERROR_INVALID_HANDLE;
-    }
-    if (config == NULL) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
-    CUresult result = gy_emu_stream_find(config->hStream, stream);
-    if (result == CUDA_SUCCESS) {
-        result = gy_emu_attributes_import(config, attributes);
-    }
-    const bool can = (*function)->object.context->device->profile->major >= CLUSTERS_MAJOR;
-    return result == CUDA_SUCCESS && !can ? CUDA_ERROR_NOT_SUPPORTED : result;
-}
-
-static uint32_t blocks_of(const struct gy_emu_function *function, const CUlaunchConfig *config)
-{
-    const uint32_t block[3] = {config->blockDimX, config->blockDimY, config->blockDimZ};
-    const uint64_t threads = count_of(block);
-    return threads > UINT32_MAX
-               ? 0
-               : gy_emu_function_occupancy(function, (uint32_t)threads, config->sharedMemBytes);
-}
-
-static CUresult max_clusters(int *clusters, CUfunction handle, const CUlaunchConfig *config)
-{
-    struct gy_emu_function *function;
-    struct gy_emu_stream *stream;
-    struct gy_emu_attributes attributes;
-    CUresult result = find(handle, config, &function, &stream, &attributes);
-    if (result != CUDA_SUCCESS || clusters == NULL || attributes.cluster[0] == 0) {
-        return result != CUDA_SUCCESS ? result : CUDA_ERROR_INVALID_VALUE;
-    }
-    const uint64_t size = count_of(attributes.cluster);
-    if (size > LARGEST || (size > PORTABLE && !function->has_large_clusters)) {
-        return CUDA_ERROR_INVALID_CLUSTER_SIZE;
-    }
-    *clusters = (int)count_clusters(stream->object.context, (uint32_t)size, blocks_of(function, config));
-    return CUDA_SUCCESS;
-}
-
-CUresult cuOccupancyMaxActiveClusters(int *clusters, CUfunction function, const CUlaunchConfig *config)
-{
-    return GY_EMU_CALL(cuOccupancyMaxActiveClusters, max_clusters(clusters, function, config));
-}
-
-static CUresult max_cluster_size(int *blocks, CUfunction handle, const CUlaunchConfig *config)
-{
-    struct gy_emu_function *function;
-    struct gy_emu_stream *stream;
-    struct gy_emu_attributes attributes;
-    CUresult result = find(handle, config, &function, &stream, &attributes);
-    if (result != CUDA_SUCCESS || blocks == NULL) {
-        return result != CUDA_SUCCESS ? result : CUDA_ERROR_INVALID_VALUE;
-    }
-    uint32_t size = function->has_large_clusters ? LARGEST : PORTABLE;
-    while (size > 0 && count_clusters(stream->object.context, size, blocks_of(function, config)) == 0) {
-        size /= 2;
-    }
-    *blocks = (int)size;
-    return CUDA_SUCCESS;
-}
-
-CUresult cuOccupancyMaxPotentialClusterSize(int *blocks, CUfunction function, const CUlaunchConfig *config)
-{
-    return GY_EMU_CALL(cuOccupancyMaxPotentialClusterSize, max_cluster_size(blocks, function, config));
 }

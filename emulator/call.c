@@ -5,19 +5,14 @@
 #include "emulator/fault.h"
 #include "emulator/logs.h"
 #include "emulator/queue.h"
-#include "emulator/worker.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-gy_mutex gy_emu_lock;
-
-static gy_cond progress; /* signalled when an operation has ended that a host thread may wait for */
-static bool cond_works;  /* immutable after load */
+static bool cond_works; /* immutable after load */
 static bool initialised;
 static bool is_forked; /* the process was forked from one that had initialised the driver, and the threads are
                           there */
@@ -28,14 +23,6 @@ static bool has_launched;      /* guarded by the lock, as the two below; used fo
 static uint64_t counts_at_first_launch[GY_EMU_FN_COUNT], counts_at_last_launch[GY_EMU_FN_COUNT];
 
 static _Thread_local CUresult refused_with;
-
-static const struct {
-    const char *member, *symbol;
-} names[GY_EMU_FN_COUNT] = {
-#define F(need, member, symbol, prototype) {#member, #symbol},
-    GY_DRIVER_FUNCS(F)
-#undef F
-};
 
 /* As with CUDA, a child cannot use what its parent has initialised.  The thread that held the lock is not in
  * the child either. */
@@ -49,9 +36,8 @@ static void note_fork(void)
 /* This runs before anything else, since the control interface may be used before cuInit(). */
 __attribute__((constructor)) static void prepare(void)
 {
-    gy_mutex_init(&gy_emu_lock, GY_RANK_LEAF);
+    cond_works = gy_emu_lock_prepare();
     (void)pthread_atfork(NULL, NULL, note_fork);
-    cond_works = gy_cond_init(&progress) == GANTRY_OK;
     const char *script = gy_environment("GANTRY_EMU_FAIL");
     if (script != NULL) {
         gy_emu_fault_script(script);
@@ -94,7 +80,7 @@ __attribute__((destructor)) static void write_tally(void)
     gy_mutex_lock(&gy_emu_lock);
     errno = 0;
     for (int fn = 0; fn < GY_EMU_FN_COUNT; fn++) {
-        fprintf(file, "%s %" PRIu64 " %" PRIu64 "\n", names[fn].member, counts[fn],
+        fprintf(file, "%s %" PRIu64 " %" PRIu64 "\n", gy_emu_fn_member(fn), counts[fn],
                 counts_at_last_launch[fn] - counts_at_first_launch[fn]);
     }
     gy_mutex_unlock(&gy_emu_lock);
@@ -141,52 +127,14 @@ CUresult gy_emu_refused(void)
     return refused_with;
 }
 
-static void unlock_and_wake(void) GY_NO_ANALYSIS
-{
-    gy_emu_pump();
-    struct gy_emu_wakes wakes;
-    const bool wakes_any = gy_emu_crews_plan(&wakes);
-    gy_mutex_unlock(&gy_emu_lock);
-    if (__builtin_expect(wakes_any, 0)) {
-        gy_emu_crews_signal(&wakes);
-    }
-}
-
 CUresult gy_emu_leave(CUresult result)
 {
     bool tells = gy_emu_logs_want(result);
-    unlock_and_wake();
+    gy_emu_unlock_and_wake();
     if (__builtin_expect(tells, 0)) {
         gy_emu_logs_tell(result);
     }
     return result;
-}
-
-void gy_emu_control_enter(void) GY_NO_ANALYSIS
-{
-    gy_mutex_lock(&gy_emu_lock);
-}
-
-void gy_emu_control_leave(void)
-{
-    unlock_and_wake();
-}
-
-void gy_emu_wait_progress(void) GY_NO_ANALYSIS
-{
-    if (gy_emu_pump()) {
-        return; /* the caller may have waited for this */
-    }
-    struct gy_emu_wakes wakes;
-    if (gy_emu_crews_plan(&wakes)) {
-        gy_emu_crews_signal(&wakes);
-    }
-    gy_cond_wait(&progress, &gy_emu_lock);
-}
-
-void gy_emu_progress(void)
-{
-    gy_cond_broadcast(&progress);
 }
 
 uint64_t gy_emu_call_count(enum gy_emu_fn fn)
@@ -197,19 +145,4 @@ uint64_t gy_emu_call_count(enum gy_emu_fn fn)
 void gy_emu_call_counts_reset(void)
 {
     memset(counts, 0, sizeof(counts));
-}
-
-const char *gy_emu_fn_symbol(enum gy_emu_fn fn)
-{
-    return names[fn].symbol;
-}
-
-enum gy_emu_fn gy_emu_fn_find(const char *name)
-{
-    for (enum gy_emu_fn fn = (enum gy_emu_fn)0; fn < GY_EMU_FN_COUNT; fn++) {
-        if (strcmp(name, names[fn].member) == 0 || strcmp(name, names[fn].symbol) == 0) {
-            return fn;
-        }
-    }
-    return GY_EMU_FN_COUNT;
 }

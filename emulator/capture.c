@@ -19,18 +19,6 @@
 #include <pthread.h>
 #include <string.h>
 
-struct gy_emu_capture {
-    uint64_t id;
-    CUstreamCaptureMode mode;
-    unsigned long thread; /* the thread that began it */
-    bool is_invalid;
-    struct gy_emu_graph *graph;
-    bool is_given; /* the graph is the application's, and existed before */
-    struct gy_emu_stream *origin;
-    struct gy_emu_stream *streams; /* all streams that take part, linked by capture_next */
-    struct gy_emu_capture *prev, *next;
-};
-
 static struct gy_emu_capture *captures;
 static uint64_t captures_ever;
 static _Thread_local CUstreamCaptureMode thread_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
@@ -84,7 +72,7 @@ static bool is_in_tail(const struct gy_emu_stream *stream, const struct gy_emu_n
     return false;
 }
 
-static bool extend_tail(struct gy_emu_stream *stream, struct gy_emu_node *const *nodes, uint32_t count)
+bool gy_emu_capture_extend(struct gy_emu_stream *stream, struct gy_emu_node *const *nodes, uint32_t count)
 {
     if (!reserve_tail(stream, stream->capture_tail_count + count)) {
         return false;
@@ -249,8 +237,9 @@ CUresult gy_emu_capture_wait(struct gy_emu_stream *stream, struct gy_emu_event *
     if (capture == NULL) {
         enter(stream, source);
     }
-    return extend_tail(stream, event->capture_nodes, event->capture_node_count) ? CUDA_SUCCESS
-                                                                                : CUDA_ERROR_OUT_OF_MEMORY;
+    return gy_emu_capture_extend(stream, event->capture_nodes, event->capture_node_count)
+               ? CUDA_SUCCESS
+               : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 /* ---- what a capture forbids ------------------------------------------------------------------ */
@@ -343,10 +332,10 @@ CUresult gy_emu_capture_forbids_event(const struct gy_emu_event *event)
     return gy_emu_capture_forbids_unsafe();
 }
 
-/* ---- calls ----------------------------------------------------------------------------------- */
+/* ---- begin and end --------------------------------------------------------------------------- */
 
-/* Begin a capture into `graph`; NULL: into a graph of the capture's own. */
-static CUresult begin_into(struct gy_emu_stream *stream, struct gy_emu_graph *graph, CUstreamCaptureMode mode)
+CUresult gy_emu_capture_begin(struct gy_emu_stream *stream, struct gy_emu_graph *graph,
+                              CUstreamCaptureMode mode)
 {
     if ((unsigned int)mode > CU_STREAM_CAPTURE_MODE_RELAXED) {
         return CUDA_ERROR_INVALID_VALUE;
@@ -382,50 +371,6 @@ static CUresult begin_into(struct gy_emu_stream *stream, struct gy_emu_graph *gr
     return CUDA_SUCCESS;
 }
 
-static CUresult begin(CUstream handle, CUstreamCaptureMode mode)
-{
-    struct gy_emu_stream *stream;
-    CUresult result = gy_emu_stream_find_for_work(handle, &stream);
-    return result == CUDA_SUCCESS ? begin_into(stream, NULL, mode) : result;
-}
-
-CUresult cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode mode)
-{
-    return GY_EMU_CALL(cuStreamBeginCapture, begin(stream, mode));
-}
-
-/* Begin a capture into a graph; the first captured node comes after `dependencies`. */
-static CUresult begin_to_graph(CUstream handle, CUgraph graph_handle, const CUgraphNode *dependencies,
-                               size_t count, CUstreamCaptureMode mode)
-{
-    struct gy_emu_stream *stream;
-    struct gy_emu_graph *graph = gy_emu_handle_find(GY_EMU_GRAPH, graph_handle);
-    CUresult result = gy_emu_stream_find_for_work(handle, &stream);
-    if (result == CUDA_SUCCESS && (graph == NULL || graph->capturing || graph->is_broken)) {
-        result = CUDA_ERROR_INVALID_VALUE;
-    }
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
-    struct gy_emu_node **nodes = gy_emu_graph_find_nodes(graph, dependencies, count, &result);
-    if (result == CUDA_SUCCESS) {
-        result = begin_into(stream, graph, mode);
-    }
-    if (result == CUDA_SUCCESS && !extend_tail(stream, nodes, (uint32_t)count)) {
-        result = gy_emu_capture_refuse(stream, CUDA_ERROR_OUT_OF_MEMORY);
-    }
-    gy_free(nodes);
-    return result;
-}
-
-CUresult cuStreamBeginCaptureToGraph(CUstream stream, CUgraph graph, const CUgraphNode *dependencies,
-                                     const CUgraphEdgeData *dependency_data, size_t count,
-                                     CUstreamCaptureMode mode)
-{
-    (void)dependency_data; /* this is for edges with ports, which do not exist here */
-    return GY_EMU_CALL(cuStreamBeginCaptureToGraph, begin_to_graph(stream, graph, dependencies, count, mode));
-}
-
 /* Mark the nodes that `origin`'s tail depends on.  Nodes come after their dependencies in the graph. */
 static void mark_ancestors(const struct gy_emu_capture *capture)
 {
@@ -456,16 +401,9 @@ static bool all_joined(const struct gy_emu_capture *capture)
     return joined;
 }
 
-static CUresult end(CUstream handle, CUgraph *out)
+CUresult gy_emu_capture_end(struct gy_emu_stream *stream, CUgraph *out)
 {
-    struct gy_emu_stream *stream;
-    CUresult result = gy_emu_stream_find(handle, &stream);
-    if (result == CUDA_SUCCESS && out == NULL) {
-        result = CUDA_ERROR_INVALID_VALUE;
-    }
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
+    CUresult result = CUDA_SUCCESS;
     struct gy_emu_capture *capture = stream->capture;
     if (capture == NULL) {
         return CUDA_ERROR_ILLEGAL_STATE;
@@ -493,155 +431,9 @@ static CUresult end(CUstream handle, CUgraph *out)
     return result;
 }
 
-CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph)
+CUstreamCaptureMode gy_emu_capture_exchange_mode(CUstreamCaptureMode mode)
 {
-    return GY_EMU_CALL(cuStreamEndCapture, end(stream, graph));
-}
-
-static CUstreamCaptureStatus status_of(const struct gy_emu_stream *stream)
-{
-    if (stream->capture == NULL) {
-        return CU_STREAM_CAPTURE_STATUS_NONE;
-    }
-    return stream->capture->is_invalid ? CU_STREAM_CAPTURE_STATUS_INVALIDATED
-                                       : CU_STREAM_CAPTURE_STATUS_ACTIVE;
-}
-
-/* The null stream never captures; a question about it breaks the captures of other streams. */
-static CUresult find_to_look(CUstream handle, struct gy_emu_stream **out)
-{
-    CUresult result = gy_emu_stream_find(handle, out);
-    if (result == CUDA_SUCCESS && (*out)->is_null && (*out)->object.context->capturing > 0) {
-        result = CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
-    }
-    return result;
-}
-
-static CUresult is_capturing(CUstream handle, CUstreamCaptureStatus *status)
-{
-    struct gy_emu_stream *stream;
-    CUresult result = find_to_look(handle, &stream);
-    if (result == CUDA_SUCCESS && status == NULL) {
-        result = CUDA_ERROR_INVALID_VALUE;
-    }
-    if (result == CUDA_SUCCESS) {
-        *status = status_of(stream);
-    }
-    return result;
-}
-
-CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus *status)
-{
-    return GY_EMU_CALL(cuStreamIsCapturing, is_capturing(stream, status));
-}
-
-/* Get the handles of a stream's tail, which are valid until something else is captured on it. */
-static CUgraphNode *tail_handles(struct gy_emu_stream *stream)
-{
-    CUgraphNode *handles = gy_zalloc_array(stream->capture_tail_count + 1, sizeof(CUgraphNode));
-    for (uint32_t i = 0; handles != NULL && i < stream->capture_tail_count; i++) {
-        handles[i] = (CUgraphNode)stream->capture_tail[i]->object.handle;
-    }
-    if (handles != NULL) {
-        gy_free(stream->capture_handles);
-        stream->capture_handles = handles;
-    }
-    return handles;
-}
-
-struct capture_info {
-    cuuint64_t *id;
-    CUgraph *graph;
-    const CUgraphNode **dependencies;
-    size_t *count;
-};
-
-static CUresult get_info(CUstream handle, CUstreamCaptureStatus *status, const struct capture_info *out)
-{
-    struct gy_emu_stream *stream;
-    CUresult result = find_to_look(handle, &stream);
-    if (result == CUDA_SUCCESS && status == NULL) {
-        result = CUDA_ERROR_INVALID_VALUE;
-    }
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
-    CUstreamCaptureStatus now = status_of(stream);
-    if (now == CU_STREAM_CAPTURE_STATUS_ACTIVE) {
-        if (out->dependencies != NULL) {
-            const CUgraphNode *handles = tail_handles(stream);
-            if (handles == NULL) {
-                return CUDA_ERROR_OUT_OF_MEMORY;
-            }
-            *out->dependencies = handles;
-        }
-        if (out->id != NULL) {
-            *out->id = stream->capture->id;
-        }
-        if (out->graph != NULL) {
-            *out->graph = (CUgraph)stream->capture->graph->object.handle;
-        }
-        if (out->count != NULL) {
-            *out->count = stream->capture_tail_count;
-        }
-    }
-    *status = now;
-    return CUDA_SUCCESS;
-}
-
-CUresult cuStreamGetCaptureInfo_v2(CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id,
-                                   CUgraph *graph, const CUgraphNode **dependencies, size_t *count)
-{
-    const struct capture_info out = {id, graph, dependencies, count};
-    return GY_EMU_CALL(cuStreamGetCaptureInfo, get_info(stream, status, &out));
-}
-
-static CUresult update_dependencies(CUstream handle, const CUgraphNode *dependencies, size_t count,
-                                    unsigned int flags)
-{
-    struct gy_emu_stream *stream;
-    CUresult result = gy_emu_stream_find(handle, &stream);
-    if (result == CUDA_SUCCESS && flags > CU_STREAM_SET_CAPTURE_DEPENDENCIES) {
-        result = CUDA_ERROR_INVALID_VALUE;
-    }
-    if (result == CUDA_SUCCESS && stream->capture == NULL) {
-        result = CUDA_ERROR_ILLEGAL_STATE;
-    }
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
-    if (stream->capture->is_invalid) {
-        return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
-    }
-    struct gy_emu_node **nodes =
-        gy_emu_graph_find_nodes(stream->capture->graph, dependencies, count, &result);
-    if (result == CUDA_SUCCESS) {
-        stream->capture_tail_count *= flags == CU_STREAM_ADD_CAPTURE_DEPENDENCIES;
-        result = extend_tail(stream, nodes, (uint32_t)count) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
-    }
-    gy_free(nodes);
-    return result;
-}
-
-CUresult cuStreamUpdateCaptureDependencies(CUstream stream, CUgraphNode *dependencies, size_t count,
-                                           unsigned int flags)
-{
-    return GY_EMU_CALL(cuStreamUpdateCaptureDependencies,
-                       update_dependencies(stream, dependencies, count, flags));
-}
-
-static CUresult exchange_mode(CUstreamCaptureMode *mode)
-{
-    if (mode == NULL || (unsigned int)*mode > CU_STREAM_CAPTURE_MODE_RELAXED) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
-    CUstreamCaptureMode before = thread_mode;
-    thread_mode = *mode;
-    *mode = before;
-    return CUDA_SUCCESS;
-}
-
-CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
-{
-    return GY_EMU_CALL(cuThreadExchangeStreamCaptureMode, exchange_mode(mode));
+    const CUstreamCaptureMode before = thread_mode;
+    thread_mode = mode;
+    return before;
 }

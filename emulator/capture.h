@@ -6,6 +6,27 @@
 
 struct gy_emu_event;
 
+struct gy_emu_capture {
+    uint64_t id;
+    CUstreamCaptureMode mode;
+    unsigned long thread; /* the thread that began it */
+    bool is_invalid;
+    struct gy_emu_graph *graph;
+    bool is_given; /* the graph is the application's, and existed before */
+    struct gy_emu_stream *origin;
+    struct gy_emu_stream *streams; /* all streams that take part, linked by capture_next */
+    struct gy_emu_capture *prev, *next;
+};
+
+/* Begin a capture into `graph`; NULL: into a graph of the capture's own. */
+CUresult gy_emu_capture_begin(struct gy_emu_stream *stream, struct gy_emu_graph *graph,
+                              CUstreamCaptureMode mode);
+CUresult gy_emu_capture_end(struct gy_emu_stream *stream, CUgraph *out);
+/* What is captured next comes after these nodes, too; false: out of memory. */
+bool gy_emu_capture_extend(struct gy_emu_stream *stream, struct gy_emu_node *const *nodes, uint32_t count);
+/* Set the calling thread's mode; returns the one before. */
+CUstreamCaptureMode gy_emu_capture_exchange_mode(CUstreamCaptureMode mode);
+
 /* The stream is being captured: make `work` a node behind the stream's end.  This takes the references. */
 CUresult gy_emu_capture_add(struct gy_emu_stream *stream, struct gy_emu_work *work);
 /* Do cuEventRecord() and cuStreamWaitEvent() where the stream or the event is part of a capture. */

@@ -54,7 +54,13 @@ struct gy_emu_context {
     uint16_t sms[GY_EMU_MAX_SMS]; /* ids of the virtual SMs that kernels run on */
 };
 
-int gy_emu_device_count(void);
+int gy_emu_device_count(void); /* 0 before cuInit() */
+/* The profile that $GANTRY_EMU_PROFILE names; NULL: it names none, and a line on stderr has said so. */
+const struct gy_emu_profile *gy_emu_profile_choose(void);
+/* From now on there are so many devices. */
+void gy_emu_devices_begin(const struct gy_emu_profile *profile, const int *numbers, int count);
+/* As cuDriverGetVersion() tells it. */
+int gy_emu_driver_version(void);
 /* Read a number from 1 to `most` from the environment; if the variable is not set or empty, `number` stays.
  * False: a line on stderr has said what is wrong with it and what follows (`so`). */
 bool gy_emu_read_number(const char *variable, uint32_t most, const char *so, uint32_t *number);
@@ -72,8 +78,22 @@ void gy_emu_context_close(struct gy_emu_context *context);
 CUresult gy_emu_context_current(struct gy_emu_context **out);
 /* Find a context by its handle, where NULL means the current one; same errors. */
 CUresult gy_emu_context_find(CUcontext handle, struct gy_emu_context **out);
+/* As find, also a context that has failed; NULL is none. */
+CUresult gy_emu_context_look(CUcontext handle, struct gy_emu_context **out);
+CUresult gy_emu_context_look_current(struct gy_emu_context **out);
+/* The calling thread's stack of current contexts. */
+CUresult gy_emu_current_push(CUcontext handle);
+CUresult gy_emu_current_pop(CUcontext *out); /* `out` may be NULL */
+/* Replace the top of the stack; NULL pops it. */
+CUresult gy_emu_current_set(CUcontext handle);
+CUcontext gy_emu_current_top(void); /* NULL: the stack is empty */
+bool gy_emu_current_is_full(void);
 /* CUDA_SUCCESS, or the result that any call on the context returns now. */
 CUresult gy_emu_context_health(const struct gy_emu_context *context);
+/* Has cuCtxEnablePeerAccess() let work of `context` touch what `owner`, a root, has allocated? */
+bool gy_emu_peer_is_enabled(const struct gy_emu_context *context, const struct gy_emu_context *owner);
+/* The place of the context with this handle among those that it has named; peer_count: it is none of them. */
+uint32_t gy_emu_peer_find(const struct gy_emu_context *root, uintptr_t handle);
 /* The context can never work again: release everything queued. */
 void gy_emu_context_fail(struct gy_emu_context *context, CUresult result);
 /* An operation of the context failed while it was executed.  As on a device, a fault ends all GPU work of the
@@ -81,6 +101,19 @@ void gy_emu_context_fail(struct gy_emu_context *context, CUresult result);
 void gy_emu_execution_fail(struct gy_emu_context *context, CUresult result);
 /* The error that has ended all GPU work of the process; CUDA_SUCCESS: there is none. */
 CUresult gy_emu_process_failure(void);
+/* The latest launch that failed; its result CUDA_SUCCESS: none has. */
+extern struct gy_emu_failure {
+    CUresult result;
+    char text[384];
+    bool is_told; /* a call was given the text */
+} gy_emu_failure;
+/* Why it failed; the text's whole length. */
+size_t gy_emu_last_failure(char *text, size_t room);
+/* The same, if it failed with `result`; else NULL.  Good while the lock is held.  *is_new: nobody has asked
+ * for it before. */
+const char *gy_emu_failure_of(CUresult result, bool *is_new);
+/* A launch has failed with the text that is written; CUDA_SUCCESS: what failed is forgotten. */
+void gy_emu_failure_set(CUresult result);
 /* Forget such a failure, as a new process would; contexts that have failed stay so. */
 void gy_emu_process_begin_anew(void);
 /* Other devices do not notice a fault until this is called with false. */

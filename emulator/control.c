@@ -5,7 +5,6 @@
 #include "emulator/context.h"
 #include "emulator/event.h"
 #include "emulator/fault.h"
-#include "emulator/memory.h"
 #include "emulator/watch.h"
 #include "emulator/worker.h"
 
@@ -304,7 +303,7 @@ void gantry_emu_reset(void)
     gy_emu_fault_clear();
     gy_emu_fault_unhang();
     gy_emu_steals_refuse(0);
-    gy_emu_failures_forget();
+    gy_emu_failure_set(CUDA_SUCCESS);
     gy_emu_set_late_events(false);
     reset_counters();
     gy_emu_hold(0);

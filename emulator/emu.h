@@ -29,9 +29,25 @@ enum gy_emu_fn {
         GY_EMU_FN_COUNT
 };
 
-/* ---- calls: call.c -------------------------------------------------------------------------- */
+/* ---- the lock: lock.c, wake.c --------------------------------------------------------------- */
 
 extern gy_mutex gy_emu_lock; /* rank LEAF */
+/* Before anything else; false: host threads cannot wait. */
+bool gy_emu_lock_prepare(void);
+/* Give the lock back, sleep until gy_emu_progress(), take it again.  May return for no reason. */
+void gy_emu_sleep(void);
+/* Something has happened that host threads may wait for. */
+void gy_emu_progress(void);
+/* Start what became runnable, give the lock back, wake threads. */
+void gy_emu_unlock_and_wake(void);
+/* As gy_emu_sleep(), and start and wake as well. */
+void gy_emu_wait_progress(void);
+
+/* For the control interface: these work as enter and leave, without counting and faults. */
+void gy_emu_control_enter(void);
+void gy_emu_control_leave(void);
+
+/* ---- calls: call.c -------------------------------------------------------------------------- */
 
 /* Begin an exported call: take the lock, count the call, apply scripted faults.  False: the call is
  * refused with gy_emu_refused() and the lock is not held. */
@@ -47,26 +63,25 @@ CUresult gy_emu_leave(CUresult result);
 #define GY_EMU_CALL(member, expression) \
     (gy_emu_enter(GY_EMU_FN_##member) ? gy_emu_leave(expression) : gy_emu_refused())
 
-/* For the control interface: these work as enter and leave, without counting and faults. */
-void gy_emu_control_enter(void);
-void gy_emu_control_leave(void);
-
-/* Give the lock back, sleep until something that host threads may wait for has happened, take it again.
- * May return for no reason. */
-void gy_emu_wait_progress(void);
-void gy_emu_progress(void);
-
 /* cuInit() was called. */
 void gy_emu_set_initialised(void);
 
 uint64_t gy_emu_call_count(enum gy_emu_fn fn);
 void gy_emu_call_counts_reset(void);
+
+/* ---- names: names.c ------------------------------------------------------------------------- */
+
 /* Find a function by its member or symbol name; GY_EMU_FN_COUNT: there is none. */
 enum gy_emu_fn gy_emu_fn_find(const char *name);
 /* "cuMemAlloc_v2"; static. */
 const char *gy_emu_fn_symbol(enum gy_emu_fn fn);
+/* "cuMemAlloc"; static. */
+const char *gy_emu_fn_member(enum gy_emu_fn fn);
 /* "CUDA_ERROR_…"; static. */
 const char *gy_emu_result_name(CUresult result);
+/* Its name and what it means, each unless NULL; INVALID_VALUE: both are NULL, or there is no such result. */
+CUresult gy_emu_result_describe(CUresult result, const char **name, const char **text);
+
 /* Do drivers of the version that this one pretends to be lack this function? */
 bool gy_emu_lacks(const char *symbol);
 

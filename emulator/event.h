@@ -25,6 +25,8 @@ void gy_emu_set_late_events(bool late);
 bool gy_emu_has_late_events(void);
 /* The device has come to a graph's node that records the event. */
 void gy_emu_event_reach(CUevent event, struct gy_emu_marker *marker);
+/* It was not recorded in a capture, as far as later calls are concerned. */
+void gy_emu_event_forget_capture(struct gy_emu_event *event);
 bool gy_emu_event_keeps_time(const struct gy_emu_event *event);
 void gy_emu_event_close(struct gy_emu_event *event);
 

@@ -9,7 +9,6 @@
 
 #include "base/alloc.h"
 
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

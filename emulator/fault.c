@@ -4,7 +4,6 @@
 #include "emulator/context.h"
 #include "emulator/control.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -42,6 +42,9 @@ struct gy_emu_graph {
 
 CUresult gy_emu_graph_open(struct gy_emu_graph **out);
 void gy_emu_graph_close(struct gy_emu_graph *graph);
+/* Nodes are recycled, with the room that they have for dependencies; NULL: out of memory. */
+struct gy_emu_node *gy_emu_node_take(void);
+void gy_emu_node_put(struct gy_emu_node *node);
 /* Add a node.  This takes the references of `work`, also when it fails.  A dependency that is given twice
  * counts once. */
 CUresult gy_emu_graph_add(struct gy_emu_graph *graph, struct gy_emu_work *work,

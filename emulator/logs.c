@@ -1,7 +1,7 @@
 #include "emulator/logs.h"
 
 #include "base/environment.h"
-#include "emulator/worker.h"
+#include "emulator/context.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -147,9 +147,7 @@ void gy_emu_logs_tell(CUresult result)
     gy_emu_control_leave();
 }
 
-/* ---- calls ----------------------------------------------------------------------------------- */
-
-static CUresult register_callback(CUlogsCallback callback, void *user, CUlogsCallbackHandle *handle)
+CUresult gy_emu_logs_register(CUlogsCallback callback, void *user, CUlogsCallbackHandle *handle)
 {
     if (callback == NULL) {
         return CUDA_ERROR_INVALID_VALUE;
@@ -167,13 +165,7 @@ static CUresult register_callback(CUlogsCallback callback, void *user, CUlogsCal
     return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-CUresult cuLogsRegisterCallback(CUlogsCallback callback, void *user, CUlogsCallbackHandle *handle)
-{
-    return GY_EMU_CALL(cuLogsRegisterCallback, register_callback(callback, user, handle));
-}
-
-/* When this returns, the callback is not called any more. */
-static CUresult unregister_callback(CUlogsCallbackHandle handle)
+CUresult gy_emu_logs_unregister(CUlogsCallbackHandle handle)
 {
     const uintptr_t number = (uintptr_t)handle;
     if (number == 0 || number > RECEIVERS || receivers[number - 1].callback == NULL) {
@@ -185,9 +177,4 @@ static CUresult unregister_callback(CUlogsCallbackHandle handle)
         gy_emu_wait_progress();
     }
     return CUDA_SUCCESS;
-}
-
-CUresult cuLogsUnregisterCallback(CUlogsCallbackHandle handle)
-{
-    return GY_EMU_CALL(cuLogsUnregisterCallback, unregister_callback(handle));
 }

@@ -19,4 +19,8 @@ bool gy_emu_logs_want(CUresult result);
 /* Give the lines to the callbacks and the file.  The lock is not held. */
 void gy_emu_logs_tell(CUresult result);
 
+CUresult gy_emu_logs_register(CUlogsCallback callback, void *user, CUlogsCallbackHandle *handle);
+/* When this returns, the callback is not called any more.  The lock is given up meanwhile. */
+CUresult gy_emu_logs_unregister(CUlogsCallbackHandle handle);
+
 #endif

@@ -5,14 +5,11 @@
 #include "base/alloc.h"
 #include "emulator/clock.h"
 #include "emulator/condition.h"
-#include "emulator/graph.h"
 #include "emulator/semaphore.h"
 
-#include <sched.h>
 #include <string.h>
 
 #define MARKERS_AT_ONCE 64
-#define SPINS 64
 
 static struct gy_emu_marker *free_markers;
 
@@ -67,30 +64,6 @@ void gy_emu_marker_complete(struct gy_emu_marker *marker)
     if (marker->host_waiters > 0) {
         gy_emu_progress();
     }
-}
-
-/* Spin where there may be few cores: look, let others run, look again. */
-static void spin_on(struct gy_emu_marker *marker)
-{
-    gy_emu_control_leave();
-    for (int i = 0; i < SPINS && !atomic_load_explicit(&marker->done, memory_order_acquire); i++) {
-        sched_yield();
-    }
-    gy_emu_control_enter();
-}
-
-void gy_emu_marker_wait(struct gy_emu_marker *marker, bool spin)
-{
-    marker->refs++;
-    if (spin && !atomic_load_explicit(&marker->done, memory_order_relaxed)) {
-        spin_on(marker);
-    }
-    marker->host_waiters++;
-    while (!atomic_load_explicit(&marker->done, memory_order_relaxed)) {
-        gy_emu_wait_progress();
-    }
-    marker->host_waiters--;
-    gy_emu_marker_unref(marker);
 }
 
 /* ---- parameters ------------------------------------------------------------------------------ */
@@ -190,44 +163,4 @@ void gy_emu_work_share(struct gy_emu_work *to, const struct gy_emu_work *from)
     default:
         break;
     }
-}
-
-void gy_emu_work_release(struct gy_emu_work *work)
-{
-    switch (work->kind) {
-    case GY_EMU_WORK_KERNEL:
-        gy_emu_args_unref(work->kernel.args);
-        break;
-    case GY_EMU_WORK_COPY:
-        gy_free(work->copy.staged);
-        break;
-    case GY_EMU_WORK_MARK:
-    case GY_EMU_WORK_WAIT:
-        gy_emu_marker_unref(work->marker);
-        break;
-    case GY_EMU_WORK_SIGNAL_SEMAPHORE:
-    case GY_EMU_WORK_WAIT_SEMAPHORE:
-        gy_emu_timeline_unref(work->semaphore.timeline);
-        break;
-    case GY_EMU_WORK_LOOP:
-        gy_emu_condition_unref(work->condition);
-        break;
-    case GY_EMU_WORK_GRAPH:
-        gy_emu_program_drop_waits(work->graph.program, work->graph.waits);
-        gy_emu_program_unref(work->graph.program);
-        while (work->graph.marks != NULL) {
-            struct gy_emu_marker *mark = work->graph.marks;
-            work->graph.marks = mark->next;
-            gy_emu_marker_unref(mark);
-        }
-        while (work->graph.own != NULL) {
-            struct gy_emu_marker *mark = work->graph.own;
-            work->graph.own = mark->also;
-            gy_emu_marker_unref(mark);
-        }
-        break;
-    default:
-        break;
-    }
-    work->kind = GY_EMU_WORK_EMPTY;
 }

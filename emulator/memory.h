@@ -82,20 +82,25 @@ void gy_emu_memory_free_all(struct gy_emu_context *root);
 bool gy_emu_budget_take(struct gy_emu_device *device, size_t bytes);
 void gy_emu_budget_give(struct gy_emu_device *device, size_t bytes);
 
+/* The block is about to be freed, when work that is queued is done; or not, after all. */
+void gy_emu_memory_set_freeing(struct gy_emu_region *region, bool is_freeing);
+bool gy_emu_memory_awaits_frees(void);
+
 /* external.c: close everything that a context which ends has imported. */
 void gy_emu_external_close_all(struct gy_emu_context *root);
 /* external.c: map a range of imported memory into the current context. */
 CUresult gy_emu_external_map(CUexternalMemory memory, uint64_t offset, uint64_t bytes,
                              struct gy_emu_region **out);
 
-/* copy_rows.c: the bytes from the first row's begin to the last row's end. */
+/* work.c: the bytes from the first row's begin to the last row's end. */
 size_t gy_emu_rows_bytes(size_t pitch, size_t width, size_t height);
 
-/* vmm.c */
+/* Memory that is mapped. */
 #define GY_EMU_ANY_DEVICE UINT32_MAX
 /* All of the range is mapped, and one of the devices (bits) may access it. */
 bool gy_emu_mappings_cover(const struct gy_emu_region *region, uintptr_t address, size_t bytes,
                            uint32_t devices);
+void gy_emu_allocations_count(int change);
 int64_t gy_emu_allocations_live(void);
 
 #endif

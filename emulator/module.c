@@ -1,100 +1,10 @@
-/* Modules, whose host code takes the place of kernel images, and the launch of their kernels. */
+/* Modules' ends, and what a launch of a kernel has to be like. */
 #include "emulator/module.h"
 
 #include "base/alloc.h"
-#include "emulator/capture.h"
 #include "emulator/logs.h"
 
-#include <stdio.h>
 #include <string.h>
-
-#define MAX_THREADS 1024u
-#define REGISTERS 32
-
-/* This compares byte by byte, since the image may be a PTX text shorter than the number. */
-static bool is_host_module(const void *image)
-{
-    const unsigned char *bytes = image;
-    for (unsigned int i = 0; i < sizeof(uint64_t); i++) {
-        if (bytes[i] != (unsigned char)((uint64_t)GANTRY_HOST_MODULE_MAGIC >> (8 * i))) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/* Put the reason where the caller wants compiler messages. */
-static void explain(unsigned int count, const CUjit_option *options, void *const *values)
-{
-    char *buffer = NULL;
-    size_t room = 0;
-    for (unsigned int i = 0; i < count && options != NULL && values != NULL; i++) {
-        if (options[i] == CU_JIT_ERROR_LOG_BUFFER) {
-            buffer = values[i];
-        } else if (options[i] == CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES) {
-            room = (size_t)(uintptr_t)values[i];
-        }
-    }
-    if (buffer != NULL && room > 0) {
-        snprintf(buffer, room, "the emulated driver runs host modules only, not PTX or device code");
-    }
-}
-
-static CUresult load(CUmodule *out, const struct gantry_host_module *image)
-{
-    struct gy_emu_context *context;
-    CUresult result = gy_emu_context_current(&context);
-    if (result == CUDA_SUCCESS) {
-        result = gy_emu_capture_forbids_unsafe();
-    }
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
-    size_t functions = image->kernel_count * sizeof(struct gy_emu_function);
-    struct gy_emu_module *module = gy_zalloc(sizeof(*module) + functions);
-    if (module == NULL) {
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    }
-    module->object.context = context->root;
-    result = gy_emu_handle_open(GY_EMU_MODULE, &module->object);
-    if (result != CUDA_SUCCESS) {
-        gy_free(module);
-        return result;
-    }
-    while (module->count < image->kernel_count) {
-        struct gy_emu_function *function = &module->functions[module->count];
-        function->object.context = context->root;
-        function->code = &image->kernels[module->count];
-        function->max_dynamic_shared = context->device->profile->shared_bytes_per_block;
-        result = gy_emu_handle_open(GY_EMU_FUNCTION, &function->object);
-        if (result != CUDA_SUCCESS) {
-            gy_emu_module_close(module);
-            return result;
-        }
-        module->count++;
-    }
-    *out = (CUmodule)module->object.handle;
-    return CUDA_SUCCESS;
-}
-
-static CUresult load_image(CUmodule *module, const void *image, unsigned int count,
-                           const CUjit_option *options, void *const *values)
-{
-    if (module == NULL || image == NULL) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
-    if (!is_host_module(image)) {
-        explain(count, options, values);
-        return CUDA_ERROR_INVALID_IMAGE;
-    }
-    return load(module, image);
-}
-
-CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int count, CUjit_option *options,
-                            void **values)
-{
-    return GY_EMU_CALL(cuModuleLoadDataEx, load_image(module, image, count, options, values));
-}
 
 void gy_emu_module_close(struct gy_emu_module *module)
 {
@@ -104,198 +14,6 @@ void gy_emu_module_close(struct gy_emu_module *module)
     gy_emu_handle_close(&module->object);
     gy_free(module);
 }
-
-static CUresult unload(CUmodule handle)
-{
-    struct gy_emu_module *module = gy_emu_handle_find(GY_EMU_MODULE, handle);
-    if (module == NULL) {
-        return CUDA_ERROR_INVALID_HANDLE;
-    }
-    CUresult result = gy_emu_context_health(module->object.context);
-    gy_emu_module_close(module);
-    return result;
-}
-
-CUresult cuModuleUnload(CUmodule module)
-{
-    return GY_EMU_CALL(cuModuleUnload, unload(module));
-}
-
-static CUresult get_function(CUfunction *out, CUmodule handle, const char *name)
-{
-    const struct gy_emu_module *module = gy_emu_handle_find(GY_EMU_MODULE, handle);
-    if (module == NULL) {
-        return CUDA_ERROR_INVALID_HANDLE;
-    }
-    if (out == NULL || name == NULL) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
-    CUresult result = gy_emu_context_health(module->object.context);
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
-    for (uint32_t i = 0; i < module->count; i++) {
-        if (strcmp(module->functions[i].code->name, name) == 0) {
-            *out = (CUfunction)module->functions[i].object.handle;
-            return CUDA_SUCCESS;
-        }
-    }
-    return CUDA_ERROR_NOT_FOUND;
-}
-
-CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name)
-{
-    return GY_EMU_CALL(cuModuleGetFunction, get_function(function, module, name));
-}
-
-/* ---- parameters ------------------------------------------------------------------------------ */
-
-/* Parameters lie where their sizes allow, up to 16 bytes apart. */
-static CUresult get_parameter(CUfunction handle, size_t index, size_t *offset, size_t *bytes)
-{
-    const struct gy_emu_function *function = gy_emu_handle_find(GY_EMU_FUNCTION, handle);
-    if (function == NULL) {
-        return CUDA_ERROR_INVALID_HANDLE;
-    }
-    if (offset == NULL || index >= function->code->param_count) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
-    size_t at = 0;
-    for (size_t i = 0;; at += function->code->param_bytes[i++]) {
-        const size_t size = function->code->param_bytes[i], lowest = size & (~size + 1);
-        const size_t align = lowest > 16 ? 16 : lowest;
-        at = (at + align - 1) / align * align;
-        if (i == index) {
-            break;
-        }
-    }
-    *offset = at;
-    if (bytes != NULL) {
-        *bytes = function->code->param_bytes[index];
-    }
-    return CUDA_SUCCESS;
-}
-
-CUresult cuFuncGetParamInfo(CUfunction function, size_t index, size_t *offset, size_t *bytes)
-{
-    return GY_EMU_CALL(cuFuncGetParamInfo, get_parameter(function, index, offset, bytes));
-}
-
-/* ---- attributes ------------------------------------------------------------------------------ */
-
-static CUresult find_function(CUfunction handle, struct gy_emu_function **out)
-{
-    struct gy_emu_function *function = gy_emu_handle_find(GY_EMU_FUNCTION, handle);
-    if (function == NULL) {
-        return CUDA_ERROR_INVALID_HANDLE;
-    }
-    *out = function;
-    return gy_emu_context_health(function->object.context);
-}
-
-static CUresult get_attribute(int *value, CUfunction_attribute attribute, CUfunction handle)
-{
-    struct gy_emu_function *function;
-    CUresult result = find_function(handle, &function);
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
-    if (value == NULL) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
-    const struct gy_emu_profile *profile = function->object.context->device->profile;
-    switch ((int)attribute) {
-    case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
-        *value = (int)MAX_THREADS;
-        return CUDA_SUCCESS;
-    case CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES:
-    case CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES:
-    case CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES:
-        *value = 0;
-        return CUDA_SUCCESS;
-    case CU_FUNC_ATTRIBUTE_NUM_REGS:
-        *value = REGISTERS;
-        return CUDA_SUCCESS;
-    case CU_FUNC_ATTRIBUTE_PTX_VERSION:
-    case CU_FUNC_ATTRIBUTE_BINARY_VERSION:
-        *value = profile->major * 10 + profile->minor;
-        return CUDA_SUCCESS;
-    case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
-        *value = (int)function->max_dynamic_shared;
-        return CUDA_SUCCESS;
-    case CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED:
-        *value = function->has_large_clusters;
-        return CUDA_SUCCESS;
-    default:
-        return CUDA_ERROR_INVALID_VALUE;
-    }
-}
-
-CUresult cuFuncGetAttribute(int *value, CUfunction_attribute attribute, CUfunction function)
-{
-    return GY_EMU_CALL(cuFuncGetAttribute, get_attribute(value, attribute, function));
-}
-
-static CUresult set_attribute(CUfunction handle, CUfunction_attribute attribute, int value)
-{
-    struct gy_emu_function *function;
-    CUresult result = find_function(handle, &function);
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
-    if (attribute == CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED && (value == 0 || value == 1)) {
-        function->has_large_clusters = value != 0;
-        return CUDA_SUCCESS;
-    }
-    if (attribute != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES || value < 0 ||
-        (uint32_t)value > function->object.context->device->profile->shared_bytes_optin) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
-    function->max_dynamic_shared = (uint32_t)value;
-    return CUDA_SUCCESS;
-}
-
-CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attribute attribute, int value)
-{
-    return GY_EMU_CALL(cuFuncSetAttribute, set_attribute(function, attribute, value));
-}
-
-uint32_t gy_emu_function_occupancy(const struct gy_emu_function *function, uint32_t threads,
-                                   size_t shared_bytes)
-{
-    const struct gy_emu_profile *profile = function->object.context->device->profile;
-    if (threads == 0 || threads > MAX_THREADS || shared_bytes > function->max_dynamic_shared) {
-        return 0;
-    }
-    size_t most = profile->threads_per_sm / threads;
-    if (shared_bytes > 0 && most > profile->shared_bytes_per_sm / shared_bytes) {
-        most = profile->shared_bytes_per_sm / shared_bytes;
-    }
-    return (uint32_t)(most < profile->blocks_per_sm ? most : profile->blocks_per_sm);
-}
-
-static CUresult get_occupancy(int *blocks, CUfunction handle, int block_size, size_t shared_bytes)
-{
-    struct gy_emu_function *function;
-    CUresult result = find_function(handle, &function);
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
-    if (blocks == NULL || block_size <= 0) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
-    *blocks = (int)gy_emu_function_occupancy(function, (uint32_t)block_size, shared_bytes);
-    return CUDA_SUCCESS;
-}
-
-CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, CUfunction function, int block_size,
-                                                     size_t dynamic_shared_bytes)
-{
-    return GY_EMU_CALL(cuOccupancyMaxActiveBlocksPerMultiprocessor,
-                       get_occupancy(blocks, function, block_size, dynamic_shared_bytes));
-}
-
-/* ---- launching ------------------------------------------------------------------------------- */
 
 /* Is each dimension above 0 and at most `most`? */
 static inline bool are_within(const uint32_t size[3], const uint32_t most[3])
@@ -307,7 +25,7 @@ static inline bool are_within(const uint32_t size[3], const uint32_t most[3])
 static bool fits(const struct gy_emu_launch *launch, const struct gy_emu_function *function)
 {
     static const uint32_t most_blocks[3] = {INT32_MAX, UINT16_MAX, UINT16_MAX};
-    static const uint32_t most_threads[3] = {MAX_THREADS, MAX_THREADS, 64};
+    static const uint32_t most_threads[3] = {GY_EMU_MAX_THREADS, GY_EMU_MAX_THREADS, 64};
     const uint32_t *grid = launch->grid, *block = launch->block;
     bool grid_fits = are_within(grid, most_blocks), block_fits = are_within(block, most_threads);
     if (!grid_fits) {
@@ -315,10 +33,10 @@ static bool fits(const struct gy_emu_launch *launch, const struct gy_emu_functio
                        grid[2]);
     } else if (!block_fits) {
         gy_emu_explain("A dimension of the block (%u,%u,%u) exceeds the most there is (%u,%u,64), or is zero",
-                       block[0], block[1], block[2], MAX_THREADS, MAX_THREADS);
-    } else if ((uint64_t)block[0] * block[1] * block[2] > MAX_THREADS) {
+                       block[0], block[1], block[2], GY_EMU_MAX_THREADS, GY_EMU_MAX_THREADS);
+    } else if ((uint64_t)block[0] * block[1] * block[2] > GY_EMU_MAX_THREADS) {
         gy_emu_explain("The block (%u,%u,%u) has more threads than %u", block[0], block[1], block[2],
-                       MAX_THREADS);
+                       GY_EMU_MAX_THREADS);
         block_fits = false;
     } else if (launch->shared_bytes > function->max_dynamic_shared) {
         gy_emu_explain("%u bytes of dynamic shared memory exceed the %u that the kernel may have",
@@ -337,8 +55,8 @@ static bool has_params(const struct gy_emu_launch *launch, uint32_t count)
     return true;
 }
 
-static CUresult check(const struct gy_emu_context *context, const struct gy_emu_launch *launch,
-                      const struct gy_emu_function **out)
+CUresult gy_emu_kernel_check(const struct gy_emu_context *context, const struct gy_emu_launch *launch,
+                             const struct gy_emu_function **out)
 {
     const struct gy_emu_function *function = gy_emu_handle_find(GY_EMU_FUNCTION, launch->function);
     if (function == NULL || function->object.context != context->root) {
@@ -352,8 +70,8 @@ static CUresult check(const struct gy_emu_context *context, const struct gy_emu_
     return is_plain ? CUDA_SUCCESS : gy_emu_attributes_check(context, function, launch);
 }
 
-static CUresult fill_work(struct gy_emu_context *context, const struct gy_emu_launch *launch,
-                          const struct gy_emu_function *function, struct gy_emu_work *work)
+CUresult gy_emu_kernel_fill(struct gy_emu_context *context, const struct gy_emu_launch *launch,
+                            const struct gy_emu_function *function, struct gy_emu_work *work)
 {
     struct gy_emu_args *args = gy_emu_args_create(function->code, launch->params);
     if (args == NULL) {
@@ -375,60 +93,6 @@ CUresult gy_emu_kernel_prepare(struct gy_emu_context *context, const struct gy_e
                                struct gy_emu_work *work)
 {
     const struct gy_emu_function *function;
-    CUresult result = check(context, launch, &function);
-    return result == CUDA_SUCCESS ? fill_work(context, launch, function, work) : result;
-}
-
-static CUresult launch_kernel(const struct gy_emu_launch *launch, CUstream handle, void *const *extra)
-{
-    struct gy_emu_stream *stream;
-    CUresult result = gy_emu_stream_find_for_work(handle, &stream);
-    if (result == CUDA_SUCCESS && extra != NULL) {
-        result = launch->params != NULL ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_NOT_SUPPORTED;
-    }
-    const struct gy_emu_function *function;
-    if (result == CUDA_SUCCESS) {
-        result = check(stream->object.context, launch, &function);
-    }
-    if (result != CUDA_SUCCESS || gy_emu_stream_is_noop(stream)) {
-        return result;
-    }
-    struct gy_emu_work work;
-    result = fill_work(stream->object.context, launch, function, &work);
-    return result == CUDA_SUCCESS ? gy_emu_stream_submit(stream, &work) : result;
-}
-
-CUresult cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
-                        unsigned int block_x, unsigned int block_y, unsigned int block_z,
-                        unsigned int shared_bytes, CUstream stream, void **params, void **extra)
-{
-    const struct gy_emu_launch launch = {.function = function,
-                                         .grid = {grid_x, grid_y, grid_z},
-                                         .block = {block_x, block_y, block_z},
-                                         .shared_bytes = shared_bytes,
-                                         .params = params};
-    return GY_EMU_CALL(cuLaunchKernel, launch_kernel(&launch, stream, extra));
-}
-
-static CUresult launch_kernel_ex(const CUlaunchConfig *config, CUfunction function, void **params,
-                                 void *const *extra)
-{
-    if (config == NULL) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
-    struct gy_emu_launch launch = {.function = function,
-                                   .grid = {config->gridDimX, config->gridDimY, config->gridDimZ},
-                                   .block = {config->blockDimX, config->blockDimY, config->blockDimZ},
-                                   .shared_bytes = config->sharedMemBytes,
-                                   .params = params};
-    CUresult result = gy_emu_attributes_import(config, &launch.attributes);
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
-    return launch_kernel(&launch, config->hStream, extra);
-}
-
-CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction function, void **params, void **extra)
-{
-    return GY_EMU_CALL(cuLaunchKernelEx, launch_kernel_ex(config, function, params, extra));
+    CUresult result = gy_emu_kernel_check(context, launch, &function);
+    return result == CUDA_SUCCESS ? gy_emu_kernel_fill(context, launch, function, work) : result;
 }

@@ -4,6 +4,8 @@
 
 #include "emulator/context.h"
 
+#define GY_EMU_MAX_THREADS 1024u /* of a block */
+
 struct gy_emu_function {
     struct gy_emu_object object;
     const struct gantry_host_kernel *code;
@@ -25,12 +27,26 @@ struct gy_emu_launch {
     struct gy_emu_attributes attributes;
 };
 
+/* The two halves of gy_emu_kernel_prepare(). */
+CUresult gy_emu_kernel_check(const struct gy_emu_context *context, const struct gy_emu_launch *launch,
+                             const struct gy_emu_function **out);
+CUresult gy_emu_kernel_fill(struct gy_emu_context *context, const struct gy_emu_launch *launch,
+                            const struct gy_emu_function *function, struct gy_emu_work *work);
 /* Check a launch on `context` against the device's limits, and fill `work` with copied parameters. */
 CUresult gy_emu_kernel_prepare(struct gy_emu_context *context, const struct gy_emu_launch *launch,
                                struct gy_emu_work *work);
 /* Blocks of so many threads that an SM runs at once. */
 uint32_t gy_emu_function_occupancy(const struct gy_emu_function *function, uint32_t threads,
                                    size_t shared_bytes);
+#define GY_EMU_CLUSTERS_MAJOR 9    /* compute capability that has clusters */
+#define GY_EMU_PORTABLE_CLUSTER 8u /* blocks of a cluster that every such device runs */
+#define GY_EMU_LARGEST_CLUSTER 16u
+static inline uint64_t gy_emu_size_of(const uint32_t size[3])
+{
+    return (uint64_t)size[0] * size[1] * size[2];
+}
+/* Clusters of `size` blocks that fit at once when an SM runs `blocks` of them. */
+uint32_t gy_emu_attributes_clusters(const struct gy_emu_context *context, uint32_t size, uint32_t blocks);
 /* Take a configuration's attributes over, and check the launch against the rules for clusters and
  * cooperative grids (attributes.c). */
 CUresult gy_emu_attributes_import(const CUlaunchConfig *config, struct gy_emu_attributes *out);

@@ -135,15 +135,6 @@ CUresult cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attribute, CU
 
 /* ---- access of whole contexts ---------------------------------------------------------------- */
 
-static uint32_t find_peer(const struct gy_emu_context *root, uintptr_t handle)
-{
-    uint32_t i = 0;
-    while (i < root->peer_count && root->peers[i] != handle) {
-        i++;
-    }
-    return i;
-}
-
 /* Forget contexts that are gone. */
 static void forget_gone(struct gy_emu_context *root)
 {
@@ -185,7 +176,7 @@ static CUresult enable(CUcontext handle, unsigned int flags)
         return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
     }
     forget_gone(own);
-    if (find_peer(own, peer->object.handle) < own->peer_count) {
+    if (gy_emu_peer_find(own, peer->object.handle) < own->peer_count) {
         return CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;
     }
     if (own->peer_count == GY_EMU_MAX_PEERS) {
@@ -207,7 +198,7 @@ static CUresult disable(CUcontext handle)
     if (result != CUDA_SUCCESS) {
         return result;
     }
-    uint32_t place = find_peer(own, peer->object.handle);
+    uint32_t place = gy_emu_peer_find(own, peer->object.handle);
     if (place == own->peer_count) {
         return CUDA_ERROR_PEER_ACCESS_NOT_ENABLED;
     }
@@ -218,12 +209,6 @@ static CUresult disable(CUcontext handle)
 CUresult cuCtxDisablePeerAccess(CUcontext peer)
 {
     return GY_EMU_CALL(cuCtxDisablePeerAccess, disable(peer));
-}
-
-bool gy_emu_peer_is_enabled(const struct gy_emu_context *context, const struct gy_emu_context *owner)
-{
-    const struct gy_emu_context *root = context->root;
-    return find_peer(root, owner->object.handle) < root->peer_count;
 }
 
 /* ---- what a kernel is given ------------------------------------------------------------------ */

@@ -8,8 +8,6 @@
 bool gy_emu_links_read(uint32_t devices);
 /* Can `from` reach the memory of `to`?  A device reaches its own. */
 bool gy_emu_link_reaches(int from, int to);
-/* Has cuCtxEnablePeerAccess() let work of `context` touch what `owner`, a root, has allocated? */
-bool gy_emu_peer_is_enabled(const struct gy_emu_context *context, const struct gy_emu_context *owner);
 /* False when a parameter of a kernel is the address of device memory that the kernel's device has no access
  * to; `text` then says which one.  A host kernel cannot be stopped when it touches such memory, so a kernel
  * that is merely given it counts as one that does. */

@@ -16,6 +16,8 @@ struct gy_emu_exec {
     struct gy_emu_list waiting;     /* launches that come after it */
 };
 
+void gy_emu_exec_unref(struct gy_emu_exec *exec);
+
 struct gy_emu_program_node {
     struct gy_emu_op op; /* the first member, by which the node is found */
     uint32_t dependency_count;

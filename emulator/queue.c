@@ -16,88 +16,12 @@
  * all the same, so that no thread waits for ever. */
 #include "emulator/queue.h"
 
-#include "base/alloc.h"
 #include "emulator/context.h"
+#include "emulator/crew.h"
 #include "emulator/event.h"
 #include "emulator/graph.h"
 #include "emulator/memory.h"
 #include "emulator/watch.h"
-#include "emulator/worker.h"
-
-#include <assert.h>
-
-#define OPS_AT_ONCE 64
-
-static struct gy_emu_op *free_ops;
-static struct gy_emu_list to_start;
-static struct gy_emu_list stalled;
-static struct gy_emu_list
-    lost;             /* operations whose contexts have not noticed yet that the work they wait for is lost */
-static uint32_t held; /* bit d: device d is on hold */
-static uint64_t steps; /* operations that may still start although their device is on hold */
-static bool noop;
-
-/* ---- lists ----------------------------------------------------------------------------------- */
-
-void gy_emu_list_append(struct gy_emu_list *list, struct gy_emu_op *op)
-{
-    assert(op->list == NULL);
-    op->list = list;
-    op->next = NULL;
-    op->prev = list->tail;
-    if (list->tail != NULL) {
-        list->tail->next = op;
-    } else {
-        list->head = op;
-    }
-    list->tail = op;
-    list->count++;
-}
-
-void gy_emu_list_remove(struct gy_emu_op *op)
-{
-    struct gy_emu_list *list = op->list;
-    if (op->prev != NULL) {
-        op->prev->next = op->next;
-    } else {
-        list->head = op->next;
-    }
-    if (op->next != NULL) {
-        op->next->prev = op->prev;
-    } else {
-        list->tail = op->prev;
-    }
-    list->count--;
-    op->list = NULL;
-}
-
-void gy_emu_list_insert(struct gy_emu_list *list, struct gy_emu_op *op)
-{
-    struct gy_emu_op *before = list->tail;
-    while (before != NULL && before->priority > op->priority) {
-        before = before->prev;
-    }
-    if (before == list->tail) {
-        gy_emu_list_append(list, op);
-        return;
-    }
-    assert(op->list == NULL);
-    op->list = list;
-    op->prev = before;
-    op->next = before != NULL ? before->next : list->head;
-    op->next->prev = op;
-    *(before != NULL ? &before->next : &list->head) = op;
-    list->count++;
-}
-
-struct gy_emu_op *gy_emu_list_pop(struct gy_emu_list *list)
-{
-    struct gy_emu_op *op = list->head;
-    if (op != NULL) {
-        gy_emu_list_remove(op);
-    }
-    return op;
-}
 
 /* ---- starting -------------------------------------------------------------------------------- */
 
@@ -105,8 +29,7 @@ struct gy_emu_op *gy_emu_list_pop(struct gy_emu_list *list)
 static void await(struct gy_emu_op *op, struct gy_emu_marker *marker)
 {
     if (marker->lost != CUDA_SUCCESS && gy_emu_spread_is_held()) {
-        op->state = GY_EMU_OP_BLOCKED;
-        gy_emu_list_append(&lost, op);
+        gy_emu_op_lose(op);
         return;
     }
     if (marker->lost != CUDA_SUCCESS) {
@@ -222,100 +145,35 @@ static bool takes_no_time(enum gy_emu_work_kind kind)
            kind == GY_EMU_WORK_FREE || kind == GY_EMU_WORK_GRAPH;
 }
 
-static bool is_held(const struct gy_emu_context *context)
-{
-    return (held >> context->device->ordinal & 1) != 0;
-}
-
 static void start(struct gy_emu_op *op)
 {
     if (op->work.context->root->discarding) {
         discard(op);
-    } else if (is_held(op->work.context) &&
-               ((op->fresh && takes_no_time(op->work.kind)) || (noop && is_nothing_in_noop(op->work.kind)))) {
-        op->state = GY_EMU_OP_STALLED;
-        gy_emu_list_append(&stalled, op);
-    } else if (noop && is_nothing_in_noop(op->work.kind)) {
+    } else if (gy_emu_is_held(op->work.context) &&
+               ((op->fresh && takes_no_time(op->work.kind)) ||
+                (gy_emu_is_noop() && is_nothing_in_noop(op->work.kind)))) {
+        gy_emu_op_stall(op);
+    } else if (gy_emu_is_noop() && is_nothing_in_noop(op->work.kind)) {
         gy_emu_op_complete(op);
     } else {
         execute(op);
     }
 }
 
-void gy_emu_op_start_later(struct gy_emu_op *op)
-{
-    op->state = GY_EMU_OP_QUEUED;
-    gy_emu_list_append(&to_start, op);
-}
-
 bool gy_emu_pump(void)
 {
-    bool started = to_start.head != NULL;
-    while (to_start.head != NULL) {
-        start(gy_emu_list_pop(&to_start));
+    bool started = false;
+    for (struct gy_emu_op *op; (op = gy_emu_op_to_start()) != NULL; started = true) {
+        start(op);
     }
     return started;
 }
 
-void gy_emu_stream_free(struct gy_emu_stream *stream)
-{
-    struct gy_emu_context *root = stream->root;
-    if (stream->prev_in_root != NULL) {
-        stream->prev_in_root->next_in_root = stream->next_in_root;
-    } else {
-        root->streams = stream->next_in_root;
-    }
-    if (stream->next_in_root != NULL) {
-        stream->next_in_root->prev_in_root = stream->prev_in_root;
-    }
-    gy_free(stream->capture_tail);
-    gy_free(stream->capture_handles);
-    gy_free(stream);
-}
-
-void gy_emu_op_complete(struct gy_emu_op *op)
-{
-    if (op->program != NULL) {
-        gy_emu_program_node_done(op);
-        return;
-    }
-    struct gy_emu_stream *stream = op->stream;
-    assert(stream->head == op);
-    stream->head = op->behind;
-    gy_emu_work_release(&op->work);
-    op->behind = free_ops;
-    free_ops = op;
-    if (stream->head != NULL) {
-        gy_emu_op_start_later(stream->head);
-        return;
-    }
-    stream->tail = NULL;
-    if (stream->zombie) {
-        gy_emu_stream_free(stream);
-    }
-}
-
 /* ---- pushing --------------------------------------------------------------------------------- */
-
-static struct gy_emu_op *take_op(void)
-{
-    if (free_ops == NULL) {
-        struct gy_emu_op *ops = gy_zalloc_array(OPS_AT_ONCE, sizeof(*ops));
-        for (int i = 0; ops != NULL && i < OPS_AT_ONCE; i++) {
-            ops[i].behind = free_ops;
-            free_ops = &ops[i];
-        }
-    }
-    struct gy_emu_op *op = free_ops;
-    if (op != NULL) {
-        free_ops = op->behind;
-    }
-    return op;
-}
 
 static CUresult append(struct gy_emu_stream *stream, struct gy_emu_work *work)
 {
-    struct gy_emu_op *op = take_op();
+    struct gy_emu_op *op = gy_emu_op_take();
     if (op == NULL) {
         gy_emu_work_release(work);
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -380,8 +238,7 @@ static struct gy_emu_op *last_work(const struct gy_emu_stream *stream)
     return last;
 }
 
-/* As gy_emu_stream_mark(), behind the work that counts as activity of the stream's context. */
-static CUresult mark_own(struct gy_emu_stream *stream, struct gy_emu_marker **out)
+CUresult gy_emu_stream_mark_own(struct gy_emu_stream *stream, struct gy_emu_marker **out)
 {
     struct gy_emu_op *last = last_work(stream);
     return last != NULL && last->work.kind == GY_EMU_WORK_GRAPH && gy_emu_program_leaves_out(last)
@@ -408,7 +265,7 @@ CUresult gy_emu_stream_join(struct gy_emu_stream *later, struct gy_emu_stream *e
 
 CUresult gy_emu_stream_join_own(struct gy_emu_stream *later, struct gy_emu_stream *earlier)
 {
-    return join(later, earlier, mark_own);
+    return join(later, earlier, gy_emu_stream_mark_own);
 }
 
 /* The legacy rule: the null stream waits for the blocking streams of its context and they for it. */
@@ -449,156 +306,10 @@ CUresult gy_emu_stream_push(struct gy_emu_stream *stream, struct gy_emu_work *wo
             return result;
         }
     }
-    if (noop && stream->head == NULL && !is_held(stream->root) && is_nothing_in_noop(work->kind)) {
+    if (gy_emu_is_noop() && stream->head == NULL && !gy_emu_is_held(stream->root) &&
+        is_nothing_in_noop(work->kind)) {
         gy_emu_work_release(work);
         return CUDA_SUCCESS;
     }
     return append(stream, work);
-}
-
-bool gy_emu_stream_is_noop(const struct gy_emu_stream *stream)
-{
-    return noop && !is_held(stream->root) && stream->head == NULL && stream->capture == NULL &&
-           (stream->flags & CU_STREAM_NON_BLOCKING) != 0;
-}
-
-bool gy_emu_stream_is_idle(const struct gy_emu_stream *stream)
-{
-    return stream->head == NULL && !is_held(stream->root) && (stream->flags & CU_STREAM_NON_BLOCKING) != 0;
-}
-
-/* ---- waiting and discarding ------------------------------------------------------------------ */
-
-CUresult gy_emu_stream_drain(struct gy_emu_stream *stream)
-{
-    struct gy_emu_context *root = stream->root;
-    struct gy_emu_marker *marker;
-    GY_EMU_WATCH(see_done, (stream));
-    CUresult result = gy_emu_stream_mark(stream, &marker);
-    if (result == CUDA_SUCCESS && marker != NULL) {
-        uintptr_t handle = root->object.handle;
-        gy_emu_marker_wait(marker, false);
-        gy_emu_marker_unref(marker);
-        root = gy_emu_handle_find(GY_EMU_CONTEXT, (void *)handle); /* the context may be gone by now */
-    }
-    if (result == CUDA_SUCCESS) {
-        result = root != NULL ? root->sticky : CUDA_ERROR_CONTEXT_IS_DESTROYED;
-    }
-    return result;
-}
-
-static CUresult drain(struct gy_emu_context *root, const struct gy_emu_context *only,
-                      CUresult (*mark)(struct gy_emu_stream *, struct gy_emu_marker **))
-{
-    struct gy_emu_marker *chain = NULL;
-    CUresult result = CUDA_SUCCESS;
-    GY_EMU_WATCH(see_all_done, ());
-    for (struct gy_emu_stream *s = root->streams; s != NULL && result == CUDA_SUCCESS; s = s->next_in_root) {
-        struct gy_emu_marker *marker = NULL;
-        if (only == NULL || s->object.context == only) {
-            result = mark(s, &marker);
-        }
-        if (result == CUDA_SUCCESS && marker != NULL) {
-            marker->next = chain;
-            chain = marker;
-        }
-    }
-    while (chain != NULL) {
-        struct gy_emu_marker *marker = chain;
-        chain = marker->next;
-        marker->next = NULL;
-        gy_emu_marker_wait(marker, false);
-        gy_emu_marker_unref(marker);
-    }
-    return result;
-}
-
-CUresult gy_emu_root_drain(struct gy_emu_context *root, const struct gy_emu_context *only)
-{
-    return drain(root, only, gy_emu_stream_mark);
-}
-
-CUresult gy_emu_context_drain(struct gy_emu_context *context)
-{
-    return drain(context->root, context == context->root ? NULL : context, mark_own);
-}
-
-static void discard_waiting(struct gy_emu_op *op)
-{
-    if (op->state == GY_EMU_OP_STALLED || op->state == GY_EMU_OP_BLOCKED || op->state == GY_EMU_OP_READY) {
-        gy_emu_list_remove(op);
-        gy_emu_op_start_later(op);
-    } else if (op->state == GY_EMU_OP_RUNNING && op->work.kind == GY_EMU_WORK_GRAPH) {
-        gy_emu_program_for_each(op->work.graph.program, discard_waiting);
-    } else if (op->state == GY_EMU_OP_RUNNING && op->work.kind == GY_EMU_WORK_LOOP) {
-        gy_emu_program_for_each_in_loop(op, discard_waiting);
-    }
-}
-
-void gy_emu_root_discard(struct gy_emu_context *root)
-{
-    root->discarding = true;
-    for (struct gy_emu_stream *s = root->streams; s != NULL; s = s->next_in_root) {
-        if (s->head != NULL) {
-            discard_waiting(s->head);
-        }
-    }
-}
-
-void gy_emu_lost_notice(void)
-{
-    while (lost.head != NULL) {
-        gy_emu_op_start_later(gy_emu_list_pop(&lost));
-    }
-}
-
-/* ---- modes ----------------------------------------------------------------------------------- */
-
-static void start_stalled(void)
-{
-    while (stalled.head != NULL) {
-        struct gy_emu_op *op = gy_emu_list_pop(&stalled);
-        op->fresh = false;
-        gy_emu_op_start_later(op);
-    }
-}
-
-void gy_emu_hold(uint32_t devices)
-{
-    bool releases = (held & ~devices) != 0;
-    held = devices;
-    steps = 0;
-    if (releases) {
-        start_stalled();
-    }
-}
-
-uint32_t gy_emu_held(void)
-{
-    return held;
-}
-
-void gy_emu_step(uint64_t operations)
-{
-    if (held != 0) {
-        steps += operations;
-        start_stalled();
-    }
-}
-
-bool gy_emu_take_allowed(int device)
-{
-    return (held >> device & 1) == 0 || steps > 0;
-}
-
-void gy_emu_take_count(int device)
-{
-    if ((held >> device & 1) != 0) {
-        steps--;
-    }
-}
-
-void gy_emu_set_noop(bool value)
-{
-    noop = value;
 }

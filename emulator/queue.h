@@ -232,6 +232,8 @@ CUresult gy_emu_stream_push(struct gy_emu_stream *stream, struct gy_emu_work *wo
 /* Make a marker behind everything in the stream (with a reference for the caller); *out is NULL when the
  * stream is idle. */
 CUresult gy_emu_stream_mark(struct gy_emu_stream *stream, struct gy_emu_marker **out);
+/* The same, behind the work that counts as activity of the stream's context: see gy_emu_context_drain(). */
+CUresult gy_emu_stream_mark_own(struct gy_emu_stream *stream, struct gy_emu_marker **out);
 /* Make `later` wait for the work that is in `earlier` now. */
 CUresult gy_emu_stream_join(struct gy_emu_stream *later, struct gy_emu_stream *earlier);
 /* As gy_emu_stream_join(), for work that counts as activity of the stream's context: see
@@ -257,9 +259,17 @@ bool gy_emu_stream_is_idle(const struct gy_emu_stream *stream);
 
 /* Queue for starting; gy_emu_pump() starts, and says whether there was anything. */
 void gy_emu_op_start_later(struct gy_emu_op *op);
+struct gy_emu_op *gy_emu_op_to_start(void); /* the next; NULL: there is none */
 bool gy_emu_pump(void);
 /* The operation is done with op->failure; its successors are queued for starting. */
 void gy_emu_op_complete(struct gy_emu_op *op);
+
+/* Operations are recycled; NULL: out of memory. */
+struct gy_emu_op *gy_emu_op_take(void);
+void gy_emu_op_give(struct gy_emu_op *op);
+/* Keep it until the hold ends, or until its context notices that what it waits for is lost. */
+void gy_emu_op_stall(struct gy_emu_op *op);
+void gy_emu_op_lose(struct gy_emu_op *op);
 
 /* ---- modes ----------------------------------------------------------------------------------- */
 
@@ -268,6 +278,8 @@ void gy_emu_hold(uint32_t devices);
 uint32_t gy_emu_held(void);
 void gy_emu_step(uint64_t operations);
 void gy_emu_set_noop(bool noop);
+bool gy_emu_is_noop(void);
+bool gy_emu_is_held(const struct gy_emu_context *context);
 /* May a crew of the device take an operation now?  While on hold, taking one uses up a step. */
 bool gy_emu_take_allowed(int device);
 void gy_emu_take_count(int device);

@@ -6,6 +6,11 @@
 
 #include <string.h>
 
+size_t gy_emu_rows_bytes(size_t pitch, size_t width, size_t height)
+{
+    return height == 0 ? 0 : (height - 1) * pitch + width;
+}
+
 /* Nodes may have a value with bits above their elements, which calls cannot: a device then repeats a wider
  * pattern, as was seen on an H200. */
 static uint32_t pattern_width(const struct gy_emu_work *work)

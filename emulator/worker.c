@@ -16,7 +16,6 @@
 #include "emulator/fault.h"
 #include "emulator/gang.h"
 #include "emulator/logs.h"
-#include "emulator/memory.h"
 #include "emulator/order.h"
 #include "emulator/peer.h"
 #include "emulator/work.h"
@@ -26,53 +25,15 @@
 #include "base/sanitizers.h"
 #include "base/status.h"
 
-#include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#define MAX_GPU_WORKERS 64u
 #define VALUE_POLL_NS 50000
 /* So long nobody takes a block: those that run may wait for others.  A sanitizer makes blocks slower, and
  * each thread of a block costs TSan about a megabyte and some of the mappings that a process may have. */
 #define STUCK_NS ((GY_WITH_TSAN ? 25 : GY_WITH_ASAN ? 5 : 1) * 20000000ull)
 #define MOST_GPU_WORKERS (GY_WITH_TSAN ? 24u : MAX_GPU_WORKERS) /* that are started by themselves */
 #define STEALING_MAJOR 10 /* compute capability with Cluster Launch Control */
-
-enum crew_kind { CREW_GPU, CREW_COPY, CREW_HOST };
-
-struct crew {
-    struct crews *crews; /* the device's */
-    enum crew_kind kind;
-    struct gy_emu_list ready;
-    gy_cond cond;
-    uint32_t sleeping; /* sleeping threads without a token */
-    uint32_t tokens;   /* threads that were woken and do not run yet */
-};
-
-/* The threads of one device. */
-struct crews {
-    int device;
-    struct crew gpu, copy, host;
-    struct gy_emu_list polled;              /* waits for values; only the copy thread looks at them */
-    struct gy_emu_list grids;               /* kernels with blocks that no thread has taken yet, by urgency */
-    atomic_int most_urgent;                 /* priority of what a thread could begin with; INT_MAX: nothing */
-    uint32_t gpu_workers;                   /* GPU workers at first; more may be started, for those stuck */
-    bool may_grow;                          /* their number was not asked for */
-    uint64_t gpu_turns;                     /* kernels and shares of grids that GPU workers have taken */
-    uint64_t stuck_at, stuck_ns;            /* see help_stuck(); stuck_ns 0: nothing waits for a thread */
-    gy_thread threads[MAX_GPU_WORKERS + 2]; /* never joined: the library is never unloaded */
-    uint32_t thread_count;
-    enum { CREWS_NONE, CREWS_RUNNING, CREWS_FAILED } state;
-};
-
-static struct crews of_device[GY_EMU_MAX_DEVICES];
-static uint32_t begun; /* crews at and above this number were never started */
-
-static char last_failure[384];    /* the message of a launch */
-static CUresult last_failed_with; /* its result; CUDA_SUCCESS: none has failed */
-static bool last_is_told;         /* a call was given the message */
 
 static atomic_uint_fast64_t steals;        /* blocks that were taken over */
 static atomic_uint_fast64_t refuse_every;  /* one of so many requests is refused; 0: none but the last ones */
@@ -88,33 +49,6 @@ void gy_emu_trap(CUresult result)
     }
 }
 
-static void set_last_failed(CUresult result)
-{
-    last_failed_with = result;
-    last_is_told = false;
-}
-
-void gy_emu_failures_forget(void)
-{
-    set_last_failed(CUDA_SUCCESS);
-}
-
-const char *gy_emu_failure_of(CUresult result, bool *is_new)
-{
-    if (result == CUDA_SUCCESS || result != last_failed_with) {
-        return NULL;
-    }
-    *is_new = !last_is_told;
-    last_is_told = true;
-    return last_failure;
-}
-
-size_t gy_emu_last_failure(char *text, size_t room)
-{
-    int length = snprintf(text, room, "%s", last_failure);
-    return length > 0 ? (size_t)length : 0;
-}
-
 /* ---- stealing -------------------------------------------------------------------------------- */
 
 /* The blocks of a cluster; 1 without. */
@@ -127,7 +61,7 @@ static uint32_t cluster_size(const struct gy_emu_attributes *attributes)
 /* Does a kernel wait that is more urgent than this one? */
 static bool is_in_the_way(const struct gy_emu_op *op)
 {
-    const struct crews *crews = &of_device[op->work.context->device->ordinal];
+    const struct crews *crews = &gy_emu_crews[op->work.context->device->ordinal];
     return atomic_load_explicit(&crews->most_urgent, memory_order_relaxed) < op->priority;
 }
 
@@ -164,117 +98,6 @@ uint64_t gy_emu_steals(void)
 }
 
 /* ---- waking ---------------------------------------------------------------------------------- */
-
-void gy_emu_crews_add(struct gy_emu_op *op)
-{
-    op->state = GY_EMU_OP_READY;
-    struct crews *crews = &of_device[op->work.context->device->ordinal];
-    struct crew *crew = &crews->copy;
-    if (op->work.kind == GY_EMU_WORK_KERNEL) {
-        crew = &crews->gpu;
-    } else if (op->work.kind == GY_EMU_WORK_HOST) {
-        crew = &crews->host;
-    }
-    bool is_polled = op->work.kind == GY_EMU_WORK_WAIT_VALUE || op->work.kind == GY_EMU_WORK_WAIT_SEMAPHORE;
-    gy_emu_list_insert(is_polled ? &crews->polled : &crew->ready, op);
-}
-
-static uint32_t give_tokens(struct crew *crew, uint32_t wanted)
-{
-    uint32_t n = wanted > crew->tokens ? wanted - crew->tokens : 0;
-    if (n > crew->sleeping) {
-        n = crew->sleeping;
-    }
-    crew->sleeping -= n;
-    crew->tokens += n;
-    return n;
-}
-
-/* The number of threads that could join the first open grid. */
-static uint32_t grid_places(const struct crews *crews)
-{
-    const struct gy_emu_op *op = crews->grids.head;
-    if (op == NULL) {
-        return 0;
-    }
-    uint64_t next = atomic_load_explicit(&op->next_block, memory_order_relaxed);
-    uint64_t left = next < op->blocks ? op->blocks - next : 0;
-    return left < crews->gpu_workers ? (uint32_t)left : crews->gpu_workers;
-}
-
-/* Does a kernel, or a block, wait for a thread while all are in blocks? */
-static bool lacks_threads(const struct crews *crews)
-{
-    return crews->may_grow && crews->gpu.sleeping + crews->gpu.tokens == 0 &&
-           (crews->gpu.ready.count != 0 || grid_places(crews) != 0) && gy_emu_take_allowed(crews->device);
-}
-
-/* The lists are in order of urgency. */
-static void note_urgency(struct crews *crews, bool may_start)
-{
-    const struct gy_emu_op *const heads[] = {crews->gpu.ready.head, crews->grids.head};
-    int most = INT_MAX;
-    for (int i = may_start ? 0 : 1; i < 2; i++) {
-        most = heads[i] != NULL && heads[i]->priority < most ? heads[i]->priority : most;
-    }
-    atomic_store_explicit(&crews->most_urgent, most, memory_order_relaxed);
-}
-
-static struct gy_emu_wake plan_device(struct crews *crews)
-{
-    struct gy_emu_wake wake = {0, 0, 0};
-    const bool may_start = gy_emu_take_allowed(crews->device);
-    note_urgency(crews, may_start);
-    if (!may_start) {
-        return wake;
-    }
-    uint32_t work = crews->gpu.ready.count + crews->copy.ready.count + grid_places(crews);
-    wake.gpu = (uint8_t)give_tokens(&crews->gpu, work);
-    if ((crews->copy.ready.count > 0 && crews->gpu.tokens == 0) || crews->polled.count > 0 ||
-        (lacks_threads(crews) && crews->stuck_ns == 0)) {
-        wake.copy = (uint8_t)give_tokens(&crews->copy, 1);
-    }
-    wake.host = (uint8_t)give_tokens(&crews->host, crews->host.ready.count != 0);
-    return wake;
-}
-
-/* Is there anything that a sleeper could be woken for? */
-static inline bool is_busy(const struct crews *crews)
-{
-    return (crews->gpu.ready.count | crews->copy.ready.count | crews->host.ready.count |
-            crews->polled.count) != 0 ||
-           crews->grids.head != NULL;
-}
-
-bool gy_emu_crews_plan(struct gy_emu_wakes *wakes)
-{
-    wakes->devices = 0;
-    for (uint32_t i = 0; i < begun; i++) {
-        if (is_busy(&of_device[i])) { /* after most calls no device is */
-            for (; wakes->devices < i; wakes->devices++) {
-                wakes->of[wakes->devices] = (struct gy_emu_wake){0, 0, 0};
-            }
-            wakes->of[wakes->devices++] = plan_device(&of_device[i]);
-        }
-    }
-    return wakes->devices != 0;
-}
-
-static void signal_crew(struct crew *crew, uint32_t n)
-{
-    while (n-- > 0) {
-        gy_cond_signal(&crew->cond);
-    }
-}
-
-void gy_emu_crews_signal(const struct gy_emu_wakes *wakes)
-{
-    for (uint32_t i = 0; i < wakes->devices; i++) {
-        signal_crew(&of_device[i].gpu, wakes->of[i].gpu);
-        signal_crew(&of_device[i].copy, wakes->of[i].copy);
-        signal_crew(&of_device[i].host, wakes->of[i].host);
-    }
-}
 
 static void plan_and_signal(void)
 {
@@ -430,9 +253,9 @@ static void run_blocks(struct gy_emu_op *op)
 static void write_failure(const char *kernel)
 {
     if (cause != NULL && strncmp(cause, "kernel ", 7) == 0) {
-        snprintf(last_failure, sizeof(last_failure), "%s", cause);
+        snprintf(gy_emu_failure.text, sizeof(gy_emu_failure.text), "%s", cause);
     } else {
-        snprintf(last_failure, sizeof(last_failure), "kernel %s: %s", kernel,
+        snprintf(gy_emu_failure.text, sizeof(gy_emu_failure.text), "kernel %s: %s", kernel,
                  cause != NULL ? cause : "it trapped");
     }
 }
@@ -447,7 +270,7 @@ static void work_on_grid(struct gy_emu_op *op)
     lock();
     if (trapped != CUDA_SUCCESS && op->failure == CUDA_SUCCESS) {
         op->failure = trapped;
-        set_last_failed(trapped);
+        gy_emu_failure_set(trapped);
         write_failure(op->work.kernel.code->name);
     }
     const bool are_taken = atomic_load_explicit(&op->next_block, memory_order_relaxed) >= op->blocks;
@@ -475,16 +298,16 @@ static void begin_kernel(struct gy_emu_op *op)
     op->first_sm = context->next_sm;
     context->next_sm = (uint32_t)((context->next_sm + blocks) % context->sm_count);
     atomic_store_explicit(&op->next_block, 0, memory_order_relaxed);
-    if (!gy_emu_params_may_be_touched(context, op->work.kernel.code, op->work.kernel.args, last_failure,
-                                      sizeof(last_failure))) {
+    if (!gy_emu_params_may_be_touched(context, op->work.kernel.code, op->work.kernel.args,
+                                      gy_emu_failure.text, sizeof(gy_emu_failure.text))) {
         op->failure = CUDA_ERROR_ILLEGAL_ADDRESS;
-        set_last_failed(op->failure);
+        gy_emu_failure_set(op->failure);
         gy_emu_clock_kernel_done();
         finish(op);
         return;
     }
     if (op->blocks > 1) {
-        gy_emu_list_insert(&of_device[context->device->ordinal].grids, op);
+        gy_emu_list_insert(&gy_emu_crews[context->device->ordinal].grids, op);
     }
     work_on_grid(op);
 }
@@ -580,7 +403,7 @@ static bool help_stuck(struct crews *crews)
 {
     const struct gy_emu_op *grid = crews->grids.head;
     const uint64_t at = crews->gpu_turns + (grid != NULL ? atomic_load(&grid->next_block) : 0);
-    if (!lacks_threads(crews)) {
+    if (!gy_emu_crews_lack_threads(crews)) {
         crews->stuck_ns = 0;
         return false;
     }
@@ -662,7 +485,7 @@ static CUresult no_crews(void)
 
 CUresult gy_emu_crews_start(int device)
 {
-    struct crews *crews = &of_device[device];
+    struct crews *crews = &gy_emu_crews[device];
     if (crews->state != CREWS_NONE) {
         return crews->state == CREWS_RUNNING ? CUDA_SUCCESS : CUDA_ERROR_OPERATING_SYSTEM;
     }
@@ -672,7 +495,7 @@ CUresult gy_emu_crews_start(int device)
         !prepare_crew(crews, &crews->host, CREW_HOST)) {
         return no_crews();
     }
-    begun = begun > (uint32_t)device ? begun : (uint32_t)device + 1;
+    gy_emu_crews_begin(device);
     uint32_t asked = 0;
     (void)gy_emu_read_number("GANTRY_EMU_THREADS", MAX_GPU_WORKERS, "it is ignored", &asked);
     crews->may_grow = asked == 0;

@@ -9,22 +9,6 @@
     (CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED)
 #define ALL_REGISTER_FLAGS 0xfu
 
-static uint32_t queued_frees; /* stream-ordered frees that did not happen yet */
-
-bool gy_emu_budget_take(struct gy_emu_device *device, size_t bytes)
-{
-    if (bytes > device->profile->memory_bytes - device->used_bytes) {
-        return false;
-    }
-    device->used_bytes += bytes;
-    return true;
-}
-
-void gy_emu_budget_give(struct gy_emu_device *device, size_t bytes)
-{
-    device->used_bytes -= bytes;
-}
-
 static size_t round_up(size_t bytes, size_t step)
 {
     return bytes > SIZE_MAX - step ? SIZE_MAX : (bytes + step - 1) / step * step;
@@ -95,15 +79,6 @@ CUresult cuMemAlloc_v2(CUdeviceptr *address, size_t bytes)
     return GY_EMU_CALL(cuMemAlloc, allocate(address, bytes));
 }
 
-void gy_emu_memory_free(struct gy_emu_region *region)
-{
-    if (region->charged != 0) {
-        gy_emu_budget_give(region->device, region->charged);
-    }
-    queued_frees -= region->freeing;
-    gy_emu_region_close(region);
-}
-
 /* Find the block that begins at `address` and is of one of the two kinds. */
 static struct gy_emu_region *find_block(uintptr_t address, enum gy_emu_region_kind kind,
                                         enum gy_emu_region_kind other)
@@ -127,8 +102,7 @@ static CUresult free_block(CUdeviceptr address, enum gy_emu_region_kind kind, en
     if (result != CUDA_SUCCESS) {
         return result;
     }
-    region->freeing = true; /* nobody else can free it while the lock is given up */
-    queued_frees++;
+    gy_emu_memory_set_freeing(region, true); /* nobody else can free it while the lock is given up */
     CUcontext handle = (CUcontext)root->object.handle;
     gy_emu_root_drain(root, NULL);
     if (gy_emu_handle_find(GY_EMU_CONTEXT, handle) != root) {
@@ -176,7 +150,7 @@ static CUresult allocate_async(CUdeviceptr *out, size_t bytes, CUstream handle)
     size_t charge = round_up(bytes, ASYNC_ALIGNMENT);
     while ((result = allocate_in(context, GY_EMU_REGION_ASYNC, bytes, charge, &region)) ==
                CUDA_ERROR_OUT_OF_MEMORY &&
-           queued_frees > 0 && gy_emu_held() == 0) {
+           gy_emu_memory_awaits_frees() && gy_emu_held() == 0) {
         gy_emu_wait_progress();
         CUresult health = gy_emu_context_find(context_handle, &context);
         if (health != CUDA_SUCCESS) {
@@ -211,13 +185,11 @@ static CUresult free_async(CUdeviceptr address, CUstream handle)
     if (stream->capture != NULL) {
         return gy_emu_capture_refuse(stream, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
     }
-    region->freeing = true;
-    queued_frees++;
+    gy_emu_memory_set_freeing(region, true);
     struct gy_emu_work work = {.kind = GY_EMU_WORK_FREE, .context = stream->object.context, .region = region};
     result = gy_emu_stream_push(stream, &work);
     if (result != CUDA_SUCCESS) {
-        region->freeing = false;
-        queued_frees--;
+        gy_emu_memory_set_freeing(region, false);
     }
     return result;
 }

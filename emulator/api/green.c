@@ -163,19 +163,6 @@ CUresult cuGreenCtxCreate(CUgreenCtx *green, CUdevResourceDesc desc, CUdevice de
     return GY_EMU_CALL(cuGreenCtxCreate, create(green, desc, device, flags));
 }
 
-static void close_handles(struct gy_emu_green *green)
-{
-    gy_emu_handle_close(&green->context->object);
-    gy_emu_handle_close(&green->object);
-}
-
-void gy_emu_green_close(struct gy_emu_green *green)
-{
-    close_handles(green);
-    gy_free(green->context);
-    gy_free(green);
-}
-
 /* Its work ends first.  Streams of it that still exist can do nothing any more; they cannot even be
  * destroyed. */
 static CUresult destroy(CUgreenCtx handle)
@@ -186,7 +173,7 @@ static CUresult destroy(CUgreenCtx handle)
     }
     struct gy_emu_context *context = green->context;
     struct gy_emu_context *root = context->root;
-    close_handles(green);
+    gy_emu_green_close_handles(green);
     context->green = NULL;
     context->destroyed = true;
     context->graveyard = root->graveyard;

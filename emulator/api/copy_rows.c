@@ -52,11 +52,6 @@ static CUresult find_rows(const struct place *place, size_t width, size_t height
     return CUDA_SUCCESS;
 }
 
-size_t gy_emu_rows_bytes(size_t pitch, size_t width, size_t height)
-{
-    return height == 0 ? 0 : (height - 1) * pitch + width;
-}
-
 static CUresult check(const struct gy_emu_context *context, const struct found_rows *rows, size_t width,
                       size_t height)
 {

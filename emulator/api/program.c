@@ -10,29 +10,6 @@
 
 #include <string.h>
 
-static void exec_unref(struct gy_emu_exec *exec)
-{
-    if (--exec->refs == 0) {
-        gy_free(exec);
-    }
-}
-
-void gy_emu_program_unref(struct gy_emu_program *program)
-{
-    if (--program->refs > 0) {
-        return;
-    }
-    for (uint32_t i = 0; i < program->count; i++) {
-        gy_emu_work_release(&program->nodes[i].op.work);
-        if (program->nodes[i].body != NULL) {
-            gy_emu_program_unref(program->nodes[i].body);
-        }
-    }
-    exec_unref(program->exec);
-    gy_free(program->edges);
-    gy_free(program);
-}
-
 /* ---- making a program ------------------------------------------------------------------------ */
 
 static void set_node(struct gy_emu_program *program, uint32_t index, const struct gy_emu_node *node)
@@ -226,34 +203,13 @@ static CUresult destroy(CUgraphExec handle)
     gy_emu_places_give(exec->root, exec->places);
     gy_emu_handle_close(&exec->object);
     gy_emu_program_unref(exec->program);
-    exec_unref(exec);
+    gy_emu_exec_unref(exec);
     return CUDA_SUCCESS;
 }
 
 CUresult cuGraphExecDestroy(CUgraphExec exec)
 {
     return GY_EMU_CALL(cuGraphExecDestroy, destroy(exec));
-}
-
-void gy_emu_graphs_forget(struct gy_emu_context *root)
-{
-    uint32_t cursor = 0;
-    struct gy_emu_object *object;
-    while ((object = gy_emu_handle_next(GY_EMU_NODE, &cursor)) != NULL) {
-        struct gy_emu_node *node = (struct gy_emu_node *)(void *)object;
-        if (node->work.context != NULL && node->work.context->root == root) {
-            node->work.context = NULL;
-        }
-    }
-    cursor = 0;
-    while ((object = gy_emu_handle_next(GY_EMU_GRAPH_EXEC, &cursor)) != NULL) {
-        struct gy_emu_program *program = ((struct gy_emu_exec *)(void *)object)->program;
-        for (uint32_t i = 0; i < program->count; i++) {
-            if (!program->is_dead && program->nodes[i].op.work.context->root == root) {
-                program->is_dead = true;
-            }
-        }
-    }
 }
 
 /* ---- updating -------------------------------------------------------------------------------- */

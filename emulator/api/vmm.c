@@ -33,12 +33,6 @@ struct gy_emu_allocation {
 
 static int file = -1;
 static off_t file_end;
-static int64_t allocations;
-
-int64_t gy_emu_allocations_live(void)
-{
-    return allocations;
-}
 
 static bool is_whole(size_t bytes)
 {
@@ -181,7 +175,7 @@ static struct gy_emu_allocation *add_allocation(struct gy_emu_device *device, si
     allocation->device = device;
     allocation->bytes = bytes;
     allocation->own_file = own_file;
-    allocations++;
+    gy_emu_allocations_count(1);
     return allocation;
 }
 
@@ -242,7 +236,7 @@ static void free_if_unused(struct gy_emu_allocation *allocation)
     if (allocation->is_ours) {
         gy_emu_budget_give(allocation->device, allocation->bytes);
     }
-    allocations--;
+    gy_emu_allocations_count(-1);
     gy_free(allocation);
 }
 
@@ -486,17 +480,4 @@ static CUresult set_access(CUdeviceptr address, size_t bytes, const CUmemAccessD
 CUresult cuMemSetAccess(CUdeviceptr address, size_t bytes, const CUmemAccessDesc *access, size_t count)
 {
     return GY_EMU_CALL(cuMemSetAccess, set_access(address, bytes, access, count));
-}
-
-bool gy_emu_mappings_cover(const struct gy_emu_region *region, uintptr_t address, size_t bytes,
-                           uint32_t devices)
-{
-    size_t first = (address - region->base) / GY_EMU_GRANULE;
-    size_t last = (address - region->base + bytes - 1) / GY_EMU_GRANULE;
-    for (size_t i = first; i <= last; i++) {
-        if ((region->mappings[i].devices & devices) == 0) {
-            return false;
-        }
-    }
-    return true;
 }
