@@ -22,6 +22,7 @@
 #include "copykernel/queue.h"
 #include "copykernel/tuning.h"
 #include "driver/module.h"
+#include "profile/cta.h"
 #include "profile/kernel_names.h"
 
 #include <copy_kernels.kernels.h>

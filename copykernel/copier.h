@@ -2,14 +2,17 @@
 #ifndef COPYKERNEL_COPIER_H
 #define COPYKERNEL_COPIER_H
 
-#include "heap/heap.h"
-#include "profile/cta.h"
-#include "work/nodes.h"
+#include "driver/driver.h"
 
 #include <gantry/copy.h>
+#include <gantry/heap.h>
 
+struct gy_context;
 struct gy_copier;
 struct gy_copy_chunk;
+struct gy_cta;
+struct gy_cta_request;
+struct gy_lane;
 
 GANTRY_MUST_CHECK gantry_status gy_copier_create(struct gy_context *context, gantry_heap *heap,
                                                  struct gy_copier **out);

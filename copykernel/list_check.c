@@ -11,6 +11,7 @@
 #include "copykernel/address.h"
 #include "copykernel/internal.h"
 #include "copykernel/list.h"
+#include "driver/module.h"
 
 #include <stdio.h>
 #include <string.h>

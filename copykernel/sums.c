@@ -1,5 +1,6 @@
 /* The sums over a batch of copies, for recordings. */
 #include "copykernel/internal.h"
+#include "profile/cta.h"
 
 _Static_assert(GY_COPY_FROM_HOST == 0 && GY_COPY_TO_HOST == 1 && GY_COPY_WITHIN == 2 && GY_COPY_GROUPS == 3,
                "struct gy_cta_copies has bytes for these");

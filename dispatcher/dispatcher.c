@@ -8,11 +8,13 @@
 #include "base/handle.h"
 #include "base/span.h"
 #include "dispatcher/fleet/fleet.h"
+#include "dispatcher/internal.h"
 #include "dispatcher/loop/current.h"
 #include "dispatcher/loop/guest.h"
 #include "dispatcher/loop/loop.h"
 #include "dispatcher/taskman_ops.h"
 #include "driver/places.h"
+#include "profile/gpu_time.h"
 #include "profile/session.h"
 
 #include <assert.h>

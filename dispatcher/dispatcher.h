@@ -2,13 +2,17 @@
 #ifndef DISPATCHER_DISPATCHER_H
 #define DISPATCHER_DISPATCHER_H
 
-#include "copykernel/copier.h"
-#include "driver/context.h"
-#include "partition/partitions.h"
-#include "profile/gpu_time.h"
+#include "dispatcher/streams_max.h"
 
+#include <gantry/context.h>
 #include <gantry/dispatcher.h>
+#include <gantry/heap.h>
 #include <gantry/taskman.h>
+
+struct gy_context;
+struct gy_copier;
+struct gy_gpu_time;
+struct gy_partitions;
 
 struct gy_dispatcher_config {
     gantry_context *owner;            /* what gantry_launch_context() returns */
@@ -24,9 +28,6 @@ struct gy_dispatcher_config {
     bool synchronous;                 /* wait for the GPU after every launch call */
     bool single_stream;               /* everything on one stream, to begin with */
 };
-
-#define GY_STREAMS_MAX 64
-#define GY_STREAMS_DEFAULT 32
 
 /* Which way is meant by `asked`, which is one of the enum?  GANTRY_SUBMISSION_DEFAULT is what
  * $GANTRY_SUBMISSION says, and without it GY_SUBMISSION_UNASKED; any other is itself.  ERR_INVALID_ARGUMENT:

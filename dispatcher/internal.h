@@ -5,6 +5,7 @@
 #include "base/checking.h"
 #include "base/wake_hint.h"
 #include "dispatcher/call/stand_in.h"
+#include "dispatcher/dispatcher.h"
 #include "dispatcher/done/completion_rings.h"
 #include "dispatcher/fleet/export.h"
 #include "dispatcher/gates/shares.h"

@@ -17,7 +17,10 @@
 #ifndef DISPATCHER_CALL_ASIDE_H
 #define DISPATCHER_CALL_ASIDE_H
 
-#include "dispatcher/internal.h"
+#include "base/hints.h"
+#include "driver/driver.h"
+
+#include <gantry/dispatcher.h>
 
 /* Why a call's work cannot be captured: the driver has refused it something. */
 extern const char gy_aside_forbidden[];

@@ -8,6 +8,7 @@
 #include "dispatcher/call/metered.h"
 #include "dispatcher/order/batch_order.h"
 #include "dispatcher/order/step_order.h"
+#include "profile/gpu_time.h"
 
 #include <assert.h>
 #include <inttypes.h>

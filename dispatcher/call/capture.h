@@ -4,6 +4,7 @@
 #define DISPATCHER_CALL_CAPTURE_H
 
 #include "copykernel/queue.h"
+#include "dispatcher/internal.h"
 #include "dispatcher/submit/round.h"
 
 /* Before a call in a round that is to be a graph: decide whether its batch goes on, begins or is cut, and

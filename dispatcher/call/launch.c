@@ -7,12 +7,24 @@
 #include "dispatcher/loop/current.h"
 #include "dispatcher/submit/replay_units.h"
 #include "driver/module.h"
+#include "profile/cta.h"
+#include "profile/gpu_time.h"
 #include "profile/kernel_names.h"
 #include "work/note_kernel.h"
 
 #include <limits.h>
 
 static GY_COLD CUstream ask_noted(gantry_launch *launch, bool plainly);
+
+struct gy_cta_request gy_launch_cta_request(const gantry_launch *launch)
+{
+    return (struct gy_cta_request){.native = launch->stream,
+                                   .in_graph = gy_mode_is_noted(launch) && launch->mode != GY_MODE_AHEAD,
+                                   .stream = launch->stream_index,
+                                   .id = gy_task_context_id(launch->task),
+                                   .flow = launch->flow,
+                                   .lane = gy_launch_slot_lane(launch)};
+}
 
 /* The callback asks for its stream. */
 static GY_INLINE CUstream ask(gantry_launch *launch, bool plainly)

@@ -5,7 +5,8 @@
 #include "dispatcher/internal.h"
 #include "dispatcher/loop/current.h"
 #include "driver/extra.h"
-#include "profile/cta.h"
+
+struct gy_cta_request;
 
 GY_COLD gantry_status gy_launch_refuse_scope(const gantry_launch *launch, const char *what);
 
@@ -47,14 +48,6 @@ static inline struct gy_lane *gy_launch_slot_lane(const gantry_launch *launch)
 
 /* The part of a request for block records that the callback's task decides; the kernel and the number of
  * blocks come later. */
-static inline struct gy_cta_request gy_launch_cta_request(const gantry_launch *launch)
-{
-    return (struct gy_cta_request){.native = launch->stream,
-                                   .in_graph = gy_mode_is_noted(launch) && launch->mode != GY_MODE_AHEAD,
-                                   .stream = launch->stream_index,
-                                   .id = gy_task_context_id(launch->task),
-                                   .flow = launch->flow,
-                                   .lane = gy_launch_slot_lane(launch)};
-}
+struct gy_cta_request gy_launch_cta_request(const gantry_launch *launch);
 
 #endif

@@ -8,6 +8,8 @@
 #include "dispatcher/call/again.h"
 #include "dispatcher/call/capture.h"
 #include "dispatcher/call/launch.h"
+#include "profile/cta.h"
+#include "profile/gpu_time.h"
 
 /* A graph reads pageable memory when it runs, not when it is captured: too late. */
 static gantry_status leave_if_pageable(gantry_launch *launch, const void *host)

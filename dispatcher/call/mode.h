@@ -25,6 +25,7 @@
 
 #include "copykernel/queue.h"
 #include "dispatcher/call/capture.h"
+#include "dispatcher/internal.h"
 #include "dispatcher/submit/round.h"
 
 /* The fields of the call fit its mode, and the mode fits the state of the dispatcher. */

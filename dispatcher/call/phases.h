@@ -2,7 +2,9 @@
 #ifndef DISPATCHER_CALL_PHASES_H
 #define DISPATCHER_CALL_PHASES_H
 
-#include "dispatcher/submit/round.h"
+#include <gantry/dispatcher.h>
+
+struct gy_round;
 
 /* Walk the phases once. */
 void gy_gd_walk_once(struct gantry_dispatcher *d, struct gy_round *round);

@@ -11,6 +11,7 @@
 #include "dispatcher/loop/release.h"
 #include "dispatcher/submit/replay_units.h"
 #include "dispatcher/submit/round.h"
+#include "profile/gpu_time.h"
 
 #include <assert.h>
 #include <inttypes.h>

@@ -2,7 +2,9 @@
 #ifndef DISPATCHER_CALL_STEP_H
 #define DISPATCHER_CALL_STEP_H
 
-#include "dispatcher/submit/round.h"
+#include <gantry/dispatcher.h>
+
+struct gy_round;
 
 /* Call the launch callback of `task`, which is in no bin now, once. True when the task has ended and was
  * released. */

@@ -1,6 +1,7 @@
 #include "dispatcher/call/unjoined.h"
 
 #include "base/checking.h"
+#include "dispatcher/internal.h"
 #include "driver/driver.h"
 #include "driver/told.h"
 

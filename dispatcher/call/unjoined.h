@@ -5,7 +5,9 @@
 #ifndef DISPATCHER_CALL_UNJOINED_H
 #define DISPATCHER_CALL_UNJOINED_H
 
-#include "dispatcher/internal.h"
+#include "base/hints.h"
+
+#include <gantry/dispatcher.h>
 
 /* The two stand around the call of a callback, on the thread that calls it. */
 void gy_unjoined_begin(const struct gantry_launch *launch);

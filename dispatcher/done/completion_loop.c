@@ -5,6 +5,7 @@
 #include "dispatcher/done/completion_thread.h"
 #include "dispatcher/loop/current.h"
 #include "profile/cta.h"
+#include "profile/gpu_time.h"
 #include "taskman/gpu_ops.h"
 
 #include <assert.h>

@@ -2,7 +2,9 @@
 #ifndef DISPATCHER_DONE_WHEN_DONE_H
 #define DISPATCHER_DONE_WHEN_DONE_H
 
-#include "dispatcher/internal.h"
+#include "base/hints.h"
+
+#include <gantry/dispatcher.h>
 
 struct gy_round;
 

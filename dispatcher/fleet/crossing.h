@@ -14,6 +14,7 @@
 #define DISPATCHER_FLEET_CROSSING_H
 
 #include "dispatcher/order/wait_set.h"
+#include "taskman/gpu_task.h"
 
 #define GY_FLEET_MAX 16
 

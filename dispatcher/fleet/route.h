@@ -10,6 +10,7 @@
 #define DISPATCHER_FLEET_ROUTE_H
 
 #include "dispatcher/fleet/crossing.h"
+#include "taskman/gpu_task.h"
 
 struct gantry_dispatcher;
 struct gy_fleet;

@@ -1,5 +1,7 @@
 #include "dispatcher/gates/gate.h"
 
+#include "profile/gpu_time.h"
+
 #include <assert.h>
 
 /* The gates at intake, in the order in which a task asks them. */

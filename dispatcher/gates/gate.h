@@ -20,6 +20,7 @@
 #ifndef DISPATCHER_GATES_GATE_H
 #define DISPATCHER_GATES_GATE_H
 
+#include "dispatcher/internal.h"
 #include "dispatcher/submit/round.h"
 
 struct gy_gate {

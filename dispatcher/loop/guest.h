@@ -28,7 +28,9 @@
 #ifndef DISPATCHER_LOOP_GUEST_H
 #define DISPATCHER_LOOP_GUEST_H
 
-#include "dispatcher/internal.h"
+#include <gantry/dispatcher.h>
+
+struct gy_gpu_guest;
 
 /* The calling thread is about to wait for something that the completion thread does: if it is a guest that
  * leads rings, a completion thread leads from now on. */

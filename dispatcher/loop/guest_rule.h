@@ -2,6 +2,7 @@
 #ifndef DISPATCHER_LOOP_GUEST_RULE_H
 #define DISPATCHER_LOOP_GUEST_RULE_H
 
+#include "dispatcher/internal.h"
 #include "dispatcher/submit/round.h"
 
 /* While no other step is open all work is of the one manager whose step that is. */

@@ -2,6 +2,7 @@
 #ifndef DISPATCHER_LOOP_INTAKE_H
 #define DISPATCHER_LOOP_INTAKE_H
 
+#include "dispatcher/internal.h"
 #include "dispatcher/submit/round.h"
 
 /* Give a ready task, which has passed the gate of units, its stream and bin in `round`. */

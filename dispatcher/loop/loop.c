@@ -17,6 +17,7 @@
 #include "driver/inside.h"
 #include "driver/told.h"
 #include "profile/cta.h"
+#include "profile/gpu_time.h"
 
 #include <assert.h>
 

@@ -18,7 +18,7 @@
 #ifndef DISPATCHER_LOOP_LOOP_H
 #define DISPATCHER_LOOP_LOOP_H
 
-#include "dispatcher/internal.h"
+#include <gantry/dispatcher.h>
 
 /* GD's body. */
 void gy_gd_main(void *dispatcher);

@@ -1,5 +1,7 @@
 #include "dispatcher/loop/release.h"
 
+#include "dispatcher/internal.h"
+
 void gy_gd_release_failed(struct gantry_dispatcher *d, gantry_task *task, gantry_status why)
 {
     gy_gd_count(&d->counters.tasks, 1);

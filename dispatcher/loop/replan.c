@@ -6,6 +6,7 @@
 #include "dispatcher/fleet/fleet.h"
 #include "dispatcher/internal.h"
 #include "dispatcher/submit/round.h"
+#include "profile/gpu_time.h"
 
 #include <assert.h>
 #include <string.h>

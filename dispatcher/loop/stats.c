@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/handle.h"
 #include "base/options.h"
+#include "dispatcher/internal.h"
 
 void gy_gd_read_batch(struct gantry_dispatcher *d, gantry_batch_stats *now)
 {

@@ -2,7 +2,7 @@
 #ifndef DISPATCHER_LOOP_STATS_H
 #define DISPATCHER_LOOP_STATS_H
 
-#include "dispatcher/internal.h"
+#include <gantry/dispatcher.h>
 
 /* The counters that a batch's statistics are differences of. */
 void gy_gd_read_batch(struct gantry_dispatcher *d, gantry_batch_stats *now);

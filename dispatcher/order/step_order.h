@@ -24,6 +24,7 @@
 #define DISPATCHER_ORDER_STEP_ORDER_H
 
 #include "dispatcher/order/streams.h"
+#include "taskman/gpu_ops.h"
 
 /* What work of a step comes after, of the steps before it. */
 struct gy_step_bound {

@@ -11,8 +11,8 @@
 
 #include "base/hints.h"
 #include "base/thread.h"
-#include "dispatcher/dispatcher.h"
-#include "taskman/gpu_task.h"
+#include "dispatcher/streams_max.h"
+#include "taskman/graph/task.h"
 
 #include <stdatomic.h>
 

@@ -5,6 +5,7 @@
 #include "dispatcher/call/capture.h"
 #include "dispatcher/fleet/route.h"
 #include "profile/cta.h"
+#include "profile/gpu_time.h"
 
 #include <assert.h>
 #include <stdio.h>

@@ -3,7 +3,11 @@
 #ifndef DISPATCHER_SUBMIT_ROUND_H
 #define DISPATCHER_SUBMIT_ROUND_H
 
-#include "dispatcher/internal.h"
+#include "dispatcher/loop/bins.h"
+
+#include <gantry/dispatcher.h>
+
+struct gy_recording;
 
 /* The key that says which tasks a round calls: see batch_key.h. */
 struct gy_batch_key {

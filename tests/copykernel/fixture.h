@@ -3,6 +3,8 @@
 #ifndef TESTS_COPYKERNEL_FIXTURE_H
 #define TESTS_COPYKERNEL_FIXTURE_H
 
+#include "driver/context.h"
+#include "heap/heap.h"
 #include "tests/support/cmocka_c11.h"
 
 #include "copykernel/copier.h"
