@@ -5,6 +5,7 @@
 #                        and without jemalloc, then under the sanitizers
 #   ./check.sh --fast    the debug build with gcc only
 #   ./check.sh --gpu     all tests on this machine's device; a skipped test is a failed one
+#   ./check.sh --coverage  the debug build with counters; prints which part of each room's branches the tests take
 #   ./check.sh --exhaustive  the tests that take hours: each single failure of the fault sweeps, and the long
 #                        runs of the reliability campaign (docs/design/reliability.md)
 #
@@ -21,6 +22,7 @@ case $* in
     "") ;;
     --fast) presets="dev" ;;
     --gpu) presets="gpu" ;;
+    --coverage) presets="coverage" ;;
     --exhaustive) presets="dev asan tsan" exhaustive=ON which=(-L "^exhaustive$") ;;
     *)
         sed -n '2,/^set /s/^# \{0,1\}//p' "${BASH_SOURCE[0]##*/}" >&2
@@ -32,8 +34,8 @@ require cmake ninja-build gcc g++ pkg-config libpng-dev libjemalloc-dev libcmock
 want protobuf-compiler
 [ "$presets" = gpu ] || want clang-format-14 dpkg-dev file libcjson-dev libhwloc-dev spin abigail-tools libvulkan-dev mesa-vulkan-drivers libglfw3-dev xvfb \
     doxygen python3-sphinx python3-myst-parser furo
-case $presets in
-    *clang*) require clang ;;
+case $presets$exhaustive in
+    *clang* | *ON) require clang ;; # tools/mutate --sample reads its syntax trees
 esac
 
 # Warnings are errors where the code is kept free of them: with these compilers, without the sanitizers'
@@ -77,6 +79,7 @@ for preset in $presets; do
     rm -f "build/$preset/tests.xml"
     log=build/$preset/build.log
     started=$SECONDS
+    [ "$preset" != coverage ] || find build/coverage -name '*.gcda' -delete # of earlier runs
     if ! { cmake --preset "$preset" -DGANTRY_WERROR="$(werror_of "$preset")" \
         -DGANTRY_EXHAUSTIVE="$exhaustive" >"$log" 2>&1 </dev/null &&
         cmake --build --preset "$preset" -j "$jobs" 2>&1 </dev/null | tee -a "$log" | show_progress; }; then
@@ -90,6 +93,7 @@ for preset in $presets; do
 done
 
 printf '%s\n' "${notes[@]}" | sed '/^$/d'
+[ "$presets" != coverage ] || python3 tools/branches.py build/coverage
 
 status=0
 if [ "$presets" = gpu ]; then
