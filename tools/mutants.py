@@ -234,6 +234,14 @@ def is_pointer(node):
     return re.search(r"[*\[]", type_of(node)) is not None
 
 
+def functions(tree):
+    """Those of the file itself: most of a tree is what it includes, which is not even read."""
+    for text in re.split(rb"\n    \},?\n", tree[tree.index(b"\n    {\n"):]):
+        head, _, body = text.partition(b'"kind": "CompoundStmt"')
+        if body and b'"kind": "FunctionDecl"' in head[:200] and b'"includedFrom"' not in head[:head.index(b'"range"')]:
+            yield json.loads(text + b"}")
+
+
 def find(root, path, command):
     """The mistakes that can be made in a file, with the options of the command that compiles it.  A header that is no C (device
     code, or a list of macros) has none."""
@@ -248,13 +256,10 @@ def find(root, path, command):
         if path.endswith(".h"):
             return []
         raise SystemExit(f"clang cannot read {path}: {clang.stderr.decode()}")
-    for node in json.loads(clang.stdout)["inner"]:
-        loc = node.get("loc", {})
-        loc = loc.get("expansionLoc", loc)
-        body = [part for part in node.get("inner", []) if part.get("kind") == "CompoundStmt"]
-        if node["kind"] == "FunctionDecl" and body and "offset" in loc and "includedFrom" not in loc:
-            finder.early(node, node["name"])
-            finder.walk(body[0], node, node["name"])
+    for node in functions(clang.stdout):
+        body = [part for part in node["inner"] if part["kind"] == "CompoundStmt"]
+        finder.early(node, node["name"])
+        finder.walk(body[0], node, node["name"])
     return finder.found
 
 
