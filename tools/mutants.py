@@ -10,24 +10,26 @@ import json
 import re
 import subprocess
 
-# Defined in each file that has a switch, and once in each program and library (weak, hidden): no other file is needed.
+# Defined in each file that has a switch, and once in each program and library (weak, hidden): no other file is needed, and
+# no header, whose names could be the file's own.
 SWITCH = """\
 #ifndef GY_MUTANT
-#include <fcntl.h>
-#include <stdlib.h>
-#include <sys/mman.h>
-#include <unistd.h>
+extern char *gy_mutants_getenv(const char *) __asm__("getenv");
+extern int gy_mutants_atoi(const char *) __asm__("atoi");
+extern int gy_mutants_open(const char *, int) __asm__("open");
+extern int gy_mutants_close(int) __asm__("close");
+extern void *gy_mutants_mmap(void *, unsigned long, int, int, int, long) __asm__("mmap");
 __attribute__((weak, visibility("hidden"))) int gy_mutant = -1; /* the one that is on; -1: none is */
 __attribute__((weak, visibility("hidden"))) volatile char *gy_mutants_seen;
-__attribute__((weak, visibility("hidden"), constructor(101), no_instrument_function)) void gy_mutants_read(void)
+__attribute__((weak, visibility("hidden"), constructor(101))) void gy_mutants_read(void)
 {
-    const char *number = getenv("GY_MUTANT"), *path = getenv("GY_MUTANTS_SEEN");
-    gy_mutant = number != 0 ? atoi(number) : -1;
-    int file = path != 0 && gy_mutants_seen == 0 ? open(path, O_RDWR | O_CLOEXEC) : -1;
+    const char *number = gy_mutants_getenv("GY_MUTANT"), *path = gy_mutants_getenv("GY_MUTANTS_SEEN");
+    gy_mutant = number != 0 ? gy_mutants_atoi(number) : -1;
+    int file = path != 0 && gy_mutants_seen == 0 ? gy_mutants_open(path, 2 /* O_RDWR */) : -1;
     if (file >= 0) {
-        void *seen = mmap(0, GY_MUTANTS, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-        gy_mutants_seen = seen != MAP_FAILED ? seen : 0;
-        close(file);
+        void *seen = gy_mutants_mmap(0, GY_MUTANTS, 3 /* to read and write */, 1 /* MAP_SHARED */, file, 0);
+        gy_mutants_seen = seen != (void *)-1 ? seen : 0;
+        gy_mutants_close(file);
     }
 }
 #define GY_MUTANT(n) ((gy_mutants_seen != 0 ? (void)(gy_mutants_seen[n] = 1) : (void)0), gy_mutant == (n))

@@ -155,7 +155,7 @@ class Sample(unittest.TestCase):
         path, seen = os.path.join(self.root, "planted.c"), os.path.join(self.root, "seen")
         with open(path, "wb") as file:
             file.write(mutants.plant((TOY + main).encode(), dict(enumerate(found)), len(found)))
-        subprocess.run([COMPILER, "-w", "-std=c11", "-D_GNU_SOURCE", "-o", path[:-2], path], check=True)
+        subprocess.run([COMPILER, "-w", "-std=c11", "-o", path[:-2], path], check=True)
         with open(seen, "wb") as file:
             file.write(bytes(len(found)))
 
