@@ -75,7 +75,7 @@ def main():
     parser.add_argument("root", metavar="ROOT", nargs="?", default=os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
     options = parser.parse_args()
     root = os.path.realpath(options.root)
-    files = without_assertions(add_up(read_counters(options.build), root), root)
+    files = without_assertions(add_up(read_counters(os.path.realpath(options.build)), root), root)
     if not files:
         sys.exit(f"no counters in {options.build}: build the preset coverage and run its tests first (./check.sh --coverage)")
     if options.lines:

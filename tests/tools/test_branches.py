@@ -62,8 +62,8 @@ class Branches(unittest.TestCase):
         self.folder.cleanup()
 
     def ask(self, *arguments):
-        done = subprocess.run([sys.executable, os.path.join(SOURCES, "tools/branches.py"), *arguments, self.build, self.root],
-                              capture_output=True, text=True, check=False, timeout=60)
+        done = subprocess.run([sys.executable, os.path.join(SOURCES, "tools/branches.py"), *arguments, "build", self.root],
+                              cwd=self.root, capture_output=True, text=True, check=False, timeout=60)
         return done.returncode, done.stdout + done.stderr
 
     def test_a_build_without_counters(self):
