@@ -27,6 +27,7 @@ import mutants
 LEFT_OUT = {"tree", "style", "tools"}  # labels of tests that look at the files, or at their tools
 NOT_DRAWN = {"base", "torch"}  # rooms
 LONGEST = 120  # seconds; what takes longer without a mistake is left out
+PATIENCE = 300  # seconds for one mistake: it lives when no test has noticed it until then
 FIRST_LIMIT = 400  # seconds, of the run without a mistake
 NOTICED, LIVED, NOT_MET = "noticed", "LIVED", "NOT MET"
 
@@ -180,10 +181,13 @@ class Sample:
         """Run the tests that come by a mistake until one notices it, twice."""
         mutant = self.drawn[number]
         names, began, result = self.tests_of(number, mutant.file.split("/")[0]), time.monotonic(), None
-        for name in names:
+        for tried, name in enumerate(names, 1):
             how = self.fails(name, number)
             if how is not None:
                 result = [NOTICED, f"{name} ({how})"]
+            elif time.monotonic() > began + PATIENCE:
+                result = [LIVED, f"{tried} of {len(names)} tests"]
+            if result:
                 break
         result = result or [LIVED if names else NOT_MET, f"{len(names)} tests"]
         with self.lock:
@@ -207,11 +211,19 @@ def wilson(noticed, count):
     return 100 * (middle - half) / (1 + z * z / count), 100 * (middle + half) / (1 + z * z / count)
 
 
+def read_equivalent(root):
+    path = os.path.join(root, "tests/mutations/equivalent.toml")
+    if not os.path.exists(path):
+        return []
+    with open(path, "rb") as file:
+        return tomllib.load(file).get("equivalent", [])
+
+
 def report(sample, least):
     """The table and those that live; the exit status."""
-    rows = {}
+    rows, listed = {}, read_equivalent(sample.copy.root)
     for number, mutant in enumerate(sample.drawn):
-        if str(number) in sample.state["results"]:
+        if str(number) in sample.state["results"] and not any(same(mutant, entry) for entry in listed):
             rows.setdefault(room_of(mutant.file, sample.state["rooms"]), []).append((mutant, *sample.state["results"][str(number)]))
     everything = [row for part in rows.values() for row in part]
     print(f"\nseed {sample.state['seed']}, {len(everything)} mistakes of {sum(sample.state['places'].values())} places\n"
@@ -228,14 +240,6 @@ def report(sample, least):
     return 1 if wilson(sum(row[1] == NOTICED for row in everything), len(everything))[0] < least else 0
 
 
-def read_equivalent(root):
-    path = os.path.join(root, "tests/mutations/equivalent.toml")
-    if not os.path.exists(path):
-        return []
-    with open(path, "rb") as file:
-        return tomllib.load(file).get("equivalent", [])
-
-
 def begin(options, sample):
     """Draw, and leave out what does not compile."""
     copy = sample.copy
@@ -245,8 +249,11 @@ def begin(options, sample):
     rooms = options.rooms or sorted({path.split("/")[0] for path in paths if "/" in path} - NOT_DRAWN)
     paths = {path: words for path, words in paths.items() if room_of(path, rooms)}
     listed = read_equivalent(options.root)
-    found = [mutant for mutant in find_all(copy, paths, os.path.join(options.work, "mutants.json"))
-             if not any(same(mutant, entry) for entry in listed)]
+    found = find_all(copy, paths, os.path.join(options.work, "mutants.json"))
+    for entry in listed:
+        if entry["file"] in paths and not any(same(mutant, entry) for mutant in found):
+            print(f"stale in equivalent.toml: {entry['file']}: {entry['change']}", flush=True)
+    found = [mutant for mutant in found if not any(same(mutant, entry) for entry in listed)]
     seed = options.seed if options.seed is not None else random.SystemRandom().randrange(1 << 32)
     drawn, shares = draw(found, rooms, options.sample, seed)
     print(f"seed {seed}: {len(drawn)} of {len(found)} mistakes in {sum(map(len, shares.values()))} places", flush=True)
@@ -278,6 +285,8 @@ def main(options, copy_of):
     names = [name for name, (_, properties) in copy.tests.items() if not LEFT_OUT & set(properties.get("LABELS", []))]
     sample.all(sample.look, [name for name in names if name not in sample.state["tests"]])
     print(f"{len(names)} tests without a mistake after {time.monotonic() - began:.0f} s", flush=True)
-    sample.all(sample.judge, [number for number in range(len(sample.drawn)) if str(number) not in sample.state["results"]])
+    listed = read_equivalent(options.root)
+    sample.all(sample.judge, [number for number, mutant in enumerate(sample.drawn)
+                              if str(number) not in sample.state["results"] and not any(same(mutant, entry) for entry in listed)])
     print(f"all after {time.monotonic() - began:.0f} s; {sample.path}")
     return report(sample, 80 if options.least is None else options.least)
