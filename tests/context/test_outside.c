@@ -21,6 +21,8 @@ struct scene {
     atomic_int told;   /* lines of the log that name the spoiler */
     atomic_int called;
     atomic_int mode; /* of the thread in the latest callback */
+    unsigned number; /* of the scene */
+    atomic_int grew; /* callbacks that found more contexts below them than the first one on their thread */
 };
 
 static const struct gy_driver *driver;
@@ -49,9 +51,31 @@ static void note_mode(struct scene *s)
     (void)driver->cuThreadExchangeStreamCaptureMode(&mode);
 }
 
-static void spoil(const struct scene *s)
+/* Count the thread's contexts, which stay as they are.  What is pushed onto them must not mount up. */
+static void note_depth(struct scene *s)
+{
+    enum { MOST = 32 };
+    static _Thread_local int first;
+    static _Thread_local unsigned scene;
+    CUcontext contexts[MOST];
+    int depth = 0;
+    while (depth < MOST && driver->cuCtxPopCurrent(&contexts[depth]) == CUDA_SUCCESS) {
+        depth++;
+    }
+    for (int i = depth; i > 0; i--) {
+        (void)driver->cuCtxPushCurrent(contexts[i - 1]);
+    }
+    if (scene != s->number) {
+        scene = s->number;
+        first = depth;
+    }
+    atomic_fetch_add(&s->grew, depth > first ? 1 : 0);
+}
+
+static void spoil(struct scene *s)
 {
     CUcontext popped;
+    note_depth(s);
     if (s->pops) {
         (void)driver->cuCtxPopCurrent(&popped);
     } else if (s->pushes) {
@@ -95,7 +119,9 @@ static void release_and_spoil(gantry_task *task, void *arg, gantry_status result
 
 static void open_scene(struct scene *s, gantry_submission submission)
 {
+    static unsigned scenes;
     memset(s, 0, sizeof(*s));
+    s->number = ++scenes;
     gantry_context_options options = GANTRY_CONTEXT_OPTIONS_INIT;
     options.driver = gpu_fixture_driver();
     options.submission = submission;
@@ -156,6 +182,7 @@ static void check_spoilers(gantry_submission submission, bool in_launch, bool in
             run_step(&s, in_launch, in_release);
         }
         assert_int_equal(atomic_load(&s.told), 1);
+        assert_int_equal(atomic_load(&s.grew), 0);
         close_scene(&s);
     }
 }
