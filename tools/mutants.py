@@ -67,7 +67,7 @@ class Finder:
     """The mistakes of one file."""
 
     def __init__(self, path, source):
-        self.path, self.source, self.found = path, source, []
+        self.path, self.source, self.found, self.function = path, source, [], ""
         self.lines = [at for at, byte in enumerate(source) if byte == 10]
 
     def text(self, begin, end):
@@ -107,12 +107,12 @@ class Finder:
     def add(self, kind, span, before, after, change):
         begin, end = span[:2]
         line = bisect.bisect_left(self.lines, begin) + 1
-        self.found.append(Mutant(self.path, line, kind, begin, begin, end, before, after, change))
+        self.found.append(Mutant(self.path, line, kind, begin, begin, end, before, after, f"{change} in {self.function}()"))
 
-    def instead(self, kind, span, other):
+    def instead(self, kind, span, other, where=""):
         """Another expression in its place."""
         old = self.text(*span[:2])
-        self.add(kind, span, f"(GY_MUTANT(N) ? ({other}) : (", "))", f"{old} -> {other}")
+        self.add(kind, span, f"(GY_MUTANT(N) ? ({other}) : (", "))", f"{old} -> {other}{where}")
 
     def binary(self, node):
         """Another operator between the same two."""
@@ -146,7 +146,7 @@ class Finder:
             if first[1] <= second[0]:
                 self.instead("arguments", span, "".join(text))
 
-    def statement(self, node, function):
+    def statement(self, node):
         """A call or an assignment that is left out, as one of a block's statements."""
         span = self.span(node)
         is_call = node["kind"] in ("CallExpr", "AtomicExpr", "StmtExpr", "CStyleCastExpr")
@@ -156,9 +156,9 @@ class Finder:
         if span[2] and not is_call:
             return
         self.add("call" if is_call else "assignment", span, "(GY_MUTANT(N) ? (void)0 : (void)(", "))",
-                 f"{self.text(*span[:2])} is left out in {function}()")
+                 f"{self.text(*span[:2])} is left out")
 
-    def early(self, node, function):
+    def early(self, node):
         """The function returns before one of the statements of its body."""
         kind = node["type"]["qualType"].split("(")[0].strip()
         if re.match(r"(struct|union)\b[^*]*$", kind) or "noreturn" in node["type"]["qualType"]:
@@ -170,21 +170,22 @@ class Finder:
                 continue
             text = "return;" if kind == "void" else "return 0;"
             self.add("return", (span[0], span[0]), f"if (GY_MUTANT(N)) {{ {text} }} ", "",
-                     f"{text} before {self.text(*span[:2])[:60]} in {function}()")
+                     f"{text} before {self.text(*span[:2])[:60]}")
 
     def literal(self, node, parent):
         span = self.span(node)
         if span is None or parent.get("castKind") == "NullToPointer":
             return
-        text = self.text(*span[:2])
+        text, begin = self.text(*span[:2]), self.source.rfind(b"\n", 0, span[0]) + 1
+        where = f" in {self.text(begin, self.source.index(10, span[0])).strip()} at {span[0] - begin}"
         if text in ("true", "false"):
-            self.instead("constant", span, "false" if text == "true" else "true")
+            self.instead("constant", span, "false" if text == "true" else "true", where)
         elif LITERAL.match(text) and not span[2]:
-            self.instead("constant", span, f"{text} + 1")
+            self.instead("constant", span, f"{text} + 1", where)
             if node["value"] != "0":
-                self.instead("constant", span, f"{text} - 1")
+                self.instead("constant", span, f"{text} - 1", where)
 
-    def expression(self, node, parent, function):
+    def expression(self, node, parent):
         """What can be wrong with this node by itself."""
         kind = node["kind"]
         if kind in ("BinaryOperator", "CompoundAssignOperator"):
@@ -201,7 +202,7 @@ class Finder:
         elif kind in ("ContinueStmt", "BreakStmt"):
             span = self.span(node)
             if span is not None and not span[2]:
-                self.add("return", span, "if (!GY_MUTANT(N)) ", "", f"{kind[:-4].lower()} is left out in {function}()")
+                self.add("return", span, "if (!GY_MUTANT(N)) ", "", f"{kind[:-4].lower()} is left out")
         elif kind == "UnaryOperator" and node["opcode"] == "!":
             span = self.span(node)
             if span is not None and not span[2]:
@@ -211,21 +212,21 @@ class Finder:
             if span is not None and type_of(node["inner"][0]) == "_Bool" and self.text(*span[:2]) not in ("true", "false"):
                 self.instead("return", span, f"!({self.text(*span[:2])})")
 
-    def walk(self, node, parent, function):
+    def walk(self, node, parent):
         if node.get("kind") in ONLY_AT_BUILD or (node.get("kind") == "VarDecl" and node.get("storageClass") == "static"):
             return
         whole = self.span(node) if "range" in node else None
         if whole is not None and whole[2] and node["kind"] != "IntegerLiteral" and "Cast" not in node["kind"]:
             return  # a macro's inside
         if "kind" in node:
-            self.expression(node, parent, function)
+            self.expression(node, parent)
         parts = node.get("inner", [])
         if whole is not None and self.source[whole[0]:].startswith(b"__builtin_expect("):
             parts = parts[:2]  # what is expected is no more than a hint
         for part in parts:
             if node["kind"] in ("CompoundStmt", "CaseStmt", "DefaultStmt", "LabelStmt") and "kind" in part:
-                self.statement(part, function)
-            self.walk(part, node, function)
+                self.statement(part)
+            self.walk(part, node)
 
 
 def type_of(node):
@@ -260,8 +261,9 @@ def find(root, path, command):
         raise SystemExit(f"clang cannot read {path}: {clang.stderr.decode()}")
     for node in functions(clang.stdout):
         body = [part for part in node["inner"] if part["kind"] == "CompoundStmt"]
-        finder.early(node, node["name"])
-        finder.walk(body[0], node, node["name"])
+        finder.function = node["name"]
+        finder.early(node)
+        finder.walk(body[0], node)
     return finder.found
 
 

@@ -251,8 +251,8 @@ def begin(options, sample):
     listed = read_equivalent(options.root)
     found = find_all(copy, paths, os.path.join(options.work, "mutants.json"))
     for entry in listed:
-        if entry["file"] in paths and not any(same(mutant, entry) for mutant in found):
-            print(f"stale in equivalent.toml: {entry['file']}: {entry['change']}", flush=True)
+        if entry["file"] in paths and sum(same(mutant, entry) for mutant in found) != 1:
+            print(f"equivalent.toml: not there once: {entry['file']}: {entry['change']}", flush=True)
     found = [mutant for mutant in found if not any(same(mutant, entry) for entry in listed)]
     seed = options.seed if options.seed is not None else random.SystemRandom().randrange(1 << 32)
     drawn, shares = draw(found, rooms, options.sample, seed)

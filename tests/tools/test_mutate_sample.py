@@ -47,36 +47,36 @@ int toy(int count, int most, int *at)
 }
 """
 EXPECTED = {  # "line kind change"
-    "11 constant false -> true",
-    "12 arithmetic count - most -> count + most",
+    "11 constant false -> true in bool is_large = false; at 20 in toy()",
+    "12 arithmetic count - most -> count + most in toy()",
     "14 call note(at, TWICE(left + 1)) is left out in toy()",
     "14 return return 0; before note(at, TWICE(left + 1)) in toy()",
     "15 return return 0; before left += tables[sizeof(int) - 4] in toy()",
-    "15 arithmetic left += tables[sizeof(int) - 4] -> left -= tables[sizeof(int) - 4]",
-    "15 arithmetic left += tables[sizeof(int) - 4] -> left = tables[sizeof(int) - 4]",
-    "15 arithmetic sizeof(int) - 4 -> sizeof(int) + 4",
-    "15 constant 4 -> 4 + 1",
-    "15 constant 4 -> 4 - 1",
-    "16 constant 0 -> 0 + 1",
-    "16 relation i < most -> i <= most",
-    "16 relation i < most -> i >= most",
-    "16 bound i < most -> (i) + 1 < most",
-    "17 condition count == most && !is_large -> 1",
-    "17 condition count == most && !is_large -> 0",
-    "17 condition count == most && !is_large -> count == most || !is_large",
-    "17 condition count == most && !is_large -> !!(count == most)",
-    "17 condition count == most && !is_large -> !!(!is_large)",
-    "17 condition !is_large -> !!is_large",
-    "17 relation count == most -> count != most",
+    "15 arithmetic left += tables[sizeof(int) - 4] -> left -= tables[sizeof(int) - 4] in toy()",
+    "15 arithmetic left += tables[sizeof(int) - 4] -> left = tables[sizeof(int) - 4] in toy()",
+    "15 arithmetic sizeof(int) - 4 -> sizeof(int) + 4 in toy()",
+    "15 constant 4 -> 4 + 1 in left += tables[sizeof(int) - 4]; at 33 in toy()",
+    "15 constant 4 -> 4 - 1 in left += tables[sizeof(int) - 4]; at 33 in toy()",
+    "16 constant 0 -> 0 + 1 in for (int i = 0; i < most; i++) { at 17 in toy()",
+    "16 relation i < most -> i <= most in toy()",
+    "16 relation i < most -> i >= most in toy()",
+    "16 bound i < most -> (i) + 1 < most in toy()",
+    "17 condition count == most && !is_large -> 1 in toy()",
+    "17 condition count == most && !is_large -> 0 in toy()",
+    "17 condition count == most && !is_large -> count == most || !is_large in toy()",
+    "17 condition count == most && !is_large -> !!(count == most) in toy()",
+    "17 condition count == most && !is_large -> !!(!is_large) in toy()",
+    "17 condition !is_large -> !!is_large in toy()",
+    "17 relation count == most -> count != most in toy()",
     "18 return continue is left out in toy()",
     "22 assignment left = calls is left out in toy()",
     "23 return break is left out in toy()",
     "25 call note(at, most) is left out in toy()",
-    "28 condition left > most -> 1",
-    "28 condition left > most -> 0",
-    "28 relation left > most -> left >= most",
-    "28 relation left > most -> left <= most",
-    "28 arguments toy(most, count, at) -> toy(count, most, at)",
+    "28 condition left > most -> 1 in toy()",
+    "28 condition left > most -> 0 in toy()",
+    "28 relation left > most -> left >= most in toy()",
+    "28 relation left > most -> left <= most in toy()",
+    "28 arguments toy(most, count, at) -> toy(count, most, at) in toy()",
     "6 assignment *at = value is left out in note()",
     "13 return return 0; before gy_toy_lock(at) in toy()",
     "16 return return 0; before for (int i = 0; i < most; i++) { if (count == most && !is_la in toy()",
@@ -121,7 +121,7 @@ int main(int count, char **arguments)
     "tests/mutations/equivalent.toml": """
 [[equivalent]]
 file = "room/sum.c"
-change = "1 -> 1 - 1"
+change = "1 -> 1 - 1 in for (int i = 1; i <= count; i++) { at 17 in sum()"
 reason = "adds nothing"
 """,
 }
@@ -164,10 +164,10 @@ class Sample(unittest.TestCase):
         plain = run(GY_MUTANTS_SEEN=seen)
         with open(seen, "rb") as file:
             met = {found[number].change for number, byte in enumerate(file.read()) if byte}
-        self.assertIn("count - most -> count + most", met)
+        self.assertIn("count - most -> count + most in toy()", met)
         self.assertNotIn("left = calls is left out in toy()", met)
         numbers = {mutant.change: number for number, mutant in enumerate(found)}
-        self.assertEqual([plain, run(), run(GY_MUTANT=str(numbers["left > most -> left >= most"]))], [2, 2, 0])
+        self.assertEqual([plain, run(), run(GY_MUTANT=str(numbers["left > most -> left >= most in toy()"]))], [2, 2, 0])
 
     def test_a_project(self):
         self.write(FILES)
@@ -181,8 +181,8 @@ class Sample(unittest.TestCase):
         results = os.path.join(self.root, "build/mutate/sample/results.json")
         with open(results, encoding="utf-8") as file:
             state = json.load(file)
-        outcomes = {values[-1]: state["results"][str(number)][0] for number, values in enumerate(state["drawn"])}
-        self.assertEqual({outcome for change, outcome in outcomes.items() if "count" in change and "3" not in change}, {"noticed"})
+        outcomes = {state["results"][str(number)][0] for number, values in enumerate(state["drawn"]) if values[1] < 10}
+        self.assertEqual(outcomes, {"noticed"})
         self.assertEqual(state["rooms"], ["room"])
         del state["results"]["0"]
         with open(results, "w", encoding="utf-8") as file:
