@@ -296,15 +296,20 @@ struct visit {
     bool was_late;
 };
 
-static void let_go_and_stay(struct visit *visit)
+static void stay(struct visit *visit)
 {
-    (void)!gantry_task_remove_reference(visit->other);
-    atomic_store(&visit->let_go, 1);
     uint64_t end = gy_clock_ns() + LONG_NS;
     while (!atomic_load(&visit->is_over) && gy_clock_ns() < end) {
         sched_yield();
     }
     visit->was_late = !atomic_load(&visit->is_over);
+}
+
+static void let_go_and_stay(struct visit *visit)
+{
+    (void)!gantry_task_remove_reference(visit->other);
+    atomic_store(&visit->let_go, 1);
+    stay(visit);
 }
 
 static gantry_status visit_body(gantry_task *task, void *arg)
@@ -371,6 +376,40 @@ static void test_a_worker_that_visits_another_manager_owes_it_nothing(void **sta
     }
 }
 
+static gantry_status let_go_body(gantry_task *task, void *arg)
+{
+    (void)task;
+    struct visit *visit = arg;
+    return gantry_task_remove_reference(visit->other);
+}
+
+static gantry_status stay_body(gantry_task *task, void *arg)
+{
+    (void)task;
+    stay(arg);
+    return GANTRY_OK;
+}
+
+/* The one worker goes from the last task of one manager to a long one of another: the first one's step is
+ * over. */
+static void test_a_worker_that_goes_on_for_another_manager_owes_the_first_nothing(void **state)
+{
+    (void)state;
+    struct fixture f = set_up_workers_only(1);
+    gantry_taskman *other = new_manager_with(f.pool, true);
+    struct visit visit = {.pool = f.pool, .other = add_cpu(f.manager, NULL, stay_body, &visit)};
+    assert_ok(gantry_task_add_reference(visit.other));
+    add_cpu(other, NULL, let_go_body, &visit);
+    assert_ok(gantry_taskman_start(f.manager));
+    assert_ok(gantry_taskman_start(other));
+    assert_ok(gantry_taskman_stop(other));
+    atomic_store(&visit.is_over, true);
+    assert_ok(gantry_taskman_stop(f.manager));
+    assert_false(visit.was_late);
+    gantry_taskman_destroy(other);
+    tear_down(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -381,6 +420,7 @@ int main(void)
         cmocka_unit_test(test_the_cause_is_the_callers_error),
         cmocka_unit_test(test_the_first_failure_of_a_task_counts),
         cmocka_unit_test(test_a_worker_that_visits_another_manager_owes_it_nothing),
+        cmocka_unit_test(test_a_worker_that_goes_on_for_another_manager_owes_the_first_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
