@@ -45,7 +45,7 @@ OPERATORS = {  # kind -> operator -> others that may stand there by mistake
 ONLY_AT_BUILD = {"UnaryExprOrTypeTraitExpr", "StaticAssertDecl", "OffsetOfExpr", "ConstantExpr", "EnumDecl", "RecordDecl",
                  "GenericSelectionExpr"}
 # Dropping these is seen by clang's analysis of locks, or changes nothing: assertions, points for tests, ends of mutexes.
-NO_CALLS = re.compile(r"\(void\)\w+$|assert|gy_(mutex|cond)_fini|GY_POINT|\w*(un)?lock\w*\s*\(|\w*_is_locked")
+NO_CALLS = re.compile(r"\(void\)\w+$|assert|gy_(mutex|cond|guard)_fini|GY_POINT|\w*(un)?lock\w*\s*\(|\w*_is_locked")
 LITERAL = re.compile(r"(0[xX][0-9a-fA-F]+|[0-9]+)[uUlL]*$")
 
 

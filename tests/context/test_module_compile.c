@@ -104,6 +104,9 @@ static void test_a_compiled_kernel_runs_under_its_name_in_the_source(void **stat
         assert_int_equal(fake->took_ptx, 0);
     }
     gantry_module_unload(module);
+    setenv("GANTRY_NVRTC", "/no/such/libnvrtc.so", 1); /* it is looked for once */
+    assert_ok(gantry_module_compile(gpu.context, &source, &module));
+    gantry_module_unload(module);
 }
 
 static void test_a_compiler_that_does_not_know_the_device_gives_ptx(void **state)

@@ -98,6 +98,29 @@ static void test_parts_of_the_same_rows_may_be_copied(void **state)
     assert_device_is_image(f);
 }
 
+/* One behind the last byte of the other, whichever comes first: that is apart, and a byte less is not. */
+static void test_sides_may_lie_side_by_side(void **state)
+{
+    struct fixture *f = *state;
+    gantry_copy_box box = {sizeof(box), f->device, f->pinned, 1000, 1, 1, 1000, 1000, 0, 0};
+    do_in_image(f, &box);
+    assert_ok(try_box(f, &box));
+    box = (gantry_copy_box){sizeof(box), f->device, at(f->device, 300), 100, 2, 1, 200, 250, 0, 0};
+    memcpy(f->image, f->image + 300, 100);
+    memcpy(f->image + 200, f->image + 550, 100);
+    assert_ok(try_box(f, &box));
+    box.source = at(f->device, 299);
+    assert_int_equal(try_box(f, &box), GANTRY_ERR_INVALID_ARGUMENT);
+    box.source = f->device;
+    box.dest = at(f->device, 350);
+    memcpy(f->image + 350, f->image, 100);
+    memcpy(f->image + 550, f->image + 250, 100);
+    assert_ok(try_box(f, &box));
+    box.dest = at(f->device, 349);
+    assert_int_equal(try_box(f, &box), GANTRY_ERR_INVALID_ARGUMENT);
+    assert_device_is_image(f);
+}
+
 static void test_boxes_of_nothing_do_nothing(void **state)
 {
     struct fixture *f = *state;
@@ -158,6 +181,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         WITH_FIXTURE(test_random_boxes_arrive),
         WITH_FIXTURE(test_parts_of_the_same_rows_may_be_copied),
+        WITH_FIXTURE(test_sides_may_lie_side_by_side),
         WITH_FIXTURE(test_boxes_of_nothing_do_nothing),
         WITH_FIXTURE(test_bad_boxes_are_refused),
     };
