@@ -1,6 +1,7 @@
 /* Links between devices: the facts about a pair, and that a measurement leaves nothing behind. */
 #include "tests/support/gpu_fixture.h"
 
+#include "driver/driver.h"
 #include "tests/support/cmocka_c11.h"
 #include "tests/support/emu_controls.h"
 
@@ -49,7 +50,13 @@ static void test_a_link_is_told_in_both_directions(void **state)
 static void measure(int from, int to)
 {
     gantry_link link = {.struct_size = sizeof(link)};
+    const struct gy_driver *driver;
+    CUcontext current = NULL;
+    assert_ok(gy_driver_open(gpu_fixture_driver(), &driver));
     assert_ok(gantry_link_measure(gpu_fixture_driver(), from, to, MEASURED_BYTES, &link));
+    assert_int_equal(driver->cuCtxGetCurrent(&current), CUDA_SUCCESS);
+    assert_null(current);
+    gy_driver_close(driver);
     assert_int_equal(link.measured, 1);
     assert_true(link.gb_per_s > 0);
     assert_true(link.copy_us > 0);
