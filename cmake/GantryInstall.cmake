@@ -1,5 +1,5 @@
-# What `cmake --install` puts where, and the Debian packages: one for each component, gantry_runtime (libgantry0),
-# gantry_dev (libgantry-dev), gantry_tools (gantry-tools) and gantry_doc (gantry-doc).
+# What `cmake --install` puts where, and the Debian packages.  There is one for each component: gantry_runtime (libgantry0),
+# gantry_emu (gantry-emu), gantry_dev (libgantry-dev), gantry_tools (gantry-tools) and gantry_doc (gantry-doc).
 include(CMakePackageConfigHelpers)
 set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/gantry")
 
@@ -68,7 +68,7 @@ set(CPACK_PACKAGING_INSTALL_PREFIX "/usr")
 set(CPACK_STRIP_FILES ON)
 set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_COMPONENTS_GROUPING IGNORE) # each component is a package
-set(CPACK_COMPONENTS_ALL gantry_dev gantry_doc)
+set(CPACK_COMPONENTS_ALL gantry_dev gantry_doc gantry_emu)
 if(library_type STREQUAL "SHARED")
   list(PREPEND CPACK_COMPONENTS_ALL gantry_runtime)
 endif()
@@ -96,8 +96,14 @@ device, and recordings of what ran when.
 .
 ")
 gantry_package(gantry_runtime libgantry0 libs "task graphs of CPU and GPU work on a CUDA device"
-  "${about}This package has the library, and an emulated CUDA driver for machines
-without a device." SUGGESTS gantry-tools)
+  "${about}This package has the library." DEPENDS "gantry-emu (= ${full_version})" SUGGESTS gantry-tools)
+gantry_package(gantry_emu gantry-emu libs "emulated CUDA driver, for machines without a device"
+  "A CUDA driver in software: streams, events, graphs, several devices and memory
+of their own, with faults that are played on request.  Gantry turns to it where
+there is no device, and programs for CUDA's driver are tested on it by
+LD_LIBRARY_PATH.  It runs kernels that were compiled for the host.
+.
+This package has the library, and the header of its control interface." SUGGESTS gantry-doc)
 gantry_package(gantry_dev libgantry-dev libdevel "task graphs of CPU and GPU work - development files"
   "${about}This package has what programs are built with: headers, and files for CMake
 and pkg-config." DEPENDS "libgantry0 (= ${full_version})" SUGGESTS clang cmake gantry-doc)
@@ -108,14 +114,16 @@ gantry_package(gantry_doc gantry-doc doc "task graphs of CPU and GPU work - docu
   "${about}This package has the documents, and the sources of the samples.")
 set(CPACK_DEBIAN_GANTRY_DOC_PACKAGE_ARCHITECTURE all)
 set(CPACK_DEBIAN_GANTRY_RUNTIME_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_GANTRY_EMU_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_GANTRY_TOOLS_PACKAGE_SHLIBDEPS ON)
 # Packages of programs depend on this very version.
 set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
 file(WRITE "${PROJECT_BINARY_DIR}/install/triggers" "activate-noawait ldconfig\n")
 set(CPACK_DEBIAN_GANTRY_RUNTIME_PACKAGE_CONTROL_EXTRA "${PROJECT_BINARY_DIR}/install/triggers")
+set(CPACK_DEBIAN_GANTRY_EMU_PACKAGE_CONTROL_EXTRA "${PROJECT_BINARY_DIR}/install/triggers")
 
 # For cmake/DebianFiles.cmake.
-set(CPACK_GANTRY_PACKAGES "gantry_runtime=libgantry0;gantry_dev=libgantry-dev;gantry_tools=gantry-tools;gantry_doc=gantry-doc")
+set(CPACK_GANTRY_PACKAGES "gantry_runtime=libgantry0;gantry_emu=gantry-emu;gantry_dev=libgantry-dev;gantry_tools=gantry-tools;gantry_doc=gantry-doc")
 set(CPACK_GANTRY_SOURCES "${PROJECT_SOURCE_DIR}")
 set(CPACK_GANTRY_FULL_VERSION "${full_version}")
 set(CPACK_GANTRY_BINDIR "${CMAKE_INSTALL_BINDIR}")

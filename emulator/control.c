@@ -315,3 +315,8 @@ void gantry_emu_reset(void)
     gy_emu_order_forget();
     gy_emu_control_leave();
 }
+
+int gantry_emu_version(void)
+{
+    return GANTRY_EMU_VERSION;
+}

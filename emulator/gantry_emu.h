@@ -1,8 +1,8 @@
 /**
  * @file gantry_emu.h
- * The control interface of the emulated driver, for tests and tools.  The library is loaded with dlopen()
- * like a real driver, so these functions are found by dlsym(); struct gantry_emu_control and the list
- * below make that a loop:
+ * The control interface of the emulated driver, for tests and tools: as <gantry_emu.h> in the package
+ * gantry-emu.  The library is loaded with dlopen() like a real driver, so these functions are found by
+ * dlsym(); struct gantry_emu_control and the list below make that a loop:
  *
  *     struct gantry_emu_control emu;
  *     #define X(result, name, parameters) *(void **)&emu.name = dlsym(library, "gantry_emu_" #name);
@@ -21,6 +21,10 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+/** The version of this interface and of the variables of the environment: 10000 * major + 100 * minor +
+ * patch.  What is appended raises the minor version, what goes or changes the major one. */
+#define GANTRY_EMU_VERSION 200
 
 /** How long a scripted fault lasts. */
 enum gantry_emu_fault_mode {
@@ -102,7 +106,8 @@ struct gantry_emu_operation {
     X(size_t, log_read, (struct gantry_emu_operation * operations, size_t capacity)) \
     X(void, watch_begin, (void))                                                     \
     X(uint32_t, watch_end, (void *stream, void **other))                             \
-    X(void, reset, (void))
+    X(void, reset, (void))                                                           \
+    X(int, version, (void))
 
 struct gantry_emu_control {
 #define GANTRY_EMU_MEMBER(result, name, parameters) result(*name) parameters;
@@ -209,6 +214,9 @@ uint32_t gantry_emu_watch_end(void *stream, void **other);
 /** Everything above back to its beginning: no faults, counters 0, no refusals of steals, no late events, not
  * on hold, not no-op, host clock, no log.  Objects stay. */
 void gantry_emu_reset(void);
+
+/** @return the GANTRY_EMU_VERSION that the library was built with; never fails, before cuInit(), too */
+int gantry_emu_version(void);
 
 #ifdef __cplusplus
 }

@@ -296,9 +296,16 @@ static void test_kernels_that_wait_for_the_host_hold_up_no_other(void **state)
     assert_int_equal(et_word(data), 3);
 }
 
+static void test_version_is_that_of_the_header(void **state)
+{
+    (void)state;
+    assert_int_equal(emu.version(), GANTRY_EMU_VERSION);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        ET_TEST(test_version_is_that_of_the_header),
         ET_TEST(test_hold_keeps_everything_until_released),
         ET_TEST(test_step_lets_that_many_operations_start),
         ET_TEST(test_hold_reaches_into_graphs),

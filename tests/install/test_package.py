@@ -16,7 +16,7 @@ import unittest
 BUILD, VERSION = sys.argv[1:3]
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 CONFIG = pathlib.Path(BUILD, "CPackConfig.cmake")
-PACKAGES = ["gantry-doc", "gantry-tools", "libgantry-dev", "libgantry0"]
+PACKAGES = ["gantry-doc", "gantry-emu", "gantry-tools", "libgantry-dev", "libgantry0"]
 
 
 def run(*command, **environment):
@@ -49,7 +49,8 @@ class Package(unittest.TestCase):
 
     def test_each_package_has_its_part(self):
         self.assertEqual(sorted(self.files), PACKAGES)
-        for name, wanted in (("libgantry0", ["/libgantry.so.0", "/libgantry-emu.so"]),
+        for name, wanted in (("libgantry0", ["/libgantry.so.0"]),
+                             ("gantry-emu", ["/libgantry-emu.so", "/gantry-emu/libcuda.so.1", "/usr/include/gantry_emu.h"]),
                              ("libgantry-dev", ["/libgantry.so", "/usr/include/gantry/gantry.h", "/gantry-config.cmake",
                                                 "/pkgconfig/gantry.pc"]),
                              ("gantry-tools", ["/usr/bin/gantry", "/man1/gantry.1.gz", "/bash-completion/completions/gantry"]),
@@ -63,10 +64,12 @@ class Package(unittest.TestCase):
     def test_what_they_depend_on(self):
         for name in PACKAGES:
             self.assertIn(f"\nVersion: {VERSION}-1\n", self.control[name])
-            self.assertRegex(self.control[name], r"(?m)^Description: [a-z].{10,60}\n Gantry turns ")
+            self.assertRegex(self.control[name], r"(?m)^Description: [a-z].{10,60}\n (Gantry turns|A CUDA driver in) ")
         for name in ("libgantry-dev", "gantry-tools"):
             self.assertRegex(self.control[name], rf"\nDepends: .*libgantry0 \(= {re.escape(VERSION)}-1\)")
-        self.assertRegex(self.control["libgantry0"], r"\nDepends: .*libc6 \(>=")
+        self.assertRegex(self.control["libgantry0"], rf"\nDepends: .*gantry-emu \(= {re.escape(VERSION)}-1\)")
+        for name in ("libgantry0", "gantry-emu"):
+            self.assertRegex(self.control[name], r"\nDepends: .*libc6 \(>=")
         self.assertIn("Architecture: all\n", self.control["gantry-doc"])
         shlibs = (self.folder / "libgantry0/shlibs").read_text()
         self.assertEqual(shlibs, f"libgantry {VERSION.split('.')[0]} libgantry0 (= {VERSION}-1)\n")
@@ -99,6 +102,11 @@ class Package(unittest.TestCase):
         library = next(self.root.rglob("libgantry.so.0")).parent
         self.assertIn("look: 1000 of 1000", run(self.root / "usr/bin/gantry", "run", "hello_graph", GANTRY_DRIVER="emulated",
                                                  LD_LIBRARY_PATH=str(library)))
+
+    def test_the_emulated_driver_stands_in_for_cudas(self):
+        folder = next(self.root.rglob("gantry-emu/libcuda.so.1")).parent
+        code = "import ctypes; cuda = ctypes.CDLL('libcuda.so.1'); print(cuda.cuInit(0), cuda.gantry_emu_version())"
+        self.assertRegex(run(sys.executable, "-c", code, LD_LIBRARY_PATH=str(folder)), r"^0 \d+\n$")
 
     def test_programs_are_built_with_the_development_files(self):
         build = self.folder / "consumer"
