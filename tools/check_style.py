@@ -29,8 +29,9 @@ LAYERS = {
     "context": ["base", "driver", "work", "heap", "profile", "partition", "copykernel", *TASKMAN, "dispatcher"],
     "fleet": ["base", "driver", "work", *TASKMAN, "heap", "profile", "partition", "copykernel", "dispatcher", "dispatcher/fleet", "context"],
     "torch": ["base", "driver", "heap"],  # a library of its own
+    "limit": ["driver/cuda_abi.h", "partition/busy.h"],  # a library of its own, without ours
     "bench": ["base/clock.h", "driver/funcs.h", "driver/cuda_abi.h", "cli/messages.h"],  # yardsticks call CUDA by hand
-    "cli": ["bench/harness.h"],
+    "cli": ["bench/harness.h", "limit/region.h", "limit/pace.h", "limit/job.h"],
     "samples": ["cli/samples.h", "cli/options.h", "cli/messages.h", "cli/program.h", "bench/raw_cuda.h", "bench/critical_scene.h"],  # to time kernels
     "include": [],
     "tests": None,  # anything
@@ -59,6 +60,7 @@ PREFIX = {
     "emulator": r"gy_|gantry_|cu[A-Z]",
     "cli": r"cli_|main$",
     "bench": r"bench_|raw_|main$",
+    "limit": r"gy_|cu[A-Z]",
 }
 FUNCTION_WARN, FUNCTION_FAIL = 40, 70
 FILE_WARN, FILE_FAIL = 400, 700

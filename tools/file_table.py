@@ -17,7 +17,7 @@ from check_style import LIBRARY, list_files  # noqa: E402
 DOCUMENT = "docs/design/architecture.md"
 BEGIN = "<!-- The tables below are made by tools/file_table.py. -->"
 END = "<!-- The tables end here. -->"
-FOLDERS = LIBRARY + ["torch", "cli", "bench", "tools", "cmake"]  # in the order of the document; each with the folders in it
+FOLDERS = LIBRARY + ["torch", "limit", "cli", "bench", "tools", "cmake"]  # in the order of the document; each with the folders in it
 SOURCES = re.compile(r"\.(h|c|cpp|cu|py|sh|cmake|map|in)$|^tools/\w+$")
 LONGEST = 200
 

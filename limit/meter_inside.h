@@ -1,0 +1,132 @@
+/* What the meter's files share: contexts, streams and groups.  Everything is guarded by gy_meter_lock unless
+ * a field says otherwise. */
+#ifndef LIMIT_METER_INSIDE_H
+#define LIMIT_METER_INSIDE_H
+
+#include "limit/meter.h"
+#include "limit/region.h"
+#include "partition/busy.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+extern pthread_mutex_t gy_meter_lock;
+
+/* NEW until the first launch; RUNNING; ENDED when the process exits, or where it cannot be limited. */
+enum gy_meter_phase { GY_METER_NEW, GY_METER_RUNNING, GY_METER_ENDED };
+
+struct gy_meter_group;
+
+extern struct gy_meter_shared {
+    _Atomic enum gy_meter_phase state;      /* written by start(), at exit, and in a forked child */
+    struct gy_region_place *place;          /* immutable while RUNNING */
+    struct gy_meter_group *flying;          /* guarded by the lock */
+    atomic_uint open_groups, flying_groups; /* written under the lock, read without it */
+    atomic_uint captures;                   /* under way in this process */
+    atomic_bool is_polling;                 /* somebody has taken the list of those that fly */
+} gy_meter;
+
+#define GY_METER_GROUP_NS 1000000.0  /* the length at which a group is closed, predicted or of host time */
+#define GY_METER_QUIET_NS 200000     /* a group without a launch for so long is closed */
+#define GY_METER_GAP_NS 10000.0      /* shorter gaps are bridged */
+#define GY_METER_BIAS_NS 3500.0      /* what a pair of events reads too much (decision 15) */
+#define GY_METER_UNKNOWN_NS 100000.0 /* what a launch of unknown cost reserves */
+#define GY_METER_SAMPLE_USES 32      /* a cost is measured again after so many launches */
+
+struct gy_meter_context {
+    struct gy_meter_context *next;
+    CUcontext handle;
+    CUdevice ordinal;
+    int device;        /* its place in the region; -1: it is not limited */
+    bool has_blocking; /* work was launched on a stream that the legacy stream waits for */
+    bool is_dead;      /* forgotten, and freed when `groups` is 0 */
+    uint32_t groups;   /* that refer to it */
+    CUevent reference; /* times are read from here; NULL: no group has ended */
+    double reference_ns;
+    uint32_t spare_count, spare_room;
+    CUevent *spare; /* events that are not in use */
+};
+
+/* A stream: its handle, with the context and the thread where the handle alone does not say which it is. */
+struct gy_meter_stream_key {
+    CUstream handle;
+    CUcontext context;
+    pthread_t thread;
+};
+
+struct gy_meter_stream {
+    struct gy_meter_stream *next; /* of the same hash */
+    struct gy_meter_stream_key key;
+    struct gy_meter_context *context;
+    struct gy_meter_group *open;
+    double free_at; /* when everything on it should have ended */
+    bool is_blocking;
+};
+
+/* OPEN on a stream, then CLOSED while its end is recorded, then FLYING until its end has passed, then freed.
+ */
+enum gy_meter_state { GY_METER_OPEN, GY_METER_CLOSED, GY_METER_FLYING };
+
+struct gy_meter_group {
+    struct gy_meter_group *next;  /* among those that are open, or that fly */
+    struct gy_meter_stream *home; /* whose open group it is; NULL: the stream has gone */
+    struct gy_meter_context *context;
+    struct gy_meter_stream_key stream;
+    enum gy_meter_state state;
+    CUevent begin, end; /* NULL: not recorded */
+    uint64_t opened_ns; /* host time, as the three below */
+    uint64_t latest_ns; /* of the latest launch */
+    uint64_t closed_ns;
+    uint64_t began_ns; /* when it was seen running first; 0: not yet */
+    uint32_t launches, launching;
+    bool wants_close, is_single, is_failed, is_overrun;
+    uint64_t sequence; /* launches of the process, this group's own included */
+    bool lacks_begin;  /* it has no event at its begin: the host's clock says when it began */
+    uint64_t key;      /* of a single one */
+    double known_ns;   /* the sum of the costs */
+    double gaps_ns;
+    double reserved_ns;
+};
+
+uint64_t gy_meter_now(void);
+
+/* Make `context` current for a call; undo gives the thread its own back. */
+bool gy_meter_push(CUcontext context);
+void gy_meter_pop(bool pushed);
+
+/* Which stream is meant by the handle, for the calling thread.  No lock is needed. */
+struct gy_meter_stream_key gy_meter_key_of(CUstream handle);
+struct gy_meter_stream *gy_meter_find_stream(const struct gy_meter_stream_key *key);
+/* Find out about a new stream, without the lock, and add it.  NULL: it cannot be measured. */
+struct gy_meter_stream *gy_meter_add_stream(const struct gy_meter_stream_key *key, struct gy_region *region);
+void gy_meter_remove_stream(struct gy_meter_stream *stream);
+struct gy_meter_context *gy_meter_contexts(void);
+/* Forget the context: its streams go, its groups are settled by `settle`, its events are its own affair. */
+void gy_meter_bury(struct gy_meter_context *context);
+void gy_meter_unref(struct gy_meter_context *context);
+void gy_meter_forget_everything(void);
+
+/* An event for timing, without the lock; NULL: there is none. */
+CUevent gy_meter_take_event(struct gy_meter_context *context);
+void gy_meter_keep_event(struct gy_meter_context *context, CUevent event);
+
+/* Reserve so much for the group in all.  The lock is held, as for the next two. */
+void gy_meter_reserve(struct gy_meter_group *group, double ns);
+/* The group is over: it is charged, and is no more. */
+void gy_meter_settle(struct gy_meter_group *group, double used);
+/* Its events cannot tell: it is charged what is known of its costs, or the host's time. */
+void gy_meter_settle_unmeasured(struct gy_meter_group *group);
+/* Charge what has ended, without the lock.  One thread at a time does; others go on. */
+void gy_meter_poll(void);
+/* Record an event on the group's stream, without the lock; NULL where there can be none. */
+CUevent gy_meter_record(struct gy_meter_group *group);
+/* The process was forked: nothing was charged yet. */
+void gy_meter_forget_busy(void);
+
+/* What is charged of an interval of `length`, of which `fresh` was not charged before. */
+double gy_meter_charge_of(const struct gy_meter_group *group, double length_ns, double fresh_ns);
+/* A launch of this cost comes at `now` on a stream that is free at `*free_at`: the gap before it, 0 where it
+ * is bridged. */
+double gy_meter_gap(double *free_at, double now, double cost);
+
+#endif
