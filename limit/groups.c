@@ -1,0 +1,294 @@
+/* The way of a group from its events to its charge, and where events may be recorded. */
+#include "limit/meter_inside.h"
+
+#include "limit/costs.h"
+#include "limit/job.h"
+#include "limit/pace.h"
+#include "limit/real.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+pthread_mutex_t gy_meter_lock = PTHREAD_MUTEX_INITIALIZER;
+struct gy_meter_shared gy_meter;
+
+static struct gy_busy busy[GY_REGION_DEVICES]; /* guarded by the lock */
+
+static void lock(void)
+{
+    pthread_mutex_lock(&gy_meter_lock);
+}
+
+static void unlock(void)
+{
+    pthread_mutex_unlock(&gy_meter_lock);
+}
+
+void gy_meter_forget_busy(void)
+{
+    memset(busy, 0, sizeof(busy));
+}
+
+/* ---- captures ---------------------------------------------------------------------------------- */
+
+bool gy_meter_is_capturing(CUstream stream)
+{
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    if (atomic_load_explicit(&gy_meter.captures, memory_order_acquire) == 0) {
+        return false;
+    }
+    return gy_cu.cuStreamIsCapturing(stream, &status) != CUDA_SUCCESS ||
+           status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+void gy_meter_capture_begins(void)
+{
+    atomic_fetch_add(&gy_meter.captures, 1);
+    gy_meter_close_all();
+}
+
+void gy_meter_capture_ended(void)
+{
+    unsigned count = atomic_load(&gy_meter.captures);
+    while (count > 0 && !atomic_compare_exchange_weak(&gy_meter.captures, &count, count - 1)) {
+    }
+}
+
+/* Calls that a capture of the same thread would not allow. */
+static CUstreamCaptureMode relax(void)
+{
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    if (atomic_load(&gy_meter.captures) != 0) {
+        (void)gy_cu.cuThreadExchangeStreamCaptureMode(&mode);
+    }
+    return mode;
+}
+
+static void restore(CUstreamCaptureMode mode)
+{
+    if (mode != CU_STREAM_CAPTURE_MODE_RELAXED) {
+        (void)gy_cu.cuThreadExchangeStreamCaptureMode(&mode);
+    }
+}
+
+/* ---- reservations ----------------------------------------------------------------------------- */
+
+void gy_meter_reserve(struct gy_meter_group *group, double ns)
+{
+    if (ns > group->reserved_ns) {
+        gy_pace_reserve(gy_meter.place, group->context->device, (uint64_t)(ns - group->reserved_ns));
+        group->reserved_ns = group->reserved_ns + (double)(uint64_t)(ns - group->reserved_ns);
+    }
+}
+
+/* The group is over: it is charged, and is no more. */
+void gy_meter_settle(struct gy_meter_group *group, double used)
+{
+    struct gy_meter_context *context = group->context;
+    gy_pace_give_back(gy_meter.place, context->device, (uint64_t)group->reserved_ns);
+    if (used > 0) {
+        gy_pace_charge(gy_meter.place, context->device, (uint64_t)used, gy_meter_now());
+    }
+    gy_meter_keep_event(context, group->begin);
+    gy_meter_keep_event(context, group->end);
+    free(group);
+    gy_meter_unref(context);
+}
+
+/* Its events cannot tell: it is charged what is known, or the host's time. */
+void gy_meter_settle_unmeasured(struct gy_meter_group *group)
+{
+    const uint64_t now = gy_meter_now(), end = group->closed_ns != 0 ? group->closed_ns : now;
+    const double host = end > group->opened_ns ? (double)(end - group->opened_ns) : 0;
+    atomic_fetch_add(&gy_meter.place->region->devices[group->context->device].unmeasured, 1);
+    gy_meter_settle(group, group->known_ns > 0 ? group->known_ns : host);
+}
+
+/* ---- the end of a group ------------------------------------------------------------------------ */
+
+static bool elapsed(CUevent from, CUevent to, double *out_ns)
+{
+    float ms = 0;
+    if (gy_cu.cuEventElapsedTime(&ms, from, to) != CUDA_SUCCESS) {
+        return false;
+    }
+    *out_ns = (double)ms * 1e6;
+    return ms > -1e9F && ms < 1e9F; /* and a number */
+}
+
+/* What the events of a group say; read without the lock. */
+struct reading {
+    bool is_good;
+    double length_ns, since_ns; /* its interval, and its end since the reference */
+};
+
+static struct reading read_events(const struct gy_meter_group *group, CUevent reference)
+{
+    struct reading r = {.is_good = false};
+    if (group->begin != NULL) {
+        r.is_good = elapsed(group->begin, group->end, &r.length_ns);
+    } else {
+        r.is_good = reference != NULL;
+    }
+    if (r.is_good && reference != NULL) {
+        r.is_good = elapsed(reference, group->end, &r.since_ns);
+    }
+    return r;
+}
+
+/* Times are read from an event that is not long ago, since they are floats. */
+static double end_of(struct gy_meter_group *group, const struct reading *r, CUevent reference)
+{
+    struct gy_meter_context *context = group->context;
+    if (reference == NULL || context->reference != reference) { /* it is the first */
+        return (double)group->opened_ns + r->length_ns;
+    }
+    return context->reference_ns + r->since_ns;
+}
+
+static void renew_reference(struct gy_meter_group *group, double end_ns)
+{
+    enum { OLD_NS = 100000000 };
+    struct gy_meter_context *context = group->context;
+    if (!context->is_dead && (context->reference == NULL || end_ns > context->reference_ns + OLD_NS)) {
+        gy_meter_keep_event(context, context->reference);
+        context->reference = group->end;
+        context->reference_ns = end_ns;
+        group->end = NULL;
+    }
+}
+
+/* Its end has passed.  The lock is held. */
+static void finish(struct gy_meter_group *group, const struct reading *r, CUevent reference)
+{
+    struct gy_meter_context *context = group->context;
+    if (!r->is_good || context->is_dead) {
+        gy_meter_settle_unmeasured(group);
+        return;
+    }
+    const double end = end_of(group, r, reference);
+    double length = group->begin != NULL ? r->length_ns : end - (double)group->opened_ns;
+    length = length > 2 * GY_METER_BIAS_NS ? length - GY_METER_BIAS_NS : length > 0 ? length / 2 : 0;
+    const double fresh = gy_busy_add(&busy[context->device], end - length, end);
+    if (group->is_single && group->launches == 1) {
+        gy_costs_learn(group->key, length);
+    }
+    renew_reference(group, end);
+    gy_meter_settle(group, gy_meter_charge_of(group, length, fresh));
+}
+
+/* A group that runs reserves the time that it has run, so that nothing else begins while it goes on for ever.
+ */
+static void note_running(struct gy_meter_group *group, bool has_begun)
+{
+    const struct gy_region_settings *settings = &gy_meter.place->settings;
+    const uint64_t now = gy_meter_now();
+    if (!has_begun) {
+        return;
+    }
+    group->began_ns = group->began_ns != 0 ? group->began_ns : now;
+    const uint64_t ran = now - group->began_ns;
+    gy_meter_reserve(group, (double)ran);
+    if (settings->overrun_ms != 0 && ran > settings->overrun_ms * UINT64_C(1000000) && !group->is_overrun) {
+        group->is_overrun = true;
+        atomic_fetch_add(&gy_meter.place->region->devices[group->context->device].overruns, 1);
+        gy_job_tell("process %d: work on device %d has run for more than %u ms%s", (int)getpid(),
+                    group->context->ordinal, settings->overrun_ms,
+                    settings->overrun == GY_REGION_OVERRUN_KILL ? ": the process is killed" : "");
+        if (settings->overrun == GY_REGION_OVERRUN_KILL) {
+            kill(getpid(), SIGKILL);
+        }
+    }
+}
+
+/* Look at a group that flies; the caller alone has it.  Whether it is over. */
+static bool look_at(struct gy_meter_group *group)
+{
+    lock();
+    const bool is_dead = group->context->is_dead;
+    const CUevent reference = group->context->reference;
+    unlock();
+    const CUresult result = is_dead ? CUDA_ERROR_CONTEXT_IS_DESTROYED : gy_cu.cuEventQuery(group->end);
+    struct reading r = {.is_good = false};
+    bool has_begun = false;
+    if (result == CUDA_SUCCESS) {
+        r = read_events(group, reference);
+    } else if (result == CUDA_ERROR_NOT_READY) {
+        has_begun = group->begin == NULL || gy_cu.cuEventQuery(group->begin) == CUDA_SUCCESS;
+    }
+    lock();
+    const bool is_over = result != CUDA_ERROR_NOT_READY || group->context->is_dead;
+    if (is_over) {
+        finish(group, &r, reference);
+    } else {
+        note_running(group, has_begun);
+    }
+    unlock();
+    return is_over;
+}
+
+/* Charge what has ended.  One thread at a time does; others go on. */
+void gy_meter_poll(void)
+{
+    enum { MOST_LOOKS = 64 };
+    if (atomic_load(&gy_meter.flying_groups) == 0 || atomic_exchange(&gy_meter.is_polling, true)) {
+        return;
+    }
+    lock();
+    struct gy_meter_group *list = gy_meter.flying, *left = NULL, **end = &left;
+    gy_meter.flying = NULL;
+    unlock();
+    int looks = 0;
+    const CUstreamCaptureMode mode = relax();
+    while (list != NULL && looks < MOST_LOOKS && atomic_load(&gy_meter.state) == GY_METER_RUNNING) {
+        struct gy_meter_group *group = list;
+        list = group->next;
+        group->next = NULL;
+        looks++;
+        if (look_at(group)) {
+            atomic_fetch_sub(&gy_meter.flying_groups, 1);
+        } else {
+            *end = group;
+            end = &group->next;
+        }
+    }
+    restore(mode);
+    lock();
+    struct gy_meter_group **tail = &gy_meter.flying; /* what was not looked at comes first next time */
+    *end = NULL;
+    while (*tail != NULL) {
+        tail = &(*tail)->next;
+    }
+    *tail = left;
+    if (list != NULL) {
+        struct gy_meter_group *last = list;
+        while (last->next != NULL) {
+            last = last->next;
+        }
+        last->next = gy_meter.flying;
+        gy_meter.flying = list;
+    }
+    unlock();
+    atomic_store(&gy_meter.is_polling, false);
+}
+
+/* ---- events on the program's streams ------------------------------------------------------------- */
+
+/* An event on the stream of the group; NULL where there can be none.  Without the lock. */
+CUevent gy_meter_record(struct gy_meter_group *group)
+{
+    const CUstreamCaptureMode mode = relax();
+    const bool pushed = gy_meter_push(group->context->handle);
+    CUevent event = gy_meter_is_capturing(group->stream.handle) ? NULL : gy_meter_take_event(group->context);
+    if (event != NULL && gy_cu.cuEventRecord(event, group->stream.handle) != CUDA_SUCCESS) {
+        lock();
+        gy_meter_keep_event(group->context, event);
+        unlock();
+        event = NULL;
+    }
+    gy_meter_pop(pushed);
+    restore(mode);
+    return event;
+}

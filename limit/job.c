@@ -1,0 +1,92 @@
+#include "limit/job.h"
+
+#include "limit/old_glibc.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Why this process has no limit, or that it has one. */
+enum job_state { NO_JOB, LIMITED, ENTERED, UNLIMITED };
+
+static _Atomic enum job_state
+    state; /* written by begin(), and by who enters or leaves under the meter's lock */
+static char path[GY_REGION_PATH_BYTES];    /* immutable after begin() */
+static struct gy_region_settings settings; /* immutable after begin() */
+static struct gy_region_place place;       /* guarded by the meter's lock */
+
+void gy_job_tell(const char *format, ...)
+{
+    char line[512];
+    const int error = errno;
+    int used = snprintf(line, sizeof(line), "gantry limit: ");
+    va_list args;
+    va_start(args, format);
+    used += vsnprintf(line + used, sizeof(line) - (size_t)used - 1, format, args);
+    va_end(args);
+    used = used < (int)sizeof(line) - 1 ? used : (int)sizeof(line) - 2;
+    line[used] = '\n';
+    ssize_t unused = write(STDERR_FILENO, line, (size_t)used + 1);
+    (void)unused;
+    errno = error;
+}
+
+/* When the library is loaded: only the environment is read. */
+__attribute__((constructor)) static void begin(void)
+{
+    const char *job = secure_getenv("GANTRY_LIMIT_JOB"), *text = secure_getenv("GANTRY_LIMIT_SETTINGS");
+    if (job == NULL) {
+        return;
+    }
+    if (text == NULL || !gy_job_parse(text, &settings) ||
+        snprintf(path, sizeof(path), "%s", job) >= (int)sizeof(path)) {
+        gy_job_tell("this process has no limit: GANTRY_LIMIT_SETTINGS or GANTRY_LIMIT_JOB is not what gantry "
+                    "limit writes");
+        return;
+    }
+    atomic_store(&state, LIMITED);
+}
+
+bool gy_job_is_limited(void)
+{
+    const enum job_state now = atomic_load_explicit(&state, memory_order_relaxed);
+    return now == LIMITED || now == ENTERED;
+}
+
+bool gy_job_is_verbose(void)
+{
+    return settings.verbose != 0;
+}
+
+struct gy_region_place *gy_job_enter(void)
+{
+    char why[GY_REGION_TEXT_BYTES];
+    if (atomic_load(&state) == LIMITED) {
+        const bool is_in = gy_region_enter(path, &settings, &place, why);
+        if (!is_in) {
+            gy_job_tell("this process has no limit: %s", why);
+        }
+        atomic_store(&state, is_in ? ENTERED : UNLIMITED);
+    }
+    return atomic_load(&state) == ENTERED ? &place : NULL;
+}
+
+void gy_job_leave(void)
+{
+    if (atomic_load(&state) == ENTERED) {
+        atomic_store(&state, UNLIMITED);
+        gy_region_retire(&place);
+    }
+}
+
+void gy_job_forget(void)
+{
+    if (atomic_load(&state) == ENTERED) {
+        gy_region_drop(&place);
+        atomic_store(&state, LIMITED);
+    }
+}

@@ -1,0 +1,70 @@
+/* Calls that wait or ask, by which groups end; captures; and what is destroyed. */
+#include "limit/doors.h"
+#include "limit/wrap.h"
+
+#define BOTH(name, suffix, parameters, arguments, before, before_suffix, after, after_suffix) \
+    GY_WRAP_WAIT(name, parameters, arguments, before, after)                                  \
+    GY_WRAP_WAIT(name##suffix, parameters, arguments, before_suffix, after_suffix)
+
+/* ---- waits ------------------------------------------------------------------------------------- */
+
+#define CLOSE_STREAM gy_meter_close_stream(stream)
+#define CLOSE_OWN gy_meter_close_stream(GY_METER_PER_THREAD(stream))
+
+BOTH(cuStreamSynchronize, _ptsz, (CUstream stream), (stream), CLOSE_STREAM, CLOSE_OWN, GY_WRAP_NOTHING,
+     GY_WRAP_NOTHING)
+BOTH(cuStreamQuery, _ptsz, (CUstream stream), (stream), CLOSE_STREAM, CLOSE_OWN, GY_WRAP_NOTHING,
+     GY_WRAP_NOTHING)
+/* What the stream waits for is not its work. */
+BOTH(cuStreamWaitEvent, _ptsz, (CUstream stream, CUevent event, unsigned flags), (stream, event, flags),
+     CLOSE_STREAM, CLOSE_OWN, GY_WRAP_NOTHING, GY_WRAP_NOTHING)
+GY_WRAP_WAIT(cuEventSynchronize, (CUevent event), (event), gy_meter_close_all(), GY_WRAP_NOTHING)
+GY_WRAP_WAIT(cuEventQuery, (CUevent event), (event), gy_meter_close_all(), GY_WRAP_NOTHING)
+/* CUDA 13 has a second form, with a context, under another symbol. */
+GY_WRAP_WAIT(cuCtxSynchronize, (void), (), gy_meter_close_all(), GY_WRAP_NOTHING)
+
+/* ---- captures ---------------------------------------------------------------------------------- */
+
+static void note_begun(CUresult result)
+{
+    if (result != CUDA_SUCCESS) {
+        gy_meter_capture_ended();
+    }
+}
+
+#define BEGINS gy_meter_capture_begins()
+BOTH(cuStreamBeginCapture_v2, _ptsz, (CUstream stream, CUstreamCaptureMode mode), (stream, mode), BEGINS,
+     BEGINS, note_begun(result), note_begun(result))
+BOTH(cuStreamBeginCaptureToGraph, _ptsz,
+     (CUstream stream, CUgraph graph, const CUgraphNode *dependencies, const CUgraphEdgeData *edges,
+      size_t count, CUstreamCaptureMode mode),
+     (stream, graph, dependencies, edges, count, mode), BEGINS, BEGINS, note_begun(result),
+     note_begun(result))
+
+/* An end may fail and leave the capture as it is, or fail and end it. */
+static void note_ended(bool was_capturing, CUstream stream)
+{
+    if (was_capturing && !gy_meter_is_capturing(stream)) {
+        gy_meter_capture_ended();
+    }
+}
+
+#define WAS(stream) const bool was_capturing = gy_meter_is_capturing(stream)
+BOTH(cuStreamEndCapture, _ptsz, (CUstream stream, CUgraph *graph), (stream, graph), WAS(stream),
+     WAS(GY_METER_PER_THREAD(stream)), note_ended(was_capturing, stream),
+     note_ended(was_capturing, GY_METER_PER_THREAD(stream)))
+
+/* ---- what is destroyed -------------------------------------------------------------------------- */
+
+GY_WRAP_WAIT(cuStreamDestroy_v2, (CUstream stream), (stream), gy_meter_forget_stream(stream), GY_WRAP_NOTHING)
+GY_WRAP_WAIT(cuCtxDestroy, (CUcontext context), (context), gy_meter_forget_context(context), GY_WRAP_NOTHING)
+GY_WRAP_WAIT(cuCtxDestroy_v2, (CUcontext context), (context), gy_meter_forget_context(context),
+             GY_WRAP_NOTHING)
+GY_WRAP_WAIT(cuCtxDetach, (CUcontext context), (context), gy_meter_forget_context(context), GY_WRAP_NOTHING)
+/* Which context its streams belong to is not known here. */
+GY_WRAP_WAIT(cuGreenCtxDestroy, (CUgreenCtx context), (context), gy_meter_close_all(), GY_WRAP_NOTHING)
+#define FORGET gy_meter_forget_device(device)
+GY_WRAP_WAIT(cuDevicePrimaryCtxReset, (CUdevice device), (device), FORGET, GY_WRAP_NOTHING)
+GY_WRAP_WAIT(cuDevicePrimaryCtxReset_v2, (CUdevice device), (device), FORGET, GY_WRAP_NOTHING)
+GY_WRAP_WAIT(cuDevicePrimaryCtxRelease, (CUdevice device), (device), FORGET, GY_WRAP_NOTHING)
+GY_WRAP_WAIT(cuDevicePrimaryCtxRelease_v2, (CUdevice device), (device), FORGET, GY_WRAP_NOTHING)
