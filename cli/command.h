@@ -27,6 +27,7 @@ extern const struct cli_command cli_info;
 extern const struct cli_command cli_run;
 extern const struct cli_command cli_report;
 extern const struct cli_command cli_bench;
+extern const struct cli_command cli_limit;
 
 /* What `gantry completion` completes: the command as a whole, and all subcommands, which NULL ends.  Both
  * must stay. */

@@ -17,8 +17,8 @@
 #include <string.h>
 #include <unistd.h>
 
-static const struct cli_command *const commands[] = {&cli_doctor, &cli_info,       &cli_run, &cli_report,
-                                                     &cli_bench,  &cli_completion, NULL};
+static const struct cli_command *const commands[] = {&cli_doctor, &cli_info,  &cli_run,        &cli_report,
+                                                     &cli_bench,  &cli_limit, &cli_completion, NULL};
 
 static const char *const level_names[] = {"error", "warning", "info", "debug", NULL};
 
@@ -105,10 +105,11 @@ static int help_main(int argc, char **argv)
     return unknown_topic(argv[1]);
 }
 
-/* An option behind a sample's name belongs to the sample. */
+/* An option behind a sample's name belongs to the sample, and one behind a program's to the program. */
 static bool asks_for_help(const struct cli_command *command, int argc, char *const *argv)
 {
-    for (int i = 1; i < argc && (command != &cli_run || i == 1); i++) {
+    const bool is_first_only = command == &cli_run || command == &cli_limit;
+    for (int i = 1; i < argc && (!is_first_only || i == 1); i++) {
         if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
             return true;
         }
