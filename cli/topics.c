@@ -62,13 +62,16 @@ static const char plans[] =
     "\n"
     "The command 'gantry info --partitions PLAN.json' carries a plan out and shows what was granted.\n";
 
-static const char exits[] = "  0     done\n"
-                            "  1     what was asked for failed; stderr says why\n"
-                            "  2     the call was wrong; stderr says what, and which help to read\n"
-                            "  130   Ctrl-C ended it\n"
-                            "\n"
-                            "Results go to standard output; messages go to standard error, each with one of\n"
-                            "the prefixes 'gantry: error:', 'gantry: warning:' and 'gantry: note:'.\n";
+static const char exits[] =
+    "  0     done\n"
+    "  1     what was asked for failed; stderr says why\n"
+    "  2     the call was wrong; stderr says what, and which help to read\n"
+    "  130   Ctrl-C ended it\n"
+    "  125   gantry limit: the limit could not be made; 126 and 127 as of env(1), and else\n"
+    "        the status of the program\n"
+    "\n"
+    "Results go to standard output; messages go to standard error, each with one of\n"
+    "the prefixes 'gantry: error:', 'gantry: warning:' and 'gantry: note:'.\n";
 
 static const struct topic topics[] = {
     {"emulator", "what runs where there is no GPU", emulator, " emulated emulation gpu "},

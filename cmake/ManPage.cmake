@@ -88,7 +88,8 @@ foreach(row IN LISTS rows)
 endforeach()
 string(APPEND page ".SH EXIT STATUS
 0 when done, 1 when what was asked for failed, 2 when the call was wrong, 130 when Ctrl\\-C ended it: image_pipeline
-finishes the photos that have begun first, everything else ends at once.  Results go to standard output, everything else to
+finishes the photos that have begun first, everything else ends at once.  gantry limit exits with the status of its program,
+or with 125 when the limit could not be made, 126 when the program cannot be executed and 127 when it is not found.  Results go to standard output, everything else to
 standard error.
 ")
 append(".SH EXAMPLES" "What this machine lacks, and how to get it:
@@ -102,6 +103,9 @@ Run a sample on the emulated driver, record it, and read the recording:
     GANTRY_DRIVER=emulated GANTRY_PROFILE=run.pftrace gantry run hello_graph
     gantry report trace run.pftrace
     gantry report trace run.pftrace --format html -o run.html
+Run any program with 30 percent of a device's time, and look at it:
+    gantry limit --share 30 --job train -- python train.py
+    gantry limit --status --job train
 Compare two recordings:
     gantry report trace after.pftrace --diff before.pftrace
 Record any program that uses the library:
