@@ -99,6 +99,7 @@ class Library(unittest.TestCase):
         self.assertTrue(wanted)
         self.assertLessEqual(max(tuple(map(int, version.split("."))) for version in wanted), (2, 28))
         needed = set(re.findall(r"NEEDED +(\S+)", run("objdump", "-p", LIBRARY).stdout))
+        self.assertLessEqual({"libdl.so.2", "libpthread.so.0"}, needed)  # where the functions were before 2.34
         self.assertLessEqual(needed, {"libc.so.6", "libdl.so.2", "libpthread.so.0", "ld-linux-x86-64.so.2"})
 
     def test_nothing_before_the_first_launch(self):
@@ -223,6 +224,16 @@ class Command(unittest.TestCase):
     def test_others_stay_preloaded(self):
         out = limited(50, "sh", "-c", "echo $LD_PRELOAD", environment={"LD_PRELOAD": "libpthread.so.0"}).stdout
         self.assertEqual(out, f"{LIBRARY}:libpthread.so.0\n")
+
+    def test_behind_a_sanitizer(self):
+        """Its runtime is found in the program's file and loaded first."""
+        with tempfile.TemporaryDirectory() as folder:
+            source, program = pathlib.Path(folder, "a.c"), pathlib.Path(folder, "checked")
+            source.write_text("#include <dlfcn.h>\nint main(void) { return dlsym(RTLD_NEXT, \"malloc\") != 0 && "
+                              "dlsym(RTLD_DEFAULT, \"cuLaunchKernel\") == 0 ? 5 : 1; }\n")
+            if subprocess.run(["cc", "-fsanitize=address", "-D_GNU_SOURCE", "-o", program, source], capture_output=True).returncode != 0:
+                self.skipTest("no AddressSanitizer for cc")
+            self.assertEqual(limited(50, program, status=5, environment={"ASAN_OPTIONS": "detect_leaks=0"}).stderr, "")
 
     def test_what_is_not_reached(self):
         with tempfile.TemporaryDirectory() as folder:
