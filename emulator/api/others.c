@@ -1,3 +1,4 @@
+/* The functions of a CUDA driver that Gantry does not call. */
 #include "emulator/others.h"
 
 #include "emulator/emu.h"

@@ -3,7 +3,7 @@
 #ifndef TESTS_EMULATOR_PROGRAMS_CUDA_H
 #define TESTS_EMULATOR_PROGRAMS_CUDA_H
 
-#include "driver/emulator/others.h"
+#include "emulator/others.h"
 #include "driver/funcs.h"
 
 #define F(need, member, symbol, prototype) CUresult symbol prototype;

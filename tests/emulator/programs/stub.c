@@ -1,6 +1,6 @@
 /* What programs for CUDA's driver are linked with, as the toolkit's stub of that library: it has the names
  * alone, and every call fails. */
-#include "driver/emulator/others.h"
+#include "emulator/others.h"
 #include "driver/funcs.h"
 
 #pragma GCC diagnostic ignored "-Wunused-parameter"
