@@ -15,6 +15,7 @@ TASKMAN = ["taskman/graph", "taskman/cpu", "taskman"]
 # What each room may include, besides itself and <gantry/...>.  Longest matching folder wins.
 LAYERS = {
     "base": [],
+    "proof": ["base"],  # a library of its own
     "driver": ["base"],
     "emulator": ["base", "driver"],
     "work": ["base", "driver"],
@@ -36,7 +37,7 @@ LAYERS = {
     "include": [],
     "tests": None,  # anything
 }
-LIBRARY = ["base", "driver", "emulator", "work", "heap", "profile", "partition", "copykernel", "taskman", "dispatcher", "context", "fleet"]
+LIBRARY = ["base", "proof", "driver", "emulator", "work", "heap", "profile", "partition", "copykernel", "taskman", "dispatcher", "context", "fleet"]
 
 BANNED_EVERYWHERE = ["strcpy", "strcat", "sprintf", "vsprintf", "gets", "atoi", "atol", "atof"]
 BANNED_IN_LIBRARY = ["abort", "exit", "_exit", "quick_exit", "printf", "vprintf", "puts", "putchar", "perror",
@@ -58,6 +59,7 @@ MAY_WAIT_FOR_CONDITIONS = ["cli/ticker.c", "samples/shared_gl/shared_gl.c"]
 # Names of functions that other files can call: room -> pattern.
 PREFIX = {
     "emulator": r"gy_|gantry_|cu[A-Z]",
+    "proof": r"gy_|gantry_|__tsan_",  # compilers call those
     "cli": r"cli_|main$",
     "bench": r"bench_|raw_|main$",
     "limit": r"gy_|cu[A-Z]",
