@@ -1,0 +1,79 @@
+/* The proof that no edge is missing ($GANTRY_CHECK has "edges"), as the rest of the library uses it: a table
+ * of functions that hear what the program has declared, and what its work touches.  proof/ defines them, in a
+ * library of its own that is opened when the check is on.
+ *
+ * A task has two *parts*: what it does on the host (a body, a launch callback) and what it has enqueued on
+ * the device. Either has a past: the parts that come before it by what the program has declared.
+ *
+ * Threading: any thread, but for what is said of a function.  None of them fails: a proof that has run out of
+ * memory says so, and finds nothing more. */
+#ifndef BASE_PROOF_H
+#define BASE_PROOF_H
+
+#include <gantry/heap.h>
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum gy_proof_touch { GY_PROOF_READ, GY_PROOF_WRITE };
+
+/* What is known of a task whose part begins. */
+struct gy_proof_task {
+    const void *manager;
+    const void *task; /* its address, which no other task has until end() */
+    const char *label;
+    bool is_late;        /* made while the step ran: whatever has begun is taken to come before it */
+    bool is_independent; /* not ordered behind the GPU work of the step before */
+};
+
+/* For the emulated driver, which carries work out. */
+struct gy_proof_device {
+    /* The calling thread enqueues something: its number, for enter(); 0: it belongs to no task. */
+    uint32_t (*enqueue)(void);
+    /* The calling thread begins to carry out a piece of it, or has ended; `name`: a constant; `block`: of a
+     * kernel. */
+    void (*enter)(uint32_t work, const char *name, uint64_t block, bool is_kernel);
+    void (*leave)(void);
+    /* Between the two: memory that is read or written. */
+    void (*touch)(const void *address, size_t bytes, enum gy_proof_touch touch);
+    /* The addresses from which blocks are given out.  Nothing outside of them is looked at. */
+    void (*watch)(const void *from, size_t bytes);
+    /* The memory is another's from now on. */
+    void (*forget)(const void *address, size_t bytes);
+};
+
+struct gy_proof_ops {
+    struct gy_proof_device device;
+    /* A task ends, and `successor` comes after it; `when_done`: after its GPU work, too.  Before the
+     * successor can begin. */
+    void (*edge)(const void *task, const void *successor, bool when_done);
+    /* All edges of the task were told. */
+    void (*end)(const void *manager, const void *task);
+    /* The calling thread begins with the task's body, or has ended. */
+    void (*body_begin)(const struct gy_proof_task *task);
+    void (*body_end)(void);
+    /* The same for a launch callback; what the thread enqueues in between is the task's. */
+    void (*launch_begin)(const struct gy_proof_task *task);
+    void (*launch_end)(void);
+    /* In a launch callback: memory that what it has enqueued touches where nobody sees it. */
+    void (*launch_touch)(const void *address, size_t bytes, enum gy_proof_touch touch);
+    /* In a launch callback: `task` comes after the GPU work so far of this task, or of all. */
+    void (*completes)(const void *task, bool of_all);
+    /* The calling thread starts a step, has seen the tasks of the step end, or GPU work. */
+    void (*step_begin)(const void *manager);
+    void (*step_waited)(const void *manager);
+    void (*synchronized)(void);
+    /* The manager is gone. */
+    void (*manager_gone)(const void *manager);
+    /* Memory has a new owner. */
+    void (*allocated)(const void *address, size_t bytes, gantry_alloc_site site);
+    /* What calls `tell` with each line that is found. */
+    void (*open)(void (*tell)(const char *line));
+};
+
+/* What the library exports: `gantry_proof_ops`, of this type. */
+#define GY_PROOF_LIBRARY "libgantry-proof.so"
+#define GY_PROOF_SYMBOL "gantry_proof_ops"
+
+#endif

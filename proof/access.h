@@ -1,0 +1,50 @@
+/* What a thread carries out at present, as accesses to memory are judged by it; and the numbers of parts and
+ * of works.
+ *
+ * A part of a task has a number.  So has each work: a body, or a kernel, copy or fill that a part has
+ * enqueued. */
+#ifndef PROOF_ACCESS_H
+#define PROOF_ACCESS_H
+
+#include "base/proof.h"
+#include "proof/past.h"
+
+enum {
+    GY_PROOF_KNOWN = 64,     /* answers that a work remembers */
+    GY_PROOF_FRAMES = 6,     /* works within works, as where a body waits and the thread launches meanwhile */
+    GY_PROOF_MOST = 1 << 27, /* numbers of works */
+};
+
+/* One work of one thread.  Its owner alone reads and writes it. */
+struct gy_access {
+    uint32_t work; /* 0: nothing is noted */
+    uint32_t part;
+    uint32_t block; /* of the kernel */
+    bool is_kernel;
+    uint64_t touches;     /* calls that have said what was touched */
+    struct gy_past *past; /* of the part: a reference */
+    struct {
+        uint32_t who; /* a writer or readers; 0: none */
+        uint32_t bad; /* the first of them that is not in the past; 0: all are */
+    } known[GY_PROOF_KNOWN];
+};
+
+/* What the calling thread carries out; NULL: nothing that is noted.  Hooks read it at every access. */
+extern _Thread_local struct gy_access *gy_access_now __attribute__((tls_model("initial-exec")));
+
+/* What a work is: written before its number is given out, but for the name. */
+struct gy_work {
+    uint32_t part;
+    _Atomic(const char *) name; /* atomic; the kernel's; NULL: not known yet */
+};
+
+/* What a part is: immutable once its number is given out. */
+struct gy_part {
+    const char *label;
+    bool is_device;
+};
+
+const struct gy_work *gy_work_of(uint32_t work);
+const struct gy_part *gy_part_of(uint32_t part);
+
+#endif

@@ -1,0 +1,38 @@
+/* The order that the program has declared: which parts of tasks come before which. */
+#ifndef PROOF_ORDER_H
+#define PROOF_ORDER_H
+
+#include "proof/access.h"
+
+/* Each is what base/proof.h says of the function of that name. */
+void gy_order_edge(const void *task, const void *successor, bool when_done);
+void gy_order_end(const void *manager, const void *task);
+void gy_order_body_begin(const struct gy_proof_task *task);
+void gy_order_body_end(void);
+void gy_order_launch_begin(const struct gy_proof_task *task);
+void gy_order_launch_end(void);
+void gy_order_completes(const void *task, bool of_all);
+void gy_order_step_begin(const void *manager);
+void gy_order_step_waited(const void *manager);
+void gy_order_synchronized(void);
+void gy_order_manager_gone(const void *manager);
+
+uint32_t gy_order_enqueue(void);
+void gy_order_enter(uint32_t work, const char *name, uint64_t block, bool is_kernel);
+void gy_order_leave(void);
+/* What the calling thread has enqueued last, entered as if it were carried out now; false: there is nothing.
+ */
+bool gy_order_enter_launched(void);
+
+/* There is no room for more of `what`, a constant: what the proof finds from now on is not all.  NULL: there
+ * is. */
+void gy_order_lack(const char *what);
+const char *gy_order_lacks(void);
+
+/* Parts and works so far. */
+struct gy_order_counts {
+    uint64_t parts, works;
+};
+struct gy_order_counts gy_order_counts(void);
+
+#endif

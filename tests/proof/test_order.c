@@ -1,0 +1,162 @@
+/* Which parts of tasks come before which: threads begin and end tasks, and look at their pasts. */
+#include "tests/support/cmocka_c11.h"
+
+#include "proof/order.h"
+
+static int manager;
+static int tasks[8];
+
+static struct gy_proof_task about(int task)
+{
+    return (struct gy_proof_task){.manager = &manager, .task = &tasks[task], .label = "task"};
+}
+
+/* Returns the number of the part. */
+static uint32_t body(int task)
+{
+    const struct gy_proof_task one = about(task);
+    gy_order_body_begin(&one);
+    const uint32_t part = gy_access_now->part;
+    gy_order_body_end();
+    return part;
+}
+
+static bool comes_after(uint32_t part)
+{
+    return gy_past_has(gy_access_now->past, part);
+}
+
+static void test_edges_are_followed(void **state)
+{
+    (void)state;
+    const uint32_t a = body(0), b = body(1);
+    gy_order_edge(&tasks[0], &tasks[2], false);
+    gy_order_end(&manager, &tasks[0]);
+    gy_order_end(&manager, &tasks[1]);
+    const uint32_t c = body(2);
+    gy_order_edge(&tasks[2], &tasks[3], false);
+    gy_order_end(&manager, &tasks[2]);
+    const struct gy_proof_task last = about(3);
+    gy_order_body_begin(&last);
+    assert_true(comes_after(a) && comes_after(c) && !comes_after(b));
+    gy_order_body_end();
+    gy_order_end(&manager, &tasks[3]);
+    assert_null(gy_access_now);
+}
+
+/* A callback runs inside of a body whose thread waits: then the body goes on. */
+static void test_works_within_works(void **state)
+{
+    (void)state;
+    const struct gy_proof_task outer = about(0), inner = about(1);
+    gy_order_body_begin(&outer);
+    const uint32_t part = gy_access_now->part;
+    gy_order_launch_begin(&inner);
+    assert_int_not_equal(gy_access_now->part, part);
+    const uint32_t work = gy_order_enqueue();
+    assert_true(gy_part_of(gy_work_of(work)->part)->is_device);
+    gy_order_launch_end();
+    assert_int_equal(gy_access_now->part, part);
+    assert_int_equal(gy_order_enqueue(), 0); /* a body enqueues nothing that is a task's */
+    gy_order_synchronized();
+    assert_true(comes_after(gy_work_of(work)->part));
+    gy_order_body_end();
+    gy_order_end(&manager, &tasks[0]);
+    gy_order_end(&manager, &tasks[1]);
+}
+
+/* Work of a task that has ended, and of none, is looked at no more. */
+static void test_work_of_nobody(void **state)
+{
+    (void)state;
+    const struct gy_proof_task one = about(0);
+    gy_order_launch_begin(&one);
+    const uint32_t work = gy_order_enqueue();
+    gy_order_launch_end();
+    gy_order_enter(work, "kernel", 0, true);
+    assert_int_equal(gy_access_now->work, work);
+    gy_order_leave();
+    gy_order_end(&manager, &tasks[0]);
+    gy_order_enter(0, "copy", 0, false);
+    assert_null(gy_access_now);
+    gy_order_leave();
+    gy_order_enter(work, "kernel", 0, true);
+    assert_null(gy_access_now);
+    gy_order_leave();
+}
+
+/* Deeper than there is room for: nothing is noted there, and everything above is what it was. */
+static void test_too_deep(void **state)
+{
+    (void)state;
+    const struct gy_proof_task one = about(0);
+    for (int i = 0; i < GY_PROOF_FRAMES + 3; i++) {
+        gy_order_body_begin(&one);
+        assert_int_equal(gy_access_now == NULL, i >= GY_PROOF_FRAMES);
+    }
+    for (int i = 0; i < GY_PROOF_FRAMES + 3; i++) {
+        gy_order_body_end();
+    }
+    assert_null(gy_access_now);
+    gy_order_body_begin(&one);
+    assert_non_null(gy_access_now);
+    gy_order_body_end();
+    gy_order_end(&manager, &tasks[0]);
+}
+
+/* Begins a step with a GPU task.  Returns the number of its device part. */
+static uint32_t begin_step(void)
+{
+    gy_order_step_begin(&manager);
+    const struct gy_proof_task gpu = about(0);
+    gy_order_launch_begin(&gpu);
+    const uint32_t device = gy_work_of(gy_order_enqueue())->part;
+    gy_order_launch_end();
+    return device;
+}
+
+/* What is made while a step runs comes after all that has begun. */
+static void test_late_tasks(void **state)
+{
+    (void)state;
+    const uint32_t device = begin_step();
+    struct gy_proof_task late = about(1);
+    late.is_late = true;
+    gy_order_body_begin(&late);
+    assert_true(comes_after(device));
+    gy_order_body_end();
+    gy_order_end(&manager, &tasks[0]);
+    gy_order_end(&manager, &tasks[1]);
+    gy_order_manager_gone(&manager);
+}
+
+/* An independent task does not come after the step before. */
+static void test_independent_tasks(void **state)
+{
+    (void)state;
+    const uint32_t device = begin_step();
+    gy_order_end(&manager, &tasks[0]);
+    gy_order_step_begin(&manager);
+    for (int i = 0; i < 2; i++) {
+        struct gy_proof_task next = about(2 + i);
+        next.is_independent = i == 1;
+        gy_order_launch_begin(&next);
+        const uint32_t work = gy_order_enqueue();
+        gy_order_launch_end();
+        gy_order_enter(work, "kernel", 0, true);
+        assert_int_equal(comes_after(device), i == 0);
+        gy_order_leave();
+        gy_order_end(&manager, next.task);
+    }
+    gy_order_manager_gone(&manager);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_edges_are_followed), cmocka_unit_test(test_works_within_works),
+        cmocka_unit_test(test_work_of_nobody),     cmocka_unit_test(test_too_deep),
+        cmocka_unit_test(test_late_tasks),         cmocka_unit_test(test_independent_tasks),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
