@@ -46,6 +46,7 @@ enum gy_rank {
     GY_RANK_HEAP,             /* heap/: front of one kind */
     GY_RANK_PAGES,            /* heap/: page layer (leaf: taken inside jemalloc's hooks) */
     GY_RANK_PROFILE_RINGS,    /* profile/: list of per-thread rings */
+    GY_RANK_PROOF,            /* proof/: cells of the shadow */
     GY_RANK_LEAF,             /* anything that takes no other lock */
 };
 
