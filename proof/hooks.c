@@ -1,0 +1,209 @@
+/* The functions that a compiler calls at each access of code that it compiles with -fsanitize=thread: ours in
+ * place of the sanitizer's runtime, which must not be linked.  Code of no task, and addresses that are not
+ * watched, cost a load and a comparison.
+ *
+ * Stacks, thread-local variables and memory that a block shares are not watched: they are nobody's. */
+#include "proof/shadow.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#define HOOK __attribute__((visibility("default")))
+
+/* Most accesses are to what the work has touched before, a cell at a time: those take no lock.  Bytes that
+ * the shadow cannot tell so are left to gy_shadow_note(). */
+static inline void access_of(const void *address, unsigned bytes, unsigned touch)
+{
+    struct gy_access *access = gy_access_now;
+    const uintptr_t at = (uintptr_t)address;
+    if (access == NULL) {
+        return;
+    }
+    access->touches++;
+    if (at - gy_shadow_begin >= atomic_load_explicit(&gy_shadow_bytes, memory_order_relaxed)) {
+        return;
+    }
+    const unsigned in_cell = (unsigned)at & 3;
+    if (in_cell + bytes <= 4) {
+        if (gy_shadow_is_noted(access, at, ((1u << bytes) - 1) << in_cell, touch)) {
+            return;
+        }
+    } else if (bytes == 8 && in_cell == 0 && gy_shadow_is_noted(access, at, 15, touch) &&
+               gy_shadow_is_noted(access, at + 4, 15, touch)) {
+        return;
+    }
+    gy_shadow_note(access, at, bytes, touch);
+}
+
+/* Compilers know the names; there is no header. */
+#define PLAIN(name, bytes, touch)         \
+    HOOK void name(void *address);        \
+    void name(void *address)              \
+    {                                     \
+        access_of(address, bytes, touch); \
+    }
+#define PLAINS(bytes)                                                    \
+    PLAIN(__tsan_read##bytes, bytes, GY_TOUCH_READ)                      \
+    PLAIN(__tsan_write##bytes, bytes, GY_TOUCH_WRITE)                    \
+    PLAIN(__tsan_unaligned_read##bytes, bytes, GY_TOUCH_READ)            \
+    PLAIN(__tsan_unaligned_write##bytes, bytes, GY_TOUCH_WRITE)          \
+    PLAIN(__tsan_volatile_read##bytes, bytes, GY_TOUCH_READ)             \
+    PLAIN(__tsan_volatile_write##bytes, bytes, GY_TOUCH_WRITE)           \
+    PLAIN(__tsan_unaligned_volatile_read##bytes, bytes, GY_TOUCH_READ)   \
+    PLAIN(__tsan_unaligned_volatile_write##bytes, bytes, GY_TOUCH_WRITE) \
+    PLAIN(__tsan_read_write##bytes, bytes, GY_TOUCH_WRITE)               \
+    PLAIN(__tsan_unaligned_read_write##bytes, bytes, GY_TOUCH_WRITE)
+PLAINS(1)
+PLAINS(2)
+PLAINS(4)
+PLAINS(8)
+PLAINS(16)
+
+#define RANGE(name, touch)                                            \
+    HOOK void name(void *address, unsigned long bytes);               \
+    void name(void *address, unsigned long bytes)                     \
+    {                                                                 \
+        struct gy_access *access = gy_access_now;                     \
+        if (access != NULL) {                                         \
+            access->touches++;                                        \
+            gy_shadow_note(access, (uintptr_t)address, bytes, touch); \
+        }                                                             \
+    }
+RANGE(__tsan_read_range, GY_TOUCH_READ)
+RANGE(__tsan_write_range, GY_TOUCH_WRITE)
+
+/* ---- what the sanitizer needs and the proof does not
+ * --------------------------------------------------------- */
+
+HOOK void __tsan_init(void);
+void __tsan_init(void)
+{
+}
+HOOK void __tsan_func_entry(void *caller);
+void __tsan_func_entry(void *caller)
+{
+    (void)caller;
+}
+HOOK void __tsan_func_exit(void);
+void __tsan_func_exit(void)
+{
+}
+/* Objects of C++ that have virtual functions. */
+HOOK void __tsan_vptr_update(void **vptr, void *value);
+void __tsan_vptr_update(void **vptr, void *value)
+{
+    (void)value;
+    access_of(vptr, sizeof(*vptr), GY_TOUCH_WRITE);
+}
+HOOK void __tsan_vptr_read(void **vptr);
+void __tsan_vptr_read(void **vptr)
+{
+    access_of(vptr, sizeof(*vptr), GY_TOUCH_READ);
+}
+
+/* ---- calls of the C library that compilers put in place of code ------------------------------------------
+ */
+
+HOOK void *__tsan_memcpy(void *to, const void *from, size_t bytes);
+void *__tsan_memcpy(void *to, const void *from, size_t bytes)
+{
+    __tsan_read_range((void *)(uintptr_t)from, bytes);
+    __tsan_write_range(to, bytes);
+    return memcpy(to, from, bytes);
+}
+HOOK void *__tsan_memmove(void *to, const void *from, size_t bytes);
+void *__tsan_memmove(void *to, const void *from, size_t bytes)
+{
+    __tsan_read_range((void *)(uintptr_t)from, bytes);
+    __tsan_write_range(to, bytes);
+    return memmove(to, from, bytes);
+}
+HOOK void *__tsan_memset(void *to, int value, size_t bytes);
+void *__tsan_memset(void *to, int value, size_t bytes)
+{
+    __tsan_write_range(to, bytes);
+    return memset(to, value, bytes);
+}
+
+/* ---- atomics: sequentially consistent, whatever is asked for ----------------------------------------------
+ */
+
+HOOK void __tsan_atomic_thread_fence(int order);
+void __tsan_atomic_thread_fence(int order)
+{
+    (void)order;
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+}
+HOOK void __tsan_atomic_signal_fence(int order);
+void __tsan_atomic_signal_fence(int order)
+{
+    (void)order;
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+}
+
+#define CHANGE(bits, type, name)                                                      \
+    HOOK type __tsan_atomic##bits##_##name(volatile type *at, type value, int order); \
+    type __tsan_atomic##bits##_##name(volatile type *at, type value, int order)       \
+    {                                                                                 \
+        (void)order;                                                                  \
+        access_of((const void *)at, sizeof(type), GY_TOUCH_WRITE | GY_TOUCH_ATOMIC);  \
+        return __atomic_##name(at, value, __ATOMIC_SEQ_CST);                          \
+    }
+#define ATOMICS(bits, type)                                                                                \
+    HOOK type __tsan_atomic##bits##_load(const volatile type *at, int order);                              \
+    type __tsan_atomic##bits##_load(const volatile type *at, int order)                                    \
+    {                                                                                                      \
+        (void)order;                                                                                       \
+        access_of((const void *)at, sizeof(type), GY_TOUCH_ATOMIC);                                        \
+        return __atomic_load_n(at, __ATOMIC_SEQ_CST);                                                      \
+    }                                                                                                      \
+    HOOK void __tsan_atomic##bits##_store(volatile type *at, type value, int order);                       \
+    void __tsan_atomic##bits##_store(volatile type *at, type value, int order)                             \
+    {                                                                                                      \
+        (void)order;                                                                                       \
+        access_of((const void *)at, sizeof(type), GY_TOUCH_WRITE | GY_TOUCH_ATOMIC);                       \
+        __atomic_store_n(at, value, __ATOMIC_SEQ_CST);                                                     \
+    }                                                                                                      \
+    HOOK type __tsan_atomic##bits##_exchange(volatile type *at, type value, int order);                    \
+    type __tsan_atomic##bits##_exchange(volatile type *at, type value, int order)                          \
+    {                                                                                                      \
+        (void)order;                                                                                       \
+        access_of((const void *)at, sizeof(type), GY_TOUCH_WRITE | GY_TOUCH_ATOMIC);                       \
+        return __atomic_exchange_n(at, value, __ATOMIC_SEQ_CST);                                           \
+    }                                                                                                      \
+    CHANGE(bits, type, fetch_add)                                                                          \
+    CHANGE(bits, type, fetch_sub)                                                                          \
+    CHANGE(bits, type, fetch_and)                                                                          \
+    CHANGE(bits, type, fetch_or)                                                                           \
+    CHANGE(bits, type, fetch_xor)                                                                          \
+    CHANGE(bits, type, fetch_nand)                                                                         \
+    HOOK int __tsan_atomic##bits##_compare_exchange_strong(volatile type *at, type *expected, type wanted, \
+                                                           int order, int failed);                         \
+    int __tsan_atomic##bits##_compare_exchange_strong(volatile type *at, type *expected, type wanted,      \
+                                                      int order, int failed)                               \
+    {                                                                                                      \
+        (void)order;                                                                                       \
+        (void)failed;                                                                                      \
+        access_of((const void *)at, sizeof(type), GY_TOUCH_WRITE | GY_TOUCH_ATOMIC);                       \
+        return __atomic_compare_exchange_n(at, expected, wanted, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);   \
+    }                                                                                                      \
+    HOOK int __tsan_atomic##bits##_compare_exchange_weak(volatile type *at, type *expected, type wanted,   \
+                                                         int order, int failed);                           \
+    int __tsan_atomic##bits##_compare_exchange_weak(volatile type *at, type *expected, type wanted,        \
+                                                    int order, int failed)                                 \
+    {                                                                                                      \
+        return __tsan_atomic##bits##_compare_exchange_strong(at, expected, wanted, order, failed);         \
+    }                                                                                                      \
+    HOOK type __tsan_atomic##bits##_compare_exchange_val(volatile type *at, type expected, type wanted,    \
+                                                         int order, int failed);                           \
+    type __tsan_atomic##bits##_compare_exchange_val(volatile type *at, type expected, type wanted,         \
+                                                    int order, int failed)                                 \
+    {                                                                                                      \
+        (void)__tsan_atomic##bits##_compare_exchange_strong(at, &expected, wanted, order, failed);         \
+        return expected;                                                                                   \
+    }
+ATOMICS(8, uint8_t)
+ATOMICS(16, uint16_t)
+ATOMICS(32, uint32_t)
+ATOMICS(64, uint64_t)
