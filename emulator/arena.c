@@ -4,6 +4,8 @@
 #include "base/alloc.h"
 #include "base/sanitizers.h"
 #include "emulator/control.h"
+#include "emulator/peer.h"
+#include "emulator/proof.h"
 
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -119,6 +121,16 @@ static void close_pages(const struct gy_emu_region *region)
          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 }
 
+bool gy_emu_arena_reserve(uintptr_t *from, size_t *bytes)
+{
+    if (arena == 0 && !reserve_arena()) {
+        return false;
+    }
+    *from = arena;
+    *bytes = granule_count * GY_EMU_GRANULE;
+    return true;
+}
+
 CUresult gy_emu_region_open(enum gy_emu_region_kind kind, size_t bytes, size_t alignment,
                             struct gy_emu_region **out)
 {
@@ -186,6 +198,7 @@ void gy_emu_region_close(struct gy_emu_region *region)
 {
     if (region->kind != GY_EMU_REGION_REGISTERED) {
         close_pages(region);
+        gy_emu_proof_forget(region->base, region->bytes);
         size_t first = (region->base - arena) / GY_EMU_GRANULE;
         for (size_t i = 0; i <= region->granules; i++) {
             table[first + i] = NULL;

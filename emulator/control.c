@@ -5,6 +5,8 @@
 #include "emulator/context.h"
 #include "emulator/event.h"
 #include "emulator/fault.h"
+#include "emulator/memory.h"
+#include "emulator/proof.h"
 #include "emulator/watch.h"
 #include "emulator/worker.h"
 
@@ -32,6 +34,18 @@ uint32_t gantry_emu_watch_end(void *stream, void **other)
     gy_emu_control_leave();
     *other = found;
     return left;
+}
+
+void gantry_emu_prove(const struct gy_proof_device *proof)
+{
+    uintptr_t from;
+    size_t bytes;
+    gy_emu_control_enter();
+    if (gy_emu_proof == NULL && gy_emu_arena_reserve(&from, &bytes)) {
+        proof->watch((const void *)from, bytes); /* NOLINT: an address of the arena */
+        gy_emu_proof = proof;
+    }
+    gy_emu_control_leave();
 }
 
 /* ---- faults ---------------------------------------------------------------------------------- */

@@ -31,6 +31,7 @@ struct gy_emu_grid {
     uint32_t member;                                        /* the block's number in it */
     uint32_t (*sm_of)(void *grid_owner, uint64_t block);    /* the SM on behalf of which a block runs */
     bool (*set_condition)(uint64_t handle, uint32_t value); /* false: there is no such; NULL: there is none */
+    void (*hear)(void *grid_owner, uint64_t block, bool begins); /* the calling thread runs a block */
     CUresult (*take_trap)(void); /* how the kernel was trapped on this thread since the last call */
 };
 

@@ -23,7 +23,9 @@ static void run_member(struct gy_emu_gang *gang, uint32_t member)
     const uint64_t block = gy_emu_gang_block(&grid, cluster, member % gang->cluster_blocks);
     grid.gang = gang;
     grid.member = member;
+    grid.hear(grid.grid_owner, block, true);
     const bool ran = gy_emu_exec_block(&grid, block, grid.sm_of(grid.grid_owner, block));
+    grid.hear(grid.grid_owner, block, false);
     const CUresult trap = grid.take_trap();
     const CUresult result = trap != CUDA_SUCCESS || ran ? trap : CUDA_ERROR_LAUNCH_FAILED;
     gy_emu_gang_end(gang, member, result, ran ? "it trapped" : gy_emu_exec_why());

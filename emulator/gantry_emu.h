@@ -60,6 +60,8 @@ enum gantry_emu_operation_kind {
     GANTRY_EMU_WAIT_VALUE = 5,
 };
 
+struct gy_proof_device;
+
 /** One executed operation.  `begin` and `end` are positions in one sequence of all begins and ends: a
  *  finished before b started exactly when a.end < b.begin. */
 struct gantry_emu_operation {
@@ -106,6 +108,7 @@ struct gantry_emu_operation {
     X(size_t, log_read, (struct gantry_emu_operation * operations, size_t capacity)) \
     X(void, watch_begin, (void))                                                     \
     X(uint32_t, watch_end, (void *stream, void **other))                             \
+    X(void, prove, (const struct gy_proof_device *proof))                            \
     X(void, reset, (void))                                                           \
     X(int, version, (void))
 
@@ -210,6 +213,9 @@ void gantry_emu_watch_begin(void);
  * `*other` is then the CUstream of some of them.  0 also when they cannot be told: more than 15 streams or 64
  *          events, or streams that are ordered by values in memory.  What is captured does not count. */
 uint32_t gantry_emu_watch_end(void *stream, void **other);
+
+/** Tell `proof` (base/proof.h) of all work from now on, until the process ends.  Before there is any. */
+void gantry_emu_prove(const struct gy_proof_device *proof);
 
 /** Everything above back to its beginning: no faults, counters 0, no refusals of steals, no late events, not
  * on hold, not no-op, host clock, no log.  Objects stay. */

@@ -64,6 +64,8 @@ bool gy_emu_memory_check_any(const void *address, size_t bytes);
 /* The memory is neither pinned nor registered nor device memory. */
 bool gy_emu_memory_is_pageable(CUdeviceptr address);
 
+/* Reserve the arena unless it is: where it is, and how large; false: there is no room. */
+bool gy_emu_arena_reserve(uintptr_t *from, size_t *bytes);
 /* Take address space from the arena, with nothing mapped; OUT_OF_MEMORY. */
 CUresult gy_emu_region_open(enum gy_emu_region_kind kind, size_t bytes, size_t alignment,
                             struct gy_emu_region **out);

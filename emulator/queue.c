@@ -21,6 +21,7 @@
 #include "emulator/event.h"
 #include "emulator/graph.h"
 #include "emulator/memory.h"
+#include "emulator/proof.h"
 #include "emulator/watch.h"
 
 /* ---- starting -------------------------------------------------------------------------------- */
@@ -299,6 +300,7 @@ static CUresult order_with_null(struct gy_emu_stream *stream)
 CUresult gy_emu_stream_push(struct gy_emu_stream *stream, struct gy_emu_work *work)
 {
     GY_EMU_WATCH(see_work, (stream, work));
+    gy_emu_proof_enqueue(work);
     if ((stream->flags & CU_STREAM_NON_BLOCKING) == 0) {
         CUresult result = order_with_null(stream);
         if (result != CUDA_SUCCESS) {

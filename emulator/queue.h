@@ -83,6 +83,7 @@ enum gy_emu_work_kind {
 /* The work of an operation. */
 struct gy_emu_work {
     enum gy_emu_work_kind kind;
+    uint32_t proof;                 /* its number for the proof (proof.h); 0: none */
     struct gy_emu_context *context; /* the context on whose SMs it runs */
     union {
         struct {

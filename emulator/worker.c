@@ -18,6 +18,7 @@
 #include "emulator/logs.h"
 #include "emulator/order.h"
 #include "emulator/peer.h"
+#include "emulator/proof.h"
 #include "emulator/work.h"
 
 #include "base/clock.h"
@@ -170,6 +171,15 @@ static uint32_t sm_of(void *owner, uint64_t block)
     return context->sms[(op->first_sm + block) % context->sm_count];
 }
 
+static void hear_of_block(void *owner, uint64_t block, bool begins)
+{
+    if (begins) {
+        gy_emu_proof_enter(owner, block);
+    } else {
+        gy_emu_proof_leave();
+    }
+}
+
 static CUresult take_trap(void)
 {
     const CUresult result = trapped;
@@ -193,6 +203,7 @@ static void fill_grid(struct gy_emu_op *op, struct gy_emu_grid *grid)
                                  .is_cooperative = attributes->is_cooperative != 0,
                                  .must_wait = attributes->starts_early != 0,
                                  .sm_of = sm_of,
+                                 .hear = hear_of_block,
                                  .set_condition = gy_emu_condition_set,
                                  .take_trap = take_trap};
     if (op->work.context->device->profile->major >= STEALING_MAJOR && !grid->is_cooperative) {
@@ -209,10 +220,12 @@ static void fill_grid(struct gy_emu_op *op, struct gy_emu_grid *grid)
 static void run_unit(struct gy_emu_op *op, const struct gy_emu_grid *grid, uint64_t unit)
 {
     if (!needs_gang(op)) {
+        hear_of_block(op, unit, true);
         if (!gy_emu_exec_block(grid, unit, sm_of(op, unit))) {
             gy_emu_trap(CUDA_ERROR_LAUNCH_FAILED);
             cause = gy_emu_exec_why();
         }
+        hear_of_block(op, unit, false);
         return;
     }
     static _Thread_local char why[320];
@@ -345,7 +358,9 @@ static void run_plain(struct gy_emu_op *op)
         return;
     }
     unlock();
+    gy_emu_proof_enter(op, 0);
     gy_emu_work_do(&op->work);
+    gy_emu_proof_leave();
     lock();
     finish(op);
 }

@@ -79,6 +79,13 @@ static inline uint32_t host_sm_of(void *owner, uint64_t block)
     return (uint32_t)(block % 4);
 }
 
+static inline void host_hear(void *owner, uint64_t block, bool begins)
+{
+    (void)owner;
+    (void)block;
+    (void)begins;
+}
+
 static inline CUresult host_no_trap(void)
 {
     return CUDA_SUCCESS;
@@ -97,6 +104,7 @@ static inline bool host_run_clusters(const gantry_module_image *image, const cha
                             .dynamic_shared_bytes = shared,
                             .args = args,
                             .sm_of = host_sm_of,
+                            .hear = host_hear,
                             .take_trap = host_no_trap,
                             .take = stealing != NULL ? host_take : NULL,
                             .grid_owner = s};
