@@ -1,6 +1,6 @@
 /* Checks for people who look for a mistake in their program, and which of these checks are on.
- * $GANTRY_CHECK is "1" for all, or names of parts with commas between them.  docs/guides/checking.md says
- * what each finds. */
+ * $GANTRY_CHECK is "1" for all but EDGES, or names of parts with commas between them. docs/guides/checking.md
+ * says what each finds. */
 #ifndef BASE_CHECKING_H
 #define BASE_CHECKING_H
 
@@ -9,12 +9,13 @@
 #include <stdint.h>
 
 /* X(name, what $GANTRY_CHECK calls it) */
-#define GY_CHECKS(X)      \
-    X(HANDLES, "handles") \
-    X(FREES, "frees")     \
-    X(GUARDS, "guards")   \
-    X(BOUNDS, "bounds")   \
-    X(COMPLETIONS, "completions") X(FORKS, "forks") X(STABLE, "stable") X(ARGUMENTS, "arguments")
+#define GY_CHECKS(X)              \
+    X(HANDLES, "handles")         \
+    X(FREES, "frees")             \
+    X(GUARDS, "guards")           \
+    X(BOUNDS, "bounds")           \
+    X(COMPLETIONS, "completions") \
+    X(FORKS, "forks") X(STABLE, "stable") X(ARGUMENTS, "arguments") X(EDGES, "edges")
 
 enum gy_check_number {
 #define GY_CHECK_NUMBER(name, text) GY_CHECK_NUMBER_##name,

@@ -12,6 +12,7 @@
 
 #include <gantry/heap.h>
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -23,7 +24,7 @@ struct gy_proof_task {
     const void *manager;
     const void *task; /* its address, which no other task has until end() */
     const char *label;
-    bool is_late;        /* made while the step ran: whatever has begun is taken to come before it */
+    uint32_t index;      /* among the manager's tasks, in order of creation; UINT32_MAX: not known */
     bool is_independent; /* not ordered behind the GPU work of the step before */
 };
 
@@ -50,18 +51,21 @@ struct gy_proof_ops {
     void (*edge)(const void *task, const void *successor, bool when_done);
     /* All edges of the task were told. */
     void (*end)(const void *manager, const void *task);
-    /* The calling thread begins with the task's body, or has ended. */
+    /* The calling thread begins with the task's body, or has ended; an end without a begin is nothing. */
     void (*body_begin)(const struct gy_proof_task *task);
-    void (*body_end)(void);
+    void (*body_end)(const void *task);
     /* The same for a launch callback; what the thread enqueues in between is the task's. */
     void (*launch_begin)(const struct gy_proof_task *task);
-    void (*launch_end)(void);
+    void (*launch_end)(const void *task);
     /* In a launch callback: memory that what it has enqueued touches where nobody sees it. */
     void (*launch_touch)(const void *address, size_t bytes, enum gy_proof_touch touch);
     /* In a launch callback: `task` comes after the GPU work so far of this task, or of all. */
     void (*completes)(const void *task, bool of_all);
-    /* The calling thread starts a step, has seen the tasks of the step end, or GPU work. */
-    void (*step_begin)(const void *manager);
+    /* The calling thread gives back a reference on the task. */
+    void (*let_go)(const void *task);
+    /* The calling thread starts a step of a manager that has `made` tasks: whatever has begun is taken to
+     * come before those that are made later.  Or it has seen the tasks of the step end, or GPU work. */
+    void (*step_begin)(const void *manager, uint32_t made);
     void (*step_waited)(const void *manager);
     void (*synchronized)(void);
     /* The manager is gone. */
@@ -75,5 +79,26 @@ struct gy_proof_ops {
 /* What the library exports: `gantry_proof_ops`, of this type. */
 #define GY_PROOF_LIBRARY "libgantry-proof.so"
 #define GY_PROOF_SYMBOL "gantry_proof_ops"
+
+/* A bit beside the flags of tasks (taskman/graph/task.h): the proof hears of the task's end. */
+#define GY_PROOF_LISTENS 256u
+
+extern _Atomic(const struct gy_proof_ops *) gy_proof_table; /* atomic; NULL: the check is off */
+extern _Atomic(unsigned) gy_proof_flag;                     /* atomic; GY_PROOF_LISTENS, or 0 */
+
+/* NULL: the check is off. */
+static inline const struct gy_proof_ops *gy_proof(void)
+{
+    return atomic_load_explicit(&gy_proof_table, memory_order_acquire);
+}
+
+static inline unsigned gy_proof_listens(void)
+{
+    return atomic_load_explicit(&gy_proof_flag, memory_order_relaxed);
+}
+
+/* From now on the library tells `ops` what it does; what is found is logged.  It stays so until the process
+ * ends. */
+void gy_proof_begin(const struct gy_proof_ops *ops);
 
 #endif

@@ -13,6 +13,7 @@
 #include "base/environment.h"
 #include "base/library.h"
 #include "base/thread.h"
+#include "driver/proof.h"
 #include "driver/told.h"
 
 #include <assert.h>
@@ -288,6 +289,7 @@ static gantry_status load_kind(enum driver_kind kind, struct gy_driver *out, str
     }
     gy_told_open(&driver);
     look_up_watch(&driver);
+    gy_driver_begin_proof(&driver);
     *out = driver;
     return GANTRY_OK;
 }

@@ -36,6 +36,7 @@ extern _Thread_local struct gy_access *gy_access_now __attribute__((tls_model("i
 struct gy_work {
     uint32_t part;
     _Atomic(const char *) name; /* atomic; the kernel's; NULL: not known yet */
+    _Atomic(bool) is_kernel;    /* atomic; it has blocks */
 };
 
 /* What a part is: immutable once its number is given out. */

@@ -24,6 +24,7 @@ static uint32_t hash_of(const char *text)
     return hash;
 }
 
+/* NULL: no memory. */
 static struct kept_name *make(const char *text)
 {
     struct kept_name *name = gy_zalloc(sizeof(*name));

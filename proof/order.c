@@ -29,22 +29,25 @@ struct record {
 struct step {
     const void *manager;
     struct step *next;
+    uint32_t made;                 /* tasks with lower indices were there when the step began */
     struct gy_past *base;          /* before all of the step's tasks */
     struct gy_past *before;        /* device parts of earlier steps, and what comes before those */
     struct gy_past *begun;         /* parts of this step that have begun */
     struct gy_past *host, *device; /* of the tasks of this step that have ended */
 };
 
+enum { DEEPEST = 256 }; /* works within works of which the tasks are known */
+
 /* What a thread is doing. */
 struct thread {
     struct gy_access frames[GY_PROOF_FRAMES];
-    const void *tasks[GY_PROOF_FRAMES]; /* whose host part the frame is; NULL: it carries out enqueued work */
-    int depth;                          /* frames in use; may be above their number: those do nothing */
-    struct gy_past *past;               /* what the thread has seen outside of tasks */
-    uint32_t last;                      /* the work that it has enqueued last */
+    const void *tasks[DEEPEST]; /* whose host part the frame is; NULL: it carries out enqueued work */
+    int depth;                  /* frames in use; may be above their number: those do nothing */
+    struct gy_past *past;       /* what the thread has seen outside of tasks */
+    uint32_t last;              /* the work that it has enqueued last */
 };
 
-enum { SLOTS = 1 << 16 };
+enum { SLOTS = 1 << 16 };                     /* of records */
 static gy_fast_lock lock = {0, GY_RANK_LEAF}; /* guards all below */
 static struct record *records[SLOTS];
 static struct step *steps;
@@ -208,6 +211,7 @@ static struct step *step_of(const void *manager) GY_REQUIRES(lock)
     return step;
 }
 
+/* The order on the device goes on through tasks that are not of the GPU, as the dispatcher carries it. */
 void gy_order_edge(const void *task, const void *successor, bool when_done)
 {
     take();
@@ -223,6 +227,7 @@ void gy_order_edge(const void *task, const void *successor, bool when_done)
     give();
 }
 
+/* The record goes: what comes after the task knows it, and so does its step. */
 void gy_order_end(const void *manager, const void *task)
 {
     take();
@@ -250,6 +255,7 @@ void gy_order_end(const void *manager, const void *task)
 
 /* ---- threads -------------------------------------------------------------------------------------- */
 
+/* NULL: no memory; then nothing is noted of the thread. */
 static struct thread *self(void)
 {
     if (own_thread == NULL) {
@@ -258,6 +264,7 @@ static struct thread *self(void)
     return own_thread;
 }
 
+/* Hooks see the innermost frame. */
 static void show(struct thread *thread)
 {
     const int depth = thread->depth;
@@ -271,6 +278,9 @@ static struct gy_access *push(struct thread *thread, uint32_t work, uint32_t par
                               const void *task) GY_REQUIRES(lock)
 {
     const int at = thread->depth++;
+    if (at < DEEPEST) {
+        thread->tasks[at] = task;
+    }
     if (at >= GY_PROOF_FRAMES) {
         return NULL;
     }
@@ -281,7 +291,6 @@ static struct gy_access *push(struct thread *thread, uint32_t work, uint32_t par
     frame->work = work;
     frame->part = part;
     frame->past = past;
-    thread->tasks[at] = task;
     return frame;
 }
 
@@ -306,7 +315,7 @@ static void begin_host(struct record *record, struct step *step, const struct gy
         return;
     }
     join(&record->host, step->base);
-    if (task->is_late) {
+    if (task->index >= step->made) {
         join(&record->host, step->begun);
     }
     record->host_part = new_part(label, false);
@@ -350,10 +359,11 @@ static void end_host(struct thread *thread) GY_REQUIRES(lock)
     }
 }
 
-void gy_order_body_end(void)
+void gy_order_body_end(const void *task)
 {
-    struct thread *thread = self();
-    if (thread != NULL && thread->depth > 0) {
+    struct thread *thread = own_thread;
+    const int at = thread != NULL ? thread->depth - 1 : -1;
+    if (at >= 0 && at < DEEPEST && thread->tasks[at] == task) {
         take();
         end_host(thread);
         give();
@@ -405,9 +415,9 @@ void gy_order_launch_begin(const struct gy_proof_task *task)
     show(thread);
 }
 
-void gy_order_launch_end(void)
+void gy_order_launch_end(const void *task)
 {
-    gy_order_body_end();
+    gy_order_body_end(task);
 }
 
 /* The record of the task in whose launch callback the thread is; NULL: in none. */
@@ -419,6 +429,7 @@ static struct record *launching(const struct thread *thread) GY_REQUIRES(lock)
     return record != NULL && record->device_part != 0 ? record : NULL;
 }
 
+/* The completion covers what the task has enqueued, and all that comes before it on the device. */
 void gy_order_completes(const void *task, bool of_all)
 {
     take();
@@ -460,6 +471,7 @@ void gy_order_enter(uint32_t work, const char *name, uint64_t block, bool is_ker
         struct gy_past *past = part != 0 ? pasts[part] : NULL;
         if (work != 0) {
             atomic_store_explicit(&works[work].name, name, memory_order_relaxed);
+            atomic_store_explicit(&works[work].is_kernel, is_kernel, memory_order_relaxed);
         }
         (void)push(thread, past != NULL ? work : 0, part, past, NULL);
         give();
@@ -493,22 +505,42 @@ bool gy_order_enter_launched(void)
 
 /* ---- steps and threads that wait ---------------------------------------------------------------------- */
 
-void gy_order_step_begin(const void *manager)
+/* `past` comes after what the calling thread has seen, and after the part that it carries out. */
+static void join_seen(struct gy_past **past, struct thread *thread) GY_REQUIRES(lock)
+{
+    const int at = thread->depth - 1;
+    join(past, *seen_by(thread));
+    if (at >= 0 && at < GY_PROOF_FRAMES) {
+        add(past, thread->frames[at].part);
+    }
+}
+
+/* Who holds a reference on a task orders it: completions of the program's own, and graphs that are divided
+ * between managers. */
+void gy_order_let_go(const void *task)
+{
+    struct thread *thread = self();
+    take();
+    struct record *record = find_or_make(task);
+    if (record != NULL && thread != NULL) {
+        join_seen(&record->host, thread);
+    }
+    give();
+}
+
+void gy_order_step_begin(const void *manager, uint32_t made)
 {
     struct thread *thread = self();
     take();
     struct step *step = step_of(manager);
     if (step != NULL && thread != NULL) {
-        const int at = thread->depth - 1;
+        step->made = made;
         join(&step->before, step->device);
         join(&step->base, step->host); /* a step begins when all tasks of the one before have ended */
         drop(&step->device);
         drop(&step->host);
         drop(&step->begun);
-        join(&step->base, *seen_by(thread));
-        if (at >= 0 && at < GY_PROOF_FRAMES) {
-            add(&step->base, thread->frames[at].part);
-        }
+        join_seen(&step->base, thread);
     }
     give();
 }
@@ -524,6 +556,7 @@ void gy_order_step_waited(const void *manager)
     give();
 }
 
+/* All devices at once: a program that waits for one of several is trusted for the others. */
 void gy_order_synchronized(void)
 {
     struct thread *thread = self();

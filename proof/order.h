@@ -8,11 +8,12 @@
 void gy_order_edge(const void *task, const void *successor, bool when_done);
 void gy_order_end(const void *manager, const void *task);
 void gy_order_body_begin(const struct gy_proof_task *task);
-void gy_order_body_end(void);
+void gy_order_body_end(const void *task);
 void gy_order_launch_begin(const struct gy_proof_task *task);
-void gy_order_launch_end(void);
+void gy_order_launch_end(const void *task);
 void gy_order_completes(const void *task, bool of_all);
-void gy_order_step_begin(const void *manager);
+void gy_order_let_go(const void *task);
+void gy_order_step_begin(const void *manager, uint32_t made);
 void gy_order_step_waited(const void *manager);
 void gy_order_synchronized(void);
 void gy_order_manager_gone(const void *manager);

@@ -73,6 +73,7 @@ const struct gy_proof_ops gantry_proof_ops = {
     .launch_end = gy_order_launch_end,
     .launch_touch = launch_touch,
     .completes = gy_order_completes,
+    .let_go = gy_order_let_go,
     .step_begin = gy_order_step_begin,
     .step_waited = gy_order_step_waited,
     .synchronized = gy_order_synchronized,

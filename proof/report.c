@@ -116,12 +116,13 @@ static void put_work(struct line_text *text, uint32_t work, bool has_block, uint
         put(text, "on the device");
     } else {
         put(text, "in %s", name);
-        if (has_block) {
+        if (has_block && atomic_load_explicit(&gy_work_of(work)->is_kernel, memory_order_relaxed)) {
             put(text, " (block %" PRIu32 ")", block);
         }
     }
 }
 
+/* Which bytes: by their place in the block, if it is the heap's. */
 static void put_place(struct line_text *text, const struct gy_conflict *conflict) GY_REQUIRES(lock)
 {
     const struct owned_block *block = block_at(conflict->at);
@@ -155,6 +156,7 @@ static void put_advice(struct line_text *text, const struct gy_part *first, cons
     put(text, ": gantry_task_start_after%s(%s, %s)", waits ? "_done" : "", second->label, first->label);
 }
 
+/* The sentence that a person reads. */
 static void make_line(struct line_text *text, const struct gy_access *access, bool is_write,
                       const struct gy_conflict *conflict) GY_REQUIRES(lock)
 {
@@ -162,7 +164,7 @@ static void make_line(struct line_text *text, const struct gy_access *access, bo
     const struct gy_part *second = gy_part_of(access->part);
     put(text, "no edge leads from task '%.80s' to task '%.80s', which %s ", first->label, second->label,
         is_write ? "writes" : "reads");
-    put_work(text, access->work, access->is_kernel, access->block);
+    put_work(text, access->work, true, access->block);
     put(text, " what '%.80s' %s ", first->label, conflict->was_write ? "has written" : "has read");
     put_work(text, conflict->work, conflict->has_block, conflict->block);
     put(text, ", ");
@@ -170,6 +172,7 @@ static void make_line(struct line_text *text, const struct gy_access *access, bo
     put_advice(text, first, second);
 }
 
+/* In either order: with the one edge that is missing, both are gone. */
 static bool is_known(const char *first, const char *second) GY_REQUIRES(lock)
 {
     for (const struct found *found = founds; found != NULL; found = found->next) {
@@ -244,6 +247,7 @@ static void print_quoted(FILE *file, const char *text)
     fputc('"', file);
 }
 
+/* Kernels that have said nothing: they are not instrumented, or touch no memory. */
 static void print_unseen(FILE *file) GY_REQUIRES(lock)
 {
     const char *between = "";

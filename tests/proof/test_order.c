@@ -6,9 +6,18 @@
 static int manager;
 static int tasks[8];
 
+/* Without a step that has begun, every task was there before. */
+static int setup(void **state)
+{
+    (void)state;
+    gy_order_step_begin(&manager, 4);
+    return 0;
+}
+
 static struct gy_proof_task about(int task)
 {
-    return (struct gy_proof_task){.manager = &manager, .task = &tasks[task], .label = "task"};
+    return (struct gy_proof_task){
+        .manager = &manager, .task = &tasks[task], .index = (uint32_t)task, .label = "task"};
 }
 
 /* Returns the number of the part. */
@@ -17,7 +26,7 @@ static uint32_t body(int task)
     const struct gy_proof_task one = about(task);
     gy_order_body_begin(&one);
     const uint32_t part = gy_access_now->part;
-    gy_order_body_end();
+    gy_order_body_end(one.task);
     return part;
 }
 
@@ -39,7 +48,7 @@ static void test_edges_are_followed(void **state)
     const struct gy_proof_task last = about(3);
     gy_order_body_begin(&last);
     assert_true(comes_after(a) && comes_after(c) && !comes_after(b));
-    gy_order_body_end();
+    gy_order_body_end(last.task);
     gy_order_end(&manager, &tasks[3]);
     assert_null(gy_access_now);
 }
@@ -55,12 +64,12 @@ static void test_works_within_works(void **state)
     assert_int_not_equal(gy_access_now->part, part);
     const uint32_t work = gy_order_enqueue();
     assert_true(gy_part_of(gy_work_of(work)->part)->is_device);
-    gy_order_launch_end();
+    gy_order_launch_end(inner.task);
     assert_int_equal(gy_access_now->part, part);
     assert_int_equal(gy_order_enqueue(), 0); /* a body enqueues nothing that is a task's */
     gy_order_synchronized();
     assert_true(comes_after(gy_work_of(work)->part));
-    gy_order_body_end();
+    gy_order_body_end(outer.task);
     gy_order_end(&manager, &tasks[0]);
     gy_order_end(&manager, &tasks[1]);
 }
@@ -72,7 +81,7 @@ static void test_work_of_nobody(void **state)
     const struct gy_proof_task one = about(0);
     gy_order_launch_begin(&one);
     const uint32_t work = gy_order_enqueue();
-    gy_order_launch_end();
+    gy_order_launch_end(one.task);
     gy_order_enter(work, "kernel", 0, true);
     assert_int_equal(gy_access_now->work, work);
     gy_order_leave();
@@ -95,23 +104,23 @@ static void test_too_deep(void **state)
         assert_int_equal(gy_access_now == NULL, i >= GY_PROOF_FRAMES);
     }
     for (int i = 0; i < GY_PROOF_FRAMES + 3; i++) {
-        gy_order_body_end();
+        gy_order_body_end(one.task);
     }
     assert_null(gy_access_now);
     gy_order_body_begin(&one);
     assert_non_null(gy_access_now);
-    gy_order_body_end();
+    gy_order_body_end(one.task);
     gy_order_end(&manager, &tasks[0]);
 }
 
 /* Begins a step with a GPU task.  Returns the number of its device part. */
 static uint32_t begin_step(void)
 {
-    gy_order_step_begin(&manager);
+    gy_order_step_begin(&manager, 4);
     const struct gy_proof_task gpu = about(0);
     gy_order_launch_begin(&gpu);
     const uint32_t device = gy_work_of(gy_order_enqueue())->part;
-    gy_order_launch_end();
+    gy_order_launch_end(gpu.task);
     return device;
 }
 
@@ -121,10 +130,10 @@ static void test_late_tasks(void **state)
     (void)state;
     const uint32_t device = begin_step();
     struct gy_proof_task late = about(1);
-    late.is_late = true;
+    late.index = 4;
     gy_order_body_begin(&late);
     assert_true(comes_after(device));
-    gy_order_body_end();
+    gy_order_body_end(late.task);
     gy_order_end(&manager, &tasks[0]);
     gy_order_end(&manager, &tasks[1]);
     gy_order_manager_gone(&manager);
@@ -136,13 +145,13 @@ static void test_independent_tasks(void **state)
     (void)state;
     const uint32_t device = begin_step();
     gy_order_end(&manager, &tasks[0]);
-    gy_order_step_begin(&manager);
+    gy_order_step_begin(&manager, 4);
     for (int i = 0; i < 2; i++) {
         struct gy_proof_task next = about(2 + i);
         next.is_independent = i == 1;
         gy_order_launch_begin(&next);
         const uint32_t work = gy_order_enqueue();
-        gy_order_launch_end();
+        gy_order_launch_end(next.task);
         gy_order_enter(work, "kernel", 0, true);
         assert_int_equal(comes_after(device), i == 0);
         gy_order_leave();
@@ -154,9 +163,12 @@ static void test_independent_tasks(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_edges_are_followed), cmocka_unit_test(test_works_within_works),
-        cmocka_unit_test(test_work_of_nobody),     cmocka_unit_test(test_too_deep),
-        cmocka_unit_test(test_late_tasks),         cmocka_unit_test(test_independent_tasks),
+        cmocka_unit_test_setup(test_edges_are_followed, setup),
+        cmocka_unit_test_setup(test_works_within_works, setup),
+        cmocka_unit_test_setup(test_work_of_nobody, setup),
+        cmocka_unit_test_setup(test_too_deep, setup),
+        cmocka_unit_test_setup(test_late_tasks, setup),
+        cmocka_unit_test_setup(test_independent_tasks, setup),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -23,6 +23,8 @@ uint32_t __tsan_atomic32_load(const volatile uint32_t *at, int order);
 
 static const struct gy_proof_ops *const proof = &gantry_proof_ops;
 
+static int managers[2];
+
 enum { BYTES = 1 << 20, LINES = 16 };
 static unsigned char *memory; /* watched */
 static char lines[LINES][1024];
@@ -45,6 +47,7 @@ static int setup(void **state)
     }
     proof->device.forget(memory, BYTES);
     line_count = 0;
+    proof->step_begin(&managers[0], 1); /* so that no task is made later */
     return 0;
 }
 
@@ -56,7 +59,6 @@ struct task {
     int count;
 };
 
-static int managers[2];
 static int names; /* labels are unlike in all tests, since a pair of them is reported once */
 
 static void name(struct task *task, const char *label)
@@ -88,7 +90,7 @@ static void body(const struct task *task, touch_fn *touch, size_t at)
     if (touch != NULL) {
         touch(memory + at);
     }
-    proof->body_end();
+    proof->body_end(one.task);
     end(task);
 }
 
@@ -102,7 +104,7 @@ static void launch(const struct task *task, touch_fn *touch, size_t at, const st
     if (completes != NULL) {
         proof->completes(completes, false);
     }
-    proof->launch_end();
+    proof->launch_end(task);
     assert_int_equal(proof->device.enqueue(), 0); /* outside of callbacks nothing is anybody's */
     proof->device.enter(work, "kernel", 3, true);
     if (touch != NULL) {
@@ -184,7 +186,7 @@ static void test_atomics(void **state)
         proof->body_begin(&one);
         (void)__tsan_atomic32_fetch_add((volatile uint32_t *)(void *)memory, 1, 0);
         (void)__tsan_atomic32_load((volatile uint32_t *)(void *)memory, 0);
-        proof->body_end();
+        proof->body_end(one.task);
         end(i == 0 ? &a : &b);
     }
     assert_int_equal(line_count, 0); /* atomics among themselves */
@@ -254,21 +256,21 @@ static void test_steps(void **state)
     static struct task a, b, other, cpu;
     name(&a, "a"), name(&b, "b"), name(&other, "other"), name(&cpu, "cpu");
     names++;
-    proof->step_begin(&managers[0]);
+    proof->step_begin(&managers[0], 1);
     launch(&a, __tsan_write4, 0, NULL);
     proof->step_waited(&managers[0]);
-    proof->step_begin(&managers[0]);
+    proof->step_begin(&managers[0], 1);
     launch(&b, __tsan_write4, 0, NULL);
     assert_int_equal(line_count, 0);
     body(&cpu, __tsan_read4, 0); /* its step has begun while the GPU may still work */
     assert_int_equal(line_count, 1);
     proof->step_waited(&managers[0]);
     proof->synchronized();
-    proof->step_begin(&managers[1]);
+    proof->step_begin(&managers[1], 1);
     const struct gy_proof_task one = {.manager = &managers[1], .task = &other, .label = other.label};
     proof->body_begin(&one);
     __tsan_write4(memory);
-    proof->body_end();
+    proof->body_end(one.task);
     proof->end(&managers[1], &other);
     assert_int_equal(line_count, 1); /* everything was waited for */
     proof->manager_gone(&managers[1]);
@@ -301,7 +303,7 @@ static void test_what_is_not_watched(void **state)
     for (int i = 0; i < 2; i++) {
         proof->body_begin(&one);
         __tsan_write4(own);
-        proof->body_end();
+        proof->body_end(one.task);
         proof->end(&managers[0], &b);
     }
     assert_int_equal(line_count, 0);
@@ -316,7 +318,7 @@ static void *touch_all(void *user)
     for (size_t at = 0; at < 65536; at += 4) {
         __tsan_read4(memory + at);
     }
-    proof->body_end();
+    proof->body_end(one.task);
     end(task);
     return NULL;
 }
@@ -338,7 +340,7 @@ static void test_threads(void **state)
     const struct gy_proof_task one = {.manager = &managers[0], .task = &first, .label = first.label};
     proof->body_begin(&one);
     proof->device.touch(memory, 65536, GY_PROOF_WRITE);
-    proof->body_end();
+    proof->body_end(one.task);
     end(&first);
     pthread_t threads[THREADS];
     for (int i = 0; i < THREADS; i++) {

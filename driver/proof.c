@@ -1,0 +1,60 @@
+#include "driver/proof.h"
+
+#include "base/checking.h"
+#include "base/library.h"
+#include "base/proof.h"
+#include "base/status.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+/* The program runs all the same. */
+static void warn(const char *why)
+{
+    gy_log(GANTRY_LOG_WARNING, "$GANTRY_CHECK has \"edges\", which finds nothing here: %s", why);
+}
+
+/* Open the proof's library, which lies beside the emulated driver; NULL: the log says why not.  A program
+ * with instrumented code has it already, and that one counts. */
+static void *open_library(void *function_of_driver)
+{
+    char path[PATH_MAX], why[384];
+    Dl_info info;
+    void *library = dlopen(GY_PROOF_LIBRARY, RTLD_NOW | RTLD_NOLOAD);
+    const char *slash = NULL;
+    if (library == NULL && dladdr(function_of_driver, &info) != 0 && info.dli_fname != NULL) {
+        slash = strrchr(info.dli_fname, '/');
+    }
+    if (slash != NULL) {
+        const int length = (int)(slash - info.dli_fname);
+        snprintf(path, sizeof(path), "%.*s/" GY_PROOF_LIBRARY, length, info.dli_fname);
+        library = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    }
+    if (library == NULL) {
+        warn(gy_library_error(why, sizeof(why)));
+    }
+    return library;
+}
+
+void gy_driver_begin_proof(const struct gy_driver *driver)
+{
+    if (!gy_check_is_on(GY_CHECK_EDGES) || gy_proof() != NULL) {
+        return;
+    }
+    void *prove = driver->emulated ? dlsym(driver->library, "gantry_emu_prove") : NULL;
+    if (prove == NULL) {
+        warn("it takes the emulated driver (GANTRY_DRIVER=emulated)");
+        return;
+    }
+    void *library = open_library(prove);
+    const struct gy_proof_ops *ops = library != NULL ? dlsym(library, GY_PROOF_SYMBOL) : NULL;
+    if (ops != NULL) {
+        void (*begin)(const struct gy_proof_device *device);
+        memcpy(&begin, &prove,
+               sizeof(begin)); /* ISO C has no cast from an object pointer to a function pointer */
+        begin(&ops->device);
+        gy_proof_begin(ops);
+    }
+}

@@ -1,0 +1,10 @@
+/* Opening the proof that no edge is missing (base/proof.h), where $GANTRY_CHECK has "edges". */
+#ifndef DRIVER_PROOF_H
+#define DRIVER_PROOF_H
+
+#include "driver/driver.h"
+
+/* The driver was opened: if the check is on, the proof begins, or the log says why it cannot. */
+void gy_driver_begin_proof(const struct gy_driver *driver);
+
+#endif
