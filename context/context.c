@@ -12,6 +12,7 @@
 #include "base/environment.h"
 #include "base/handle.h"
 #include "base/options.h"
+#include "base/proof.h"
 #include "base/retired.h"
 #include "context/exchange.h"
 #include "context/shared_memory.h"
@@ -71,7 +72,8 @@ static gantry_status create_rooms(gantry_context *c, const gantry_context_option
             options->completion_wait != GANTRY_WAIT_DEFAULT ? options->completion_wait : GANTRY_WAIT_HYBRID,
         .submission = options->submission,
         .device_wide = options->wfi == GANTRY_WFI_DEVICE_WIDE,
-        .synchronous = options->synchronous != 0 || (synchronous != NULL && strcmp(synchronous, "1") == 0),
+        .synchronous = options->synchronous != 0 || gy_proof() != NULL ||
+                       (synchronous != NULL && strcmp(synchronous, "1") == 0),
         .single_stream = options->single_stream != 0,
     };
     status = gy_dispatcher_create(&config, &c->dispatcher);

@@ -10,6 +10,7 @@
 #include "context/context.h"
 
 #include "base/handle.h"
+#include "base/proof.h"
 #include "dispatcher/internal.h"
 #include "dispatcher/loop/current.h"
 #include "driver/whole.h"
@@ -183,6 +184,9 @@ static gantry_status synchronize(const struct whole *w)
         status = wait_for_event(w, record_all);
     }
     leave(w);
+    if (status == GANTRY_OK && gy_proof() != NULL) {
+        gy_proof()->synchronized();
+    }
     return status;
 }
 

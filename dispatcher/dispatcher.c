@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/environment.h"
 #include "base/handle.h"
+#include "base/proof.h"
 #include "base/span.h"
 #include "dispatcher/fleet/fleet.h"
 #include "dispatcher/internal.h"
@@ -117,7 +118,8 @@ static unsigned find_checks(void)
 {
     return (gy_handles_are_checked() ? GY_CHECK_HANDLES : 0u) |
            (gy_check_is_on(GY_CHECK_FORKS) ? GY_CHECK_FORKS : 0u) |
-           (gy_check_is_on(GY_CHECK_STABLE) ? GY_CHECK_STABLE : 0u);
+           (gy_check_is_on(GY_CHECK_STABLE) ? GY_CHECK_STABLE : 0u) |
+           (gy_proof() != NULL ? GY_CHECK_EDGES : 0u);
 }
 
 /* Allocate the dispatcher, and initialise what cannot fail; NULL: no memory. */

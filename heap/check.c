@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include "base/checking.h"
+#include "base/proof.h"
 #include "base/status.h"
 #include "heap/heap.h"
 
@@ -265,6 +266,11 @@ void gy_check_allocated(struct gy_check *check, gantry_memory_kind kind, const s
         look_at_freed(check, kind, block);
     }
     guard(check, kind, block);
+    if (gy_proof() != NULL) {
+        const gantry_alloc_site site = gy_sites_where(check->sites, block->site);
+        gy_proof()->allocated((const void *)block->base, block->bytes,
+                              site); /* NOLINT: the block's address */
+    }
 }
 
 bool gy_check_remember(struct gy_check *check, uintptr_t address, struct gy_visited *out)

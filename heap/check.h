@@ -21,7 +21,7 @@ struct gy_check;
 
 #define GY_GUARD_BYTES ((size_t)64)
 
-/* `parts`: GY_CHECK_FREES, GY_CHECK_GUARDS.  NULL: out of host memory. */
+/* `parts`: GY_CHECK_FREES, GY_CHECK_GUARDS, GY_CHECK_EDGES.  NULL: out of host memory. */
 struct gy_check *gy_check_create(struct gy_context *context, struct gy_sites *sites, unsigned parts);
 void gy_check_destroy(struct gy_check *check);
 

@@ -150,8 +150,8 @@ static gantry_status init_kind(gantry_heap *heap, gantry_memory_kind kind, struc
 /* The checks that this heap is made with. */
 static unsigned wanted_checks(const gantry_heap_options *options)
 {
-    unsigned parts = gy_checks_read() & (GY_CHECK_FREES | GY_CHECK_GUARDS);
-    return options->check ? GY_CHECK_FREES | GY_CHECK_GUARDS : parts;
+    unsigned parts = gy_checks_read() & (GY_CHECK_FREES | GY_CHECK_GUARDS | GY_CHECK_EDGES);
+    return options->check ? parts | GY_CHECK_FREES | GY_CHECK_GUARDS : parts;
 }
 
 static gantry_status init_shared(gantry_heap *heap, struct gy_context *context,

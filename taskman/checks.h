@@ -1,11 +1,18 @@
-/* Checks for things that a program has forgotten (base/checking.h). */
+/* What is done for checks (base/checking.h) when a task or a step begins. */
 #ifndef TASKMAN_CHECKS_H
 #define TASKMAN_CHECKS_H
 
-#include "taskman/graph/state.h"
+#include "base/proof.h"
+#include "taskman/manager.h"
 
-/* A CPU task is about to run: warn, once for each function and label, when it follows GPU tasks and nothing
- * has waited for any of their work. */
-void gy_task_check_completions(const gantry_task *task);
+/* A CPU task is about to run.  The proof hears of it.  Warn, once for each function and label, when it
+ * follows GPU tasks and nothing has waited for any of their work. */
+void gy_task_check_body(const gantry_task *task);
+
+/* What the proof wants to know of a task. */
+struct gy_proof_task gy_task_for_proof(const gantry_task *task);
+
+/* The calling thread starts a step of the manager. */
+GY_COLD void gy_taskman_prove_start(gantry_taskman *manager, const struct gy_proof_ops *proof);
 
 #endif

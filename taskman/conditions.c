@@ -10,6 +10,7 @@
  * is chosen, while it is still queued or running was wired wrongly: the run fails. */
 #include "taskman/conditions.h"
 
+#include "base/proof.h"
 #include "taskman/cpu/pool.h"
 #include "taskman/failure.h"
 #include "taskman/successors.h"
@@ -59,6 +60,10 @@ bool gy_round_ready(gantry_task *task, struct gy_ready *ready)
 static bool notify(gantry_task *task, const struct gy_edge *edge, uint64_t wait_set, gantry_status result,
                    struct gy_ready *ready)
 {
+    const struct gy_proof_ops *proof = gy_proof();
+    if (proof != NULL) {
+        proof->edge(task, gy_edge_successor(edge), gy_edge_is_done(edge));
+    }
     if (!gy_task_is_condition(task) &&
         (gy_edge_notify(task, edge, result, wait_set) || gy_edge_let_go(edge) > 1)) {
         return false;
@@ -83,6 +88,10 @@ struct gy_round_end gy_round_end(gantry_task *task, gantry_status result)
 size_t gy_round_notify(gantry_task *task, gantry_status result, const struct gy_round_end *end,
                        struct gy_ready *ready)
 {
+    const struct gy_proof_ops *proof = gy_proof();
+    if (proof != NULL) {
+        proof->body_end(task);
+    }
     size_t made_ready = 0;
     uint32_t index = 0;
     for (struct gy_edge *edge = gy_edge_at(&task->edges), *next; edge != NULL; edge = next) {
@@ -90,6 +99,9 @@ size_t gy_round_notify(gantry_task *task, gantry_status result, const struct gy_
         if (is_meant(task, end->chosen, index++)) {
             made_ready += notify(task, edge, end->wait_set, result, ready);
         }
+    }
+    if (proof != NULL) {
+        proof->end(gy_task_manager(task), task);
     }
     return made_ready;
 }

@@ -1,6 +1,7 @@
 #include "taskman/references.h"
 
 #include "base/handle.h"
+#include "base/proof.h"
 #include "taskman/callbacks.h"
 #include "taskman/conditions.h"
 #include "taskman/cpu/account.h"
@@ -178,6 +179,9 @@ gantry_status gantry_task_remove_reference(gantry_task *task)
 {
     GY_NEED(TASK, task);
     gantry_cpu_dispatcher *pool = task->owner->pool;
+    if (__builtin_expect(gy_proof() != NULL, 0)) {
+        gy_proof()->let_go(task);
+    }
     gy_pool_enter(pool);
     gantry_status status = gy_taskman_unhold(task, GANTRY_OK);
     gy_pool_leave(pool);

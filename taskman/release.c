@@ -16,6 +16,7 @@
 #include "base/checking.h"
 #include "base/outside.h"
 #include "base/point.h"
+#include "base/proof.h"
 #include "base/span.h"
 #include "taskman/callbacks.h"
 #include "taskman/checks.h"
@@ -230,6 +231,30 @@ static GY_INLINE size_t notify_frozen(gantry_task *task, gantry_status result, s
     return made_ready;
 }
 
+/* Any of the three while the proof listens: it hears of an edge before the dependent can begin. */
+static GY_COLD size_t notify_listened(gantry_task *task, gantry_status result, struct gy_ready *ready,
+                                      struct gy_worker *keeper, unsigned flags)
+{
+    const struct gy_proof_ops *proof = gy_proof();
+    const bool is_open = (flags & (GY_TASK_FROZEN | GY_TASK_LIGHT)) == 0; /* edges may still be declared */
+    const uint64_t wait_set = wait_set_of(task);
+    size_t made_ready = 0;
+    _Atomic(struct gy_edge *) *place = &task->edges;
+    proof->body_end(task);
+    for (;;) {
+        struct gy_edge *edge = atomic_load_explicit(place, memory_order_acquire);
+        if (edge == NULL &&
+            (!is_open || atomic_compare_exchange_strong_explicit(
+                             place, &edge, &gy_edge_closed, memory_order_acq_rel, memory_order_acquire))) {
+            proof->end(gy_task_manager(task), task);
+            return made_ready;
+        }
+        place = &edge->next;
+        proof->edge(task, gy_edge_successor(edge), gy_edge_is_done(edge));
+        made_ready += notify_successor(task, edge, result, wait_set, ready, keeper);
+    }
+}
+
 /* The result of the task: its preset failure, or else what its body returned. */
 static GY_RARE gantry_status decide_result(gantry_task *task, gantry_status result)
 {
@@ -296,9 +321,10 @@ static GY_INLINE size_t end_task(gantry_task *task, gantry_status result, struct
     /* While a cascade is resolved, no task is kept back, since that may take long. */
     struct gy_worker *keeper =
         self != NULL && self->activity == GY_WORKER_RELEASING && ready->resolve.first == NULL ? self : NULL;
-    size_t made_ready = (flags & GY_TASK_FROZEN) != 0  ? notify_frozen(task, result, ready, keeper)
-                        : (flags & GY_TASK_LIGHT) != 0 ? notify_continuation(task, result, ready, keeper)
-                                                       : notify_successors(task, result, ready, keeper);
+    size_t made_ready = (flags & GY_TASK_LISTENED) != 0 ? notify_listened(task, result, ready, keeper, flags)
+                        : (flags & GY_TASK_FROZEN) != 0 ? notify_frozen(task, result, ready, keeper)
+                        : (flags & GY_TASK_LIGHT) != 0  ? notify_continuation(task, result, ready, keeper)
+                                                        : notify_successors(task, result, ready, keeper);
     count_ready(manager, made_ready, self);
     if (self != NULL && __builtin_expect(self->span_begin_ns != 0, 0)) {
         emit_body(self, task, ready->gpu.first != NULL);
@@ -442,7 +468,7 @@ static GY_INLINE void release_task(gantry_task *task, gantry_status result, stru
                                    struct gy_worker *self, struct gy_gpu_debt *debt)
 {
     gy_point(GY_POINT_PATH_9, task);
-    unsigned flags = atomic_load_explicit(&task->flags, memory_order_relaxed);
+    unsigned flags = atomic_load_explicit(&task->flags, memory_order_relaxed) | gy_proof_listens();
     if (flags == GY_TASK_FILLED) { /* most tasks: the compiler knows what need not be asked */
         release_flagged(task, GY_TASK_FILLED, result, ready, self, debt);
     } else if (flags == (GY_TASK_FILLED | GY_TASK_FROZEN)) { /* and most of a frozen graph */
@@ -522,8 +548,8 @@ static inline gantry_status run_body(struct gy_worker *self, gantry_task *task)
     if (!gy_task_enter_running(task)) {
         return GANTRY_ERR_TASK_FAILED; /* cancelled since it became ready: the preset failure decides */
     }
-    if (gy_check_is_on(GY_CHECK_COMPLETIONS)) {
-        gy_task_check_completions(task);
+    if (gy_check_is_on(GY_CHECK_COMPLETIONS | GY_CHECK_EDGES)) {
+        gy_task_check_body(task);
     }
     uint64_t begin = gy_span_begin();
     bool is_critical = gy_task_is_critical(task);
@@ -564,7 +590,7 @@ static GY_INLINE void end_body(struct gy_worker *self, gantry_task *task, gantry
 static inline bool is_unheard(const struct gy_worker *self, const gantry_task *task, gantry_status result)
 {
     const unsigned odd = GY_TASK_ODD;
-    return (atomic_load_explicit(&task->flags, memory_order_relaxed) & ~odd) ==
+    return ((atomic_load_explicit(&task->flags, memory_order_relaxed) | gy_proof_listens()) & ~odd) ==
                (GY_TASK_LIGHT | GY_TASK_FILLED | GY_TASK_SPAWNED) &&
            atomic_load_explicit(&task->edges, memory_order_relaxed) == NULL && result == GANTRY_OK &&
            self->span_begin_ns == 0;

@@ -3,7 +3,9 @@
 #include "base/clock.h"
 #include "base/handle.h"
 #include "base/options.h"
+#include "base/proof.h"
 #include "taskman/callbacks.h"
+#include "taskman/checks.h"
 #include "taskman/cpu/client.h"
 #include "taskman/cpu/guest.h"
 #include "taskman/cpu/pool.h"
@@ -151,6 +153,10 @@ static struct gy_worker *hand_out(gantry_taskman *manager, struct starter *start
                                   struct gy_gpu_guest *guest)
 {
     gantry_cpu_dispatcher *pool = manager->as_owner.pool;
+    const struct gy_proof_ops *proof = gy_proof();
+    if (__builtin_expect(proof != NULL, 0)) {
+        gy_taskman_prove_start(manager, proof);
+    }
     const bool has_gpu = manager->gpu != NULL && !starter->without_gpu;
     bool was_helped = atomic_exchange_explicit(&manager->was_helped, false, memory_order_relaxed) && has_gpu;
     struct gy_worker *self = guest != NULL && starter->job.left != 0 && manager->gpu == NULL
@@ -450,6 +456,9 @@ static void wait_until_over(gantry_taskman *manager, bool is_stopping, struct gy
         gy_taskman_unstall(manager, is_stopping);
     }
     guest->wait = NULL;
+    if (__builtin_expect(gy_proof() != NULL, 0)) {
+        gy_proof()->step_waited(manager);
+    }
     if (guest->has_helped && !guest->is_kept_out) {
         atomic_store_explicit(&manager->was_helped, true, memory_order_relaxed);
     }

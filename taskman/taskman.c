@@ -13,6 +13,7 @@
 #include "base/alloc.h"
 #include "base/handle.h"
 #include "base/options.h"
+#include "base/proof.h"
 #include "taskman/cpu/cpu_dispatcher.h"
 #include "taskman/cpu/owners.h"
 #include "taskman/cpu/pool.h"
@@ -189,6 +190,9 @@ void gantry_taskman_destroy(gantry_taskman *manager)
     gy_pool_destroy(manager->own_pool);
     gy_free(manager->places);
     leave_dispatcher(manager);
+    if (gy_proof() != NULL) {
+        gy_proof()->manager_gone(manager);
+    }
     gy_handle_free(manager, manager);
 }
 

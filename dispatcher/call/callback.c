@@ -1,10 +1,12 @@
 #include "dispatcher/call/callback.h"
 
 #include "base/handle.h"
+#include "base/proof.h"
 #include "base/span.h"
 #include "dispatcher/call/stand_in.h"
 #include "dispatcher/call/unjoined.h"
 #include "dispatcher/submit/plan.h"
+#include "taskman/checks.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -18,7 +20,17 @@ void gy_callback_tell(const gantry_task *task)
 
 static gantry_launch_result enter(struct gantry_launch *launch)
 {
-    return gy_callback_enter(launch, launch->task, launch->dispatcher->config.context);
+    gantry_task *task = launch->task;
+    const struct gy_proof_ops *proof = gy_proof();
+    if (proof != NULL) {
+        const struct gy_proof_task about = gy_task_for_proof(task);
+        proof->launch_begin(&about);
+    }
+    gantry_launch_result result = gy_callback_enter(launch, task, launch->dispatcher->config.context);
+    if (proof != NULL) {
+        proof->launch_end(task);
+    }
+    return result;
 }
 
 /* On a stale thread, what goes to streams is another thread's to call. */

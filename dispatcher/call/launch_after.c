@@ -1,6 +1,7 @@
 /* The things that a launch callback may ask to be done when the GPU has passed its work: completions and
  * frees; and the blocks that it takes from those that others have freed so. */
 #include "base/handle.h"
+#include "base/proof.h"
 #include "dispatcher/call/again.h"
 #include "dispatcher/call/capture.h"
 #include "dispatcher/call/launch.h"
@@ -42,6 +43,9 @@ gantry_status gantry_launch_add_completion(gantry_launch *launch, gantry_task *t
     GY_ACCEPT(LAUNCH, launch);
     GY_ACCEPT(TASK, task);
     gantry_status status = gy_launch_check_scope(launch, "gantry_launch_add_completion");
+    if (gy_proof() != NULL) {
+        gy_proof()->completes(task, false);
+    }
     return status == GANTRY_OK ? add_completion(launch, launch->stream_index, task) : status;
 }
 
@@ -62,6 +66,9 @@ gantry_status gantry_launch_add_completion_of_all(gantry_launch *launch, gantry_
     }
     struct gantry_dispatcher *d = launch->dispatcher;
     gy_units_forbid(launch, "it completes a task behind all work of the dispatcher");
+    if (gy_proof() != NULL) {
+        gy_proof()->completes(task, true);
+    }
     if (launch->mode == GY_MODE_AHEAD) { /* the batch is part of that */
         status = gy_capture_leave(launch);
         if (status != GANTRY_OK) {
@@ -110,6 +117,9 @@ gantry_status gantry_launch_alloc(gantry_launch *launch, gantry_memory_kind kind
     bool taken = plain && gy_deferred_take(&d->deferred, launch->stream_index, &launch->frees, kind, bytes,
                                            alignment, &site, out);
     if (taken) {
+        if (gy_proof() != NULL) {
+            gy_proof()->allocated(*out, bytes, site);
+        }
         return GANTRY_OK;
     }
     return gantry_heap_alloc(d->config.heap, kind, bytes, alignment, site, out);

@@ -1,6 +1,7 @@
 /* The copies and fills that a launch callback may enqueue. */
 #include "base/checking.h"
 #include "base/handle.h"
+#include "base/proof.h"
 #include "copykernel/address.h"
 #include "copykernel/box.h"
 #include "copykernel/list.h"
@@ -192,6 +193,32 @@ static struct gy_copier *copier_begin(gantry_launch *launch)
     return launch->dispatcher->config.copier;
 }
 
+/* The proof sees no kernel of ours: it is told what each copy touches. */
+static void prove_batch(const gantry_copy_desc *descs, size_t count)
+{
+    const struct gy_proof_ops *proof = gy_proof();
+    for (size_t i = 0; __builtin_expect(proof != NULL, 0) && i < count; i++) {
+        if (descs[i].type != GANTRY_COPY_FILL) {
+            proof->launch_touch(descs[i].source, descs[i].bytes, GY_PROOF_READ);
+        }
+        proof->launch_touch(descs[i].dest, descs[i].bytes, GY_PROOF_WRITE);
+    }
+}
+
+/* Rows one by one, since what lies between them is not touched. */
+static void prove_box(const gantry_copy_box *box)
+{
+    const struct gy_proof_ops *proof = gy_proof();
+    for (uint64_t i = 0; __builtin_expect(proof != NULL, 0) && i < box->rows * box->layers; i++) {
+        const uint64_t row = i % box->rows, layer = i / box->rows;
+        proof->launch_touch((const char *)box->source + row * box->source_pitch +
+                                layer * box->source_layer_pitch,
+                            box->width, GY_PROOF_READ);
+        proof->launch_touch((const char *)box->dest + row * box->dest_pitch + layer * box->dest_layer_pitch,
+                            box->width, GY_PROOF_WRITE);
+    }
+}
+
 static gantry_status launch_batch(gantry_launch *launch, const gantry_copy_desc *descs, size_t count,
                                   const gantry_copy_options *options)
 {
@@ -204,6 +231,7 @@ static gantry_status launch_batch(gantry_launch *launch, const gantry_copy_desc 
         gy_calls_note_batch(launch->calls, launch->task, descs, count);
     }
     status = gy_copier_launch(copier_begin(launch), &one.target, descs, count, options);
+    prove_batch(descs, status == GANTRY_OK ? count : 0);
     count_between(launch, &one.went);
     if (status == GANTRY_OK && count > 0) {
         gy_gd_count(&launch->dispatcher->counters.kernels, 1);
@@ -372,6 +400,7 @@ gantry_status gantry_copy_launch_box(gantry_launch *launch, const gantry_copy_bo
         gy_calls_note_box(launch->calls, launch->task, &ours);
     }
     bool launched;
+    prove_box(&ours);
     status = gy_copier_launch_box(copier_begin(launch), &one.target, &ours, options, &launched);
     count_between(launch, &one.went);
     gy_gd_count(&launch->dispatcher->counters.kernels, launched);
@@ -399,6 +428,7 @@ gantry_status gantry_copy_queue_flush_with(gantry_copy_queue *queue, gantry_laun
     if (__builtin_expect(launch->calls != NULL, 0)) {
         gy_calls_note_batch(launch->calls, launch->task, gy_copy_queue_descs(queue), before);
     }
+    prove_batch(gy_copy_queue_descs(queue), before);
     status = gy_copier_flush(copier_begin(launch), &one.target, queue, options);
     count_between(launch, &one.went);
     const size_t flushed = before - gantry_copy_queue_count(queue);

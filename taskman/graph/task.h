@@ -51,7 +51,8 @@ enum gy_task_flag {
     GY_TASK_CHOSEN = 64,     /* depends on a condition: starts when chosen */
     GY_TASK_PARKED =
         64, /* light tasks, which no condition chooses: lost its last reference before the start */
-    GY_TASK_SPAWNED = 128, /* made by spawn.c: its place is used again once it has ended */
+    GY_TASK_SPAWNED = 128,  /* made by spawn.c: its place is used again once it has ended */
+    GY_TASK_LISTENED = 256, /* beside the flags, for all tasks or none: GY_PROOF_LISTENS */
 };
 
 /* What `traits` holds besides the kind; plain CPU tasks, the quick case, have none. */
