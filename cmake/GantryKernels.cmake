@@ -17,6 +17,13 @@
 # mangles what is not extern "C").  It loads on the emulated driver, too, where asking for one of its kernels is an
 # error that names it.  Without nvcc the image has no form at all.
 #
+# GANTRY_KERNEL_CHECKS=ON, a variable of the folder or of the cache: the host form is instrumented, so that
+# GANTRY_CHECK=edges sees what kernels touch (docs/guides/edges.md).  Kernels are some ten times slower then, on the
+# emulated driver alone.  The target is linked with libgantry-proof.so, which takes the place of the thread sanitizer's
+# runtime: together with a sanitizer of the compiler it is an error.  gcc and clang.
+#
+# gantry::checked: link code of the program's own with it, to have it instrumented in the same way.
+#
 # GANTRY_KERNEL_COMPILER chooses: auto (nvcc if it works, else clang if it works, else host form only),
 # nvcc, clang (an error if it does not work) or none.  File names without .cu are C identifiers, and one
 # program has one file of a name.  Several targets may use the same file; it is compiled once.
@@ -94,6 +101,28 @@ function(_gantry_kernel_include out)
     set(folder "${GANTRY_KERNEL_INCLUDE_DIR}")
   endif()
   set(${out} "${folder}" PARENT_SCOPE)
+endfunction()
+
+# How code is instrumented; an error where it cannot be.
+function(_gantry_check_flags out)
+  if("${CMAKE_C_FLAGS} ${CMAKE_CXX_FLAGS}" MATCHES "-fsanitize=")
+    message(FATAL_ERROR "GANTRY_KERNEL_CHECKS takes the place of a sanitizer's runtime: build without -fsanitize")
+  endif()
+  if(NOT CMAKE_CXX_COMPILER_ID MATCHES "GNU|Clang")
+    message(FATAL_ERROR "GANTRY_KERNEL_CHECKS needs gcc or clang, not ${CMAKE_CXX_COMPILER_ID}")
+  endif()
+  set(${out} -fsanitize=thread PARENT_SCOPE)
+endfunction()
+
+# The target of libgantry-proof.so: of the source tree, or of the package this file was installed with.
+function(_gantry_proof_target out)
+  if(TARGET gantry-proof)
+    set(${out} gantry-proof PARENT_SCOPE)
+  elseif(TARGET gantry::proof)
+    set(${out} gantry::proof PARENT_SCOPE)
+  else()
+    message(FATAL_ERROR "GANTRY_KERNEL_CHECKS needs libgantry-proof.so, which was not built with this Gantry")
+  endif()
 endfunction()
 
 set(_gantry_clang_flags -x cuda --cuda-gpu-arch=sm_80 --cuda-device-only -nocudainc -nocudalib
@@ -291,7 +320,11 @@ function(_gantry_kernel_library target file is_device_only options out_library o
   if(NOT name STREQUAL identifier)
     message(FATAL_ERROR "gantry_add_kernels: ${file}: the name without .cu must be a C identifier")
   endif()
-  string(SHA1 hash "${file}${options}")
+  set(checks "")
+  if(GANTRY_KERNEL_CHECKS AND NOT is_device_only)
+    _gantry_check_flags(checks)
+  endif()
+  string(SHA1 hash "${file}${options}${checks}")
   string(SUBSTRING "${hash}" 0 8 hash)
   set(library "gantry_kernels_${name}_${hash}")
   set(folder "${CMAKE_BINARY_DIR}/gantry-kernels/${name}-${hash}")
@@ -348,7 +381,7 @@ const gantry_module_image gantry_image_@name@ = {
   add_library(${library} OBJECT "${folder}/${name}.image.cpp")
   target_compile_features(${library} PRIVATE cxx_std_17)
   target_compile_options(${library} PRIVATE -fno-exceptions -fno-rtti -fno-math-errno -ffp-contract=off
-    -Wno-unknown-pragmas)
+    -Wno-unknown-pragmas ${checks})
   target_include_directories(${library} PRIVATE "${include}" "${source_folder}"
     "$<TARGET_PROPERTY:${target},INCLUDE_DIRECTORIES>")
   set_target_properties(${library} PROPERTIES CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
@@ -366,13 +399,13 @@ const gantry_module_image gantry_image_@name@ = {
   endif()
 endfunction()
 
-# What target_link_libraries(<target> PRIVATE m) does, which would be an error where the project links <target>
+# What target_link_libraries(<target> PRIVATE <library>) does, which would be an error where the project links <target>
 # without such a keyword.
-function(_gantry_link_libm target)
-  set_property(TARGET ${target} APPEND PROPERTY LINK_LIBRARIES m)
+function(_gantry_link target library)
+  set_property(TARGET ${target} APPEND PROPERTY LINK_LIBRARIES ${library})
   get_target_property(type ${target} TYPE)
   if(type STREQUAL "STATIC_LIBRARY")
-    set_property(TARGET ${target} APPEND PROPERTY INTERFACE_LINK_LIBRARIES "$<LINK_ONLY:m>")
+    set_property(TARGET ${target} APPEND PROPERTY INTERFACE_LINK_LIBRARIES "$<LINK_ONLY:${library}>")
   endif()
 endfunction()
 
@@ -394,6 +427,15 @@ function(gantry_add_kernels target)
     _gantry_kernel_library(${target} "${file}" ${kernels_DEVICE_ONLY} "${kernels_OPTIONS}" library folder)
     target_sources(${target} PRIVATE "$<TARGET_OBJECTS:${library}>")
     target_include_directories(${target} PUBLIC "$<BUILD_INTERFACE:${folder}>")
-    _gantry_link_libm(${target})
+    _gantry_link(${target} m)
+    if(GANTRY_KERNEL_CHECKS AND NOT kernels_DEVICE_ONLY)
+      _gantry_proof_target(proof)
+      _gantry_link(${target} ${proof})
+    endif()
   endforeach()
 endfunction()
+
+# Who links with it under a sanitizer is told so by the name of a target that there is not.
+if(TARGET gantry::checked AND "${CMAKE_C_FLAGS} ${CMAKE_CXX_FLAGS}" MATCHES "-fsanitize=")
+  set_property(TARGET gantry::checked APPEND PROPERTY INTERFACE_LINK_LIBRARIES gantry::checked_is_not_for_builds_with_a_sanitizer)
+endif()
