@@ -21,6 +21,7 @@ struct cli_command {
     int (*main)(int argc, char **argv); /* argv[0] is the command's name; returns the exit status */
 };
 
+extern const struct cli_command cli_check;
 extern const struct cli_command cli_completion;
 extern const struct cli_command cli_doctor;
 extern const struct cli_command cli_info;

@@ -17,8 +17,9 @@
 #include <string.h>
 #include <unistd.h>
 
-static const struct cli_command *const commands[] = {&cli_doctor, &cli_info,  &cli_run,        &cli_report,
-                                                     &cli_bench,  &cli_limit, &cli_completion, NULL};
+static const struct cli_command *const commands[] = {&cli_doctor, &cli_info,  &cli_run,   &cli_check,
+                                                     &cli_report, &cli_bench, &cli_limit, &cli_completion,
+                                                     NULL};
 
 static const char *const level_names[] = {"error", "warning", "info", "debug", NULL};
 
@@ -108,8 +109,8 @@ static int help_main(int argc, char **argv)
 /* An option behind a sample's name belongs to the sample, and one behind a program's to the program. */
 static bool asks_for_help(const struct cli_command *command, int argc, char *const *argv)
 {
-    const bool is_first_only = command == &cli_run || command == &cli_limit;
-    for (int i = 1; i < argc && (!is_first_only || i == 1); i++) {
+    const bool is_of_another = command == &cli_run || command == &cli_check || command == &cli_limit;
+    for (int i = 1; i < argc && (!is_of_another || i == 1); i++) {
         if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
             return true;
         }

@@ -231,67 +231,44 @@ void gy_report_kernel(const char *name, uint64_t touches)
 
 /* ---- the summary ------------------------------------------------------------------------------------ */
 
-static void print_quoted(FILE *file, const char *text)
+/* Names of tasks are the program's: what would end a line or a word of the summary becomes a blank. */
+static void print_word(FILE *file, const char *word)
 {
-    fputc('"', file);
-    for (; *text != '\0'; text++) {
-        const unsigned char c = (unsigned char)*text;
-        if (c == '"' || c == '\\') {
-            fprintf(file, "\\%c", c);
-        } else if (c < 0x20) {
-            fprintf(file, "\\u%04x", c);
-        } else {
-            fputc(c, file);
-        }
-    }
-    fputc('"', file);
-}
-
-/* Kernels that have said nothing: they are not instrumented, or touch no memory. */
-static void print_unseen(FILE *file) GY_REQUIRES(lock)
-{
-    const char *between = "";
-    for (int i = 0; i < MOST_KERNELS; i++) {
-        if (kernels[i].name != NULL && !kernels[i].is_seen) {
-            fputs(between, file);
-            print_quoted(file, kernels[i].name);
-            between = ", ";
-        }
+    for (; *word != '\0'; word++) {
+        fputc((unsigned char)*word < 0x20 ? ' ' : *word, file);
     }
 }
 
-static void print_found(FILE *file) GY_REQUIRES(lock)
+static void print_line(FILE *file, const char *key, const char *text)
 {
-    for (const struct found *found = founds; found != NULL; found = found->next) {
-        fputs(found == founds ? "\n  {\"first\": " : ",\n  {\"first\": ", file);
-        print_quoted(file, found->first);
-        fputs(", \"second\": ", file);
-        print_quoted(file, found->second);
-        fputs(", \"text\": ", file);
-        print_quoted(file, found->line != NULL ? found->line : "");
-        fputs("}", file);
-    }
+    fputs(key, file);
+    print_word(file, text);
+    fputc('\n', file);
 }
 
-/* The program ends: write the summary for who has asked for it. */
+/* The process ends: add the summary to the file of who has asked for one (cli/check.c), lines of a key and a
+ * text. Several processes may do so. */
 __attribute__((destructor)) static void write_summary(void)
 {
     const char *path = gy_environment("GANTRY_CHECK_REPORT");
-    FILE *file = path != NULL ? fopen(path, "we") : NULL;
+    FILE *file = path != NULL && tell_line != NULL ? fopen(path, "ae") : NULL;
     if (file == NULL) {
         return;
     }
     const struct gy_order_counts counts = gy_order_counts();
-    const char *lacks = gy_order_lacks();
+    fprintf(file, "parts\t%" PRIu64 "\nworks\t%" PRIu64 "\n", counts.parts, counts.works);
+    if (gy_order_lacks() != NULL) {
+        print_line(file, "lacks\t", gy_order_lacks());
+    }
     gy_fast_lock_take(&lock);
-    fprintf(file, "{\"parts\": %" PRIu64 ", \"works\": %" PRIu64 ", \"exhausted\": ", counts.parts,
-            counts.works);
-    print_quoted(file, lacks != NULL ? lacks : "");
-    fputs(",\n \"unseen\": [", file);
-    print_unseen(file);
-    fputs("],\n \"found\": [", file);
-    print_found(file);
-    fputs("]}\n", file);
+    for (int i = 0; i < MOST_KERNELS; i++) {
+        if (kernels[i].name != NULL && !kernels[i].is_seen) {
+            print_line(file, "unseen\t", kernels[i].name);
+        }
+    }
+    for (const struct found *found = founds; found != NULL; found = found->next) {
+        print_line(file, "found\t", found->line != NULL ? found->line : "");
+    }
     gy_fast_lock_give(&lock);
     (void)fclose(file);
 }
