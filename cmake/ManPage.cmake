@@ -97,6 +97,8 @@ append(".SH EXAMPLES" "What this machine lacks, and how to get it:
     gantry doctor --json
 Which driver and which device are in use:
     gantry info
+Which edges a program's graphs lack:
+    gantry check -- ./program
 Whether a plan of partitions is carried out as it says:
     gantry info --partitions plan.json
 Run a sample on the emulated driver, record it, and read the recording:
