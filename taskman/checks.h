@@ -12,6 +12,14 @@ void gy_task_check_body(const gantry_task *task);
 /* What the proof wants to know of a task. */
 struct gy_proof_task gy_task_for_proof(const gantry_task *task);
 
+/* `task` ends, and the edge has not lost its reference yet.  A launch callback waits for no GPU work. */
+static inline void gy_edge_prove(const struct gy_proof_ops *proof, const gantry_task *task,
+                                 const struct gy_edge *edge)
+{
+    const gantry_task *successor = gy_edge_successor(edge);
+    proof->edge(task, successor, gy_edge_is_done(edge) && !gy_task_is_gpu(successor));
+}
+
 /* The calling thread starts a step of the manager. */
 GY_COLD void gy_taskman_prove_start(gantry_taskman *manager, const struct gy_proof_ops *proof);
 

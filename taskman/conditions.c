@@ -11,6 +11,7 @@
 #include "taskman/conditions.h"
 
 #include "base/proof.h"
+#include "taskman/checks.h"
 #include "taskman/cpu/pool.h"
 #include "taskman/failure.h"
 #include "taskman/successors.h"
@@ -62,7 +63,7 @@ static bool notify(gantry_task *task, const struct gy_edge *edge, uint64_t wait_
 {
     const struct gy_proof_ops *proof = gy_proof();
     if (proof != NULL) {
-        proof->edge(task, gy_edge_successor(edge), gy_edge_is_done(edge));
+        gy_edge_prove(proof, task, edge);
     }
     if (!gy_task_is_condition(task) &&
         (gy_edge_notify(task, edge, result, wait_set) || gy_edge_let_go(edge) > 1)) {

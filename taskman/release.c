@@ -250,7 +250,7 @@ static GY_COLD size_t notify_listened(gantry_task *task, gantry_status result, s
             return made_ready;
         }
         place = &edge->next;
-        proof->edge(task, gy_edge_successor(edge), gy_edge_is_done(edge));
+        gy_edge_prove(proof, task, edge);
         made_ready += notify_successor(task, edge, result, wait_set, ready, keeper);
     }
 }
