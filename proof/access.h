@@ -23,6 +23,9 @@ struct gy_access {
     bool is_kernel;
     uint64_t touches;     /* calls that have said what was touched */
     struct gy_past *past; /* of the part: a reference */
+    struct gy_past
+        *held;        /* parts that have held a mutex which the thread holds now; a reference; NULL: none */
+    uint32_t mutexes; /* so many it holds */
     struct {
         uint32_t who; /* a writer or readers; 0: none */
         uint32_t bad; /* the first of them that is not in the past; 0: all are */

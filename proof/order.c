@@ -38,6 +38,13 @@ struct step {
 
 enum { DEEPEST = 256 }; /* works within works of which the tasks are known */
 
+/* A mutex of the program that a task has held; never freed. */
+struct mutex {
+    const void *at;
+    struct mutex *next;    /* in its slot */
+    struct gy_past *parts; /* that have held it */
+};
+
 /* What a thread is doing. */
 struct thread {
     struct gy_access frames[GY_PROOF_FRAMES];
@@ -47,10 +54,11 @@ struct thread {
     uint32_t last;              /* the work that it has enqueued last */
 };
 
-enum { SLOTS = 1 << 16 };                     /* of records */
+enum { SLOTS = 1 << 16 /* of records */, MUTEX_SLOTS = 1024 };
 static gy_fast_lock lock = {0, GY_RANK_LEAF}; /* guards all below */
 static struct record *records[SLOTS];
 static struct step *steps;
+static struct mutex *mutexes[MUTEX_SLOTS];
 static struct gy_past *launched; /* all device parts, and their pasts */
 static struct gy_part *parts;    /* [GY_PROOF_MOST]; immutable below part_count */
 static struct gy_work *works;    /* [GY_PROOF_MOST]; immutable below work_count, but for names */
@@ -161,9 +169,14 @@ static uint32_t new_work(uint32_t part) GY_REQUIRES(lock)
 
 /* ---- records and steps ---------------------------------------------------------------------------- */
 
+static uint32_t slot_number(const void *of)
+{
+    return (uint32_t)(((uint64_t)(uintptr_t)of >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> 48);
+}
+
 static struct record **slot_of(const void *task)
 {
-    return &records[((uint64_t)(uintptr_t)task >> 6) * UINT64_C(0x9e3779b97f4a7c15) >> 48];
+    return &records[slot_number(task)];
 }
 
 static struct record *find(const void *task) GY_REQUIRES(lock)
@@ -287,11 +300,18 @@ static struct gy_access *push(struct thread *thread, uint32_t work, uint32_t par
     struct gy_access *frame = &thread->frames[at];
     gy_past_ref(past);
     gy_past_unref(frame->past);
+    gy_past_unref(frame->held);
     memset(frame, 0, sizeof(*frame));
     frame->work = work;
     frame->part = part;
     frame->past = past;
     return frame;
+}
+
+/* What comes before the frame's part has changed. */
+static void forget_answers(struct gy_access *frame)
+{
+    memset(frame->known, 0, sizeof(frame->known));
 }
 
 /* What the calling thread has seen, to add to. */
@@ -301,7 +321,7 @@ static struct gy_past **seen_by(struct thread *thread)
     if (depth == 0 || depth > GY_PROOF_FRAMES) {
         return &thread->past;
     }
-    memset(thread->frames[depth - 1].known, 0, sizeof(thread->frames[depth - 1].known));
+    forget_answers(&thread->frames[depth - 1]);
     return &thread->frames[depth - 1].past;
 }
 
@@ -355,6 +375,7 @@ static void end_host(struct thread *thread) GY_REQUIRES(lock)
     }
     if (at < GY_PROOF_FRAMES) {
         drop(&thread->frames[at].past);
+        drop(&thread->frames[at].held);
         thread->frames[at].work = 0;
     }
 }
@@ -565,6 +586,42 @@ void gy_order_synchronized(void)
         join(seen_by(thread), launched);
     }
     give();
+}
+
+/* ---- mutexes --------------------------------------------------------------------------------------------
+ */
+
+void gy_order_locked(const void *mutex)
+{
+    struct gy_access *frame = gy_access_now;
+    take();
+    struct mutex *one = mutexes[slot_number(mutex) % MUTEX_SLOTS];
+    while (one != NULL && one->at != mutex) {
+        one = one->next;
+    }
+    if (one == NULL && (one = gy_zalloc(sizeof(*one))) != NULL) {
+        one->at = mutex;
+        one->next = mutexes[slot_number(mutex) % MUTEX_SLOTS];
+        mutexes[slot_number(mutex) % MUTEX_SLOTS] = one;
+    }
+    if (one != NULL) {
+        join(&frame->held, one->parts);
+        add(&one->parts, frame->part);
+    }
+    frame->mutexes++;
+    forget_answers(frame);
+    give();
+}
+
+void gy_order_unlocking(void)
+{
+    struct gy_access *frame = gy_access_now;
+    if (frame->mutexes != 0 && --frame->mutexes == 0) {
+        take();
+        drop(&frame->held);
+        give();
+        forget_answers(frame);
+    }
 }
 
 void gy_order_manager_gone(const void *manager)

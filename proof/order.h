@@ -18,6 +18,11 @@ void gy_order_step_waited(const void *manager);
 void gy_order_synchronized(void);
 void gy_order_manager_gone(const void *manager);
 
+/* The work that the calling thread carries out has taken a mutex of the program, or is about to give one
+ * back: while it holds one, whoever has held that comes before. */
+void gy_order_locked(const void *mutex);
+void gy_order_unlocking(void);
+
 uint32_t gy_order_enqueue(void);
 void gy_order_enter(uint32_t work, const char *name, uint64_t block, bool is_kernel);
 void gy_order_leave(void);

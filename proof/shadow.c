@@ -84,7 +84,7 @@ bool gy_shadow_watch(uintptr_t begin, size_t bytes)
 static bool is_before(const struct gy_access *access, uint32_t work)
 {
     const uint32_t part = gy_work_of(work)->part;
-    return part == access->part || gy_past_has(access->past, part);
+    return part == access->part || gy_past_has(access->past, part) || gy_past_has(access->held, part);
 }
 
 /* A kernel asks the same of millions of cells, so answers are remembered.  The past of a body may grow while

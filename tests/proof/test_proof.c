@@ -309,6 +309,33 @@ static void test_what_is_not_watched(void **state)
     assert_int_equal(line_count, 0);
 }
 
+/* Under one mutex there is no race; beside it, or under another one, there is. */
+static void test_mutexes(void **state)
+{
+    (void)state;
+    static pthread_mutex_t mutexes[2] = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER};
+    static struct task tasks[4];
+    static const int held[] = {0, 0, 1, -1};
+    for (int i = 0; i < 4; i++) {
+        name(&tasks[i], "mutex");
+        tasks[i].label[0] = (char)('A' + i);
+        const struct gy_proof_task one = {
+            .manager = &managers[0], .task = &tasks[i], .label = tasks[i].label};
+        proof->body_begin(&one);
+        if (held[i] >= 0) {
+            assert_int_equal(pthread_mutex_lock(&mutexes[held[i]]), 0);
+            __tsan_write4(memory);
+            assert_int_equal(pthread_mutex_unlock(&mutexes[held[i]]), 0);
+        } else {
+            __tsan_write4(memory);
+        }
+        proof->body_end(one.task);
+        end(&tasks[i]);
+        assert_int_equal(line_count, i < 2 ? 0 : i - 1);
+    }
+    names++;
+}
+
 /* Many threads touch the same cells: nothing is lost, and nothing is seen that is not there. */
 static void *touch_all(void *user)
 {
@@ -367,6 +394,7 @@ int main(void)
         cmocka_unit_test_setup(test_steps, setup),
         cmocka_unit_test_setup(test_generations, setup),
         cmocka_unit_test_setup(test_what_is_not_watched, setup),
+        cmocka_unit_test_setup(test_mutexes, setup),
         cmocka_unit_test_setup(test_threads, setup),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
