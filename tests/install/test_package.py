@@ -49,7 +49,7 @@ class Package(unittest.TestCase):
 
     def test_each_package_has_its_part(self):
         self.assertEqual(sorted(self.files), PACKAGES)
-        for name, wanted in (("libgantry0", ["/libgantry.so.0"]),
+        for name, wanted in (("libgantry0", ["/libgantry.so.0", "/libgantry-proof.so"]),
                              ("gantry-emu", ["/libgantry-emu.so", "/gantry-emu/libcuda.so.1", "/usr/include/gantry_emu.h"]),
                              ("libgantry-dev", ["/libgantry.so", "/usr/include/gantry/gantry.h", "/gantry-config.cmake",
                                                 "/pkgconfig/gantry.pc"]),
