@@ -17,9 +17,8 @@
 #include <string.h>
 #include <unistd.h>
 
-static const struct cli_command *const commands[] = {&cli_doctor, &cli_info,  &cli_run,   &cli_check,
-                                                     &cli_report, &cli_bench, &cli_limit, &cli_completion,
-                                                     NULL};
+static const struct cli_command *const commands[] = {
+    &cli_doctor, &cli_info, &cli_run, &cli_check, &cli_report, &cli_bench, &cli_limit, &cli_completion, NULL};
 
 static const char *const level_names[] = {"error", "warning", "info", "debug", NULL};
 

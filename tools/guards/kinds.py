@@ -8,7 +8,7 @@ last only.
 import re
 
 from guards.figures import Figures
-from guards.rooms import EMULATOR, library_room
+from guards.rooms import OF_THEIR_OWN, library_room
 
 THREADS, RANKS, VARIABLES = "docs/design/threading.md", "base/thread.h", "docs/reference/environment.md"
 
@@ -36,7 +36,7 @@ def count(files):
     figures.add("ranks", RANKS, 0)
     for name in ("thread_starts", "thread_local"):
         figures.add(name, None, 0)
-    for path, code in files.code(lambda path: library_room(path) not in (None, EMULATOR)):
+    for path, code in files.code(lambda path: library_room(path) not in (None, *OF_THEIR_OWN)):
         if path == RANKS:
             figures.add("ranks", path, len(re.findall(r"^\s*GY_RANK_\w+", code, re.M)))
         figures.add("thread_starts", path, len(re.findall(r"(?<!gantry_status )\bgy_thread_start\(", code)))

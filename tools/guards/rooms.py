@@ -1,7 +1,7 @@
 """Which room a file is of, as the guards count: a folder of the library, or the emulated driver's; None: none of it."""
 from check_style import LIBRARY
 
-EMULATOR = "emulator"
+OF_THEIR_OWN = ("emulator", "proof", "limit")  # libraries beside the library
 
 
 def library_room(path):

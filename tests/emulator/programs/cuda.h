@@ -3,8 +3,8 @@
 #ifndef TESTS_EMULATOR_PROGRAMS_CUDA_H
 #define TESTS_EMULATOR_PROGRAMS_CUDA_H
 
-#include "emulator/others.h"
 #include "driver/funcs.h"
+#include "emulator/others.h"
 
 #define F(need, member, symbol, prototype) CUresult symbol prototype;
 GY_DRIVER_FUNCS(F)

@@ -1,7 +1,7 @@
 /* What programs for CUDA's driver are linked with, as the toolkit's stub of that library: it has the names
  * alone, and every call fails. */
-#include "emulator/others.h"
 #include "driver/funcs.h"
+#include "emulator/others.h"
 
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 #define STUB(symbol, prototype)         \
