@@ -14,6 +14,8 @@
 
 static atomic_bool is_for_reading; /* atomic: the first Ctrl-C ends the reading alone */
 static atomic_bool has_come;       /* atomic: the reading shall end */
+enum { WORKING, ENDING, INTERRUPTED }; /* INTERRUPTED: Ctrl-C ends the process, else the command does */
+static atomic_int progress = WORKING;  /* atomic; left once, by whoever ends the process */
 static const char *_Atomic said = "the results so far are complete, the others were left out"; /* atomic */
 
 void cli_interrupts_end_reading(bool is_so)
@@ -31,6 +33,20 @@ void cli_interrupts_say(const char *what)
     atomic_store(&said, what);
 }
 
+static bool is_ours_to_end(int how)
+{
+    int working = WORKING;
+    return atomic_compare_exchange_strong(&progress, &working, how);
+}
+
+void cli_interrupts_are_over(void)
+{
+    (void)is_ours_to_end(ENDING);
+    while (atomic_load(&progress) == INTERRUPTED) {
+        (void)pause(); /* the thread that waits for Ctrl-C ends the process, with its status */
+    }
+}
+
 static void give_up(int signal)
 {
     (void)signal;
@@ -45,6 +61,9 @@ static void *watch(void *set)
             return NULL;
         }
     } while (atomic_load(&is_for_reading) && !atomic_exchange(&has_come, true));
+    if (!is_ours_to_end(INTERRUPTED)) {
+        return NULL;
+    }
     struct sigaction action = {.sa_handler = give_up};
     (void)sigaction(SIGALRM, &action, NULL);
     (void)alarm(MOST_SECONDS);

@@ -3,6 +3,7 @@
  * Exit status: 0 done, 1 what was asked for failed, 2 the call was wrong.  Results go to stdout, everything
  * else to stderr. */
 #include "cli/command.h"
+#include "cli/interrupt.h"
 #include "cli/options.h"
 #include "cli/output_file.h"
 #include "cli/samples.h"
@@ -183,6 +184,7 @@ static int run_whole(int argc, char **argv)
 static int end(int status)
 {
     const char *why = cli_output_flush();
+    cli_interrupts_are_over();
     if (why == NULL || status != 0) {
         return status;
     }

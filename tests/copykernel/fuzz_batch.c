@@ -4,6 +4,7 @@
 #include "tests/copykernel/fuzz_batch.h"
 
 #include "copykernel/copier.h"
+#include "heap/heap.h"
 #include "driver/context.h"
 #include "emulator/gantry_emu.h"
 
