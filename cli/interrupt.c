@@ -12,8 +12,8 @@
 
 #define MOST_SECONDS 3 /* for ending a recording, and for writing what has been printed */
 
-static atomic_bool is_for_reading; /* atomic: the first Ctrl-C ends the reading alone */
-static atomic_bool has_come;       /* atomic: the reading shall end */
+static atomic_bool is_for_reading;     /* atomic: the first Ctrl-C ends the reading alone */
+static atomic_bool has_come;           /* atomic: the reading shall end */
 enum { WORKING, ENDING, INTERRUPTED }; /* INTERRUPTED: Ctrl-C ends the process, else the command does */
 static atomic_int progress = WORKING;  /* atomic; left once, by whoever ends the process */
 static const char *_Atomic said = "the results so far are complete, the others were left out"; /* atomic */

@@ -17,8 +17,8 @@ void cli_interrupts_end_reading(bool is_so);
 /* What Ctrl-C says behind "interrupted; " where no output file is being written; a literal.  Without it: that
  * the results so far are complete. */
 void cli_interrupts_say(const char *what);
-/* The command has done its work.  From now on Ctrl-C changes nothing; if it came before, this does not return,
- * since the process ends with CLI_INTERRUPTED. */
+/* The command has done its work.  From now on Ctrl-C changes nothing; if it came before, this does not
+ * return, since the process ends with CLI_INTERRUPTED. */
 void cli_interrupts_are_over(void);
 /* True when Ctrl-C has come.  Any thread may ask. */
 bool cli_interrupts_reading_ends(void);

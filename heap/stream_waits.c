@@ -180,6 +180,12 @@ static bool is_any_captured(struct gy_heap_streams *streams)
     return any;
 }
 
+static void wait_for_events(struct gy_heap_streams *streams, uint64_t order)
+{
+    while (gy_heap_streams_wait(streams, order)) {
+    }
+}
+
 /* Wait for the device, for what no event tells. */
 static gantry_status wait_for_device(struct gy_heap_streams *streams, uint64_t order)
 {
@@ -190,9 +196,13 @@ static gantry_status wait_for_device(struct gy_heap_streams *streams, uint64_t o
     if (status == GANTRY_OK) {
         gy_point(GY_POINT_HEAP_SETTLED, streams->kind);
         (void)gy_heap_streams_poll_lates(streams, order);
-        settle_streams(streams, order);
     }
     gy_visit_end(context, &visit);
+    if (status == GANTRY_OK) {
+        /* A late block has joined its stream, and may lie before a mark that nobody had a reason to ask. */
+        wait_for_events(streams, order);
+        settle_streams(streams, order);
+    }
     return status;
 }
 
@@ -210,7 +220,6 @@ gantry_status gy_heap_streams_settle(struct gy_heap_streams *streams)
     const uint64_t order = streams->order++;
     gy_mutex_unlock(gy_heap_streams_guard(streams));
     gy_point(GY_POINT_HEAP_SETTLE, streams->kind);
-    while (gy_heap_streams_wait(streams, order)) {
-    }
+    wait_for_events(streams, order);
     return needs_device(streams, order) ? wait_for_device(streams, order) : GANTRY_OK;
 }

@@ -4,9 +4,9 @@
 #include "tests/copykernel/fuzz_batch.h"
 
 #include "copykernel/copier.h"
-#include "heap/heap.h"
 #include "driver/context.h"
 #include "emulator/gantry_emu.h"
+#include "heap/heap.h"
 
 #include <dlfcn.h>
 #include <stdarg.h>

@@ -317,6 +317,31 @@ static void test_a_recorded_block_waits_for_its_own_stream(void **state)
     give(f, between, 1);
 }
 
+/* A block has no event for a stream that it was recorded for, so the device is waited for.  Then it joins its
+ * own stream, which has a mark that nobody had a reason to ask, and memory behind that. */
+static void test_a_recorded_block_without_an_event_is_settled(void **state)
+{
+    struct fixture *f = *state;
+    void *recorded = take(f, BLOCK_MIB * MIB, 0), *marked = take(f, PART_MIB * MIB, 0),
+         *behind = take(f, BLOCK_MIB * MIB, 0), *other = take(f, MIB, 2);
+    assert_ok(gantry_heap_record_stream(f->heap, recorded, f->streams[1]));
+    close_gate(f, 0);
+    assert_int_equal((f->emu.fail)("cuEventRecord", 1, CUDA_ERROR_OUT_OF_MEMORY, GANTRY_EMU_ONCE), 0);
+    give(f, recorded, 0);
+    const uint64_t before = f->emu.calls("cuEventRecord");
+    give(f, marked, 0);
+    assert_int_equal(f->emu.calls("cuEventRecord"), before + 1);
+    assert_ptr_equal(take(f, PART_MIB * MIB, 0), marked);
+    give(f, behind, 0);
+    open_gate(f, 0);
+    assert_ok(gantry_heap_settle(f->heap));
+    gantry_heap_stats stats = {.struct_size = sizeof(stats)};
+    assert_ok(gantry_heap_get_stats(f->heap, GANTRY_MEMORY_DEVICE, &stats));
+    assert_int_equal(stats.waiting_bytes, 0);
+    give(f, marked, 0);
+    give(f, other, 2);
+}
+
 /* ---- captures of others ---- */
 
 static struct capture {
@@ -498,6 +523,7 @@ int main(void)
         TEST(test_the_first_event_of_a_stream_is_enough),
         TEST(test_two_threads_without_room_both_wait),
         TEST(test_a_recorded_block_waits_for_its_own_stream),
+        TEST(test_a_recorded_block_without_an_event_is_settled),
         TEST(test_the_heap_breaks_no_capture),
         TEST(test_settling_is_refused_during_a_capture),
         TEST(test_capture_modes_are_put_back),
