@@ -41,6 +41,7 @@ class Interrupt(unittest.TestCase):
 
     def test_results_of_a_bench_are_kept(self):
         process = start("bench", "--json", "--runs", "100000", "bandwidth")
+        self.wait_for_interrupts(process)
         time.sleep(0.3)
         status, out, err = interrupt(process)
         self.assertEqual((status, out), (130, ""), err)
@@ -54,6 +55,7 @@ class Interrupt(unittest.TestCase):
 
     def test_a_sample_ends(self):
         process = start("run", "two_tenants", "--seconds", "1000")
+        self.wait_for_interrupts(process)
         time.sleep(1)
         status, out, err = interrupt(process)
         self.assertEqual(status, 130, err)
@@ -62,6 +64,7 @@ class Interrupt(unittest.TestCase):
     def test_a_recording_is_ended(self):
         path = self.folder / "run.pftrace"
         process = start("run", "two_tenants", "--seconds", "1000", env={**ENVIRONMENT, "GANTRY_PROFILE": str(path)})
+        self.wait_for_interrupts(process)
         time.sleep(1)
         self.assertEqual(interrupt(process)[0], 130)
         report = subprocess.run([GANTRY, "report", "trace", path], capture_output=True, text=True)
@@ -120,6 +123,10 @@ class Interrupt(unittest.TestCase):
                 refused += 1
                 time.sleep(0.01)
         os.set_blocking(side, True)
+
+    def wait_for_interrupts(self, process):
+        """Until a thread of the process waits for SIGINT, which the others block: a busy machine takes its time."""
+        self.wait_until(process, lambda status: int(status["SigBlk"], 16) & 1 << signal.SIGINT - 1)
 
     def wait_until(self, process, is_so):
         """Until /proc says so of the process, twenty times in a row."""
