@@ -159,8 +159,8 @@ class Install(unittest.TestCase):
         for path in self.prefix.rglob("*"):
             if path.is_file():
                 relative = str(path.relative_to(self.prefix))
-                self.assertRegex(relative, r"^(bin/gantry$|include/gantry/|share/doc/gantry/|lib[^/]*/(.*/)?"
-                                 r"(libgantry|cmake/gantry/|pkgconfig/gantry\.pc$)|share/gantry/photos/|share/man/man(1/gantry|3/gantry_\w+)\.[13]$|share/bash-completion/completions/gantry$|"
+                self.assertRegex(relative, r"^(bin/gantry$|include/gantry(/|_emu\.h$)|share/doc/gantry/|lib[^/]*/(.*/)?"
+                                 r"(libgantry|gantry-emu/libcuda\.so\.1$|cmake/gantry/|pkgconfig/gantry\.pc$)|share/gantry/photos/|share/man/man(1/gantry|3/gantry_\w+)\.[13]$|share/bash-completion/completions/gantry$|"
                                  r"share/zsh/vendor-completions/_gantry$|share/fish/vendor_completions\.d/gantry\.fish$)")
 
     def test_nothing_points_into_the_build(self):
