@@ -94,7 +94,7 @@ static inline const struct gy_proof_ops *gy_proof(void)
 
 static inline unsigned gy_proof_listens(void)
 {
-    return atomic_load_explicit(&gy_proof_flag, memory_order_relaxed);
+    return atomic_load_explicit(&gy_proof_flag, memory_order_acquire); /* the table is there, too */
 }
 
 /* From now on the library tells `ops` what it does; what is found is logged.  It stays so until the process

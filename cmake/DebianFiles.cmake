@@ -58,12 +58,12 @@ function(override component package)
 endfunction()
 set(upload "# Made from the sources, not uploaded to Debian." "initial-upload-closes-no-bugs *")
 override(gantry_runtime libgantry0 ${upload}
-  "# These two are opened by their names at run time, and programs are not linked with them."
-  "shared-library-lacks-version usr/lib/libgantry-proof.so *" "shared-library-lacks-version usr/lib/libgantry-torch.so *" "no-symbols-control-file *"
+  "# It is opened by its name at run time, and programs are not linked with it."
+  "shared-library-lacks-version usr/lib/libgantry-torch.so *" "no-symbols-control-file *"
   "# CPack writes these scripts, beside the trigger." "maintscript-calls-ldconfig *")
 override(gantry_emu gantry-emu ${upload}
-  "# It is opened by its name at run time, and programs are not linked with it."
-  "shared-library-lacks-version usr/lib/libgantry-emu.so *" "no-symbols-control-file *" "no-shlibs *"
+  "# These two are opened by their names at run time."
+  "shared-library-lacks-version usr/lib/libgantry-emu.so *" "shared-library-lacks-version usr/lib/libgantry-proof.so *" "no-symbols-control-file *" "no-shlibs *"
   "# CPack writes these scripts, beside the trigger." "maintscript-calls-ldconfig *")
 override(gantry_dev libgantry-dev ${upload}
   "# For other architectures configure with CMAKE_INSTALL_LIBDIR=lib/TRIPLET." "pkg-config-unavailable-for-cross-compilation *")

@@ -308,6 +308,7 @@ static gantry_status take_kind(enum driver_kind kind, const struct gy_driver **o
         *out = &slot->driver;
     }
     gy_mutex_unlock(&load_lock);
+    gy_driver_tell_proof();
     return status;
 }
 

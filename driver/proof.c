@@ -7,13 +7,26 @@
 
 #include <dlfcn.h>
 #include <limits.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
-/* The program runs all the same. */
-static void warn(const char *why)
+/* Why the proof could not begin: the application hears of it when the driver's lock is given back.  The
+ * program runs all the same. */
+static char failure[384]; /* written before `has_failed` is set */
+static atomic_bool has_failed;
+
+static void note_failure(const char *why)
 {
-    gy_log(GANTRY_LOG_WARNING, "$GANTRY_CHECK has \"edges\", which finds nothing here: %s", why);
+    snprintf(failure, sizeof(failure), "%s", why);
+    atomic_store(&has_failed, true);
+}
+
+void gy_driver_tell_proof(void)
+{
+    if (__builtin_expect(atomic_load(&has_failed), 0) && atomic_exchange(&has_failed, false)) {
+        gy_log(GANTRY_LOG_WARNING, "$GANTRY_CHECK has \"edges\", which finds nothing here: %s", failure);
+    }
 }
 
 /* Open the proof's library, which lies beside the emulated driver; NULL: the log says why not.  A program
@@ -33,7 +46,7 @@ static void *open_library(void *function_of_driver)
         library = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     }
     if (library == NULL) {
-        warn(gy_library_error(why, sizeof(why)));
+        note_failure(gy_library_error(why, sizeof(why)));
     }
     return library;
 }
@@ -45,11 +58,14 @@ void gy_driver_begin_proof(const struct gy_driver *driver)
     }
     void *prove = driver->emulated ? dlsym(driver->library, "gantry_emu_prove") : NULL;
     if (prove == NULL) {
-        warn("it takes the emulated driver (GANTRY_DRIVER=emulated)");
+        note_failure("it takes the emulated driver (GANTRY_DRIVER=emulated)");
         return;
     }
     void *library = open_library(prove);
     const struct gy_proof_ops *ops = library != NULL ? dlsym(library, GY_PROOF_SYMBOL) : NULL;
+    if (library != NULL && ops == NULL) {
+        note_failure(GY_PROOF_LIBRARY " is of another version");
+    }
     if (ops != NULL) {
         void (*begin)(const struct gy_proof_device *device);
         memcpy(&begin, &prove,

@@ -4,7 +4,9 @@
 
 #include "driver/driver.h"
 
-/* The driver was opened: if the check is on, the proof begins, or the log says why it cannot. */
+/* The driver was opened: if the check is on, the proof begins.  The driver's lock is held. */
 void gy_driver_begin_proof(const struct gy_driver *driver);
+/* If it could not, the log says why.  No lock is held. */
+void gy_driver_tell_proof(void);
 
 #endif

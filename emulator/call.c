@@ -80,7 +80,7 @@ __attribute__((destructor)) static void write_tally(void)
     gy_mutex_lock(&gy_emu_lock);
     errno = 0;
     for (int fn = 0; fn < GY_EMU_FN_COUNT; fn++) {
-        fprintf(file, "%s %" PRIu64 " %" PRIu64 "\n", gy_emu_fn_member(fn), counts[fn],
+        fprintf(file, "%s %" PRIu64 " %" PRIu64 "\n", gy_emu_fn_member((enum gy_emu_fn)fn), counts[fn],
                 counts_at_last_launch[fn] - counts_at_first_launch[fn]);
     }
     gy_mutex_unlock(&gy_emu_lock);

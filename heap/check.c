@@ -200,12 +200,21 @@ void gy_check_resized(struct gy_check *check, gantry_memory_kind kind, const str
 
 /* ---- freed blocks ---- */
 
+/* What these checks read and write themselves is nobody's, whoever allocates or frees. */
+static void forget_touches(const struct gy_visited *block)
+{
+    if (gy_proof() != NULL) {
+        gy_proof()->device.forget((const void *)block->base, block->bytes + GY_GUARD_BYTES);
+    }
+}
+
 void gy_check_freeing(struct gy_check *check, gantry_memory_kind kind, const struct gy_visited *block)
 {
     look_behind(check, kind, block, "freed");
     if ((check->parts & GY_CHECK_FREES) == 0) {
         return;
     }
+    forget_touches(block);
     bool filled = fill(check, kind, block->base, looked_at(block->bytes), PATTERN);
     gy_mutex_lock(&check->lock);
     *slot_of(check, block->base) = (struct freed){*block, filled};
@@ -262,14 +271,15 @@ static void look_at_freed(struct gy_check *check, gantry_memory_kind kind, const
 
 void gy_check_allocated(struct gy_check *check, gantry_memory_kind kind, const struct gy_visited *block)
 {
+    forget_touches(block);
     if ((check->parts & GY_CHECK_FREES) != 0) {
         look_at_freed(check, kind, block);
     }
     guard(check, kind, block);
     if (gy_proof() != NULL) {
         const gantry_alloc_site site = gy_sites_where(check->sites, block->site);
-        gy_proof()->allocated((const void *)block->base, block->bytes,
-                              site); /* NOLINT: the block's address */
+        forget_touches(block);
+        gy_proof()->allocated((const void *)block->base, block->bytes, site);
     }
 }
 

@@ -35,6 +35,9 @@ struct gy_access {
 /* What the calling thread carries out; NULL: nothing that is noted.  Hooks read it at every access. */
 extern _Thread_local struct gy_access *gy_access_now __attribute__((tls_model("initial-exec")));
 
+/* The thread is in the proof, which may allocate: what the allocator locks is not the program's. */
+extern _Thread_local bool gy_proof_is_inside __attribute__((tls_model("initial-exec")));
+
 /* What a work is: written before its number is given out, but for the name. */
 struct gy_work {
     uint32_t part;
@@ -42,10 +45,11 @@ struct gy_work {
     _Atomic(bool) is_kernel;    /* atomic; it has blocks */
 };
 
-/* What a part is: immutable once its number is given out. */
+/* What a part is: immutable once its work begins. */
 struct gy_part {
     const char *label;
     bool is_device;
+    bool is_callback; /* of the host: a launch callback, which waits for no GPU work */
 };
 
 const struct gy_work *gy_work_of(uint32_t work);

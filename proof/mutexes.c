@@ -26,7 +26,7 @@ static mutex_fn *real(_Atomic(mutex_fn *) *known, const char *name)
 /* What has become of a lock that was asked for. */
 static int taken(pthread_mutex_t *mutex, int result)
 {
-    if (result == 0 && gy_access_now != NULL) {
+    if (result == 0 && gy_access_now != NULL && !gy_proof_is_inside) {
         gy_order_locked(mutex);
     }
     return result;
@@ -47,7 +47,7 @@ HOOK int pthread_mutex_trylock(pthread_mutex_t *mutex)
 HOOK int pthread_mutex_unlock(pthread_mutex_t *mutex)
 {
     static _Atomic(mutex_fn *) known;
-    if (gy_access_now != NULL) {
+    if (gy_access_now != NULL && !gy_proof_is_inside) {
         gy_order_unlocking();
     }
     return real(&known, "pthread_mutex_unlock")(mutex);

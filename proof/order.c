@@ -68,6 +68,7 @@ static _Atomic(const char *) lacking; /* atomic; what there is no more room for;
 static bool is_spent;                 /* no memory or no numbers are left: nothing more is noted */
 
 _Thread_local struct gy_access *gy_access_now __attribute__((tls_model("initial-exec")));
+_Thread_local bool gy_proof_is_inside __attribute__((tls_model("initial-exec")));
 static _Thread_local struct thread *own_thread __attribute__((tls_model("initial-exec"))); /* never freed */
 
 const struct gy_work *gy_work_of(uint32_t work)
@@ -105,6 +106,7 @@ static void *reserve(size_t bytes)
 
 static void take(void) GY_ACQUIRE(lock)
 {
+    gy_proof_is_inside = true;
     gy_fast_lock_take(&lock);
     if (parts == NULL && !is_spent) {
         parts = reserve(GY_PROOF_MOST * sizeof(*parts));
@@ -120,6 +122,7 @@ static void take(void) GY_ACQUIRE(lock)
 static void give(void) GY_RELEASE(lock)
 {
     gy_fast_lock_give(&lock);
+    gy_proof_is_inside = false;
 }
 
 /* ---- pasts, parts, works -------------------------------------------------------------------------- */
@@ -151,7 +154,7 @@ static uint32_t new_part(const char *label, bool is_device) GY_REQUIRES(lock)
         spend("numbers of tasks");
         return 0;
     }
-    parts[part_count] = (struct gy_part){label, is_device};
+    parts[part_count] = (struct gy_part){label, is_device, false};
     return part_count++;
 }
 
@@ -400,6 +403,7 @@ static void begin_device(struct record *record, struct step *step, const struct 
         return;
     }
     struct gy_past *past = gy_past_ref(record->device);
+    parts[record->host_part].is_callback = true;
     join(&past, record->host);
     add(&past, record->host_part);
     if (!task->is_independent) {

@@ -10,6 +10,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { BLOCK_SLOTS = 1 << 14, MOST_KERNELS = 512, LINE_BYTES = 1024 };
 
@@ -37,12 +38,27 @@ static uint64_t found_count;
 static struct owned_block *blocks[BLOCK_SLOTS];
 static struct seen_kernel kernels[MOST_KERNELS]; /* by hash */
 static void (*tell_line)(const char *line);
+static pid_t opened_by;
+
+/* No function that takes the lock is called while this thread holds one of the proof's. */
+static void take(void) GY_ACQUIRE(lock)
+{
+    gy_proof_is_inside = true;
+    gy_fast_lock_take(&lock);
+}
+
+static void give(void) GY_RELEASE(lock)
+{
+    gy_fast_lock_give(&lock);
+    gy_proof_is_inside = false;
+}
 
 void gy_report_open(void (*tell)(const char *line))
 {
-    gy_fast_lock_take(&lock);
+    take();
     tell_line = tell;
-    gy_fast_lock_give(&lock);
+    opened_by = getpid();
+    give();
 }
 
 /* ---- blocks --------------------------------------------------------------------------------------- */
@@ -54,7 +70,7 @@ static struct owned_block **slot_of(uintptr_t at)
 
 void gy_report_block(uintptr_t at, size_t bytes, gantry_alloc_site site)
 {
-    gy_fast_lock_take(&lock);
+    take();
     struct owned_block *block = *slot_of(at);
     while (block != NULL && block->at != at) {
         block = block->next;
@@ -68,7 +84,7 @@ void gy_report_block(uintptr_t at, size_t bytes, gantry_alloc_site site)
         block->bytes = bytes;
         block->site = site;
     }
-    gy_fast_lock_give(&lock);
+    give();
 }
 
 /* The block in which an address lies: the nearest that begins before.  Those that were freed are still there,
@@ -153,6 +169,11 @@ static void put_advice(struct line_text *text, const struct gy_part *first, cons
         return;
     }
     const bool waits = first->is_device && !second->is_device;
+    if (waits && second->is_callback) { /* an edge to it is behind the other's callback alone */
+        put(text, ": put a CPU task that starts after '%.80s' is done before '%.80s'", first->label,
+            second->label);
+        return;
+    }
     put(text, ": gantry_task_start_after%s(%s, %s)", waits ? "_done" : "", second->label, first->label);
 }
 
@@ -190,7 +211,7 @@ void gy_report_conflict(struct gy_access *access, bool is_write, const struct gy
     const char *second = gy_part_of(access->part)->label;
     struct line_text text = {{0}, 0};
     void (*tell)(const char *line) = NULL;
-    gy_fast_lock_take(&lock);
+    take();
     struct found *found = is_known(first, second) ? NULL : gy_zalloc(sizeof(*found));
     if (found != NULL) {
         make_line(&text, access, is_write, conflict);
@@ -200,7 +221,7 @@ void gy_report_conflict(struct gy_access *access, bool is_write, const struct gy
         found_count++;
         tell = tell_line;
     }
-    gy_fast_lock_give(&lock);
+    give();
     if (tell != NULL) {
         struct gy_access *now = gy_access_now;
         gy_access_now = NULL; /* who hears it may be instrumented, too */
@@ -213,10 +234,11 @@ void gy_report_conflict(struct gy_access *access, bool is_write, const struct gy
 
 void gy_report_kernel(const char *name, uint64_t touches)
 {
-    if (name == NULL) {
+    if (name == NULL ||
+        strncmp(name, "gantry_", 7) == 0) { /* the library's own tell what they copy otherwise */
         return;
     }
-    gy_fast_lock_take(&lock);
+    take();
     uint32_t at = (uint32_t)((uint64_t)(uintptr_t)name * UINT64_C(0x9e3779b97f4a7c15) >> 55),
              left = MOST_KERNELS;
     for (; left > 0 && kernels[at].name != NULL && kernels[at].name != name; left--) {
@@ -226,7 +248,7 @@ void gy_report_kernel(const char *name, uint64_t touches)
         kernels[at].name = name;
         kernels[at].is_seen |= touches != 0;
     }
-    gy_fast_lock_give(&lock);
+    give();
 }
 
 /* ---- the summary ------------------------------------------------------------------------------------ */
@@ -251,7 +273,8 @@ static void print_line(FILE *file, const char *key, const char *text)
 __attribute__((destructor)) static void write_summary(void)
 {
     const char *path = gy_environment("GANTRY_CHECK_REPORT");
-    FILE *file = path != NULL && tell_line != NULL ? fopen(path, "ae") : NULL;
+    const bool is_ours = tell_line != NULL && opened_by == getpid(); /* else the parent of a fork writes it */
+    FILE *file = path != NULL && is_ours ? fopen(path, "ae") : NULL;
     if (file == NULL) {
         return;
     }
@@ -260,7 +283,7 @@ __attribute__((destructor)) static void write_summary(void)
     if (gy_order_lacks() != NULL) {
         print_line(file, "lacks\t", gy_order_lacks());
     }
-    gy_fast_lock_take(&lock);
+    take();
     for (int i = 0; i < MOST_KERNELS; i++) {
         if (kernels[i].name != NULL && !kernels[i].is_seen) {
             print_line(file, "unseen\t", kernels[i].name);
@@ -269,6 +292,6 @@ __attribute__((destructor)) static void write_summary(void)
     for (const struct found *found = founds; found != NULL; found = found->next) {
         print_line(file, "found\t", found->line != NULL ? found->line : "");
     }
-    gy_fast_lock_give(&lock);
+    give();
     (void)fclose(file);
 }

@@ -84,7 +84,13 @@ bool gy_shadow_watch(uintptr_t begin, size_t bytes)
 static bool is_before(const struct gy_access *access, uint32_t work)
 {
     const uint32_t part = gy_work_of(work)->part;
-    return part == access->part || gy_past_has(access->past, part) || gy_past_has(access->held, part);
+    return part == access->part || gy_past_has(access->past, part);
+}
+
+/* The same, or both hold one mutex: what comes later knows nothing of that. */
+static bool is_no_race(const struct gy_access *access, uint32_t work)
+{
+    return is_before(access, work) || gy_past_has(access->held, gy_work_of(work)->part);
 }
 
 /* A kernel asks the same of millions of cells, so answers are remembered.  The past of a body may grow while
@@ -99,7 +105,7 @@ uint32_t gy_shadow_find_bad(struct gy_access *access, uint32_t who)
     while (left != 0 && bad == 0) {
         const bool is_set = (left & GY_WHO_SET) != 0;
         const uint32_t work = is_set ? sets[left & ~(uint32_t)GY_WHO_SET].work : left;
-        bad = is_before(access, work) ? 0 : work;
+        bad = is_no_race(access, work) ? 0 : work;
         left = is_set ? sets[left & ~(uint32_t)GY_WHO_SET].rest : 0;
     }
     access->known[at].who = who;
@@ -138,7 +144,11 @@ static uint32_t join_anew(const struct gy_access *access, uint32_t who) GY_REQUI
 {
     uint32_t members[MOST_MEMBERS + 1], count = 0, left = who;
     bool is_in = false;
-    while (left != 0 && count < MOST_MEMBERS) {
+    while (left != 0) {
+        if (count == MOST_MEMBERS) {
+            gy_order_lack("more than 64 readers at a time of one piece of memory");
+            break;
+        }
         const bool is_set = (left & GY_WHO_SET) != 0;
         const uint32_t work = is_set ? sets[left & ~(uint32_t)GY_WHO_SET].work : left;
         left = is_set ? sets[left & ~(uint32_t)GY_WHO_SET].rest : 0;

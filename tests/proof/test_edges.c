@@ -126,13 +126,23 @@ static uint32_t run_pipeline(struct gpu_fixture *f, int without, bool is_built_a
     return found;
 }
 
-static int setup(void **state)
+static int open_with(void **state, const char *checks)
 {
     static struct gpu_fixture fixture;
-    setenv("GANTRY_CHECK", "edges", 1);
+    setenv("GANTRY_CHECK", checks, 1);
     gpu_fixture_open(&fixture, 2, 0);
     *state = &fixture;
     return 0;
+}
+
+static int setup(void **state)
+{
+    return open_with(state, "edges");
+}
+
+static int setup_with_all(void **state)
+{
+    return open_with(state, "1,edges");
 }
 
 static int teardown(void **state)
@@ -242,6 +252,44 @@ static void test_memory_is_handed_over(void **state)
     gantry_taskman_destroy(managers[1]);
 }
 
+/* A block that the callback takes itself, and what is in it. */
+static gantry_launch_result take_and_fill(gantry_launch *launch, void *arg)
+{
+    void **block = arg;
+    gantry_status status =
+        gantry_launch_alloc(launch, GANTRY_MEMORY_DEVICE, BYTES, 0, GANTRY_ALLOC_SITE("taken"), block);
+    status = status == GANTRY_OK ? gantry_launch_fill(launch, *block, 0, 4, WORDS) : status;
+    return status == GANTRY_OK ? GANTRY_LAUNCH_DONE : GANTRY_LAUNCH_FAILED;
+}
+
+/* With every check the heap reads what freed blocks hold, and writes behind new ones: that is nobody's. */
+static void test_what_checks_touch_is_nobodys(void **state)
+{
+    struct gpu_fixture *f = *state;
+    struct log_lines lines;
+    log_lines_begin(&lines, MISSING);
+    gantry_taskman_options options = {
+        sizeof(options), .gpu_dispatcher = gantry_context_dispatcher(f->context), .independent_steps = 1};
+    gantry_taskman *manager;
+    assert_int_equal(gantry_taskman_create(&options, &manager), GANTRY_OK);
+    void *block = NULL, *taken[8];
+    int again = 0;
+    for (int i = 0; i < 8; i++) {
+        struct gpu_fixture own = *f;
+        own.manager = i % 2 == 0 ? f->manager : manager;
+        (void)gpu_fixture_gpu(&own, GANTRY_TASK_KERNEL, label("taker"), take_and_fill, &block);
+        assert_int_equal(gpu_fixture_step(&own), GANTRY_OK);
+        for (int j = 0; j < i; j++) {
+            again += taken[j] == block;
+        }
+        taken[i] = block;
+        give_back(f, block);
+    }
+    assert_true(again > 0);
+    assert_int_equal(log_lines_end(&lines), 0);
+    gantry_taskman_destroy(manager);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -249,6 +297,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_batches_and_boxes, setup, teardown),
         cmocka_unit_test_setup_teardown(test_independent_steps, setup, teardown),
         cmocka_unit_test_setup_teardown(test_memory_is_handed_over, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_what_checks_touch_is_nobodys, setup_with_all, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
