@@ -37,7 +37,7 @@ void *gy_door_wrap(void *function)
 gy_door_function gy_door_real(enum gy_limit_name name)
 {
     gy_door_function function = NULL;
-    if (gy_real[name] != NULL || gy_real_find_driver()) {
+    if (gy_real_is_known() || gy_real_find_driver()) { /* all tables, which another thread may be filling */
         memcpy(&function, &gy_real[name], sizeof(function));
     }
     return function;
