@@ -33,6 +33,8 @@ static void note_begun(CUresult result)
 }
 
 #define BEGINS gy_meter_capture_begins()
+BOTH(cuStreamBeginCapture, _ptsz, (CUstream stream), (stream), BEGINS, BEGINS, note_begun(result),
+     note_begun(result)) /* as CUDA 10.0 has it */
 BOTH(cuStreamBeginCapture_v2, _ptsz, (CUstream stream, CUstreamCaptureMode mode), (stream, mode), BEGINS,
      BEGINS, note_begun(result), note_begun(result))
 BOTH(cuStreamBeginCaptureToGraph, _ptsz,
@@ -56,6 +58,7 @@ BOTH(cuStreamEndCapture, _ptsz, (CUstream stream, CUgraph *graph), (stream, grap
 
 /* ---- what is destroyed -------------------------------------------------------------------------- */
 
+GY_WRAP_WAIT(cuStreamDestroy, (CUstream stream), (stream), gy_meter_forget_stream(stream), GY_WRAP_NOTHING)
 GY_WRAP_WAIT(cuStreamDestroy_v2, (CUstream stream), (stream), gy_meter_forget_stream(stream), GY_WRAP_NOTHING)
 GY_WRAP_WAIT(cuCtxDestroy, (CUcontext context), (context), gy_meter_forget_context(context), GY_WRAP_NOTHING)
 GY_WRAP_WAIT(cuCtxDestroy_v2, (CUcontext context), (context), gy_meter_forget_context(context),
