@@ -56,17 +56,14 @@ void gy_meter_capture_ended(void)
     }
 }
 
-/* Calls that a capture of the same thread would not allow. */
-static CUstreamCaptureMode relax(void)
+CUstreamCaptureMode gy_meter_relax(void)
 {
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-    if (atomic_load(&gy_meter.captures) != 0) {
-        (void)gy_cu.cuThreadExchangeStreamCaptureMode(&mode);
-    }
+    (void)gy_cu.cuThreadExchangeStreamCaptureMode(&mode);
     return mode;
 }
 
-static void restore(CUstreamCaptureMode mode)
+void gy_meter_restore(CUstreamCaptureMode mode)
 {
     if (mode != CU_STREAM_CAPTURE_MODE_RELAXED) {
         (void)gy_cu.cuThreadExchangeStreamCaptureMode(&mode);
@@ -241,7 +238,7 @@ void gy_meter_poll(void)
     gy_meter.flying = NULL;
     unlock();
     int looks = 0;
-    const CUstreamCaptureMode mode = relax();
+    const CUstreamCaptureMode mode = gy_meter_relax();
     while (list != NULL && looks < MOST_LOOKS && atomic_load(&gy_meter.state) == GY_METER_RUNNING) {
         struct gy_meter_group *group = list;
         list = group->next;
@@ -254,7 +251,7 @@ void gy_meter_poll(void)
             end = &group->next;
         }
     }
-    restore(mode);
+    gy_meter_restore(mode);
     lock();
     struct gy_meter_group **tail = &gy_meter.flying; /* what was not looked at comes first next time */
     *end = NULL;
@@ -279,7 +276,7 @@ void gy_meter_poll(void)
 /* An event on the stream of the group; NULL where there can be none.  Without the lock. */
 CUevent gy_meter_record(struct gy_meter_group *group)
 {
-    const CUstreamCaptureMode mode = relax();
+    const CUstreamCaptureMode mode = gy_meter_relax();
     const bool pushed = gy_meter_push(group->context->handle);
     CUevent event = gy_meter_is_capturing(group->stream.handle) ? NULL : gy_meter_take_event(group->context);
     if (event != NULL && gy_cu.cuEventRecord(event, group->stream.handle) != CUDA_SUCCESS) {
@@ -289,6 +286,6 @@ CUevent gy_meter_record(struct gy_meter_group *group)
         event = NULL;
     }
     gy_meter_pop(pushed);
-    restore(mode);
+    gy_meter_restore(mode);
     return event;
 }

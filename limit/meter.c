@@ -160,10 +160,11 @@ static struct gy_meter_group *open_group(struct gy_meter_stream *stream, const s
     return group;
 }
 
-/* May the caller close the group now?  The meter's thread closes those without a launch for a while. */
+/* May the caller, who came at `now`, close the group?  Those that were opened later are not his.  The meter's
+ * thread closes those without a launch for a while. */
 static bool is_due(const struct gy_meter_group *group, bool is_thread, uint64_t now)
 {
-    if (group->home == NULL || group->launching > 0 || !may_close(group->home)) {
+    if (group->home == NULL || group->launching > 0 || !may_close(group->home) || group->opened_ns > now) {
         return false;
     }
     const bool is_quiet =
@@ -389,14 +390,15 @@ static struct gy_meter_group *group_for(const struct gy_meter_stream_key *key, c
         if (stream->open != NULL && fits(stream->open, cost)) {
             return stream->open;
         }
-        if (stream->open != NULL && !close_group(stream)) {
-            return stream->open; /* another thread launches in it */
-        }
-        if (stream->open == NULL && !is_admitted && !admit(stream->context->device)) {
-            is_admitted = true; /* the stream may be another one by now */
-        } else if (stream->open == NULL && !meets_blocking(stream)) {
+        if (stream->open != NULL) {
+            if (!close_group(stream)) {
+                return stream->open; /* another thread launches in it */
+            }
+        } else if (!is_admitted && !admit(stream->context->device)) {
+            is_admitted = true;
+        } else if (!meets_blocking(stream)) {
             return open_group(stream, cost, work);
-        }
+        } /* the lock was given up: the stream may be gone, or another one by now */
     }
     return NULL;
 }
@@ -541,9 +543,11 @@ static bool forget_one(CUcontext handle, CUdevice ordinal)
     gy_costs_forget_all(); /* functions may have the same addresses afterwards */
     unlock();
     atomic_store(&gy_meter.is_polling, false);
+    const CUstreamCaptureMode mode = gy_meter_relax();
     for (uint32_t i = 0; i < count && gy_cu.cuEventDestroy_v2 != NULL; i++) {
         (void)gy_cu.cuEventDestroy_v2(events[i]);
     }
+    gy_meter_restore(mode);
     free(events);
     return is_found;
 }

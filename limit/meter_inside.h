@@ -94,6 +94,11 @@ uint64_t gy_meter_now(void);
 bool gy_meter_push(CUcontext context);
 void gy_meter_pop(bool pushed);
 
+/* Between these the thread may call what a capture does not allow, also one that another thread begins
+ * meanwhile. */
+CUstreamCaptureMode gy_meter_relax(void);
+void gy_meter_restore(CUstreamCaptureMode mode);
+
 /* Which stream is meant by the handle, for the calling thread.  No lock is needed. */
 struct gy_meter_stream_key gy_meter_key_of(CUstream handle);
 struct gy_meter_stream *gy_meter_find_stream(const struct gy_meter_stream_key *key);
