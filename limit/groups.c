@@ -43,12 +43,6 @@ bool gy_meter_is_capturing(CUstream stream)
            status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
-void gy_meter_capture_begins(void)
-{
-    atomic_fetch_add(&gy_meter.captures, 1);
-    gy_meter_close_all();
-}
-
 void gy_meter_capture_ended(void)
 {
     unsigned count = atomic_load(&gy_meter.captures);

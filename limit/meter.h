@@ -44,12 +44,17 @@ void gy_meter_close_stream(CUstream stream);
 void gy_meter_close_all(void);
 /* The stream is destroyed. */
 void gy_meter_forget_stream(CUstream stream);
-/* The context (NULL: every one of the device) may be destroyed: settle what it has, and forget it. */
+/* The context is destroyed: settle what it has, and forget it. */
 void gy_meter_forget_context(CUcontext context);
-void gy_meter_forget_device(CUdevice device);
+/* The device's primary context was retained. */
+void gy_meter_note_primary(CUdevice device, CUcontext context);
+/* Around a call that may end the primary context, or just lower its count: events are not asked about
+ * meanwhile, and it is forgotten when it is active no more. */
+bool gy_meter_primary_leaves(CUdevice device);
+void gy_meter_primary_left(bool is_stopped, CUdevice device, CUresult result);
 
-/* A capture begins, did not begin, or has ended. */
-void gy_meter_capture_begins(void);
+/* A capture begins on the stream, did not begin, or has ended. */
+void gy_meter_capture_begins(CUstream stream);
 void gy_meter_capture_ended(void);
 /* Is the stream in a capture?  Nothing is asked while there is none in the process. */
 bool gy_meter_is_capturing(CUstream stream);

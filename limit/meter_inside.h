@@ -37,11 +37,12 @@ struct gy_meter_context {
     struct gy_meter_context *next;
     CUcontext handle;
     CUdevice ordinal;
-    int device;        /* its place in the region; -1: it is not limited */
-    bool has_blocking; /* work was launched on a stream that the legacy stream waits for */
-    bool is_dead;      /* forgotten, and freed when `groups` is 0 */
-    uint32_t groups;   /* that refer to it */
-    CUevent reference; /* times are read from here; NULL: no group has ended */
+    int device;         /* its place in the region; -1: it is not limited */
+    bool has_blocking;  /* work was launched on a stream that the legacy stream waits for */
+    bool is_dead;       /* forgotten, and freed when `groups` is 0 */
+    uint32_t groups;    /* that refer to it */
+    uint32_t recording; /* of them, whose end is being recorded: it is not destroyed meanwhile */
+    CUevent reference;  /* times are read from here; NULL: no group has ended */
     double reference_ns;
     uint32_t spare_count, spare_room;
     CUevent *spare; /* events that are not in use */
@@ -61,6 +62,7 @@ struct gy_meter_stream {
     struct gy_meter_group *open;
     double free_at; /* when everything on it should have ended */
     bool is_blocking;
+    uint32_t recording; /* threads that record the end of a group: it is not forgotten meanwhile */
 };
 
 /* OPEN on a stream, then CLOSED while its end is recorded, then FLYING until its end has passed, then freed.

@@ -27,7 +27,7 @@
     V(cuStreamSynchronize, _ptsz) V(cuStreamQuery, _ptsz) N(cuEventSynchronize) N(cuEventQuery) N(cuCtxSynchronize) \
     V(cuStreamWaitEvent, _ptsz) V(cuStreamBeginCapture, _ptsz) V(cuStreamBeginCapture_v2, _ptsz) V(cuStreamBeginCaptureToGraph, _ptsz) \
     V(cuStreamEndCapture, _ptsz) N(cuStreamDestroy) N(cuStreamDestroy_v2) N(cuCtxDestroy) N(cuCtxDestroy_v2) N(cuCtxDetach) N(cuGreenCtxDestroy) \
-    N(cuDevicePrimaryCtxReset) N(cuDevicePrimaryCtxReset_v2) N(cuDevicePrimaryCtxRelease) N(cuDevicePrimaryCtxRelease_v2)
+    N(cuDevicePrimaryCtxRetain) N(cuDevicePrimaryCtxReset) N(cuDevicePrimaryCtxReset_v2) N(cuDevicePrimaryCtxRelease) N(cuDevicePrimaryCtxRelease_v2)
 
 #define GY_LIMIT_NAMES(N, V) \
     GY_LIMIT_NAMES_DOORS(N, V) GY_LIMIT_NAMES_LAUNCHES(N, V) GY_LIMIT_NAMES_COPIES(N, V) GY_LIMIT_NAMES_WAITS(N, V)

@@ -32,15 +32,16 @@ static void note_begun(CUresult result)
     }
 }
 
-#define BEGINS gy_meter_capture_begins()
-BOTH(cuStreamBeginCapture, _ptsz, (CUstream stream), (stream), BEGINS, BEGINS, note_begun(result),
+#define BEGINS gy_meter_capture_begins(stream)
+#define BEGINS_OWN gy_meter_capture_begins(GY_METER_PER_THREAD(stream))
+BOTH(cuStreamBeginCapture, _ptsz, (CUstream stream), (stream), BEGINS, BEGINS_OWN, note_begun(result),
      note_begun(result)) /* as CUDA 10.0 has it */
 BOTH(cuStreamBeginCapture_v2, _ptsz, (CUstream stream, CUstreamCaptureMode mode), (stream, mode), BEGINS,
-     BEGINS, note_begun(result), note_begun(result))
+     BEGINS_OWN, note_begun(result), note_begun(result))
 BOTH(cuStreamBeginCaptureToGraph, _ptsz,
      (CUstream stream, CUgraph graph, const CUgraphNode *dependencies, const CUgraphEdgeData *edges,
       size_t count, CUstreamCaptureMode mode),
-     (stream, graph, dependencies, edges, count, mode), BEGINS, BEGINS, note_begun(result),
+     (stream, graph, dependencies, edges, count, mode), BEGINS, BEGINS_OWN, note_begun(result),
      note_begun(result))
 
 /* An end may fail and leave the capture as it is, or fail and end it. */
@@ -66,8 +67,19 @@ GY_WRAP_WAIT(cuCtxDestroy_v2, (CUcontext context), (context), gy_meter_forget_co
 GY_WRAP_WAIT(cuCtxDetach, (CUcontext context), (context), gy_meter_forget_context(context), GY_WRAP_NOTHING)
 /* Which context its streams belong to is not known here. */
 GY_WRAP_WAIT(cuGreenCtxDestroy, (CUgreenCtx context), (context), gy_meter_close_all(), GY_WRAP_NOTHING)
-#define FORGET gy_meter_forget_device(device)
-GY_WRAP_WAIT(cuDevicePrimaryCtxReset, (CUdevice device), (device), FORGET, GY_WRAP_NOTHING)
-GY_WRAP_WAIT(cuDevicePrimaryCtxReset_v2, (CUdevice device), (device), FORGET, GY_WRAP_NOTHING)
-GY_WRAP_WAIT(cuDevicePrimaryCtxRelease, (CUdevice device), (device), FORGET, GY_WRAP_NOTHING)
-GY_WRAP_WAIT(cuDevicePrimaryCtxRelease_v2, (CUdevice device), (device), FORGET, GY_WRAP_NOTHING)
+
+static void note_retained(CUresult result, const CUcontext *context, CUdevice device)
+{
+    if (result == CUDA_SUCCESS && context != NULL) {
+        gy_meter_note_primary(device, *context);
+    }
+}
+
+GY_WRAP_WAIT(cuDevicePrimaryCtxRetain, (CUcontext * context, CUdevice device), (context, device),
+             GY_WRAP_NOTHING, note_retained(result, context, device))
+#define LEAVES const bool is_stopped = gy_meter_primary_leaves(device)
+#define LEFT gy_meter_primary_left(is_stopped, device, result)
+GY_WRAP_WAIT(cuDevicePrimaryCtxReset, (CUdevice device), (device), LEAVES, LEFT)
+GY_WRAP_WAIT(cuDevicePrimaryCtxReset_v2, (CUdevice device), (device), LEAVES, LEFT)
+GY_WRAP_WAIT(cuDevicePrimaryCtxRelease, (CUdevice device), (device), LEAVES, LEFT)
+GY_WRAP_WAIT(cuDevicePrimaryCtxRelease_v2, (CUdevice device), (device), LEAVES, LEFT)

@@ -206,6 +206,30 @@ static void run_contexts(void)
     printf("{\"word\":%u,\"events\":%lld}\n", word, (long long)emu.live(events_kind));
 }
 
+/* The primary context is retained twice: one release leaves what runs in it measured, and the last ends it.
+ */
+static void run_primary(void)
+{
+    static atomic_uint flag;
+    CUcontext context;
+    CUstream stream;
+    OK(cuDevicePrimaryCtxRetain(&context, 0));
+    OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    CHECK(door_flag("spin", stream, &flag) == CUDA_SUCCESS);
+    OK(cuDevicePrimaryCtxRelease(0));
+    atomic_store(&flag, 1);
+    OK(cuStreamSynchronize(stream));
+    while (door_in_flight() > 0) {
+        usleep(100);
+    }
+    const unsigned long long unmeasured = (unsigned long long)door_unmeasured();
+    OK(cuStreamDestroy(stream));
+    OK(cuDevicePrimaryCtxRelease(0));
+    OK(cuDevicePrimaryCtxRetain(&context, 0));
+    OK(cuCtxSetCurrent(context));
+    printf("{\"word\":%u,\"unmeasured\":%llu}\n", first_of(words()), unmeasured);
+}
+
 /* Wait to be killed, or leave at once while work is under way: "exit", "_exit" or "wait". */
 static void run_leave(const char *how)
 {
@@ -287,6 +311,8 @@ int main(int argc, char **argv)
         run_failures();
     } else if (strcmp(mode, "contexts") == 0) {
         run_contexts();
+    } else if (strcmp(mode, "primary") == 0) {
+        run_primary();
     } else if (strcmp(mode, "leave") == 0) {
         run_leave(more);
     } else if (strcmp(mode, "forever") == 0) {

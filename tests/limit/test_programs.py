@@ -139,6 +139,10 @@ class Results(unittest.TestCase):
         self.assertEqual(paid["word"], free["word"])
         self.assertEqual(paid["events"], 0)  # none is left behind
 
+    def test_a_primary_context_is_released(self):
+        """Once of two times: it lives on; then for good."""
+        self.assertEqual(told(limited(90, PROGRAM, "primary")), told(run(PROGRAM, "primary")))
+
     def test_spinning_for_a_later_launch(self):
         """HAMi-core#142: what is held is let through when nothing ends."""
         self.assertGreaterEqual(told(limited(30, PROGRAM, "spin"))["credits"], 1)
