@@ -191,7 +191,7 @@ static int become(const struct wishes *w, char **argv)
     if (!cli_limit_examine(argv[0], &program)) {
         const int error = errno;
         cli_error("limit: %s: %s", argv[0], strerrordesc_np(error));
-        return error == ENOENT || error == ENOTDIR ? NOT_FOUND : NOT_EXECUTED;
+        return error == ENOENT ? NOT_FOUND : NOT_EXECUTED;
     }
     if (program.fault != NULL && w->strict) {
         return fail("limit: %s cannot be limited: %s", argv[0], program.fault);
@@ -215,7 +215,7 @@ static int become(const struct wishes *w, char **argv)
     execv(program.path, argv);
     const int error = errno;
     cli_error("limit: %s: %s", argv[0], strerrordesc_np(error));
-    return NOT_EXECUTED;
+    return error == ENOENT ? NOT_FOUND : NOT_EXECUTED; /* a script's interpreter may be missing */
 }
 
 static int check(const struct wishes *w, bool has_program)

@@ -182,7 +182,8 @@ static void note_running(struct gy_meter_group *group, bool has_begun)
     group->began_ns = group->began_ns != 0 ? group->began_ns : now;
     const uint64_t ran = now - group->began_ns;
     gy_meter_reserve(group, (double)ran);
-    if (settings->overrun_ms != 0 && ran > settings->overrun_ms * UINT64_C(1000000) && !group->is_overrun) {
+    if (settings->overrun_ms != 0 && ran > settings->overrun_ms * UINT64_C(1000000) && !group->is_overrun &&
+        group->begin != NULL) { /* without it nobody knows whether it runs, or others do before it */
         group->is_overrun = true;
         atomic_fetch_add(&gy_meter.place->region->devices[group->context->device].overruns, 1);
         gy_job_tell("process %d: work on device %d has run for more than %u ms%s", (int)getpid(),

@@ -3,6 +3,7 @@
 #include "limit/old_glibc.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -11,7 +12,7 @@
 #include <unistd.h>
 
 /* Why this process has no limit, or that it has one. */
-enum job_state { NO_JOB, LIMITED, ENTERED, UNLIMITED };
+enum job_state { UNREAD, NO_JOB, LIMITED, ENTERED, UNLIMITED };
 
 static _Atomic enum job_state
     state; /* written by begin(), and by who enters or leaves under the meter's lock */
@@ -35,25 +36,32 @@ void gy_job_tell(const char *format, ...)
     errno = error;
 }
 
-/* When the library is loaded: only the environment is read. */
-__attribute__((constructor)) static void begin(void)
+static void read_environment(void)
 {
     const char *job = secure_getenv("GANTRY_LIMIT_JOB"), *text = secure_getenv("GANTRY_LIMIT_SETTINGS");
-    if (job == NULL) {
-        return;
-    }
-    if (text == NULL || !gy_job_parse(text, &settings) ||
-        snprintf(path, sizeof(path), "%s", job) >= (int)sizeof(path)) {
+    const bool is_good = job != NULL && text != NULL && gy_job_parse(text, &settings) &&
+                         snprintf(path, sizeof(path), "%s", job) < (int)sizeof(path);
+    if (job != NULL && !is_good) {
         gy_job_tell("this process has no limit: GANTRY_LIMIT_SETTINGS or GANTRY_LIMIT_JOB is not what gantry "
                     "limit writes");
-        return;
     }
-    atomic_store(&state, LIMITED);
+    atomic_store(&state, is_good ? LIMITED : NO_JOB);
+}
+
+/* When the library is loaded; or when another library's constructor, which may run before, asks. */
+__attribute__((constructor)) static void begin(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    (void)pthread_once(&once, read_environment);
 }
 
 bool gy_job_is_limited(void)
 {
-    const enum job_state now = atomic_load_explicit(&state, memory_order_relaxed);
+    enum job_state now = atomic_load_explicit(&state, memory_order_relaxed);
+    if (now == UNREAD) {
+        begin();
+        now = atomic_load(&state);
+    }
     return now == LIMITED || now == ENTERED;
 }
 

@@ -12,6 +12,7 @@ GY_OLD_GLIBC(dlopen);
 GY_OLD_GLIBC(pthread_create);
 GY_OLD_GLIBC(pthread_detach);
 GY_OLD_GLIBC(pthread_mutex_timedlock);
+GY_OLD_GLIBC(pthread_once);
 GY_OLD_GLIBC(pthread_sigmask);
 #endif
 

@@ -74,6 +74,20 @@ class Doors(unittest.TestCase):
         self.assertEqual(paid["upload"], 0)
         self.assertGreaterEqual(told(limited(90, PROGRAM, "kinds", options=["--copies"]))["upload"], 4)
 
+    def test_constructors_that_come_first(self):
+        """A linked library's runs before ours, and keeps what it finds."""
+        with tempfile.TemporaryDirectory() as folder:
+            source, library, program = (pathlib.Path(folder, name) for name in ("a.c", "libearly.so", "program"))
+            source.write_text("#define _GNU_SOURCE\n#include <dlfcn.h>\n#include <string.h>\nstatic void *found;\n"
+                              "__attribute__((constructor)) static void early(void)\n"
+                              f"{{ found = dlsym(dlopen(\"{BUILD}/libgantry-emu.so\", RTLD_NOW), \"cuLaunchKernel\"); }}\n"
+                              "int is_limited(void)\n"
+                              "{ Dl_info i; return dladdr(found, &i) && strstr(i.dli_fname, \"gantry-limit\") ? 5 : 1; }\n")
+            run("cc", "-shared", "-fPIC", "-o", library, source, "-ldl")
+            source.write_text("int is_limited(void);\nint main(void) { return is_limited(); }\n")
+            run("cc", "-o", program, source, library, f"-Wl,-rpath,{folder}")
+            limited(50, program, status=5)
+
     def test_other_devices_are_left_alone(self):
         self.assertEqual(told(limited(50, PROGRAM, "doors", "dlsym", options=["--device", "3"], environment=UNCHARGED))["charged_ms"], 0)
 
@@ -211,6 +225,12 @@ class Command(unittest.TestCase):
         limited(50, "sh", "-c", "kill -TERM $$", status=-signal.SIGTERM)
         limited(50, "no-such-program", status=127)
         limited(50, BUILD / "CMakeCache.txt", status=126)
+        limited(50, BUILD / "CMakeCache.txt/program", status=126)
+        with tempfile.TemporaryDirectory() as folder:
+            script = pathlib.Path(folder, "script")
+            script.write_text("#!/no/such/interpreter\n")
+            script.chmod(0o700)
+            limited(50, script, status=127)
 
     def test_wrong_calls(self):
         for words, says in (((), "which program"), (("--", "true"), "which share"), (("--share", "0", "true"), "percent"),
