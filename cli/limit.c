@@ -135,6 +135,7 @@ static int prepare(const struct wishes *w, char *path, struct gy_region_settings
                                             .copies = w->copies,
                                             .strict = w->strict,
                                             .verbose = w->verbose};
+    (void)gy_region_sweep(path); /* it may be a file anywhere, left by a process that was killed */
     if (gy_region_look(path, &place, why, &absent)) {
         const uint32_t share = place.settings.share;
         const bool is_other = w->share != 0 && w->share != share;

@@ -1,5 +1,7 @@
 #include "limit/region.h"
 
+#include "limit/pace.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -14,7 +16,11 @@
 #define FOLDER "/dev/shm/gantry-limit"
 #define LOCKS \
     ((off_t)sizeof(struct gy_region)) /* behind the file's end, where nothing is stored: a byte per slot */
-enum { TRIES = 1000, MOST_NAME_BYTES = 64 };
+enum {
+    TRIES = 1000,
+    MOST_NAME_BYTES = 64,
+    CLOSING = GY_REGION_SLOTS
+}; /* CLOSING's byte: of who removes it */
 
 bool gy_region_settings_are_valid(const struct gy_region_settings *s)
 {
@@ -42,11 +48,11 @@ static struct flock lock_of(short type, int first, int count)
     return (struct flock){.l_type = type, .l_whence = SEEK_SET, .l_start = LOCKS + first, .l_len = count};
 }
 
-/* Does another process hold one of these slots? */
+/* Does another process hold one of these slots?  Where the system cannot tell, it does. */
 static bool is_alive(int file, int first, int count)
 {
     struct flock lock = lock_of(F_WRLCK, first, count);
-    return fcntl(file, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+    return fcntl(file, F_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
 }
 
 static bool take_slot(int file, int slot)
@@ -205,6 +211,7 @@ static bool make(const char *path, const struct gy_region_settings *settings, ch
     if (file < 0) {
         return refuse(why, path, text_of(errno));
     }
+    (void)take_slot(file, 0); /* somebody uses it, until it is closed: a sweep leaves it alone */
     bool good = fchmod(file, 0600) == 0 && posix_fallocate(file, 0, sizeof(struct gy_region)) == 0;
     struct gy_region *region =
         good ? mmap(NULL, sizeof(*region), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0) : MAP_FAILED;
@@ -233,15 +240,41 @@ static bool is_current(const struct gy_region_place *place)
            ours.stx_dev_major == named.stx_dev_major;
 }
 
-/* Remove the file unless another process is in it, or enters meanwhile. */
+/* Remove the file unless another process is in it, or enters meanwhile.  One process at a time tries: who
+ * opened it again for another one would let processes in that do not see the file go. */
 static bool remove_unused(const struct gy_region_place *place)
 {
+    struct flock done = lock_of(F_UNLCK, CLOSING, 1);
+    bool is_gone = false;
+    if (!take_slot(place->file, CLOSING)) {
+        return false;
+    }
     atomic_store(&place->region->closed, 1);
     if (is_alive(place->file, 0, GY_REGION_SLOTS)) {
         atomic_store(&place->region->closed, 0);
-        return false;
+    } else {
+        is_gone = is_current(place) && unlink(place->path) == 0;
     }
-    return is_current(place) && unlink(place->path) == 0;
+    (void)fcntl(place->file, F_SETLK, &done);
+    return is_gone;
+}
+
+/* A file that nobody uses may be of another boot, with another clock: its times are not in the future. */
+static void mend_times(struct gy_region *region)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    const uint64_t now = (uint64_t)t.tv_sec * UINT64_C(1000000000) + (uint64_t)t.tv_nsec;
+    for (int d = 0; d < GY_REGION_DEVICES; d++) {
+        _Atomic uint64_t *const times[] = {&region->devices[d].paid_until, &region->devices[d].progress,
+                                           &region->devices[d].since};
+        for (int i = 0; i < 3; i++) {
+            uint64_t found = atomic_load(times[i]);
+            if (found > now + GY_PACE_CEILING_NS) {
+                (void)atomic_compare_exchange_strong(times[i], &found, now);
+            }
+        }
+    }
 }
 
 enum entering { ENTERED, FULL, AGAIN };
@@ -257,6 +290,9 @@ static enum entering enter_existing(struct gy_region_place *place)
     }
     place->slot = slot;
     if (atomic_load(&place->region->closed) == 0 && is_current(place)) {
+        if (!is_alive(place->file, 0, GY_REGION_SLOTS)) {
+            mend_times(place->region);
+        }
         (void)empty_slot(place->region, slot);
         atomic_store(&place->region->slots[slot].charged, 0);
         return ENTERED;

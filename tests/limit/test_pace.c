@@ -351,6 +351,29 @@ static void test_half_removed(void **state)
     assert_false(exists());
 }
 
+/* The file lay over a boot, after which the clock began anew. */
+static void test_times_of_another_boot(void **state)
+{
+    (void)state;
+    struct gy_region_place place;
+    bool absent;
+    const pid_t child = fork();
+    if (child == 0) {
+        _exit(gy_region_enter(path, &settings, &place, why) ? 0 : 1); /* it does not leave */
+    }
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    assert_true(gy_region_look(path, &place, why, &absent));
+    const uint64_t later = UINT64_C(1) << 62;
+    assert_int_equal(gy_region_device(place.region, 5, later), 0);
+    gy_region_drop(&place);
+    assert_true(gy_region_enter(path, &settings, &place, why));
+    assert_true(atomic_load(&place.region->devices[0].paid_until) < later);
+    assert_true(atomic_load(&place.region->devices[0].progress) < later);
+    assert_true(atomic_load(&place.region->devices[0].since) < later);
+    gy_region_leave(&place);
+    assert_false(exists());
+}
+
 static void test_names(void **state)
 {
     (void)state;
@@ -381,6 +404,7 @@ int main(void)
         cmocka_unit_test_setup(test_killed, make_path),
         cmocka_unit_test_setup(test_what_is_no_job, make_path),
         cmocka_unit_test_setup(test_half_removed, make_path),
+        cmocka_unit_test_setup(test_times_of_another_boot, make_path),
         cmocka_unit_test(test_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

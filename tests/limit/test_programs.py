@@ -193,6 +193,15 @@ class Processes(unittest.TestCase):
             process.stdout.close()
             self.assertGreater(told(limited(30, PROGRAM, "doors", "dlsym", options=["--job", name]))["charged_ms"], 29)
 
+    def test_a_job_by_its_file(self):
+        """What a process left that did not leave is removed, wherever it lies."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, "job")
+            told(limited(30, PROGRAM, "leave", "_exit", options=["--job", path]))
+            self.assertTrue(path.exists())
+            told(limited(90, PROGRAM, "leave", "exit", options=["--job", path]))
+            self.assertEqual(os.listdir(folder), [])
+
     def test_one_budget_and_status(self):
         """Who joins a job shares its bucket, and the status shows both."""
         name = f"joined-{os.getpid()}"
