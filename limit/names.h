@@ -25,7 +25,10 @@
 
 #define GY_LIMIT_NAMES_WAITS(N, V) \
     V(cuStreamSynchronize, _ptsz) V(cuStreamQuery, _ptsz) N(cuEventSynchronize) N(cuEventQuery) N(cuCtxSynchronize) \
-    V(cuStreamWaitEvent, _ptsz) V(cuStreamBeginCapture, _ptsz) V(cuStreamBeginCapture_v2, _ptsz) V(cuStreamBeginCaptureToGraph, _ptsz) \
+    V(cuStreamWaitEvent, _ptsz) V(cuLaunchHostFunc, _ptsz) V(cuStreamAddCallback, _ptsz) \
+    V(cuStreamWaitValue32, _ptsz) V(cuStreamWaitValue32_v2, _ptsz) V(cuStreamWaitValue64, _ptsz) \
+    V(cuStreamWaitValue64_v2, _ptsz) V(cuStreamBatchMemOp, _ptsz) V(cuStreamBatchMemOp_v2, _ptsz) \
+    V(cuWaitExternalSemaphoresAsync, _ptsz) V(cuStreamBeginCapture, _ptsz) V(cuStreamBeginCapture_v2, _ptsz) V(cuStreamBeginCaptureToGraph, _ptsz) \
     V(cuStreamEndCapture, _ptsz) N(cuStreamDestroy) N(cuStreamDestroy_v2) N(cuCtxDestroy) N(cuCtxDestroy_v2) N(cuCtxDetach) N(cuGreenCtxDestroy) \
     N(cuDevicePrimaryCtxRetain) N(cuDevicePrimaryCtxReset) N(cuDevicePrimaryCtxReset_v2) N(cuDevicePrimaryCtxRelease) N(cuDevicePrimaryCtxRelease_v2)
 

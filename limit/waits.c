@@ -15,9 +15,29 @@ BOTH(cuStreamSynchronize, _ptsz, (CUstream stream), (stream), CLOSE_STREAM, CLOS
      GY_WRAP_NOTHING)
 BOTH(cuStreamQuery, _ptsz, (CUstream stream), (stream), CLOSE_STREAM, CLOSE_OWN, GY_WRAP_NOTHING,
      GY_WRAP_NOTHING)
-/* What the stream waits for is not its work. */
-BOTH(cuStreamWaitEvent, _ptsz, (CUstream stream, CUevent event, unsigned flags), (stream, event, flags),
-     CLOSE_STREAM, CLOSE_OWN, GY_WRAP_NOTHING, GY_WRAP_NOTHING)
+/* What the stream waits for is not its work, and neither is what the host does. */
+#define WAITS(name, parameters, arguments) \
+    BOTH(name, _ptsz, parameters, arguments, CLOSE_STREAM, CLOSE_OWN, GY_WRAP_NOTHING, GY_WRAP_NOTHING)
+WAITS(cuStreamWaitEvent, (CUstream stream, CUevent event, unsigned flags), (stream, event, flags))
+WAITS(cuLaunchHostFunc, (CUstream stream, void (*function)(void *), void *user), (stream, function, user))
+WAITS(cuStreamAddCallback,
+      (CUstream stream, void (*function)(CUstream, CUresult, void *), void *user, unsigned flags),
+      (stream, function, user, flags))
+#define VALUE(name, type)                                                           \
+    WAITS(name, (CUstream stream, CUdeviceptr address, type value, unsigned flags), \
+          (stream, address, value, flags))
+VALUE(cuStreamWaitValue32, cuuint32_t)
+VALUE(cuStreamWaitValue32_v2, cuuint32_t)
+VALUE(cuStreamWaitValue64, cuuint64_t)
+VALUE(cuStreamWaitValue64_v2, cuuint64_t)
+#define BATCH(name)                                                                  \
+    WAITS(name, (CUstream stream, unsigned count, void *operations, unsigned flags), \
+          (stream, count, operations, flags))
+BATCH(cuStreamBatchMemOp)
+BATCH(cuStreamBatchMemOp_v2)
+WAITS(cuWaitExternalSemaphoresAsync,
+      (const void *semaphores, const void *parameters, unsigned count, CUstream stream),
+      (semaphores, parameters, count, stream))
 GY_WRAP_WAIT(cuEventSynchronize, (CUevent event), (event), gy_meter_close_all(), GY_WRAP_NOTHING)
 GY_WRAP_WAIT(cuEventQuery, (CUevent event), (event), gy_meter_close_all(), GY_WRAP_NOTHING)
 /* CUDA 13 has a second form, with a context, under another symbol. */

@@ -17,7 +17,11 @@
         if (real == NULL) {                                                                \
             return CUDA_ERROR_NOT_INITIALIZED;                                             \
         }                                                                                  \
-        if (!(charges) || !gy_meter_enter(&ticket, form(stream), key)) {                   \
+        const bool is_charged = (charges);                                                 \
+        if (!is_charged) { /* its time is not the group's */                               \
+            gy_meter_close_stream(form(stream));                                           \
+        }                                                                                  \
+        if (!is_charged || !gy_meter_enter(&ticket, form(stream), key)) {                  \
             return real arguments;                                                         \
         }                                                                                  \
         const CUresult result = real arguments;                                            \

@@ -206,6 +206,36 @@ static void run_contexts(void)
     printf("{\"word\":%u,\"events\":%lld}\n", word, (long long)emu.live(events_kind));
 }
 
+static void do_nothing(void *user)
+{
+    (void)user;
+}
+
+/* Two kernels of known cost with something else between them: how many events were recorded for them. */
+static void run_between(void)
+{
+    static const uint32_t value = 1;
+    CUstream stream;
+    const CUdeviceptr data = words();
+    OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    for (int kind = 0; kind < 3; kind++) {
+        const uint64_t before = emu.calls("cuEventRecord");
+        CHECK(door_add(stream, data, 1, 1) == CUDA_SUCCESS);
+        if (kind == 1) {
+            OK(cuMemcpyHtoDAsync(data + 64, &value, 4, stream));
+        } else if (kind == 2) {
+            OK(cuLaunchHostFunc(stream, do_nothing, NULL));
+        }
+        CHECK(door_add(stream, data, 1, 1) == CUDA_SUCCESS);
+        OK(cuStreamSynchronize(stream));
+        while (door_in_flight() > 0) { /* then the cost is known */
+            usleep(100);
+        }
+        printf("%s%llu", kind == 0 ? "[" : ",", (unsigned long long)(emu.calls("cuEventRecord") - before));
+    }
+    printf("]\n");
+}
+
 /* The primary context is retained twice: one release leaves what runs in it measured, and the last ends it.
  */
 static void run_primary(void)
@@ -313,6 +343,8 @@ int main(int argc, char **argv)
         run_contexts();
     } else if (strcmp(mode, "primary") == 0) {
         run_primary();
+    } else if (strcmp(mode, "between") == 0) {
+        run_between();
     } else if (strcmp(mode, "leave") == 0) {
         run_leave(more);
     } else if (strcmp(mode, "forever") == 0) {

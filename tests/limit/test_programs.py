@@ -88,6 +88,11 @@ class Doors(unittest.TestCase):
             run("cc", "-o", program, source, library, f"-Wl,-rpath,{folder}")
             limited(50, program, status=5)
 
+    def test_what_is_between_launches(self):
+        """Copies and what the host does are not the kernels' time: a group ends before them."""
+        for events in told(limited(90, PROGRAM, "between"))[1:]:
+            self.assertGreaterEqual(events, 4)
+
     def test_other_devices_are_left_alone(self):
         self.assertEqual(told(limited(50, PROGRAM, "doors", "dlsym", options=["--device", "3"], environment=UNCHARGED))["charged_ms"], 0)
 
