@@ -171,13 +171,13 @@ static void finish(struct gy_meter_group *group, const struct reading *r, CUeven
 }
 
 /* A group that runs reserves the time that it has run, so that nothing else begins while it goes on for ever.
- */
-static void note_running(struct gy_meter_group *group, bool has_begun)
+ * Whether it has run for too long now, which is told once. */
+static bool note_running(struct gy_meter_group *group, bool has_begun)
 {
     const struct gy_region_settings *settings = &gy_meter.place->settings;
     const uint64_t now = gy_meter_now();
     if (!has_begun) {
-        return;
+        return false;
     }
     group->began_ns = group->began_ns != 0 ? group->began_ns : now;
     const uint64_t ran = now - group->began_ns;
@@ -186,12 +186,19 @@ static void note_running(struct gy_meter_group *group, bool has_begun)
         group->begin != NULL) { /* without it nobody knows whether it runs, or others do before it */
         group->is_overrun = true;
         atomic_fetch_add(&gy_meter.place->region->devices[group->context->device].overruns, 1);
-        gy_job_tell("process %d: work on device %d has run for more than %u ms%s", (int)getpid(),
-                    group->context->ordinal, settings->overrun_ms,
-                    settings->overrun == GY_REGION_OVERRUN_KILL ? ": the process is killed" : "");
-        if (settings->overrun == GY_REGION_OVERRUN_KILL) {
-            kill(getpid(), SIGKILL);
-        }
+        return true;
+    }
+    return false;
+}
+
+static void tell_overrun(const struct gy_meter_group *group)
+{
+    const struct gy_region_settings *settings = &gy_meter.place->settings;
+    const bool kills = settings->overrun == GY_REGION_OVERRUN_KILL;
+    gy_job_tell("process %d: work on device %d has run for more than %u ms%s", (int)getpid(),
+                group->context->ordinal, settings->overrun_ms, kills ? ": the process is killed" : "");
+    if (kills) {
+        kill(getpid(), SIGKILL);
     }
 }
 
@@ -212,12 +219,16 @@ static bool look_at(struct gy_meter_group *group)
     }
     lock();
     const bool is_over = result != CUDA_ERROR_NOT_READY || group->context->is_dead;
+    bool is_overrun = false;
     if (is_over) {
         finish(group, &r, reference);
     } else {
-        note_running(group, has_begun);
+        is_overrun = note_running(group, has_begun);
     }
     unlock();
+    if (is_overrun) {
+        tell_overrun(group);
+    }
     return is_over;
 }
 

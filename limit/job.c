@@ -4,11 +4,13 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 /* Why this process has no limit, or that it has one. */
@@ -19,6 +21,22 @@ static _Atomic enum job_state
 static char path[GY_REGION_PATH_BYTES];    /* immutable after begin() */
 static struct gy_region_settings settings; /* immutable after begin() */
 static struct gy_region_place place;       /* guarded by the meter's lock */
+
+/* Nobody may read stderr any more, which is not the program's fault: SIGPIPE is taken back. */
+static void write_line(const char *line, size_t bytes)
+{
+    const struct timespec at_once = {0, 0};
+    sigset_t pipe, before, pending;
+    sigemptyset(&pipe);
+    sigaddset(&pipe, SIGPIPE);
+    (void)pthread_sigmask(SIG_BLOCK, &pipe, &before);
+    const bool was_pending = sigpending(&pending) == 0 && sigismember(&pending, SIGPIPE) == 1;
+    if (write(STDERR_FILENO, line, bytes) < 0 && errno == EPIPE && !was_pending) {
+        while (sigtimedwait(&pipe, NULL, &at_once) < 0 && errno == EINTR) {
+        }
+    }
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
 
 void gy_job_tell(const char *format, ...)
 {
@@ -31,8 +49,7 @@ void gy_job_tell(const char *format, ...)
     va_end(args);
     used = used < (int)sizeof(line) - 1 ? used : (int)sizeof(line) - 2;
     line[used] = '\n';
-    ssize_t unused = write(STDERR_FILENO, line, (size_t)used + 1);
-    (void)unused;
+    write_line(line, (size_t)used + 1);
     errno = error;
 }
 
@@ -70,14 +87,10 @@ bool gy_job_is_verbose(void)
     return settings.verbose != 0;
 }
 
-struct gy_region_place *gy_job_enter(void)
+struct gy_region_place *gy_job_enter(char why[GY_REGION_TEXT_BYTES])
 {
-    char why[GY_REGION_TEXT_BYTES];
     if (atomic_load(&state) == LIMITED) {
         const bool is_in = gy_region_enter(path, &settings, &place, why);
-        if (!is_in) {
-            gy_job_tell("this process has no limit: %s", why);
-        }
         atomic_store(&state, is_in ? ENTERED : UNLIMITED);
     }
     return atomic_load(&state) == ENTERED ? &place : NULL;

@@ -7,13 +7,14 @@
 
 /* Is there a job, and has this process not been told that it runs without a limit? */
 bool gy_job_is_limited(void);
-/* Enter the region, once; NULL: the process runs without a limit, which was told on stderr. */
-struct gy_region_place *gy_job_enter(void);
+/* Enter the region, once; NULL: the process runs without a limit, and `why` says what is wrong if it was
+ * tried now. */
+struct gy_region_place *gy_job_enter(char why[GY_REGION_TEXT_BYTES]);
 /* The process ends: give the slot back. */
 void gy_job_leave(void);
 /* In a forked child: the slot is the parent's. */
 void gy_job_forget(void);
-/* Lines on stderr, for what is wrong. */
+/* A line on stderr, for what is wrong.  Without the meter's lock: stderr may be a pipe that is full. */
 void gy_job_tell(const char *format, ...) __attribute__((format(printf, 1, 2)));
 bool gy_job_is_verbose(void);
 

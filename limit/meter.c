@@ -10,6 +10,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -337,18 +338,20 @@ static bool begin_thread(void)
     return is_good;
 }
 
-/* At the first launch.  The lock is held. */
-static bool start(void)
+/* At the first launch.  The lock is held.  False: nothing is limited, for the reason `why` where it is new.
+ */
+static bool start(char why[GY_REGION_TEXT_BYTES])
 {
+    why[0] = '\0';
     if (atomic_load(&gy_meter.state) != GY_METER_NEW) {
         return atomic_load(&gy_meter.state) == GY_METER_RUNNING;
     }
-    gy_meter.place = gy_real_has_needed() ? gy_job_enter() : NULL;
+    gy_meter.place = gy_real_has_needed() ? gy_job_enter(why) : NULL;
     atomic_store(&gy_meter.state, GY_METER_RUNNING);
     if (gy_meter.place == NULL || !begin_thread()) {
         if (gy_job_is_limited()) {
-            gy_job_tell("process %d has no limit: %s", (int)getpid(),
-                        gy_meter.place == NULL ? "its driver lacks what is needed" : "no thread can be made");
+            snprintf(why, GY_REGION_TEXT_BYTES, "%s",
+                     gy_meter.place == NULL ? "its driver lacks what is needed" : "no thread can be made");
         }
         atomic_store(&gy_meter.state, GY_METER_ENDED);
         return false;
@@ -443,9 +446,13 @@ bool gy_meter_enter(struct gy_meter_ticket *ticket, CUstream handle, uint64_t wo
     if (inside != 0 || !gy_job_is_limited() || gy_meter_is_capturing(handle)) {
         return false;
     }
+    char why[GY_REGION_TEXT_BYTES];
     lock();
-    const bool is_running = start();
+    const bool is_running = start(why);
     unlock();
+    if (!is_running && why[0] != '\0') {
+        gy_job_tell("process %d has no limit: %s", (int)getpid(), why);
+    }
     if (!is_running) {
         return false;
     }

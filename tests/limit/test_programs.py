@@ -292,6 +292,14 @@ class Command(unittest.TestCase):
             self.assertEqual(path.read_text(), "something else")
             self.assertIn("by its size", limited(50, "true", status=125, options=["--job", path, "--strict"]).stderr)
 
+    def test_nobody_reads_stderr(self):
+        reader, writer = os.pipe()
+        os.close(reader)
+        result = subprocess.run(["true"], stderr=writer, env=dict(ENVIRONMENT, LD_PRELOAD=str(LIBRARY), GANTRY_LIMIT_JOB="/job",
+                                                                  GANTRY_LIMIT_SETTINGS="nonsense"))
+        os.close(writer)
+        self.assertEqual(result.returncode, 0)
+
     def test_explain(self):
         text = run(GANTRY, "limit", "--explain").stdout
         self.assertIn("not reached", text)
