@@ -61,6 +61,30 @@ static bool take_slot(int file, int slot)
     return fcntl(file, F_SETLK, &lock) == 0;
 }
 
+static uint64_t file_system_of(const struct statx *info)
+{
+    return (uint64_t)info->stx_dev_major << 32 | info->stx_dev_minor;
+}
+
+static bool is_its_file(const struct gy_region_place *place, int folder, const char *path, int flags)
+{
+    struct statx info;
+    return statx(folder, path, flags, STATX_INO, &info) == 0 && info.stx_ino == place->inode &&
+           file_system_of(&info) == place->file_system;
+}
+
+/* Is the number still that of our file?  The program may have closed it, and opened another file. */
+static bool is_open(const struct gy_region_place *place)
+{
+    return is_its_file(place, place->file, "", AT_EMPTY_PATH);
+}
+
+/* Is the opened file still the one of that name? */
+static bool is_current(const struct gy_region_place *place)
+{
+    return is_its_file(place, AT_FDCWD, place->path, AT_SYMLINK_NOFOLLOW);
+}
+
 /* Subtract, but not below 0: the number may be anything. */
 static void take_off(_Atomic uint64_t *from, uint64_t amount)
 {
@@ -91,7 +115,7 @@ bool gy_region_reclaim(const struct gy_region_place *place)
             has_any =
                 atomic_load_explicit(&place->region->slots[slot].in_flight[d], memory_order_relaxed) != 0;
         }
-        if (has_any && slot != place->slot && !is_alive(place->file, slot, 1)) {
+        if (has_any && slot != place->slot && is_open(place) && !is_alive(place->file, slot, 1)) {
             had_any = empty_slot(place->region, slot) || had_any;
         }
     }
@@ -132,17 +156,16 @@ static const char *text_of(int error)
 }
 
 /* What keeps the file from being one of ours; NULL: nothing. */
-static const char *fault_of(int file)
+static const char *fault_of(int file, struct statx *info)
 {
-    struct statx info;
-    if (statx(file, "", AT_EMPTY_PATH, STATX_BASIC_STATS, &info) != 0) {
+    if (statx(file, "", AT_EMPTY_PATH, STATX_BASIC_STATS, info) != 0) {
         return text_of(errno);
     }
-    return !S_ISREG(info.stx_mode)                     ? "it is no regular file"
-           : info.stx_uid != geteuid()                 ? "it belongs to another user"
-           : (info.stx_mode & 077) != 0                ? "other users may open it"
-           : info.stx_size != sizeof(struct gy_region) ? "it is no job of this version, by its size"
-                                                       : NULL;
+    return !S_ISREG(info->stx_mode)                     ? "it is no regular file"
+           : info->stx_uid != geteuid()                 ? "it belongs to another user"
+           : (info->stx_mode & 077) != 0                ? "other users may open it"
+           : info->stx_size != sizeof(struct gy_region) ? "it is no job of this version, by its size"
+                                                        : NULL;
 }
 
 /* The settings are copied before they are looked at: what a neighbour writes later changes nothing. */
@@ -166,7 +189,8 @@ static bool open_existing(const char *path, struct gy_region_place *out, char wh
         return refuse(why, path, text_of(errno));
     }
     struct gy_region_settings settings = {.share = 0};
-    const char *fault = fault_of(file);
+    struct statx info;
+    const char *fault = fault_of(file, &info);
     void *memory = MAP_FAILED;
     if (fault == NULL) {
         memory = mmap(NULL, sizeof(struct gy_region), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
@@ -180,6 +204,8 @@ static bool open_existing(const char *path, struct gy_region_place *out, char wh
         return refuse(why, path, fault);
     }
     *out = (struct gy_region_place){.region = memory, .file = file, .slot = -1, .settings = settings};
+    out->file_system = file_system_of(&info);
+    out->inode = info.stx_ino;
     snprintf(out->path, sizeof(out->path), "%s", path);
     return true;
 }
@@ -194,7 +220,9 @@ void gy_region_drop(struct gy_region_place *place)
 {
     if (place->region != NULL) {
         munmap(place->region, sizeof(*place->region));
-        close(place->file);
+        if (is_open(place)) {
+            close(place->file);
+        }
     }
     *place = (struct gy_region_place){.slot = -1};
 }
@@ -230,23 +258,13 @@ static bool make(const char *path, const struct gy_region_settings *settings, ch
     return good || refuse(why, path, text_of(error));
 }
 
-/* Is the opened file still the one of that name? */
-static bool is_current(const struct gy_region_place *place)
-{
-    struct statx ours, named;
-    return statx(place->file, "", AT_EMPTY_PATH, STATX_INO, &ours) == 0 &&
-           statx(AT_FDCWD, place->path, AT_SYMLINK_NOFOLLOW, STATX_INO, &named) == 0 &&
-           ours.stx_ino == named.stx_ino && ours.stx_dev_minor == named.stx_dev_minor &&
-           ours.stx_dev_major == named.stx_dev_major;
-}
-
 /* Remove the file unless another process is in it, or enters meanwhile.  One process at a time tries: who
  * opened it again for another one would let processes in that do not see the file go. */
 static bool remove_unused(const struct gy_region_place *place)
 {
     struct flock done = lock_of(F_UNLCK, CLOSING, 1);
     bool is_gone = false;
-    if (!take_slot(place->file, CLOSING)) {
+    if (!is_open(place) || !take_slot(place->file, CLOSING)) {
         return false;
     }
     atomic_store(&place->region->closed, 1);
@@ -301,6 +319,20 @@ static enum entering enter_existing(struct gy_region_place *place)
     return AGAIN;
 }
 
+/* Out of the way of programs that close the lowest numbers, or expect them.  No lock is held yet, which the
+ * closing would give back. */
+static void raise_file(struct gy_region_place *place)
+{
+    int high = -1;
+    for (int from = 512; from >= 16 && high < 0; from /= 2) { /* the process may have a lower limit */
+        high = fcntl(place->file, F_DUPFD_CLOEXEC, from);
+    }
+    if (high >= 0) {
+        close(place->file);
+        place->file = high;
+    }
+}
+
 bool gy_region_enter(const char *path, const struct gy_region_settings *settings, struct gy_region_place *out,
                      char why[GY_REGION_TEXT_BYTES])
 {
@@ -313,6 +345,7 @@ bool gy_region_enter(const char *path, const struct gy_region_settings *settings
             }
             continue;
         }
+        raise_file(&place);
         const enum entering entering = enter_existing(&place);
         if (entering == ENTERED) {
             *out = place;

@@ -73,8 +73,9 @@ struct gy_region {
 /* An opened region; all zero: none. */
 struct gy_region_place {
     struct gy_region *region;
-    int file;                           /* holds the slot's lock; meaningless without a region */
-    int slot;                           /* -1: it was only looked at */
+    int file;                    /* holds the slot's lock; meaningless without a region */
+    uint64_t file_system, inode; /* of the file, since a program may close numbers that are not its own */
+    int slot;                    /* -1: it was only looked at */
     struct gy_region_settings settings; /* as they were when it was opened, within their bounds */
     char path[GY_REGION_PATH_BYTES];
 };

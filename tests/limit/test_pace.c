@@ -374,6 +374,23 @@ static void test_times_of_another_boot(void **state)
     assert_false(exists());
 }
 
+/* The program closes a number that is not its own, and opens a file of its own by it. */
+static void test_number_is_taken(void **state)
+{
+    (void)state;
+    struct gy_region_place place;
+    assert_true(gy_region_enter(path, &settings, &place, why));
+    const int number = place.file;
+    assert_true(number >= 16);
+    assert_int_equal(dup2(STDERR_FILENO, number), number);
+    gy_region_retire(&place);
+    assert_true(exists()); /* whether others are in it cannot be told */
+    gy_region_drop(&place);
+    assert_true(fcntl(number, F_GETFD) >= 0);
+    close(number);
+    assert_true(gy_region_sweep(path));
+}
+
 static void test_names(void **state)
 {
     (void)state;
@@ -405,6 +422,7 @@ int main(void)
         cmocka_unit_test_setup(test_what_is_no_job, make_path),
         cmocka_unit_test_setup(test_half_removed, make_path),
         cmocka_unit_test_setup(test_times_of_another_boot, make_path),
+        cmocka_unit_test_setup(test_number_is_taken, make_path),
         cmocka_unit_test(test_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
