@@ -94,6 +94,7 @@ class Interrupt(unittest.TestCase):
         os.read(ours, 1)  # the page has begun
         self.wait_until(process, lambda status: status["State"].startswith("S"))
         process.send_signal(signal.SIGINT)
+        self.wait_until(process, lambda status: int(status["ShdPnd"], 16) == 0)  # else the page may end first
         with open(ours, "rb") as rest:
             rest.read()
         _, err = process.communicate(timeout=60)
