@@ -42,8 +42,7 @@ uint32_t gy_cpus_usable_at_once(void);
 
 /* The CPUs that the quotas of the process's control groups have time for, rounded up: cpu.max, or
  * cpu.cfs_quota_us of version 1, of its group and those around it.  0: there is no quota.  Files are looked
- * for below `root`, usually
- * "". */
+ * for below `root`, usually "". */
 uint32_t gy_cpus_quota(const char *root);
 
 #endif

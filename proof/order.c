@@ -51,7 +51,6 @@ struct thread {
     const void *tasks[DEEPEST]; /* whose host part the frame is; NULL: it carries out enqueued work */
     int depth;                  /* frames in use; may be above their number: those do nothing */
     struct gy_past *past;       /* what the thread has seen outside of tasks */
-    uint32_t last;              /* the work that it has enqueued last */
 };
 
 enum { SLOTS = 1 << 16 /* of records */, MUTEX_SLOTS = 1024 };
@@ -345,27 +344,6 @@ static void begin_host(struct record *record, struct step *step, const struct gy
     add(&step->begun, record->host_part);
 }
 
-void gy_order_body_begin(const struct gy_proof_task *task)
-{
-    struct thread *thread = self();
-    if (thread == NULL) {
-        return;
-    }
-    const char *label = gy_name_keep(task->label);
-    take();
-    struct record *record = find_or_make(task->task);
-    struct step *step = step_of(task->manager);
-    uint32_t work = 0;
-    if (record != NULL && step != NULL) {
-        begin_host(record, step, task, label);
-        work = new_work(record->host_part);
-    }
-    (void)push(thread, work, record != NULL ? record->host_part : 0, record != NULL ? record->host : NULL,
-               task->task);
-    give();
-    show(thread);
-}
-
 /* The frame of a host part ends: what comes after the task comes after it, and after what it has seen. */
 static void end_host(struct thread *thread) GY_REQUIRES(lock)
 {
@@ -417,7 +395,8 @@ static void begin_device(struct record *record, struct step *step, const struct 
     join(&launched, record->device);
 }
 
-void gy_order_launch_begin(const struct gy_proof_task *task)
+/* A body, or with `launches` a launch callback. */
+static void begin(const struct gy_proof_task *task, bool launches)
 {
     struct thread *thread = self();
     if (thread == NULL) {
@@ -430,14 +409,25 @@ void gy_order_launch_begin(const struct gy_proof_task *task)
     uint32_t work = 0;
     if (record != NULL && step != NULL) {
         begin_host(record, step, task, label);
-        begin_device(record, step, task);
+        if (launches) {
+            begin_device(record, step, task);
+        }
         work = new_work(record->host_part);
     }
     (void)push(thread, work, record != NULL ? record->host_part : 0, record != NULL ? record->host : NULL,
                task->task);
-    thread->last = 0;
     give();
     show(thread);
+}
+
+void gy_order_body_begin(const struct gy_proof_task *task)
+{
+    begin(task, false);
+}
+
+void gy_order_launch_begin(const struct gy_proof_task *task)
+{
+    begin(task, true);
 }
 
 void gy_order_launch_end(const void *task)
@@ -476,7 +466,6 @@ uint32_t gy_order_enqueue(void)
     take();
     const struct record *record = launching(own_thread);
     const uint32_t work = record != NULL ? new_work(record->device_part) : 0;
-    own_thread->last = work;
     give();
     return work;
 }

@@ -26,8 +26,8 @@ void gy_order_unlocking(void);
 uint32_t gy_order_enqueue(void);
 void gy_order_enter(uint32_t work, const char *name, uint64_t block, bool is_kernel);
 void gy_order_leave(void);
-/* What the calling thread has enqueued last, entered as if it were carried out now; false: there is nothing.
- */
+/* As gy_order_enqueue(), and what was enqueued is entered as if it were carried out now; false: it belongs to
+ * no task. */
 bool gy_order_enter_launched(void);
 
 /* There is no room for more of `what`, a constant: what the proof finds from now on is not all.  NULL: there
