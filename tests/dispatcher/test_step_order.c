@@ -41,11 +41,16 @@ struct scene {
     uint64_t patience_ns; /* for the next launch of await_flag */
     uint32_t count;
     struct node nodes[MOST];
+    bool is_told; /* the host tells in which step a node stamps, and that is: */
+    uint32_t step;
+    gantry_submission submission;
+    char way[64]; /* of the random steps: how they reach the device */
 };
 
 static void open_scene(struct scene *s, const gantry_context_options *options)
 {
     memset(s, 0, sizeof(*s));
+    s->submission = options->submission;
     step_stamps_open(&s->on, options, 2);
     assert_ok(gantry_module_get_kernel(s->on.module, "await_flag", &s->await_flag));
 }
@@ -58,7 +63,11 @@ static void close_scene(struct scene *s)
 static gantry_launch_result launch_node(gantry_launch *launch, void *arg)
 {
     const struct node *node = arg;
-    return step_stamps_launch(&node->scene->on, launch, node->index, node->least_ns);
+    const struct scene *s = node->scene;
+    if (s->is_told) {
+        return step_stamps_launch_in(&s->on, launch, s->step, node->index, node->least_ns);
+    }
+    return step_stamps_launch(&s->on, launch, node->index, node->least_ns);
 }
 
 static gantry_status run_nothing(gantry_task *task, void *arg)
@@ -137,6 +146,36 @@ static void flush(struct scene *s, gantry_taskman *manager)
     assert_ok(gantry_taskman_reset(manager));
 }
 
+/* The steps of which the stamps of a node's step may be: where the device counts them, the next one of an
+ * independent node may begin first. */
+static void find_steps(const struct scene *s, const struct node *node, uint32_t step, uint32_t *first,
+                       uint32_t *last)
+{
+    const uint32_t off = node->is_independent && !s->is_told;
+    *first = step < off ? 0 : step - off;
+    *last = step + off < STEPS ? step + off : STEPS - 1;
+}
+
+/* When the node began in the step, at the latest. */
+static uint32_t find_begin(const struct scene *s, const struct node *node, uint32_t step)
+{
+    uint32_t first, last;
+    find_steps(s, node, step, &first, &last);
+    return s->on.stamps.cells[step_stamps_at(last, node->index)]; /* they are in the order of their begins */
+}
+
+/* When it ended, at the earliest; 0: a run is missing. */
+static uint32_t find_end(const struct scene *s, const struct node *node, uint32_t step)
+{
+    uint32_t first, last, end = UINT32_MAX;
+    find_steps(s, node, step, &first, &last);
+    for (; first <= last; first++) {
+        const uint32_t at = s->on.stamps.cells[step_stamps_at(first, node->index) + 1];
+        end = at < end ? at : end;
+    }
+    return end;
+}
+
 /* A node begins after all nodes of the steps before have ended; an independent one after those of the steps
  * before the step before. */
 static void check_order(const struct scene *s, uint32_t seed)
@@ -149,13 +188,13 @@ static void check_order(const struct scene *s, uint32_t seed)
             if (node->kind < GANTRY_TASK_HTOD) {
                 continue;
             }
-            uint32_t begin = s->on.stamps.cells[step_stamps_at(step, i)];
-            uint32_t end = s->on.stamps.cells[step_stamps_at(step, i) + 1];
+            const uint32_t begin = find_begin(s, node, step), end = find_end(s, node, step);
             const uint32_t bound = node->is_independent ? older : latest;
             if (end == 0 || begin < bound) {
-                fail_msg("series %u: node %u of step %u began at %u and ended at %u, but the steps before "
-                         "ended at %u",
-                         seed, i, step, begin, end, bound);
+                fail_msg("series %u, %s: %snode %u of step %u began at %u and ended at %u, but the steps "
+                         "before ended at %u",
+                         seed, s->way, node->is_independent ? "independent " : "", i, step, begin, end,
+                         bound);
             }
             ended = end > ended ? end : ended;
         }
@@ -172,11 +211,14 @@ static void run_series(struct scene *s, uint32_t seed)
     draw_graph(s, seed % 3 == 0 ? 25 : 0);
     bool is_frozen = step_stamps_draw(&s->on, 2) == 0, is_stable = step_stamps_draw(&s->on, 2) == 0;
     gantry_taskman *manager = s->on.gpu.manager;
+    s->is_told = !is_frozen || !is_stable;
+    snprintf(s->way, sizeof(s->way), "submission %d%s%s", (int)s->submission, is_frozen ? ", frozen" : "",
+             is_frozen && is_stable ? ", stable" : "");
     if (is_frozen) {
         submit_graph(s, manager, is_stable);
         assert_ok(gantry_taskman_freeze(manager));
     }
-    for (uint32_t step = 0; step < STEPS; step++) {
+    for (s->step = 0; s->step < STEPS; s->step++) {
         if (!is_frozen) {
             submit_graph(s, manager, false);
         }
