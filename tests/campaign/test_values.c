@@ -129,6 +129,7 @@ static void open_contexts(void)
     gantry_partition_options plan = GANTRY_PARTITION_OPTIONS_INIT;
     plan.requests = requests;
     plan.count = 2;
+    gpu_fixture_hold_devices();
     options.driver = gpu_fixture_driver();
     options.mode = GANTRY_CONTEXT_PRIMARY;
     options.partitions = s.world == WORLD_PARTITIONS ? &plan : NULL;

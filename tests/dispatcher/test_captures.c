@@ -184,7 +184,7 @@ static void open_with(struct modes_scene *s, gantry_submission submission)
 {
     gantry_context_options options = modes_options();
     options.submission = submission;
-    options.mode = GANTRY_CONTEXT_OWN;
+    options.mode = GANTRY_CONTEXT_PRIMARY;
     modes_open(s, &options);
     assert_ok(gantry_context_acquire(s->gpu.context));
     const struct gy_driver *driver = s->gpu.context->cuda->driver;
@@ -530,7 +530,7 @@ static void test_a_context_synchronised_in_a_batch_costs_nothing(void **state)
         struct modes_job jobs[6] = {{0}};
         gantry_context_options options = modes_options();
         options.submission = GANTRY_SUBMISSION_GRAPHS;
-        options.mode = GANTRY_CONTEXT_OWN;
+        options.mode = GANTRY_CONTEXT_PRIMARY;
         modes_open(&s, &options);
         sync.stamps_first = i % 2 != 0;
         sync.now = UINT32_MAX;

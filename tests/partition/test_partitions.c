@@ -24,6 +24,7 @@ static gantry_status open_with(const gantry_partition_request *requests, uint32_
     plan = plan != NULL ? plan : &defaults;
     plan->requests = requests;
     plan->count = count;
+    gpu_fixture_hold_devices();
     options.driver = gpu_fixture_driver();
     options.partitions = plan;
     return gantry_context_create(&options, out);

@@ -21,6 +21,7 @@ static gantry_context *open_plan(const gantry_partition_request *requests, uint3
     gantry_partition_options plan = GANTRY_PARTITION_OPTIONS_INIT;
     plan.requests = requests;
     plan.count = count;
+    gpu_fixture_hold_devices();
     options.driver = gpu_fixture_driver();
     options.partitions = count != 0 ? &plan : NULL;
     assert_ok(gantry_context_create(&options, &context));

@@ -27,6 +27,23 @@ uint32_t gpu_fixture_devices(void)
     return (uint32_t)count;
 }
 
+void gpu_fixture_hold_devices(void)
+{
+    static bool held;
+    if (held || gpu_fixture_driver() != GANTRY_DRIVER_CUDA) {
+        return;
+    }
+    held = true;
+    const struct gy_driver *driver;
+    assert_ok(gy_driver_open(GANTRY_DRIVER_CUDA, &driver));
+    for (uint32_t i = 0; i < gpu_fixture_devices(); ++i) {
+        CUdevice device;
+        CUcontext context;
+        assert_int_equal(driver->cuDeviceGet(&device, (int)i), CUDA_SUCCESS);
+        assert_int_equal(driver->cuDevicePrimaryCtxRetain(&context, device), CUDA_SUCCESS);
+    }
+}
+
 void gpu_fixture_open(struct gpu_fixture *fixture, uint32_t workers, uint32_t stream_limit)
 {
     gantry_context_options context = GANTRY_CONTEXT_OPTIONS_INIT;
@@ -39,6 +56,7 @@ void gpu_fixture_open_with(struct gpu_fixture *fixture, uint32_t workers,
                            const gantry_context_options *context)
 {
     memset(fixture, 0, sizeof(*fixture));
+    gpu_fixture_hold_devices();
     assert_ok(gantry_context_create(context, &fixture->context));
     /* A call that is held up by a busy machine has not waited for the GPU. */
     gantry_context_dispatcher(fixture->context)->graphs.hold.limit_ns = HOLD_NS;

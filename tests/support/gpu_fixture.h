@@ -18,6 +18,10 @@ struct gpu_fixture {
 gantry_driver_choice gpu_fixture_driver(void);
 /* Returns how many devices that driver has. */
 uint32_t gpu_fixture_devices(void);
+/* Keep the primary contexts of all devices until the program ends; nothing on the emulated driver.  A driver
+ * takes a quarter of a second to make and destroy one, and all processes take turns.  gpu_fixture_open() does
+ * it. One thread. */
+void gpu_fixture_hold_devices(void);
 void gpu_fixture_open(struct gpu_fixture *fixture, uint32_t workers, uint32_t stream_limit);
 void gpu_fixture_open_with(struct gpu_fixture *fixture, uint32_t workers,
                            const gantry_context_options *context);
