@@ -4,7 +4,7 @@
 #   ./check.sh           all tests in a debug build with gcc, those that depend on the build in one with clang
 #                        and without jemalloc, then under the sanitizers
 #   ./check.sh --fast    the debug build with gcc only
-#   ./check.sh --gpu     all tests on this machine's device; a skipped test is a failed one
+#   ./check.sh --gpu     all tests that use a device, on this machine's; a skipped test is a failed one
 #   ./check.sh --coverage  the debug build with counters; prints which part of each room's branches the tests take
 #   ./check.sh --exhaustive  the tests that take hours: each single failure of the fault sweeps, and the long
 #                        runs of the reliability campaign (docs/design/reliability.md)
