@@ -80,7 +80,7 @@ uint32_t gy_told_refusals(void)
     return heard.refusals;
 }
 
-const uint32_t *gy_told_refusals_at(void)
+uint32_t *gy_told_refusals_at(void)
 {
     return &heard.refusals;
 }

@@ -16,8 +16,9 @@ void gy_told_close(const struct gy_driver *driver);
 /* The number of calls of this thread, since it began, that have failed with a result that says that something
  * is being captured (900 to 908).  With a driver that reports nothing, the number does not change. */
 uint32_t gy_told_refusals(void);
-/* The place of this number of the calling thread, valid as long as the thread lives. */
-const uint32_t *gy_told_refusals_at(void);
+/* The place of this number of the calling thread, valid as long as the thread lives.  Where a call of the
+ * library's own was refused, that puts the number back. */
+uint32_t *gy_told_refusals_at(void);
 
 #define GY_TOLD_BYTES 320
 

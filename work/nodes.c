@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include "driver/apart.h"
+#include "driver/told.h"
 #include "work/note_kernel.h"
 
 #include <assert.h>
@@ -22,12 +23,15 @@ void gy_nodes_init(struct gy_nodes *n, struct gy_context *context)
 CUresult gy_stream_end_capture(const struct gy_driver *driver, CUstream stream, CUgraph *out)
 {
     CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    uint32_t *refusals = gy_told_refusals_at();
+    const uint32_t before = *refusals;
     *out = NULL;
     CUresult result = driver->cuStreamEndCapture(stream, out);
     if (result != CUDA_SUCCESS && driver->cuStreamIsCapturing(stream, &status) == CUDA_SUCCESS &&
         status != CU_STREAM_CAPTURE_STATUS_NONE) {
         result = driver->cuStreamEndCapture(stream, out);
     }
+    *refusals = before; /* no callback was refused this */
     return result;
 }
 
@@ -41,20 +45,19 @@ void gy_stream_drop_if_captured(const struct gy_driver *driver, CUstream *stream
     }
 }
 
-/* Destroy a graph.  On a lost context this fails, as everything does, and there is nobody to report it to. */
-static void destroy_graph(struct gy_nodes *n, CUgraph graph)
-{
-    if (n->context->driver->cuGraphDestroy(graph) != CUDA_SUCCESS && !gy_context_is_lost(n->context) &&
-        n->refused_count < GY_NODES_REFUSED) {
-        n->refused[n->refused_count++] = graph;
-    }
-}
-
 /* Keep a graph to which a capture may still add: it is destroyed when the stream is gone. */
 static void keep_graph(struct gy_nodes *n, CUgraph graph)
 {
     if (n->refused_count < GY_NODES_REFUSED) {
         n->refused[n->refused_count++] = graph;
+    }
+}
+
+/* Destroy a graph.  On a lost context this fails, as everything does, and there is nobody to report it to. */
+static void destroy_graph(struct gy_nodes *n, CUgraph graph)
+{
+    if (n->context->driver->cuGraphDestroy(graph) != CUDA_SUCCESS && !gy_context_is_lost(n->context)) {
+        keep_graph(n, graph);
     }
 }
 
@@ -193,13 +196,14 @@ static GY_COLD gantry_status try_launch(struct gy_nodes *n, struct gantry_kernel
     const CUresult result = driver->cuLaunchKernel(
         kernel->function, size->grid.x, size->grid.y, size->grid.z, size->block.x, size->block.y,
         size->block.z, (unsigned)size->shared_bytes, n->trial, (void **)(uintptr_t)args, NULL);
+    status = result == CUDA_SUCCESS ? GANTRY_OK : gy_kernel_failed(context, kernel, size, result);
     CUgraph dropped = NULL;
     if (gy_stream_end_capture(driver, n->trial, &dropped) == CUDA_SUCCESS) {
         destroy_graph(n, dropped);
     } else {
-        gy_stream_drop_if_captured(driver, &n->trial);
+        gy_stream_drop_if_captured(driver, &n->trial); /* a launch that is refused breaks its capture */
     }
-    return result == CUDA_SUCCESS ? GANTRY_OK : gy_kernel_failed(context, kernel, size, result);
+    return status;
 }
 
 /* The driver's answer depends on the block and the shared memory, and on a grid's y and z above 65535. */

@@ -276,12 +276,17 @@ static CUresult launch_kernel(const struct gy_emu_launch *launch, CUstream handl
 {
     struct gy_emu_stream *stream;
     CUresult result = gy_emu_stream_find_for_work(handle, &stream);
-    if (result == CUDA_SUCCESS && extra != NULL) {
-        result = launch->params != NULL ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_NOT_SUPPORTED;
+    if (result != CUDA_SUCCESS) {
+        return result;
     }
     const struct gy_emu_function *function;
-    if (result == CUDA_SUCCESS) {
+    if (extra != NULL) {
+        result = launch->params != NULL ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_NOT_SUPPORTED;
+    } else {
         result = gy_emu_kernel_check(stream->object.context, launch, &function);
+    }
+    if (result != CUDA_SUCCESS && stream->capture != NULL) {
+        stream->capture->is_invalid = true; /* by a launch that is refused, as on an H200 */
     }
     if (result != CUDA_SUCCESS || gy_emu_stream_is_noop(stream)) {
         return result;

@@ -38,6 +38,49 @@ static void test_steps_of_one_shape_share_an_executable_graph(void **state)
     modes_close(&s);
 }
 
+/* The job's own work, or, in place of the second job's in the third step, a launch that no device takes: it
+ * has at most 64 threads in z. */
+static gantry_launch_result launch_too_deep(gantry_launch *launch, void *arg)
+{
+    struct modes_job *job = arg;
+    const struct stamps *stamps = &job->scene->stamps;
+    const gantry_dim3 one = {1, 1, 1}, deep = {1, 1, 65};
+    void *cell = &stamps->on_device[0];
+    uint32_t spins = 0;
+    void *args[] = {&cell, &cell, &cell, &spins};
+    if (job->index != 1 || job->calls != 2) {
+        return modes_launch(launch, arg);
+    }
+    job->calls++;
+    return gantry_launch_kernel(launch, stamps->kernel, one, deep, 0, args) == GANTRY_OK
+               ? GANTRY_LAUNCH_DONE
+               : GANTRY_LAUNCH_FAILED;
+}
+
+/* A launch that the driver refuses fails its task.  It is no call that a capture forbids, so the callback is
+ * not called again, and its function stays in graphs. */
+static void test_a_refused_launch_keeps_its_function_in_graphs(void **state)
+{
+    (void)state;
+    for (int mode = GANTRY_SUBMISSION_GRAPHS; mode <= GANTRY_SUBMISSION_AUTO; mode++) {
+        gantry_context_options options = modes_options();
+        options.submission = (gantry_submission)mode;
+        struct modes_scene s;
+        struct modes_job jobs[3] = {{0}};
+        modes_open(&s, &options);
+        for (uint32_t step = 1; step <= 5; step++) {
+            assert_int_equal(modes_run_chain(&s, launch_too_deep, jobs, 3),
+                             step == 3 ? GANTRY_ERR_DRIVER : GANTRY_OK);
+            assert_int_equal(jobs[1].calls, step);
+        }
+        const gantry_dispatcher_stats stats = gpu_fixture_stats(&s.gpu);
+        assert_ok(modes_run_chain(&s, launch_too_deep, jobs, 3));
+        assert_int_equal(gpu_fixture_stats(&s.gpu).graph_launches - stats.graph_launches, 1);
+        assert_int_equal(gpu_fixture_stats(&s.gpu).graph_nodes - stats.graph_nodes, 3);
+        modes_close(&s);
+    }
+}
+
 enum { MOST_TASKS = 600 };
 
 /* A step of so many tasks in pipelines, each after the one before it; a CPU task comes after the last of
@@ -425,6 +468,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_steps_of_one_shape_share_an_executable_graph),
+        cmocka_unit_test(test_a_refused_launch_keeps_its_function_in_graphs),
         cmocka_unit_test(test_a_large_batch_is_launched_in_parts),
         cmocka_unit_test(test_a_step_wider_than_the_streams_is_the_same_graph_again),
         cmocka_unit_test(test_a_callback_that_cannot_be_captured_is_called_again_on_streams),
