@@ -18,7 +18,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from test_summary import read  # noqa: E402
+from test_summary import left_out, read  # noqa: E402
 
 PAGE = "docs/results/device.md"
 NONE = "No run is recorded yet.\n"
@@ -53,7 +53,8 @@ def say(root, gantry, results, out):
     passed, failed, skipped = read(results)
     driver, device = device_of(gantry)
     run = {"commit": commit_of(root), "driver": driver, "device": device, "date": datetime.date.today().isoformat(),
-           "passed": passed, "failed": failed, "skipped": [{"test": name, "why": why} for name, why in skipped]}
+           "passed": passed, "failed": failed, "skipped": [{"test": name, "why": why} for name, why in skipped],
+           "left_out": [{"test": name, "why": why} for name, why in left_out(results)]}
     with open(out, "w", encoding="utf-8") as file:
         json.dump(run, file, indent=1)
         file.write("\n")

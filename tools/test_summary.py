@@ -3,8 +3,8 @@
 
 Usage: test_summary.py FILE...
 
-Prints each failed test, each skipped one with its reason (the line "skipped: why" that the test wrote),
-and a last line "N passed, N failed, N skipped".  A file that is missing, unreadable or without tests counts
+Prints each failed test, each skipped one with its reason (the line "skipped: why" that the test wrote), what
+passing tests have left out (their lines "left out: why"), and a last line "N passed, N failed, N skipped".  A file that is missing, unreadable or without tests counts
 as one failure.  The exit status is 1 when anything failed, else 0.
 """
 import re
@@ -17,6 +17,17 @@ def reason(case):
     output = case.findtext("system-out") or ""
     match = re.search(r"skipped: *(.+)", output)
     return match.group(1).strip() if match else "no reason given"
+
+
+def left_out(path):
+    """[(name of a test that passed, why a part of it was left out)] of one file; each once."""
+    try:
+        cases = ElementTree.parse(path).getroot().findall("testcase")
+    except (OSError, ElementTree.ParseError):
+        return []
+    lines = [(case.get("name"), why.strip()) for case in cases if case.get("status") == "run"
+             for why in re.findall(r"^left out: *(.+)", case.findtext("system-out") or "", re.MULTILINE)]
+    return list(dict.fromkeys(lines))
 
 
 def read(path):
@@ -51,6 +62,8 @@ def main(arguments):
             print(f"FAILED  {path}: {name}")
         for name, why in skipped:
             print(f"skipped {path}: {name}: {why}")
+        for name, why in left_out(path):
+            print(f"left out of {path}: {name}: {why}")
     print(f"{total_passed} passed, {total_failed} failed, {total_skipped} skipped")
     return 1 if total_failed else 0
 

@@ -24,8 +24,6 @@ static CUdeviceptr device_blocks[MAX_THINGS];
 static void *pinned_blocks[MAX_THINGS];
 static unsigned stream_count, event_count, device_count, pinned_count;
 
-static uint32_t skips;
-
 static sem_t gate;
 static bool gate_closed;
 
@@ -40,14 +38,8 @@ void cf_expect(CUresult expected, CUresult result, const char *call, const char 
 
 bool cf_skipped(const char *reason)
 {
-    fprintf(stderr, "skipped: %s\n", reason);
-    skips += !cu->emulated;
+    printf("left out: %s\n", reason); /* tools/test_summary.py lists these lines */
     return true;
-}
-
-uint32_t cf_skips(void)
-{
-    return skips;
 }
 
 /* ---- the suite's context -------------------------------------------------------------------- */

@@ -1,6 +1,6 @@
 /* The conformance suite: all groups, on the driver that $GANTRY_TEST_DRIVER names, without the tests whose
- * names match the pattern $GANTRY_TEST_SKIP.  The exit status is 77 when all others passed and a real device
- * has not what some are about; of the emulated driver the suite is run as several devices and versions. */
+ * names match the pattern $GANTRY_TEST_SKIP.  What a real device has not is
+ * left out and said; of the emulated driver the suite is run as several devices and versions. */
 #include "tests/conformance/conformance.h"
 
 #include <stdlib.h>
@@ -26,5 +26,5 @@ int main(void)
 #define X(group) failed += cf_run_##group();
     GROUPS(X)
 #undef X
-    return failed != 0 ? 1 : cf_skips() != 0 ? 77 : 0;
+    return failed != 0;
 }

@@ -13,6 +13,8 @@ CASES = {
     "failed": '<testcase name="b" status="fail"><failure message=""/><system-out>bad</system-out></testcase>',
     "skipped": '<testcase name="c" status="notrun"><skipped message="SKIP_RETURN_CODE=77"/>'
                '<system-out>skipped: no device\n</system-out></testcase>',
+    "partly": '<testcase name="f" status="run"><system-out>left out: one device\n'
+              'left out: one device\nfine\n</system-out></testcase>',
     "not found": '<testcase name="d" status="notrun"><skipped message="Unable to find executable"/></testcase>',
     "disabled": '<testcase name="e" status="disabled"><skipped message="Disabled"/></testcase>',
 }
@@ -48,6 +50,11 @@ class TestSummary(unittest.TestCase):
         status, lines = summarise(suite("passed", "skipped"))
         self.assertEqual((status, lines[-1]), (0, "1 passed, 0 failed, 1 skipped"))
         self.assertTrue(lines[0].endswith(": c: no device"))
+
+    def test_what_was_left_out_is_listed_once(self):
+        status, lines = summarise(suite("partly"))
+        self.assertEqual((status, lines[1:]), (0, ["1 passed, 0 failed, 0 skipped"]))
+        self.assertTrue(lines[0].startswith("left out of ") and lines[0].endswith(": f: one device"))
 
     def test_what_could_not_run_is_a_failure(self):
         for kind in ("not found", "disabled"):
