@@ -5,6 +5,7 @@
 #                        and without jemalloc, then under the sanitizers
 #   ./check.sh --fast    the debug build with gcc only
 #   ./check.sh --gpu     all tests that use a device, on this machine's; a skipped test is a failed one
+#   ./check.sh --gpu-two those that use two devices, on a machine with two
 #   ./check.sh --coverage  the debug build with counters; prints which part of each room's branches the tests take
 #   ./check.sh --exhaustive  the tests that take hours: each single failure of the fault sweeps, and the long
 #                        runs of the reliability campaign (docs/design/reliability.md)
@@ -17,11 +18,12 @@ source tools/packages.sh
 source tools/progress.sh
 
 presets="dev clang asan tsan"
-which=() exhaustive=OFF
+which=() exhaustive=OFF suite=gpu
 case $* in
     "") ;;
     --fast) presets="dev" ;;
     --gpu) presets="gpu" ;;
+    --gpu-two) presets="gpu" suite="gpu-two" ;;
     --coverage) presets="coverage" ;;
     --exhaustive) presets="dev asan tsan" exhaustive=ON which=(-L "^exhaustive$") ;;
     *)
@@ -89,7 +91,7 @@ for preset in $presets; do
     fi
     echo "built in $((SECONDS - started)) s"
     # What passing tests say is kept whole: it has what they left out.
-    ctest --preset "$preset" "${which[@]}" -j "$at_once" --test-output-size-passed 100000 \
+    ctest --preset "${preset/#gpu/$suite}" "${which[@]}" -j "$at_once" --test-output-size-passed 100000 \
         --output-junit tests.xml </dev/null || true
     [ "$exhaustive" = ON ] || notes+=("$(left_out "$preset")")
 done

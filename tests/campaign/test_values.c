@@ -516,7 +516,7 @@ int main(int argc, char **argv)
     s.steps = (uint32_t)steps;
     make_noise();
     gantry_set_log(NULL, NULL, GANTRY_LOG_ERROR);
-    for (uint32_t world = 0; world < (devices > 1 ? WORLDS : WORLD_TWO_DEVICES); world++) {
+    for (uint32_t world = 0; world < (gpu_fixture_lacks_devices(2) ? WORLD_TWO_DEVICES : WORLDS); world++) {
         run_world((enum world)world, first, count, huge != 0);
     }
     printf("%llu seeds: %llu steps, %llu of them graphs, %llu patched\n", (unsigned long long)count,

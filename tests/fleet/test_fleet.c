@@ -14,17 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Does a real machine have fewer devices?  Then tests that need more have nothing to show. */
-static bool lacks_devices(uint32_t wanted)
-{
-    const uint32_t there = gpu_fixture_devices();
-    if (there < wanted) {
-        assert_int_not_equal(gpu_fixture_driver(), GANTRY_DRIVER_EMULATED);
-        print_message("too few devices: %u of %u\n", there, wanted);
-    }
-    return there < wanted;
-}
-
 static gantry_fleet *make_fleet(const char *devices)
 {
     gantry_context_options context = GANTRY_CONTEXT_OPTIONS_INIT;
@@ -85,7 +74,7 @@ static void test_lists(void **state)
 static void test_a_list_is_in_its_own_order(void **state)
 {
     (void)state;
-    if (lacks_devices(4)) {
+    if (gpu_fixture_lacks_devices(4)) {
         return;
     }
     assert_int_equal(try_list("1,0,1"), GANTRY_ERR_INVALID_ARGUMENT);
@@ -122,7 +111,7 @@ static gantry_status run_nothing(gantry_task *task, void *arg)
 static void test_heaps_are_reached_by_all_devices(void **state)
 {
     (void)state;
-    if (lacks_devices(2)) {
+    if (gpu_fixture_lacks_devices(2)) {
         return;
     }
     gantry_fleet *fleet = make_fleet("0,1");
@@ -138,7 +127,7 @@ static void test_heaps_are_reached_by_all_devices(void **state)
 static void test_what_is_refused(void **state)
 {
     (void)state;
-    if (lacks_devices(3)) {
+    if (gpu_fixture_lacks_devices(3)) {
         return;
     }
     gantry_fleet *fleet = make_fleet("0,1"), *other = make_fleet("2");
@@ -222,7 +211,7 @@ static gantry_task *submit_gpu(struct pair *p, uint32_t device, gantry_launch_fn
 static void test_a_device_is_lost(void **state)
 {
     (void)state;
-    if (lacks_devices(2)) {
+    if (gpu_fixture_lacks_devices(2)) {
         return;
     }
     struct pair p = {.fleet = make_fleet("0,1")};
@@ -264,7 +253,7 @@ static void run_step(struct pair *p)
 static void test_any_order_of_ends(void **state)
 {
     (void)state;
-    if (lacks_devices(2)) {
+    if (gpu_fixture_lacks_devices(2)) {
         return;
     }
     long before = gy_alloc_live();
@@ -339,7 +328,7 @@ static gantry_task *submit_seen(gantry_taskman *manager, struct word *word, gant
 static void test_a_chain_to_and_fro_needs_one_stream_on_each_device(void **state)
 {
     (void)state;
-    if (lacks_devices(2)) {
+    if (gpu_fixture_lacks_devices(2)) {
         return;
     }
     gantry_fleet *fleet = make_fleet("0,1");
@@ -411,7 +400,7 @@ static void test_events_between_devices_are_used_again(void **state)
 {
     (void)state;
     struct gantry_emu_control emu;
-    if (lacks_devices(2) || !gpu_fixture_controls(&emu)) {
+    if (gpu_fixture_lacks_devices(2) || !gpu_fixture_controls(&emu)) {
         return;
     }
     gantry_fleet *fleet = make_fleet("0,1");

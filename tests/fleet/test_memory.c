@@ -18,7 +18,7 @@ static gantry_cpu_dispatcher *cpus;
 static int open_scene(void **state)
 {
     (void)state;
-    if (gpu_fixture_devices() < DEVICES) {
+    if (gpu_fixture_lacks_devices(DEVICES)) {
         return 0;
     }
     gantry_context_options context = GANTRY_CONTEXT_OPTIONS_INIT;

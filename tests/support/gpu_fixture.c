@@ -7,6 +7,7 @@
 #include "tests/support/emu_controls.h"
 
 #include <dlfcn.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,6 +26,17 @@ uint32_t gpu_fixture_devices(void)
     assert_ok(gy_driver_open(gpu_fixture_driver(), &driver));
     assert_int_equal(driver->cuDeviceGetCount(&count), CUDA_SUCCESS);
     return (uint32_t)count;
+}
+
+bool gpu_fixture_lacks_devices(uint32_t wanted)
+{
+    const uint32_t there = gpu_fixture_devices();
+    if (there < wanted) {
+        assert_int_not_equal(gpu_fixture_driver(), GANTRY_DRIVER_EMULATED);
+        assert_null(getenv("GANTRY_TEST_DEVICES"));
+        printf("left out: there are %u of %u devices\n", there, wanted);
+    }
+    return there < wanted;
 }
 
 void gpu_fixture_hold_devices(void)

@@ -18,6 +18,9 @@ struct gpu_fixture {
 gantry_driver_choice gpu_fixture_driver(void);
 /* Returns how many devices that driver has. */
 uint32_t gpu_fixture_devices(void);
+/* Has it fewer than `wanted`?  A real machine may; what is left out then is said, or fails with
+ * $GANTRY_TEST_DEVICES=2.  The emulated driver has as many as the test asks for. */
+bool gpu_fixture_lacks_devices(uint32_t wanted);
 /* Keep the primary contexts of all devices until the program ends; nothing on the emulated driver.  A driver
  * takes a quarter of a second to make and destroy one, and all processes take turns.  gpu_fixture_open() does
  * it. One thread. */
