@@ -25,7 +25,8 @@
 # gantry::checked: link code of the program's own with it, to have it instrumented in the same way.
 #
 # GANTRY_KERNEL_COMPILER chooses: auto (nvcc if it works, else clang if it works, else host form only),
-# nvcc, clang (an error if it does not work) or none.  File names without .cu are C identifiers, and one
+# nvcc, clang (an error if it does not work) or none.  GANTRY_KERNEL_ARCHITECTURES: the devices for which nvcc makes
+# code, "80;90;100;120" of those that it knows; others compile the PTX of the oldest and the newest.  File names without .cu are C identifiers, and one
 # program has one file of a name.  Several targets may use the same file; it is compiled once.
 
 if(CMAKE_SCRIPT_MODE_FILE STREQUAL CMAKE_CURRENT_LIST_FILE)
@@ -88,6 +89,7 @@ include_guard(GLOBAL)
 
 set(GANTRY_KERNEL_COMPILER "auto" CACHE STRING "Compiler of device code: auto, nvcc, clang or none")
 set_property(CACHE GANTRY_KERNEL_COMPILER PROPERTY STRINGS auto nvcc clang none)
+set(GANTRY_KERNEL_ARCHITECTURES "80;90;100;120" CACHE STRING "Compute capabilities without the point, for nvcc")
 
 # <gantry/kernel.h>: of the source tree, or of the package this file was installed with.
 function(_gantry_kernel_include out)
@@ -133,7 +135,7 @@ function(_gantry_nvcc_flags nvcc out)
   execute_process(COMMAND "${nvcc}" --list-gpu-code OUTPUT_VARIABLE known ERROR_QUIET)
   set(flags)
   set(architectures)
-  foreach(architecture 80 90 100 120)
+  foreach(architecture IN LISTS GANTRY_KERNEL_ARCHITECTURES)
     if(known MATCHES "sm_${architecture}[\r\n]")
       list(APPEND flags -gencode "arch=compute_${architecture},code=sm_${architecture}")
       list(APPEND architectures ${architecture})
@@ -174,7 +176,7 @@ function(_gantry_find_kernel_compiler)
   if(NOT GANTRY_KERNEL_COMPILER MATCHES "^(auto|nvcc|clang|none)$")
     message(FATAL_ERROR "GANTRY_KERNEL_COMPILER is ${GANTRY_KERNEL_COMPILER}, not auto, nvcc, clang or none")
   endif()
-  if(GANTRY_KERNEL_CHOICE STREQUAL "${GANTRY_KERNEL_COMPILER}")
+  if(GANTRY_KERNEL_CHOICE STREQUAL "${GANTRY_KERNEL_COMPILER} ${GANTRY_KERNEL_ARCHITECTURES}")
     return()
   endif()
   set(form none)
@@ -186,6 +188,7 @@ function(_gantry_find_kernel_compiler)
     mark_as_advanced(GANTRY_NVCC)
     if(GANTRY_NVCC)
       _gantry_nvcc_flags("${GANTRY_NVCC}" architectures)
+      set(GANTRY_NVCC_FLAGS "${architectures}" CACHE INTERNAL "nvcc's options for them")
       set(command "${GANTRY_NVCC}" -fatbin -std=c++17 -O3 -ccbin "${CMAKE_CXX_COMPILER}"
         -allow-unsupported-compiler ${architectures})
       _gantry_try_kernel_compiler(works ${command})
@@ -231,7 +234,7 @@ function(_gantry_find_kernel_compiler)
   endif()
   set(GANTRY_KERNEL_FORM "${form}" CACHE INTERNAL "device form of kernel images")
   set(GANTRY_KERNEL_COMMAND "${command}" CACHE INTERNAL "its compiler and options")
-  set(GANTRY_KERNEL_CHOICE "${GANTRY_KERNEL_COMPILER}" CACHE INTERNAL "the choice that these stand for")
+  set(GANTRY_KERNEL_CHOICE "${GANTRY_KERNEL_COMPILER} ${GANTRY_KERNEL_ARCHITECTURES}" CACHE INTERNAL "the choice that these stand for")
 endfunction()
 
 # The command that makes <name>.embed.h, the device form as a C array.
