@@ -4,6 +4,7 @@
 #include <string.h>
 
 enum { PLACES = 4096, WAYS = 4 }; /* a key lies in one of WAYS places that follow each other */
+enum { FIRST_PERIOD = 32, LAST_PERIOD = 512 };
 
 static struct gy_cost costs[PLACES + WAYS];
 
@@ -12,16 +13,45 @@ static struct gy_cost *place_of(uint64_t key)
     return &costs[key % PLACES];
 }
 
-struct gy_cost *gy_costs_use(uint64_t key)
+static struct gy_cost *find(uint64_t key)
 {
     struct gy_cost *place = place_of(key);
     for (int i = 0; i < WAYS; i++) {
         if (place[i].key == key) {
-            place[i].uses++;
             return &place[i];
         }
     }
     return NULL;
+}
+
+struct gy_cost *gy_costs_use(uint64_t key)
+{
+    struct gy_cost *cost = find(key);
+    if (cost != NULL) {
+        cost->uses++;
+    }
+    return cost;
+}
+
+bool gy_costs_is_due(const struct gy_cost *cost)
+{
+    return cost->uses >= cost->period;
+}
+
+void gy_costs_doubt(uint64_t key)
+{
+    struct gy_cost *cost = find(key);
+    if (cost != NULL) {
+        cost->period = FIRST_PERIOD;
+        cost->uses = FIRST_PERIOD;
+    }
+}
+
+/* A tenth, or what events scatter by. */
+static bool is_near(double a, double b)
+{
+    const double apart = a > b ? a - b : b - a;
+    return apart <= 1000 || apart <= b / 10;
 }
 
 void gy_costs_learn(uint64_t key, double ns)
@@ -29,6 +59,8 @@ void gy_costs_learn(uint64_t key, double ns)
     struct gy_cost *place = place_of(key), *chosen = place;
     for (int i = 0; i < WAYS; i++) {
         if (place[i].key == key) {
+            const uint32_t longer = place[i].period < LAST_PERIOD ? 2 * place[i].period : LAST_PERIOD;
+            place[i].period = is_near(ns, place[i].ns) ? longer : FIRST_PERIOD;
             place[i].ns += (ns - place[i].ns) / 4;
             place[i].uses = 0;
             return;
@@ -37,7 +69,7 @@ void gy_costs_learn(uint64_t key, double ns)
             chosen = &place[i]; /* empty, or longest not measured */
         }
     }
-    *chosen = (struct gy_cost){.key = key, .ns = ns};
+    *chosen = (struct gy_cost){.key = key, .ns = ns, .period = FIRST_PERIOD};
 }
 
 void gy_costs_forget_all(void)

@@ -11,12 +11,18 @@ struct gy_cost {
     uint64_t key;  /* 0: none */
     double ns;     /* the mean of what was measured lately */
     uint32_t uses; /* since it was measured last */
+    uint32_t
+        period; /* it is measured again after so many uses: the more often it stays the same, the later */
 };
 
+/* The cost is measured again now. */
+bool gy_costs_is_due(const struct gy_cost *cost);
 /* The cost, counted as used once more; NULL: it is not known. */
 struct gy_cost *gy_costs_use(uint64_t key);
 /* One piece of that kind, alone, took so long. */
 void gy_costs_learn(uint64_t key, double ns);
+/* What was told of it does not hold: the next one is measured. */
+void gy_costs_doubt(uint64_t key);
 void gy_costs_forget_all(void);
 
 /* A key made of several numbers; never 0. */

@@ -78,10 +78,10 @@ void gy_meter_reserve(struct gy_meter_group *group, double ns)
 void gy_meter_settle(struct gy_meter_group *group, double used)
 {
     struct gy_meter_context *context = group->context;
-    gy_pace_give_back(gy_meter.place, context->device, (uint64_t)group->reserved_ns);
-    if (used > 0) {
+    if (used > 0) { /* first: nobody may see the time neither in flight nor charged */
         gy_pace_charge(gy_meter.place, context->device, (uint64_t)used, gy_meter_now());
     }
+    gy_pace_give_back(gy_meter.place, context->device, (uint64_t)group->reserved_ns);
     gy_meter_keep_event(context, group->begin);
     gy_meter_keep_event(context, group->end);
     free(group);
@@ -118,7 +118,10 @@ struct reading {
 static struct reading read_events(const struct gy_meter_group *group, CUevent reference)
 {
     struct reading r = {.is_good = false};
-    if (group->begin != NULL) {
+    if (group->is_trusted) {
+        r.is_good = true;
+        r.length_ns = group->known_ns;
+    } else if (group->begin != NULL) {
         r.is_good = elapsed(group->begin, group->end, &r.length_ns);
     } else {
         r.is_good = reference != NULL;
@@ -129,7 +132,7 @@ static struct reading read_events(const struct gy_meter_group *group, CUevent re
     return r;
 }
 
-/* Times are read from an event that is not long ago, since they are floats. */
+/* On the host's clock.  Times are read from an event that is not long ago, since they are floats. */
 static double end_of(struct gy_meter_group *group, const struct reading *r, CUevent reference)
 {
     struct gy_meter_context *context = group->context;
@@ -139,16 +142,52 @@ static double end_of(struct gy_meter_group *group, const struct reading *r, CUev
     return context->reference_ns + r->since_ns;
 }
 
-static void renew_reference(struct gy_meter_group *group, double end_ns)
+/* The two clocks drift apart: no group begins before it was opened, and none ends after it was seen to have
+ * ended. */
+static double drift_at(const struct gy_meter_group *group, const struct reading *r, double end_ns)
+{
+    enum { MOST_NS = 20000 }; /* of 100 ms: no clock is worse */
+    const double least = (double)group->opened_ns + r->length_ns, most = (double)gy_meter_now();
+    const double drift = end_ns > most                            ? most - end_ns
+                         : group->begin != NULL && end_ns < least ? least - end_ns
+                                                                  : 0;
+    return drift < -MOST_NS ? -MOST_NS : drift > MOST_NS ? MOST_NS : drift;
+}
+
+static void renew_reference(struct gy_meter_group *group, const struct reading *r, double end_ns)
 {
     enum { OLD_NS = 100000000 };
     struct gy_meter_context *context = group->context;
     if (!context->is_dead && (context->reference == NULL || end_ns > context->reference_ns + OLD_NS)) {
         gy_meter_keep_event(context, context->reference);
         context->reference = group->end;
-        context->reference_ns = end_ns;
+        context->reference_ns = end_ns + drift_at(group, r, end_ns);
         group->end = NULL;
     }
+}
+
+static double without_bias(double length)
+{
+    return length > 2 * GY_METER_BIAS_NS ? length - GY_METER_BIAS_NS : length > 0 ? length / 2 : 0;
+}
+
+/* What a piece took that was charged by its cost, and had ended at `now`: the cost, unless the host saw it
+ * run for much longer, which is what it is charged then. */
+static double trusted_length(const struct gy_meter_group *group, double now)
+{
+    enum { CALLS_NS = 5000, LATE_NS = 30000 };
+    const double seen = now - (double)group->opened_ns;
+    if (seen <= group->known_ns * 1.25 + LATE_NS) {
+        return seen > group->known_ns || seen <= 0 ? group->known_ns : seen;
+    }
+    gy_costs_doubt(group->key);
+    return seen - CALLS_NS;
+}
+
+void gy_meter_settle_trusted(struct gy_meter_group *group)
+{
+    const double now = (double)gy_meter_now(), length = trusted_length(group, now);
+    gy_meter_settle(group, gy_busy_add(&busy[group->context->device], now - length, now));
 }
 
 /* Its end has passed.  The lock is held. */
@@ -160,13 +199,18 @@ static void finish(struct gy_meter_group *group, const struct reading *r, CUeven
         return;
     }
     const double end = end_of(group, r, reference);
-    double length = group->begin != NULL ? r->length_ns : end - (double)group->opened_ns;
-    length = length > 2 * GY_METER_BIAS_NS ? length - GY_METER_BIAS_NS : length > 0 ? length / 2 : 0;
+    double length = group->trusted_ns;
+    if (group->is_trusted) { /* it is asked about now and then: no time that is much longer than its cost is
+                                its own */
+        length = trusted_length(group, (double)gy_meter_now() - 2 * GY_METER_POLL_NS);
+    } else {
+        length += without_bias(group->begin != NULL ? r->length_ns : end - (double)group->opened_ns);
+    }
     const double fresh = gy_busy_add(&busy[context->device], end - length, end);
     if (group->is_single && group->launches == 1) {
         gy_costs_learn(group->key, length);
     }
-    renew_reference(group, end);
+    renew_reference(group, r, end);
     gy_meter_settle(group, gy_meter_charge_of(group, length, fresh));
 }
 
@@ -183,7 +227,7 @@ static bool note_running(struct gy_meter_group *group, bool has_begun)
     const uint64_t ran = now - group->began_ns;
     gy_meter_reserve(group, (double)ran);
     if (settings->overrun_ms != 0 && ran > settings->overrun_ms * UINT64_C(1000000) && !group->is_overrun &&
-        group->begin != NULL) { /* without it nobody knows whether it runs, or others do before it */
+        (group->begin != NULL || group->is_trusted)) { /* else others may run before it */
         group->is_overrun = true;
         atomic_fetch_add(&gy_meter.place->region->devices[group->context->device].overruns, 1);
         return true;

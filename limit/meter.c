@@ -18,17 +18,15 @@
 #include <unistd.h>
 
 enum {
-    POLL_NS = 150000,          /* the meter's thread looks so often while something is open or flies */
     LONGEST_SLEEP_NS = 500000, /* of who is held */
     LINGER_POLLS = 200,        /* before the thread sleeps until it is woken */
     RECLAIM_NS = 100000000,
     EXIT_NS = 100000000, /* the most that exit() waits for the thread to leave the driver */
 };
 
-static atomic_bool is_in_driver;         /* the meter's thread is */
-static _Atomic uint32_t is_asleep;       /* a futex: 1 while the meter's thread sleeps */
-static struct gy_meter_group *open_list; /* guarded by the lock, as the next */
-static uint64_t launches_begun;          /* guarded by the lock, as the next */
+static atomic_bool is_in_driver;   /* the meter's thread is */
+static _Atomic uint32_t is_asleep; /* a futex: 1 while the meter's thread sleeps */
+static uint64_t launches_begun;    /* guarded by the lock, as the next */
 static uint32_t launches_now;
 static _Thread_local int inside
     __attribute__((tls_model("initial-exec"))); /* a launch is under way in this thread */
@@ -69,10 +67,9 @@ static bool may_close(const struct gy_meter_stream *stream)
     return (uintptr_t)stream->key.handle != 2 || pthread_equal(stream->key.thread, pthread_self());
 }
 
-/* The group is not its stream's any more. */
-static void detach(struct gy_meter_group *group)
+void gy_meter_detach(struct gy_meter_group *group)
 {
-    struct gy_meter_group **link = &open_list;
+    struct gy_meter_group **link = &gy_meter.open;
     while (*link != group) {
         link = &(*link)->next;
     }
@@ -95,7 +92,7 @@ static bool close_group(struct gy_meter_stream *stream)
         group->wants_close = true;
         return false;
     }
-    detach(group);
+    gy_meter_detach(group);
     group->state = GY_METER_CLOSED;
     group->closed_ns = gy_meter_now();
     if (!group->is_single) {
@@ -134,6 +131,16 @@ static void wake_thread(void)
     }
 }
 
+/* The lock is given up meanwhile. */
+static void record_begin(struct gy_meter_group *group)
+{
+    unlock();
+    CUevent begin = gy_meter_record(group);
+    lock();
+    group->begin = begin;
+    group->is_failed = begin == NULL;
+}
+
 /* Begin a group with a launch of this cost (NULL: it is unknown).  The lock is given up meanwhile. */
 static struct gy_meter_group *open_group(struct gy_meter_stream *stream, const struct gy_cost *cost,
                                          uint64_t key)
@@ -146,23 +153,33 @@ static struct gy_meter_group *open_group(struct gy_meter_stream *stream, const s
     group->context->groups++;
     group->stream = stream->key;
     group->key = key;
-    group->is_single = cost == NULL || cost->uses >= GY_METER_SAMPLE_USES || is_touchy(stream);
+    group->is_single = cost == NULL || gy_costs_is_due(cost) || is_touchy(stream);
     group->lacks_begin = is_touchy(stream);
+    group->is_trusted = !group->is_single && stream->is_empty && cost->ns <= GY_METER_TRUSTED_NS;
     group->opened_ns = gy_meter_now();
     group->launching = 1; /* nobody closes it meanwhile */
     gy_meter_reserve(group, cost != NULL ? cost->ns : GY_METER_UNKNOWN_NS);
     stream->open = group;
     group->home = stream;
-    group->next = open_list;
-    open_list = group;
+    group->next = gy_meter.open;
+    gy_meter.open = group;
     atomic_fetch_add(&gy_meter.open_groups, 1);
-    unlock();
-    CUevent begin = group->lacks_begin ? NULL : gy_meter_record(group);
-    lock();
-    group->begin = begin;
-    group->is_failed = begin == NULL && !group->lacks_begin;
+    if (!group->lacks_begin && !group->is_trusted) {
+        record_begin(group);
+    }
     group->launching--;
     return group;
+}
+
+/* More joins what was to be charged by its cost alone: from here on the group is measured.  The lock is given
+ * up meanwhile. */
+static void extend(struct gy_meter_group *group)
+{
+    group->is_trusted = false;
+    group->trusted_ns = group->known_ns;
+    group->launching++;
+    record_begin(group);
+    group->launching--;
 }
 
 /* May the caller, who came at `now`, close the group?  Those that were opened later are not his.  The meter's
@@ -177,16 +194,46 @@ static bool is_due(const struct gy_meter_group *group, bool is_thread, uint64_t 
     return !is_thread || (is_quiet && !is_touchy(group->home));
 }
 
-/* Close all groups that are due. */
-static void close_many(bool is_thread)
+static uint32_t place_in(const struct gy_meter_wait *wait, const struct gy_meter_stream *stream)
+{
+    uint32_t i = 0;
+    while (i < wait->count && wait->streams[i].handle != stream->key.handle) {
+        i++;
+    }
+    return i;
+}
+
+/* Look at the stream again when the wait is over. */
+static void note_wait(struct gy_meter_wait *wait, const struct gy_meter_stream *stream)
+{
+    if (wait->count < GY_METER_WAITS && place_in(wait, stream) == wait->count) {
+        wait->streams[wait->count].handle = stream->key.handle;
+        wait->streams[wait->count].touched = stream->touched;
+        wait->count++;
+    }
+}
+
+/* Its end needs no event: the wait tells. */
+static bool ends_with_wait(const struct gy_meter_wait *wait, const struct gy_meter_group *group)
+{
+    return group != NULL && group->is_trusted && group->launching == 0 && !group->wants_close &&
+           place_in(wait, group->home) < wait->count;
+}
+
+/* Close all groups that are due, but those that end with the wait, if there is one. */
+static void close_many(bool is_thread, struct gy_meter_wait *wait)
 {
     lock();
     const uint64_t now = gy_meter_now();
-    struct gy_meter_group *group = open_list;
+    struct gy_meter_group *group = gy_meter.open;
     while (group != NULL) {
-        if (is_due(group, is_thread, now)) {
+        const bool is_closed = is_due(group, is_thread, now);
+        if (is_closed && wait != NULL && group->context->handle == wait->context) {
+            note_wait(wait, group->home);
+        }
+        if (is_closed && (wait == NULL || !ends_with_wait(wait, group))) {
             (void)close_group(group->home);
-            group = open_list; /* the lock was given up */
+            group = gy_meter.open; /* the lock was given up */
         } else {
             group = group->next;
         }
@@ -198,42 +245,93 @@ void gy_meter_close_all(void)
 {
     if (inside == 0 && atomic_load_explicit(&gy_meter.open_groups, memory_order_relaxed) > 0 &&
         atomic_load(&gy_meter.state) == GY_METER_RUNNING) {
-        close_many(false);
+        close_many(false, NULL);
     }
 }
 
-void gy_meter_close_stream(CUstream handle)
+static void end_group_of(CUstream handle, bool is_touched)
 {
-    if (inside != 0 || atomic_load_explicit(&gy_meter.open_groups, memory_order_relaxed) == 0 ||
-        atomic_load(&gy_meter.state) != GY_METER_RUNNING) {
-        return;
-    }
     const struct gy_meter_stream_key key = gy_meter_key_of(handle);
     lock();
     struct gy_meter_stream *stream = gy_meter_find_stream(&key);
+    if (stream != NULL && is_touched) {
+        stream->is_empty = false;
+        stream->touched++;
+    }
     if (stream != NULL) {
         (void)close_group(stream);
     }
     unlock();
 }
 
-static void let_others_record(void)
+static bool is_measuring(void)
 {
-    unlock();
-    sched_yield();
-    lock();
+    return inside == 0 && atomic_load(&gy_meter.state) == GY_METER_RUNNING;
 }
 
-/* The stream, when nobody records on it any more: that ends when a call of the driver returns.  NULL: it is
- * not known. The lock is held, and may be given up meanwhile. */
-static struct gy_meter_stream *find_unused(const struct gy_meter_stream_key *key)
+void gy_meter_close_stream(CUstream handle)
 {
-    struct gy_meter_stream *stream = gy_meter_find_stream(key);
-    while (stream != NULL && stream->recording > 0) {
-        let_others_record();
-        stream = gy_meter_find_stream(key);
+    if (atomic_load_explicit(&gy_meter.open_groups, memory_order_relaxed) > 0 && is_measuring()) {
+        end_group_of(handle, false);
     }
-    return stream;
+}
+
+void gy_meter_puts(CUstream handle)
+{
+    if (is_measuring()) {
+        end_group_of(handle, true);
+    }
+}
+
+/* ---- waits --------------------------------------------------------------------------------------- */
+
+struct gy_meter_wait gy_meter_wait_for_stream(CUstream handle)
+{
+    struct gy_meter_wait wait = {.count = 0};
+    if (is_measuring()) {
+        const struct gy_meter_stream_key key = gy_meter_key_of(handle);
+        lock();
+        struct gy_meter_stream *stream = gy_meter_find_stream(&key);
+        if (stream != NULL && may_close(stream)) {
+            note_wait(&wait, stream);
+        }
+        if (stream != NULL && !ends_with_wait(&wait, stream->open)) {
+            (void)close_group(stream);
+        }
+        unlock();
+    }
+    return wait;
+}
+
+struct gy_meter_wait gy_meter_wait_for_context(void)
+{
+    struct gy_meter_wait wait = {.count = 0};
+    if (is_measuring() && atomic_load_explicit(&gy_meter.open_groups, memory_order_relaxed) > 0 &&
+        gy_cu.cuCtxGetCurrent(&wait.context) == CUDA_SUCCESS) {
+        close_many(false, &wait);
+    }
+    return wait;
+}
+
+void gy_meter_waited(const struct gy_meter_wait *wait, CUresult result)
+{
+    if (wait->count == 0 || result != CUDA_SUCCESS || !is_measuring()) {
+        return;
+    }
+    lock();
+    for (uint32_t i = 0; i < wait->count; i++) {
+        const struct gy_meter_stream_key key = gy_meter_key_of(wait->streams[i].handle);
+        struct gy_meter_stream *stream = gy_meter_find_stream(&key);
+        if (stream != NULL && stream->touched == wait->streams[i].touched) {
+            stream->is_empty = true;
+            struct gy_meter_group *group = stream->open;
+            if (group != NULL && group->is_trusted && group->launching == 0) {
+                gy_meter_detach(group);
+                gy_meter_settle_trusted(group);
+            }
+        }
+    }
+    unlock();
 }
 
 void gy_meter_capture_begins(CUstream handle)
@@ -243,7 +341,7 @@ void gy_meter_capture_begins(CUstream handle)
     if (atomic_load(&gy_meter.state) == GY_METER_RUNNING) { /* no end of a group gets into the capture */
         const struct gy_meter_stream_key key = gy_meter_key_of(handle);
         lock();
-        (void)find_unused(&key);
+        (void)gy_meter_find_unused(&key);
         unlock();
     }
 }
@@ -273,11 +371,11 @@ static void *run(void *unused)
             sleep_until_woken();
             idle = 0;
         } else {
-            rest(POLL_NS);
+            rest(GY_METER_POLL_NS);
         }
         atomic_store(&is_in_driver, true);
         if (atomic_load(&gy_meter.state) == GY_METER_RUNNING) {
-            close_many(true);
+            close_many(true, NULL);
             gy_meter_poll();
         }
         atomic_store(&is_in_driver, false);
@@ -308,7 +406,7 @@ static void begin_anew_in_child(void)
     atomic_store(&gy_meter.state, GY_METER_NEW);
     gy_meter.place = NULL;
     gy_meter.flying = NULL;
-    open_list = NULL;
+    gy_meter.open = NULL;
     launches_now = 0;
     gy_meter_forget_busy();
     atomic_store(&gy_meter.open_groups, 0);
@@ -370,7 +468,7 @@ static bool admit(int device)
     while (gy_pace_ask(shared, &gy_meter.place->settings, now, &ready) == GY_PACE_HOLD) {
         unlock();
         if (now == begin) {
-            close_many(false); /* what is open is not added to */
+            close_many(false, NULL); /* what is open is not added to */
         }
         const uint64_t wait = ready > now ? ready - now : 1;
         rest(wait < LONGEST_SLEEP_NS ? wait : LONGEST_SLEEP_NS);
@@ -426,7 +524,11 @@ static struct gy_meter_group *group_for(const struct gy_meter_stream_key *key, c
             return NULL;
         }
         if (stream->open != NULL && fits(stream->open, cost)) {
-            return stream->open;
+            struct gy_meter_group *group = stream->open;
+            if (group->is_trusted && group->launches > 0) {
+                extend(group);
+            }
+            return group;
         }
         if (stream->open != NULL) {
             if (!close_group(stream)) {
@@ -441,19 +543,44 @@ static struct gy_meter_group *group_for(const struct gy_meter_stream_key *key, c
     return NULL;
 }
 
-bool gy_meter_enter(struct gy_meter_ticket *ticket, CUstream handle, uint64_t work)
+/* The process is limited, which at its first launch begins; else it is told why not, once. */
+static bool is_started(void)
 {
-    if (inside != 0 || !gy_job_is_limited() || gy_meter_is_capturing(handle)) {
-        return false;
-    }
     char why[GY_REGION_TEXT_BYTES];
+    if (atomic_load_explicit(&gy_meter.state, memory_order_acquire) == GY_METER_RUNNING) {
+        return true;
+    }
     lock();
     const bool is_running = start(why);
     unlock();
     if (!is_running && why[0] != '\0') {
         gy_job_tell("process %d has no limit: %s", (int)getpid(), why);
     }
-    if (!is_running) {
+    return is_running;
+}
+
+/* The launch is the group's latest.  The lock is held. */
+static void count_launch(struct gy_meter_group *group, double cost_ns)
+{
+    struct gy_meter_stream *stream = group->home;
+    group->latest_ns = group->launches == 0 && group->is_trusted ? group->opened_ns : gy_meter_now();
+    if (stream != NULL) {
+        const double gap = gy_meter_gap(&stream->free_at, (double)group->latest_ns, cost_ns);
+        /* the gap behind what was charged by its cost lies before the begin */
+        group->gaps_ns += group->launches > (group->trusted_ns > 0 ? 1 : 0) ? gap : 0;
+        stream->is_empty = false;
+        stream->touched++;
+    }
+    group->sequence = ++launches_begun;
+    launches_now++;
+    group->launching++;
+    group->launches++;
+    group->known_ns += cost_ns;
+}
+
+bool gy_meter_enter(struct gy_meter_ticket *ticket, CUstream handle, uint64_t work)
+{
+    if (inside != 0 || !gy_job_is_limited() || gy_meter_is_capturing(handle) || !is_started()) {
         return false;
     }
     const struct gy_meter_stream_key key = gy_meter_key_of(handle);
@@ -463,17 +590,7 @@ bool gy_meter_enter(struct gy_meter_ticket *ticket, CUstream handle, uint64_t wo
     struct gy_cost cost = found != NULL ? *found : (struct gy_cost){.key = 0};
     struct gy_meter_group *group = group_for(&key, found != NULL ? &cost : NULL, work);
     if (group != NULL) {
-        struct gy_meter_stream *stream = gy_meter_find_stream(&key);
-        group->latest_ns = gy_meter_now();
-        if (stream != NULL) {
-            const double gap = gy_meter_gap(&stream->free_at, (double)group->latest_ns, cost.ns);
-            group->gaps_ns += group->launches > 0 ? gap : 0;
-        }
-        group->sequence = ++launches_begun;
-        launches_now++;
-        group->launching++;
-        group->launches++;
-        group->known_ns += cost.ns;
+        count_launch(group, cost.ns);
         *ticket = (struct gy_meter_ticket){.group = group, .cost_ns = cost.ns};
     }
     unlock();
@@ -496,7 +613,7 @@ void gy_meter_leave(const struct gy_meter_ticket *ticket, CUresult result)
     const bool is_full = group->is_single || group->wants_close || group->known_ns >= GY_METER_GROUP_NS ||
                          (double)(gy_meter_now() - group->opened_ns) >= GY_METER_GROUP_NS;
     if (group->home == NULL && group->launching == 0) { /* its context has gone */
-        detach(group);
+        gy_meter_detach(group);
         gy_meter_settle_unmeasured(group);
     } else if (is_full && group->home != NULL && atomic_load(&gy_meter.state) == GY_METER_RUNNING) {
         (void)close_group(group->home);
@@ -504,165 +621,4 @@ void gy_meter_leave(const struct gy_meter_ticket *ticket, CUresult result)
     unlock();
     wake_thread();
     inside--;
-}
-
-/* ---- what is destroyed --------------------------------------------------------------------------- */
-
-void gy_meter_forget_stream(CUstream handle)
-{
-    if (atomic_load(&gy_meter.state) != GY_METER_RUNNING || (uintptr_t)handle <= 2) {
-        return;
-    }
-    gy_meter_close_stream(handle);
-    const struct gy_meter_stream_key key = {.handle = handle};
-    lock();
-    struct gy_meter_stream *stream = find_unused(&key);
-    if (stream != NULL && stream->open == NULL) {
-        gy_meter_remove_stream(stream);
-    }
-    unlock();
-}
-
-/* Groups in which something is launched just now end with that launch. */
-static void drop_open(const struct gy_meter_context *context)
-{
-    struct gy_meter_group *next;
-    for (struct gy_meter_group *group = open_list; group != NULL; group = next) {
-        next = group->next;
-        if (group->context == context && group->launching == 0) {
-            detach(group);
-            gy_meter_settle_unmeasured(group);
-        } else if (group->context == context) {
-            group->home = NULL;
-        }
-    }
-}
-
-static void forget(struct gy_meter_context *context)
-{
-    drop_open(context);
-    struct gy_meter_group **link = &gy_meter.flying;
-    while (*link != NULL) {
-        struct gy_meter_group *group = *link;
-        if (group->context == context) {
-            *link = group->next;
-            atomic_fetch_sub(&gy_meter.flying_groups, 1);
-            gy_meter_settle_unmeasured(group);
-        } else {
-            link = &group->next;
-        }
-    }
-    gy_meter_bury(context);
-}
-
-/* The context, or one of the device where it is NULL, when nobody records in it any more (find_unused()). */
-static struct gy_meter_context *find_context(CUcontext handle, CUdevice ordinal)
-{
-    for (;;) {
-        struct gy_meter_context *context = gy_meter_contexts();
-        while (context != NULL &&
-               (handle != NULL ? context->handle != handle : context->ordinal != ordinal)) {
-            context = context->next;
-        }
-        if (context == NULL || context->recording == 0) {
-            return context;
-        }
-        let_others_record();
-    }
-}
-
-/* Whoever polls asks about events of all contexts.  False: nothing is measured. */
-static bool stop_polling(void)
-{
-    if (atomic_load(&gy_meter.state) != GY_METER_RUNNING) {
-        return false;
-    }
-    gy_meter_close_all();
-    gy_meter_poll();
-    while (atomic_exchange(&gy_meter.is_polling, true)) {
-        sched_yield();
-    }
-    return true;
-}
-
-/* Forget a context while nobody polls; whether there was one.  If it has gone, its events have, too. */
-static bool forget_one(CUcontext handle, CUdevice ordinal, bool has_gone)
-{
-    CUevent *events = NULL;
-    uint32_t count = 0;
-    lock();
-    struct gy_meter_context *context = find_context(handle, ordinal);
-    if (context != NULL) {
-        gy_meter_keep_event(context, context->reference);
-        events = context->spare;
-        count = has_gone ? 0 : context->spare_count;
-        context->spare = NULL;
-        context->spare_count = context->spare_room = 0;
-        forget(context);
-    }
-    gy_costs_forget_all(); /* functions may have the same addresses afterwards */
-    unlock();
-    const CUstreamCaptureMode mode = gy_meter_relax();
-    for (uint32_t i = 0; i < count && gy_cu.cuEventDestroy_v2 != NULL; i++) {
-        (void)gy_cu.cuEventDestroy_v2(events[i]);
-    }
-    gy_meter_restore(mode);
-    free(events);
-    return context != NULL;
-}
-
-void gy_meter_forget_context(CUcontext context)
-{
-    if (context != NULL && stop_polling()) {
-        (void)forget_one(context, 0, false);
-        atomic_store(&gy_meter.is_polling, false);
-    }
-}
-
-/* ---- primary contexts ----------------------------------------------------------------------------- */
-
-enum { MOST_PRIMARIES = 64 };
-static _Atomic(CUcontext) primaries[MOST_PRIMARIES]; /* by ordinal, as they were retained last */
-
-void gy_meter_note_primary(CUdevice device, CUcontext context)
-{
-    if (device >= 0 && device < MOST_PRIMARIES) {
-        atomic_store(&primaries[device], context);
-    }
-}
-
-static CUcontext primary_of(CUdevice device)
-{
-    return device >= 0 && device < MOST_PRIMARIES ? atomic_load(&primaries[device]) : NULL;
-}
-
-bool gy_meter_primary_leaves(CUdevice device)
-{
-    const bool is_stopped = stop_polling();
-    if (is_stopped) {
-        lock();
-        (void)find_context(primary_of(device), device);
-        unlock();
-    }
-    return is_stopped;
-}
-
-void gy_meter_primary_left(bool is_stopped, CUdevice device, CUresult result)
-{
-    unsigned flags = 0;
-    int is_active = 0;
-    if (!is_stopped) {
-        return;
-    }
-    if (result == CUDA_SUCCESS && gy_cu.cuDevicePrimaryCtxGetState != NULL &&
-        gy_cu.cuDevicePrimaryCtxGetState(device, &flags, &is_active) != CUDA_SUCCESS) {
-        is_active = 0;
-    }
-    if (result == CUDA_SUCCESS && is_active == 0) {
-        const CUcontext handle = primary_of(device); /* NULL: any of the device may be it */
-        while (forget_one(handle, device, true) && handle == NULL) {
-        }
-        gy_meter_note_primary(device, NULL);
-    }
-    atomic_store(&gy_meter.is_polling, false);
 }

@@ -42,6 +42,22 @@ void gy_meter_leave(const struct gy_meter_ticket *ticket, CUresult result);
 /* Close the group of the stream, or all groups: somebody waits or asks. */
 void gy_meter_close_stream(CUstream stream);
 void gy_meter_close_all(void);
+/* Something that is not charged is about to be put on the stream: its group ends before it. */
+void gy_meter_puts(CUstream stream);
+/* Around a call that waits for the stream, or for the current context: groups end before it.  What is charged
+ * by its cost alone ends with it, and the streams are known to be empty then. */
+enum { GY_METER_WAITS = 8 };
+struct gy_meter_wait {
+    CUcontext context; /* that is waited for; NULL: a stream is */
+    uint32_t count;
+    struct {
+        CUstream handle;
+        uint64_t touched;
+    } streams[GY_METER_WAITS];
+};
+struct gy_meter_wait gy_meter_wait_for_stream(CUstream stream);
+struct gy_meter_wait gy_meter_wait_for_context(void);
+void gy_meter_waited(const struct gy_meter_wait *wait, CUresult result);
 /* The stream is destroyed. */
 void gy_meter_forget_stream(CUstream stream);
 /* The context is destroyed: settle what it has, and forget it. */

@@ -20,18 +20,19 @@ struct gy_meter_group;
 extern struct gy_meter_shared {
     _Atomic enum gy_meter_phase state;      /* written by start(), at exit, and in a forked child */
     struct gy_region_place *place;          /* immutable while RUNNING */
-    struct gy_meter_group *flying;          /* guarded by the lock */
+    struct gy_meter_group *open, *flying;   /* guarded by the lock */
     atomic_uint open_groups, flying_groups; /* written under the lock, read without it */
     atomic_uint captures;                   /* under way in this process */
     atomic_bool is_polling;                 /* somebody has taken the list of those that fly */
 } gy_meter;
 
+#define GY_METER_POLL_NS 150000      /* the meter's thread looks so often while something is open or flies */
 #define GY_METER_GROUP_NS 1000000.0  /* the length at which a group is closed, predicted or of host time */
 #define GY_METER_QUIET_NS 200000     /* a group without a launch for so long is closed */
 #define GY_METER_GAP_NS 10000.0      /* shorter gaps are bridged */
 #define GY_METER_BIAS_NS 3500.0      /* what a pair of events reads too much (decision 15) */
 #define GY_METER_UNKNOWN_NS 100000.0 /* what a launch of unknown cost reserves */
-#define GY_METER_SAMPLE_USES 32      /* a cost is measured again after so many launches */
+#define GY_METER_TRUSTED_NS 200000.0 /* the longest piece that is charged by its cost alone */
 
 struct gy_meter_context {
     struct gy_meter_context *next;
@@ -60,7 +61,9 @@ struct gy_meter_stream {
     struct gy_meter_stream_key key;
     struct gy_meter_context *context;
     struct gy_meter_group *open;
-    double free_at; /* when everything on it should have ended */
+    double free_at;   /* when everything on it should have ended */
+    bool is_empty;    /* a wait has shown that nothing is on it */
+    uint64_t touched; /* how often something was put on it, or may have been */
     bool is_blocking;
     uint32_t recording; /* threads that record the end of a group: it is not forgotten meanwhile */
 };
@@ -82,6 +85,8 @@ struct gy_meter_group {
     uint64_t began_ns; /* when it was seen running first; 0: not yet */
     uint32_t launches, launching;
     bool wants_close, is_single, is_failed, is_overrun;
+    bool is_trusted;   /* one launch of known cost on an empty stream: there is no event yet */
+    double trusted_ns; /* it was: that launch's cost, behind which the begin is recorded; 0: it was not */
     uint64_t sequence; /* launches of the process, this group's own included */
     bool lacks_begin;  /* it has no event at its begin: the host's clock says when it began */
     uint64_t key;      /* of a single one */
@@ -117,12 +122,20 @@ void gy_meter_forget_everything(void);
 CUevent gy_meter_take_event(struct gy_meter_context *context);
 void gy_meter_keep_event(struct gy_meter_context *context, CUevent event);
 
+/* The open group is not its stream's any more.  The lock is held. */
+void gy_meter_detach(struct gy_meter_group *group);
+/* The stream, when nobody records on it any more: that ends when a call of the driver returns.  NULL: it is
+ * not known. The lock is held, and may be given up meanwhile. */
+struct gy_meter_stream *gy_meter_find_unused(const struct gy_meter_stream_key *key);
+
 /* Reserve so much for the group in all.  The lock is held, as for the next two. */
 void gy_meter_reserve(struct gy_meter_group *group, double ns);
 /* The group is over: it is charged, and is no more. */
 void gy_meter_settle(struct gy_meter_group *group, double used);
 /* Its events cannot tell: it is charged what is known of its costs, or the host's time. */
 void gy_meter_settle_unmeasured(struct gy_meter_group *group);
+/* A wait has shown that the trusted group is over, which still is its stream's. */
+void gy_meter_settle_trusted(struct gy_meter_group *group);
 /* Charge what has ended, without the lock.  One thread at a time does; others go on. */
 void gy_meter_poll(void);
 /* Record an event on the group's stream, without the lock; NULL where there can be none. */

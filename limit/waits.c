@@ -11,13 +11,15 @@
 #define CLOSE_STREAM gy_meter_close_stream(stream)
 #define CLOSE_OWN gy_meter_close_stream(GY_METER_PER_THREAD(stream))
 
-BOTH(cuStreamSynchronize, _ptsz, (CUstream stream), (stream), CLOSE_STREAM, CLOSE_OWN, GY_WRAP_NOTHING,
-     GY_WRAP_NOTHING)
+#define WAIT(stream) const struct gy_meter_wait wait = gy_meter_wait_for_stream(stream)
+BOTH(cuStreamSynchronize, _ptsz, (CUstream stream), (stream), WAIT(stream), WAIT(GY_METER_PER_THREAD(stream)),
+     gy_meter_waited(&wait, result), gy_meter_waited(&wait, result))
 BOTH(cuStreamQuery, _ptsz, (CUstream stream), (stream), CLOSE_STREAM, CLOSE_OWN, GY_WRAP_NOTHING,
      GY_WRAP_NOTHING)
 /* What the stream waits for is not its work, and neither is what the host does. */
-#define WAITS(name, parameters, arguments) \
-    BOTH(name, _ptsz, parameters, arguments, CLOSE_STREAM, CLOSE_OWN, GY_WRAP_NOTHING, GY_WRAP_NOTHING)
+#define WAITS(name, parameters, arguments)                          \
+    BOTH(name, _ptsz, parameters, arguments, gy_meter_puts(stream), \
+         gy_meter_puts(GY_METER_PER_THREAD(stream)), GY_WRAP_NOTHING, GY_WRAP_NOTHING)
 WAITS(cuStreamWaitEvent, (CUstream stream, CUevent event, unsigned flags), (stream, event, flags))
 WAITS(cuLaunchHostFunc, (CUstream stream, void (*function)(void *), void *user), (stream, function, user))
 WAITS(cuStreamAddCallback,
@@ -41,7 +43,8 @@ WAITS(cuWaitExternalSemaphoresAsync,
 GY_WRAP_WAIT(cuEventSynchronize, (CUevent event), (event), gy_meter_close_all(), GY_WRAP_NOTHING)
 GY_WRAP_WAIT(cuEventQuery, (CUevent event), (event), gy_meter_close_all(), GY_WRAP_NOTHING)
 /* CUDA 13 has a second form, with a context, under another symbol. */
-GY_WRAP_WAIT(cuCtxSynchronize, (void), (), gy_meter_close_all(), GY_WRAP_NOTHING)
+GY_WRAP_WAIT(cuCtxSynchronize, (void), (), const struct gy_meter_wait wait = gy_meter_wait_for_context(),
+             gy_meter_waited(&wait, result))
 
 /* ---- captures ---------------------------------------------------------------------------------- */
 

@@ -19,7 +19,7 @@
         }                                                                                  \
         const bool is_charged = (charges);                                                 \
         if (!is_charged) { /* its time is not the group's */                               \
-            gy_meter_close_stream(form(stream));                                           \
+            gy_meter_puts(form(stream));                                                   \
         }                                                                                  \
         if (!is_charged || !gy_meter_enter(&ticket, form(stream), key)) {                  \
             return real arguments;                                                         \

@@ -19,7 +19,7 @@ static CUdeviceptr words(void)
     CUdeviceptr data;
     OK(cuMemAlloc(&data, WORDS * 4));
     OK(cuMemsetD32Async(data, 1, WORDS, NULL));
-    OK(cuStreamSynchronize(NULL));
+    OK(cuCtxSynchronize()); /* by whatever door, it is the legacy stream's */
     return data;
 }
 
@@ -57,8 +57,7 @@ static void run_doors(void)
            (double)door_charged() / MS, (unsigned long long)door_unmeasured());
 }
 
-/* Which kinds of work have events around them: for each, how many were recorded for four pieces on a new
- * stream. */
+/* Which kinds of work are charged: for each, what four pieces were charged, us. */
 static void run_kinds(void)
 {
     static const char *const names[] = {"kernel", "ex",       "cooperative", "graph",
@@ -75,7 +74,7 @@ static void run_kinds(void)
     OK(cuStreamEndCapture(stream, &graph));
     OK(cuGraphInstantiateWithFlags(&exec, graph, 0));
     for (int kind = 0; kind < 8; kind++) {
-        const uint64_t before = emu.calls("cuEventRecord");
+        const uint64_t before = door_charged();
         for (int i = 0; i < 4; i++) {
             const CUlaunchConfig config = {1, 1, 1, 64, 1, 1, 0, stream, NULL, 0};
             CUresult result = kind == 0   ? door_add(stream, data, 1, 1)
@@ -84,14 +83,16 @@ static void run_kinds(void)
                                                                          1, 0, stream, parameters)
                               : kind == 3 ? cu.cuGraphLaunch(exec, stream)
                               : kind == 4 ? cu.cuMemsetD32Async(data + 64, 7, 16, stream)
-                              : kind == 5 ? cu.cuMemsetD32(data + 64, 7, 16)
+                              : kind == 5 ? cu.cuMemsetD32(data + 64, 7, 24)
                               : kind == 6 ? cu.cuMemcpyDtoDAsync(data + 64, data + 128, 32, stream)
                                           : cu.cuMemcpyHtoD(data + 64, &value, 4);
             CHECK(result == CUDA_SUCCESS);
             OK(cuStreamSynchronize(stream));
         }
-        const uint64_t events = emu.calls("cuEventRecord") - before;
-        printf("%s\"%s\":%llu", kind == 0 ? "{" : ",", names[kind], (unsigned long long)events);
+        while (door_in_flight() > 0) {
+            usleep(100);
+        }
+        printf("%s\"%s\":%.3f", kind == 0 ? "{" : ",", names[kind], (double)(door_charged() - before) / 1000);
     }
     printf(",\"word\":%u}\n", first_of(data));
 }
@@ -236,6 +237,66 @@ static void run_between(void)
     printf("]\n");
 }
 
+/* Kernels that are waited for at once, by their stream and by their context: how many events they have. */
+static void run_waited(void)
+{
+    CUstream stream;
+    const CUdeviceptr data = words();
+    OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    for (int i = 0; i < 2; i++) { /* the cost is known when the second has ended */
+        CHECK(door_add(stream, data, 1, 1) == CUDA_SUCCESS);
+        OK(cuStreamSynchronize(stream));
+        while (door_in_flight() > 0) {
+            usleep(100);
+        }
+    }
+    const uint64_t before = emu.calls("cuEventRecord"), charged = door_charged();
+    for (int i = 0; i < 200; i++) {
+        CHECK(door_add(stream, data, 1, 1) == CUDA_SUCCESS);
+        if (i < 100) {
+            OK(cuStreamSynchronize(stream));
+        } else {
+            OK(cuCtxSynchronize());
+        }
+    }
+    const uint64_t events = emu.calls("cuEventRecord") - before;
+    printf("{\"events\":%llu,\"charged_us\":%llu,\"unmeasured\":%llu}\n", (unsigned long long)events,
+           (unsigned long long)(door_charged() - charged) / 1000, (unsigned long long)door_unmeasured());
+}
+
+static void *raise_later(void *flag)
+{
+    usleep(30000);
+    atomic_store((atomic_uint *)flag, 1);
+    return NULL;
+}
+
+/* A kernel that takes nothing, several times, and then 30 ms: what is charged for the last. */
+static void run_longer(void)
+{
+    static atomic_uint flag = 1;
+    pthread_t thread;
+    CUstream stream;
+    OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    for (int i = 0; i < 5; i++) {
+        CHECK(door_flag("spin", stream, &flag) == CUDA_SUCCESS);
+        OK(cuStreamSynchronize(stream));
+        while (door_in_flight() > 0) {
+            usleep(100);
+        }
+    }
+    const uint64_t before = door_charged();
+    atomic_store(&flag, 0);
+    CHECK(pthread_create(&thread, NULL, raise_later, &flag) == 0);
+    CHECK(door_flag("spin", stream, &flag) == CUDA_SUCCESS);
+    OK(cuStreamSynchronize(stream));
+    while (door_in_flight() > 0) {
+        usleep(100);
+    }
+    (void)pthread_join(thread, NULL);
+    printf("{\"charged_ms\":%.3f}\n", (double)(door_charged() - before) / MS);
+}
+
 /* The primary context is retained twice: one release leaves what runs in it measured, and the last ends it.
  */
 static void run_primary(void)
@@ -343,6 +404,10 @@ int main(int argc, char **argv)
         run_contexts();
     } else if (strcmp(mode, "primary") == 0) {
         run_primary();
+    } else if (strcmp(mode, "waited") == 0) {
+        run_waited();
+    } else if (strcmp(mode, "longer") == 0) {
+        run_longer();
     } else if (strcmp(mode, "between") == 0) {
         run_between();
     } else if (strcmp(mode, "leave") == 0) {

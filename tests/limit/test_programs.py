@@ -70,9 +70,9 @@ class Doors(unittest.TestCase):
         free, paid = told(run(PROGRAM, "kinds")), told(limited(90, PROGRAM, "kinds"))
         self.assertEqual(paid["word"], free["word"])
         for kind in ("kernel", "ex", "cooperative", "graph", "fill", "fill_now", "copy"):
-            self.assertGreaterEqual(paid[kind], 4, kind)
+            self.assertGreater(paid[kind], 0, kind)
         self.assertEqual(paid["upload"], 0)
-        self.assertGreaterEqual(told(limited(90, PROGRAM, "kinds", options=["--copies"]))["upload"], 4)
+        self.assertGreater(told(limited(90, PROGRAM, "kinds", options=["--copies"]))["upload"], 0)
 
     def test_constructors_that_come_first(self):
         """A linked library's runs before ours, and keeps what it finds."""
@@ -91,7 +91,18 @@ class Doors(unittest.TestCase):
     def test_what_is_between_launches(self):
         """Copies and what the host does are not the kernels' time: a group ends before them."""
         for events in told(limited(90, PROGRAM, "between"))[1:]:
-            self.assertGreaterEqual(events, 4)
+            self.assertGreaterEqual(events, 3)  # the first is alone on its stream: its end has an event, its cost is known
+
+    def test_what_is_waited_for_at_once(self):
+        """Its cost is known and its stream empty: no events, but for those by which the cost is measured again."""
+        found = told(limited(90, PROGRAM, "waited"))
+        self.assertLess(found["events"], 400)  # of 200 pieces; those that a busy host saw late are measured next
+        self.assertGreater(found["charged_us"], 0)
+        self.assertEqual(found["unmeasured"], 0)
+
+    def test_what_runs_longer_than_before(self):
+        """What is charged by its cost is what the host saw, when that is much more."""
+        self.assertGreater(told(limited(90, PROGRAM, "longer"))["charged_ms"], 25)
 
     def test_other_devices_are_left_alone(self):
         self.assertEqual(told(limited(50, PROGRAM, "doors", "dlsym", options=["--device", "3"], environment=UNCHARGED))["charged_ms"], 0)
