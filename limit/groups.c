@@ -132,12 +132,18 @@ static struct reading read_events(const struct gy_meter_group *group, CUevent re
     return r;
 }
 
+/* It did not begin before. */
+static uint64_t begun_at(const struct gy_meter_group *group)
+{
+    return group->begin != NULL ? group->asked_ns : group->opened_ns;
+}
+
 /* On the host's clock.  Times are read from an event that is not long ago, since they are floats. */
 static double end_of(struct gy_meter_group *group, const struct reading *r, CUevent reference)
 {
     struct gy_meter_context *context = group->context;
     if (reference == NULL || context->reference != reference) { /* it is the first */
-        return (double)group->opened_ns + r->length_ns;
+        return (double)begun_at(group) + r->length_ns;
     }
     return context->reference_ns + r->since_ns;
 }
@@ -147,7 +153,7 @@ static double end_of(struct gy_meter_group *group, const struct reading *r, CUev
 static double drift_at(const struct gy_meter_group *group, const struct reading *r, double end_ns)
 {
     enum { MOST_NS = 20000 }; /* of 100 ms: no clock is worse */
-    const double least = (double)group->opened_ns + r->length_ns, most = (double)gy_meter_now();
+    const double least = (double)begun_at(group) + r->length_ns, most = (double)gy_meter_now();
     const double drift = end_ns > most                            ? most - end_ns
                          : group->begin != NULL && end_ns < least ? least - end_ns
                                                                   : 0;
@@ -164,6 +170,14 @@ static void renew_reference(struct gy_meter_group *group, const struct reading *
         context->reference_ns = end_ns + drift_at(group, r, end_ns);
         group->end = NULL;
     }
+}
+
+/* Of a group without an event at its begin: as near as the two clocks are, and never nothing. */
+static double since_opened(const struct gy_meter_group *group, double end)
+{
+    enum { LEAST_NS = 1000 };
+    const double length = end - (double)group->opened_ns;
+    return length > LEAST_NS ? length : LEAST_NS;
 }
 
 static double without_bias(double length)
@@ -204,7 +218,7 @@ static void finish(struct gy_meter_group *group, const struct reading *r, CUeven
                                 its own */
         length = trusted_length(group, (double)gy_meter_now() - 2 * GY_METER_POLL_NS);
     } else {
-        length += without_bias(group->begin != NULL ? r->length_ns : end - (double)group->opened_ns);
+        length += without_bias(group->begin != NULL ? r->length_ns : since_opened(group, end));
     }
     const double fresh = gy_busy_add(&busy[context->device], end - length, end);
     if (group->is_single && group->launches == 1) {
@@ -324,11 +338,12 @@ void gy_meter_poll(void)
 /* ---- events on the program's streams ------------------------------------------------------------- */
 
 /* An event on the stream of the group; NULL where there can be none.  Without the lock. */
-CUevent gy_meter_record(struct gy_meter_group *group)
+CUevent gy_meter_record(struct gy_meter_group *group, uint64_t *asked_ns)
 {
     const CUstreamCaptureMode mode = gy_meter_relax();
     const bool pushed = gy_meter_push(group->context->handle);
     CUevent event = gy_meter_is_capturing(group->stream.handle) ? NULL : gy_meter_take_event(group->context);
+    *asked_ns = gy_meter_now();
     if (event != NULL && gy_cu.cuEventRecord(event, group->stream.handle) != CUDA_SUCCESS) {
         lock();
         gy_meter_keep_event(group->context, event);

@@ -1,5 +1,6 @@
 #include "limit/job.h"
 
+#include "limit/guard.h"
 #include "limit/old_glibc.h"
 
 #include <errno.h>
@@ -92,6 +93,9 @@ struct gy_region_place *gy_job_enter(char why[GY_REGION_TEXT_BYTES])
     if (atomic_load(&state) == LIMITED) {
         const bool is_in = gy_region_enter(path, &settings, &place, why);
         atomic_store(&state, is_in ? ENTERED : UNLIMITED);
+        if (is_in) {
+            gy_guard_begin(place.region, sizeof(*place.region));
+        }
     }
     return atomic_load(&state) == ENTERED ? &place : NULL;
 }

@@ -1,6 +1,7 @@
 #include "limit/meter.h"
 
 #include "limit/costs.h"
+#include "limit/guard.h"
 #include "limit/job.h"
 #include "limit/meter_inside.h"
 #include "limit/pace.h"
@@ -108,7 +109,8 @@ static bool close_group(struct gy_meter_stream *stream)
     stream->recording++;
     group->context->recording++;
     unlock();
-    CUevent end = group->is_failed || is_mixed ? NULL : gy_meter_record(group);
+    uint64_t asked;
+    CUevent end = group->is_failed || is_mixed ? NULL : gy_meter_record(group, &asked);
     lock();
     stream->recording--;
     group->context->recording--;
@@ -135,9 +137,11 @@ static void wake_thread(void)
 static void record_begin(struct gy_meter_group *group)
 {
     unlock();
-    CUevent begin = gy_meter_record(group);
+    uint64_t asked;
+    CUevent begin = gy_meter_record(group, &asked);
     lock();
     group->begin = begin;
+    group->asked_ns = asked;
     group->is_failed = begin == NULL;
 }
 
@@ -361,6 +365,7 @@ static void *run(void *unused)
 {
     (void)unused;
     int idle = 0;
+    bool is_told = false;
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
     (void)gy_cu.cuThreadExchangeStreamCaptureMode(&mode);
     while (atomic_load(&gy_meter.state) == GY_METER_RUNNING) {
@@ -374,6 +379,11 @@ static void *run(void *unused)
             rest(GY_METER_POLL_NS);
         }
         atomic_store(&is_in_driver, true);
+        if (gy_guard_has_replaced() && !is_told) {
+            is_told = true;
+            gy_job_tell("process %d: the job's file was cut short: it goes on with a budget of its own",
+                        (int)getpid());
+        }
         if (atomic_load(&gy_meter.state) == GY_METER_RUNNING) {
             close_many(true, NULL);
             gy_meter_poll();
@@ -427,6 +437,7 @@ static bool begin_thread(void)
         is_registered = atexit(end_at_exit) == 0 && pthread_atfork(NULL, NULL, begin_anew_in_child) == 0;
     }
     sigfillset(&all);
+    (void)sigdelset(&all, SIGBUS); /* the guard's (guard.h) */
     (void)pthread_sigmask(SIG_SETMASK, &all, &before);
     const bool is_good = is_registered && pthread_create(&thread, NULL, run, NULL) == 0;
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);

@@ -79,7 +79,8 @@ struct gy_meter_group {
     struct gy_meter_stream_key stream;
     enum gy_meter_state state;
     CUevent begin, end; /* NULL: not recorded */
-    uint64_t opened_ns; /* host time, as the three below */
+    uint64_t opened_ns; /* host time, as the four below */
+    uint64_t asked_ns;  /* its begin was recorded then, or later */
     uint64_t latest_ns; /* of the latest launch */
     uint64_t closed_ns;
     uint64_t began_ns; /* when it was seen running first; 0: not yet */
@@ -138,8 +139,9 @@ void gy_meter_settle_unmeasured(struct gy_meter_group *group);
 void gy_meter_settle_trusted(struct gy_meter_group *group);
 /* Charge what has ended, without the lock.  One thread at a time does; others go on. */
 void gy_meter_poll(void);
-/* Record an event on the group's stream, without the lock; NULL where there can be none. */
-CUevent gy_meter_record(struct gy_meter_group *group);
+/* Record an event on the group's stream, without the lock; NULL where there can be none.  `*asked_ns` is when
+ * the driver was asked to. */
+CUevent gy_meter_record(struct gy_meter_group *group, uint64_t *asked_ns);
 /* The process was forked: nothing was charged yet. */
 void gy_meter_forget_busy(void);
 

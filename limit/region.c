@@ -263,8 +263,18 @@ static bool make(const char *path, const struct gy_region_settings *settings, ch
 static bool remove_unused(const struct gy_region_place *place)
 {
     struct flock done = lock_of(F_UNLCK, CLOSING, 1);
-    bool is_gone = false;
-    if (!is_open(place) || !take_slot(place->file, CLOSING)) {
+    bool is_gone = false, is_ours = false;
+    if (!is_open(place)) {
+        return false;
+    }
+    /* Who has it may have seen us alive a moment ago; it is given back after a few calls of the system. */
+    for (int i = 0; i < TRIES && !is_ours; i++) {
+        is_ours = take_slot(place->file, CLOSING);
+        if (!is_ours) {
+            sched_yield();
+        }
+    }
+    if (!is_ours) {
         return false;
     }
     atomic_store(&place->region->closed, 1);
@@ -362,7 +372,11 @@ bool gy_region_enter(const char *path, const struct gy_region_settings *settings
 
 void gy_region_retire(const struct gy_region_place *place)
 {
+    struct flock mine = lock_of(F_UNLCK, place->slot, 1);
     (void)empty_slot(place->region, place->slot);
+    if (is_open(place)) { /* of two that leave at once, the later one finds nobody */
+        (void)fcntl(place->file, F_SETLK, &mine);
+    }
     (void)remove_unused(place);
 }
 

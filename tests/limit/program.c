@@ -4,6 +4,7 @@
 #include "tests/limit/door_program.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -264,6 +265,20 @@ static void run_waited(void)
            (unsigned long long)(door_charged() - charged) / 1000, (unsigned long long)door_unmeasured());
 }
 
+/* The job's file is cut short while the program computes. */
+static void run_truncated(void)
+{
+    CUstream stream;
+    const CUdeviceptr data = words();
+    OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    for (uint32_t i = 0; i < 40; i++) {
+        CHECK(i != 20 || getenv("GANTRY_LIMIT_JOB") == NULL || truncate(getenv("GANTRY_LIMIT_JOB"), 0) == 0);
+        CHECK(door_add(stream, data, 1, i) == CUDA_SUCCESS);
+        OK(cuStreamSynchronize(stream));
+    }
+    printf("{\"word\":%u}\n", first_of(data));
+}
+
 static void *raise_later(void *flag)
 {
     usleep(30000);
@@ -406,6 +421,11 @@ int main(int argc, char **argv)
         run_primary();
     } else if (strcmp(mode, "waited") == 0) {
         run_waited();
+    } else if (strcmp(mode, "truncated") == 0) {
+        run_truncated();
+    } else if (strcmp(mode, "bus") == 0) {
+        CHECK(first_of(words()) == 1);
+        raise(SIGBUS);
     } else if (strcmp(mode, "longer") == 0) {
         run_longer();
     } else if (strcmp(mode, "between") == 0) {

@@ -218,6 +218,25 @@ class Processes(unittest.TestCase):
             told(limited(90, PROGRAM, "leave", "exit", options=["--job", path]))
             self.assertEqual(os.listdir(folder), [])
 
+    def test_a_file_that_is_cut_short(self):
+        """The program goes on, and its results are the same."""
+        with tempfile.TemporaryDirectory() as folder:
+            result = limited(90, PROGRAM, "truncated", options=["--job", pathlib.Path(folder, "job")])
+            self.assertEqual(json.loads(result.stdout), told(run(PROGRAM, "truncated")))
+
+    def test_a_signal_of_the_programs_own(self):
+        """SIGBUS from elsewhere ends a program as without a limit."""
+        limited(90, PROGRAM, "bus", status=-signal.SIGBUS)
+
+    def test_two_that_leave_at_once(self):
+        """The later one removes the file."""
+        name = f"pair-{os.getpid()}"
+        for _ in range(10):
+            pair = [subprocess.Popen([GANTRY, "limit", "--share", "90", "--job", name, "--", PROGRAM, "doors", "dlsym"],
+                                     stdout=subprocess.DEVNULL, env=dict(ENVIRONMENT, **UNCHARGED)) for _ in range(2)]
+            self.assertEqual([process.wait(timeout=120) for process in pair], [0, 0])
+            self.assertEqual([job for job in jobs() if name in job], [])
+
     def test_one_budget_and_status(self):
         """Who joins a job shares its bucket, and the status shows both."""
         name = f"joined-{os.getpid()}"
