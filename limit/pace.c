@@ -35,7 +35,13 @@ enum gy_pace_verdict gy_pace_ask(struct gy_region_device *device, const struct g
     const uint64_t paid = settle(device, rate, now, in_flight == 0);
     const double tokens = now >= paid ? (double)(now - paid) * rate : -(double)(paid - now) * rate;
     uint64_t progress = atomic_load(&device->progress);
-    if (tokens >= (double)in_flight) {
+    const double some =
+        GY_PACE_PAUSE_NS * rate < GY_PACE_RESUME_NS ? GY_PACE_PAUSE_NS * rate : GY_PACE_RESUME_NS;
+    const bool has_run_out = atomic_load(&device->ran_out) != 0;
+    if (tokens >= (double)in_flight + (has_run_out ? some : 0)) {
+        if (has_run_out) {
+            atomic_store(&device->ran_out, 0);
+        }
         if (in_flight == 0) {
             atomic_store(&device->progress, now);
         }
@@ -46,7 +52,10 @@ enum gy_pace_verdict gy_pace_ask(struct gy_region_device *device, const struct g
         atomic_fetch_add(&device->credits, 1);
         return GY_PACE_CREDIT;
     }
-    *ready = now + (uint64_t)(((double)in_flight - tokens) / rate) + 1;
+    if (!has_run_out) {
+        atomic_store(&device->ran_out, 1);
+    }
+    *ready = now + (uint64_t)(((double)in_flight + some - tokens) / rate) + 1;
     return GY_PACE_HOLD;
 }
 

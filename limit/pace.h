@@ -10,6 +10,11 @@
 /* The most that an idle job saves, ns of GPU time.  A program that computes for less than this at a time, and
  * uses less than its share, is not held. */
 #define GY_PACE_BURST_NS UINT64_C(20000000)
+/* When the tokens are used up, so many come together before the next launch goes, so that launches come in
+ * groups: the device is not emptied after each.  It is less where they would take longer than
+ * GY_PACE_PAUSE_NS. */
+#define GY_PACE_RESUME_NS 4000000.0
+#define GY_PACE_PAUSE_NS 20000000.0
 /* The most time for which a busy job may catch up, and the most debt that is believed, ns. */
 #define GY_PACE_CEILING_NS UINT64_C(1000000000)
 #define GY_PACE_MOST_DEBT_NS (3600 * UINT64_C(1000000000))

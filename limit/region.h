@@ -18,7 +18,7 @@
 #include <stdint.h>
 
 enum {
-    GY_REGION_VERSION = 1,
+    GY_REGION_VERSION = 2,
     GY_REGION_DEVICES = 16,
     GY_REGION_SLOTS = 256,
     GY_REGION_BINS = 128, /* of 100 ms: what was used lately */
@@ -51,6 +51,8 @@ struct gy_region_device {
     _Atomic uint64_t in_flight;  /* of all slots together, as predicted */
     _Atomic uint64_t progress;   /* when something ended, or was let through on credit, last */
     _Atomic uint64_t since;      /* when the device was used first */
+    _Atomic uint64_t ran_out;    /* 1: the tokens were used up, and some are to come together */
+    _Atomic uint64_t begun;      /* groups, of all processes */
     _Atomic uint64_t charged, held, credits, unmeasured, overruns;
     _Atomic uint64_t bins[GY_REGION_BINS]; /* the bin's number in the upper half, used us in the lower */
 };
