@@ -1,10 +1,12 @@
 /* What a group is charged, as arithmetic. */
 #include "limit/meter_inside.h"
 
-double gy_meter_charge_of(const struct gy_meter_group *group, double length, double fresh)
+double gy_meter_charge_of(const struct gy_meter_group *group, double length, double fresh, bool is_shared)
 {
     double work = length;
-    if (!group->is_single) {
+    if (is_shared && group->known_ns > 0) { /* the interval has turns of other processes in it */
+        work = length < group->known_ns ? length : group->known_ns;
+    } else if (!group->is_single) {
         work -= group->gaps_ns;
         work = work > group->known_ns ? work : group->known_ns;
     }

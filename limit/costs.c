@@ -4,7 +4,8 @@
 #include <string.h>
 
 enum { PLACES = 4096, WAYS = 4 }; /* a key lies in one of WAYS places that follow each other */
-enum { FIRST_PERIOD = 32, LAST_PERIOD = 512 };
+enum { FIRST_PERIOD = 32, LAST_PERIOD = 512, SHARED_PERIOD = 4 };
+#define SLOW (1.0 / 64)
 
 static struct gy_cost costs[PLACES + WAYS];
 
@@ -54,14 +55,15 @@ static bool is_near(double a, double b)
     return apart <= 1000 || apart <= b / 10;
 }
 
-void gy_costs_learn(uint64_t key, double ns)
+void gy_costs_learn(uint64_t key, double ns, bool is_shared)
 {
     struct gy_cost *place = place_of(key), *chosen = place;
     for (int i = 0; i < WAYS; i++) {
         if (place[i].key == key) {
             const uint32_t longer = place[i].period < LAST_PERIOD ? 2 * place[i].period : LAST_PERIOD;
-            place[i].period = is_near(ns, place[i].ns) ? longer : FIRST_PERIOD;
-            place[i].ns += (ns - place[i].ns) / 4;
+            place[i].period = is_near(ns, place[i].ns) ? longer : is_shared ? SHARED_PERIOD : FIRST_PERIOD;
+            const double part = !is_shared ? 0.25 : ns < place[i].ns ? 1 : SLOW;
+            place[i].ns += (ns - place[i].ns) * part;
             place[i].uses = 0;
             return;
         }
@@ -69,7 +71,7 @@ void gy_costs_learn(uint64_t key, double ns)
             chosen = &place[i]; /* empty, or longest not measured */
         }
     }
-    *chosen = (struct gy_cost){.key = key, .ns = ns, .period = FIRST_PERIOD};
+    *chosen = (struct gy_cost){.key = key, .ns = ns, .period = is_shared ? SHARED_PERIOD : FIRST_PERIOD};
 }
 
 void gy_costs_forget_all(void)

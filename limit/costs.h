@@ -19,8 +19,9 @@ struct gy_cost {
 bool gy_costs_is_due(const struct gy_cost *cost);
 /* The cost, counted as used once more; NULL: it is not known. */
 struct gy_cost *gy_costs_use(uint64_t key);
-/* One piece of that kind, alone, took so long. */
-void gy_costs_learn(uint64_t key, double ns);
+/* One piece of that kind, alone in its process, took so long.  Where other processes computed meanwhile it
+ * took less by itself: that lowers a cost at once, and raises it slowly. */
+void gy_costs_learn(uint64_t key, double ns, bool is_shared);
 /* What was told of it does not hold: the next one is measured. */
 void gy_costs_doubt(uint64_t key);
 void gy_costs_forget_all(void);

@@ -74,6 +74,41 @@ void gy_meter_reserve(struct gy_meter_group *group, double ns)
     }
 }
 
+static uint64_t own_begun[GY_REGION_DEVICES]; /* groups of this process; guarded by the lock */
+
+/* What other processes have in flight on the device, in groups. */
+static bool do_others_compute(int common)
+{
+    const struct gy_region *region = gy_meter.common->region;
+    const uint64_t all = atomic_load(&region->devices[common].in_flight);
+    return all > atomic_load(&region->slots[gy_meter.common->slot].in_flight[common]);
+}
+
+static uint64_t others_begun(int common)
+{
+    return atomic_load(&gy_meter.common->region->devices[common].begun) - own_begun[common];
+}
+
+void gy_meter_note_others(struct gy_meter_group *group)
+{
+    const int common = group->context->common;
+    if (common >= 0) {
+        own_begun[common]++;
+        atomic_fetch_add(&gy_meter.common->region->devices[common].begun, 1);
+        gy_pace_reserve(gy_meter.common, common, 1);
+        group->begun = others_begun(common);
+        group->is_contended = do_others_compute(common);
+    }
+}
+
+/* Have other processes computed since it began? */
+static bool is_contended(const struct gy_meter_group *group)
+{
+    const int common = group->context->common;
+    return common >= 0 &&
+           (group->is_contended || others_begun(common) != group->begun || do_others_compute(common));
+}
+
 /* The group is over: it is charged, and is no more. */
 void gy_meter_settle(struct gy_meter_group *group, double used)
 {
@@ -82,6 +117,9 @@ void gy_meter_settle(struct gy_meter_group *group, double used)
         gy_pace_charge(gy_meter.place, context->device, (uint64_t)used, gy_meter_now());
     }
     gy_pace_give_back(gy_meter.place, context->device, (uint64_t)group->reserved_ns);
+    if (context->common >= 0) {
+        gy_pace_give_back(gy_meter.common, context->common, 1);
+    }
     gy_meter_keep_event(context, group->begin);
     gy_meter_keep_event(context, group->end);
     free(group);
@@ -191,7 +229,7 @@ static double trusted_length(const struct gy_meter_group *group, double now)
 {
     enum { CALLS_NS = 5000, LATE_NS = 30000 };
     const double seen = now - (double)group->opened_ns;
-    if (seen <= group->known_ns * 1.25 + LATE_NS) {
+    if (seen <= group->known_ns * 1.25 + LATE_NS || is_contended(group)) {
         return seen > group->known_ns || seen <= 0 ? group->known_ns : seen;
     }
     gy_costs_doubt(group->key);
@@ -221,11 +259,12 @@ static void finish(struct gy_meter_group *group, const struct reading *r, CUeven
         length += without_bias(group->begin != NULL ? r->length_ns : since_opened(group, end));
     }
     const double fresh = gy_busy_add(&busy[context->device], end - length, end);
+    const bool is_shared = is_contended(group);
     if (group->is_single && group->launches == 1) {
-        gy_costs_learn(group->key, length);
+        gy_costs_learn(group->key, length, is_shared);
     }
     renew_reference(group, r, end);
-    gy_meter_settle(group, gy_meter_charge_of(group, length, fresh));
+    gy_meter_settle(group, gy_meter_charge_of(group, length, fresh, is_shared));
 }
 
 /* A group that runs reserves the time that it has run, so that nothing else begins while it goes on for ever.

@@ -5,20 +5,32 @@
 #include <stdint.h>
 #include <sys/mman.h>
 
-static _Atomic(char *) guarded; /* NULL: nothing, or no more */
-static atomic_size_t guarded_bytes;
+static struct {
+    _Atomic(char *) memory; /* NULL: nothing */
+    atomic_size_t bytes;
+} guarded[GY_GUARD_MOST];
 static atomic_bool has_replaced;
+
+static int place_of(const siginfo_t *info)
+{
+    const uintptr_t at = (uintptr_t)info->si_addr;
+    int i = 0;
+    while (i < GY_GUARD_MOST &&
+           (at < (uintptr_t)atomic_load(&guarded[i].memory) ||
+            at - (uintptr_t)atomic_load(&guarded[i].memory) >= atomic_load(&guarded[i].bytes))) {
+        i++;
+    }
+    return info->si_code > 0 ? i : GY_GUARD_MOST;
+}
 
 /* Only calls of the kernel: the signal may come anywhere. */
 static void replace(int number, siginfo_t *info, void *unused)
 {
     (void)unused;
-    char *memory = atomic_load(&guarded);
-    const size_t bytes = atomic_load(&guarded_bytes);
-    const uintptr_t at = (uintptr_t)info->si_addr, begin = (uintptr_t)memory;
-    const bool is_ours = memory != NULL && info->si_code > 0 && at >= begin && at - begin < bytes;
-    if (is_ours && mmap(memory, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
-                        0) == (void *)memory) {
+    const int i = place_of(info);
+    char *memory = i < GY_GUARD_MOST ? atomic_load(&guarded[i].memory) : NULL;
+    if (memory != NULL && mmap(memory, atomic_load(&guarded[i].bytes), PROT_READ | PROT_WRITE,
+                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == (void *)memory) {
         atomic_store(&has_replaced, true);
         return;
     }
@@ -32,10 +44,24 @@ static void replace(int number, siginfo_t *info, void *unused)
 void gy_guard_begin(void *memory, size_t bytes)
 {
     struct sigaction now, ours = {.sa_sigaction = replace, .sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK};
-    atomic_store(&guarded_bytes, bytes);
-    atomic_store(&guarded, memory);
+    int i = 0;
+    while (i < GY_GUARD_MOST && atomic_load(&guarded[i].memory) != NULL) {
+        i++;
+    }
+    if (i == GY_GUARD_MOST) {
+        return;
+    }
+    atomic_store(&guarded[i].bytes, bytes);
+    atomic_store(&guarded[i].memory, memory);
     if (sigaction(SIGBUS, NULL, &now) == 0 && (now.sa_flags & SA_SIGINFO) == 0 && now.sa_handler == SIG_DFL) {
         (void)sigaction(SIGBUS, &ours, NULL);
+    }
+}
+
+void gy_guard_forget(void)
+{
+    for (int i = 0; i < GY_GUARD_MOST; i++) {
+        atomic_store(&guarded[i].memory, NULL);
     }
 }
 

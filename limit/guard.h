@@ -9,8 +9,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Guard this memory, the only one of the process. */
+/* Guard this memory, too; one at a time, and GY_GUARD_MOST at most. */
+enum { GY_GUARD_MOST = 2 };
 void gy_guard_begin(void *memory, size_t bytes);
+/* A forked child has not what its parent had. */
+void gy_guard_forget(void);
 /* Has the memory been replaced? */
 bool gy_guard_has_replaced(void);
 

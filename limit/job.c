@@ -21,7 +21,8 @@ static _Atomic enum job_state
     state; /* written by begin(), and by who enters or leaves under the meter's lock */
 static char path[GY_REGION_PATH_BYTES];    /* immutable after begin() */
 static struct gy_region_settings settings; /* immutable after begin() */
-static struct gy_region_place place;       /* guarded by the meter's lock */
+static struct gy_region_place place;       /* guarded by the meter's lock, as the next */
+static struct gy_region_place common;      /* of all jobs; without a region: it cannot be had */
 
 /* Nobody may read stderr any more, which is not the program's fault: SIGPIPE is taken back. */
 static void write_line(const char *line, size_t bytes)
@@ -88,6 +89,22 @@ bool gy_job_is_verbose(void)
     return settings.verbose != 0;
 }
 
+/* Without it the job is limited as if it were alone. */
+static void enter_common(void)
+{
+    const struct gy_region_settings no_limit = {.share = GY_REGION_WHOLE, .credit_ms = 1000};
+    char where[GY_REGION_PATH_BYTES], why[GY_REGION_TEXT_BYTES];
+    gy_region_common_path(where, sizeof(where));
+    if (gy_region_enter(where, &no_limit, &common, why)) {
+        gy_guard_begin(common.region, sizeof(*common.region));
+    }
+}
+
+struct gy_region_place *gy_job_common(void)
+{
+    return common.region != NULL ? &common : NULL;
+}
+
 struct gy_region_place *gy_job_enter(char why[GY_REGION_TEXT_BYTES])
 {
     if (atomic_load(&state) == LIMITED) {
@@ -95,6 +112,7 @@ struct gy_region_place *gy_job_enter(char why[GY_REGION_TEXT_BYTES])
         atomic_store(&state, is_in ? ENTERED : UNLIMITED);
         if (is_in) {
             gy_guard_begin(place.region, sizeof(*place.region));
+            enter_common();
         }
     }
     return atomic_load(&state) == ENTERED ? &place : NULL;
@@ -105,6 +123,9 @@ void gy_job_leave(void)
     if (atomic_load(&state) == ENTERED) {
         atomic_store(&state, UNLIMITED);
         gy_region_retire(&place);
+        if (common.region != NULL) {
+            gy_region_retire(&common);
+        }
     }
 }
 
@@ -112,6 +133,8 @@ void gy_job_forget(void)
 {
     if (atomic_load(&state) == ENTERED) {
         gy_region_drop(&place);
+        gy_region_drop(&common);
+        gy_guard_forget();
         atomic_store(&state, LIMITED);
     }
 }

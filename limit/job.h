@@ -9,6 +9,8 @@
 bool gy_job_is_limited(void);
 /* Enter the region, once; NULL: the process runs without a limit, and `why` says what is wrong if it was
  * tried now. */
+/* What the processes of all jobs share, once one has entered; NULL: it cannot be had, and each is alone. */
+struct gy_region_place *gy_job_common(void);
 struct gy_region_place *gy_job_enter(char why[GY_REGION_TEXT_BYTES]);
 /* The process ends: give the slot back. */
 void gy_job_leave(void);

@@ -163,6 +163,7 @@ static struct gy_meter_group *open_group(struct gy_meter_stream *stream, const s
     group->opened_ns = gy_meter_now();
     group->launching = 1; /* nobody closes it meanwhile */
     gy_meter_reserve(group, cost != NULL ? cost->ns : GY_METER_UNKNOWN_NS);
+    gy_meter_note_others(group);
     stream->open = group;
     group->home = stream;
     group->next = gy_meter.open;
@@ -361,10 +362,20 @@ static void sleep_until_woken(void)
     atomic_store(&is_asleep, 0);
 }
 
+/* What killed processes had in flight is in nobody's way. */
+static void reclaim(void)
+{
+    (void)gy_region_reclaim(gy_meter.place);
+    if (gy_meter.common != NULL) {
+        (void)gy_region_reclaim(gy_meter.common);
+    }
+}
+
 static void *run(void *unused)
 {
     (void)unused;
     int idle = 0;
+    uint64_t reclaimed = gy_meter_now();
     bool is_told = false;
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
     (void)gy_cu.cuThreadExchangeStreamCaptureMode(&mode);
@@ -387,6 +398,11 @@ static void *run(void *unused)
         if (atomic_load(&gy_meter.state) == GY_METER_RUNNING) {
             close_many(true, NULL);
             gy_meter_poll();
+            const uint64_t now = gy_meter_now();
+            if (now - reclaimed > RECLAIM_NS) {
+                reclaim();
+                reclaimed = now;
+            }
         }
         atomic_store(&is_in_driver, false);
     }
@@ -456,6 +472,7 @@ static bool start(char why[GY_REGION_TEXT_BYTES])
         return atomic_load(&gy_meter.state) == GY_METER_RUNNING;
     }
     gy_meter.place = gy_real_has_needed() ? gy_job_enter(why) : NULL;
+    gy_meter.common = gy_job_common();
     atomic_store(&gy_meter.state, GY_METER_RUNNING);
     if (gy_meter.place == NULL || !begin_thread()) {
         if (gy_job_is_limited()) {
@@ -492,7 +509,7 @@ static bool admit(int device)
             break;
         }
         if (now - reclaimed > RECLAIM_NS) { /* what a killed process had in flight is in nobody's way */
-            (void)gy_region_reclaim(gy_meter.place);
+            reclaim();
             reclaimed = now;
         }
     }
@@ -622,7 +639,7 @@ void gy_meter_leave(const struct gy_meter_ticket *ticket, CUresult result)
         group->known_ns -= ticket->cost_ns;
     }
     const bool is_full = group->is_single || group->wants_close || group->known_ns >= GY_METER_GROUP_NS ||
-                         (double)(gy_meter_now() - group->opened_ns) >= GY_METER_GROUP_NS;
+                         (double)(group->latest_ns - group->opened_ns) >= GY_METER_GROUP_NS;
     if (group->home == NULL && group->launching == 0) { /* its context has gone */
         gy_meter_detach(group);
         gy_meter_settle_unmeasured(group);

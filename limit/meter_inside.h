@@ -19,7 +19,8 @@ struct gy_meter_group;
 
 extern struct gy_meter_shared {
     _Atomic enum gy_meter_phase state;      /* written by start(), at exit, and in a forked child */
-    struct gy_region_place *place;          /* immutable while RUNNING */
+    struct gy_region_place *place;          /* immutable while RUNNING, as the next */
+    struct gy_region_place *common;         /* NULL: none */
     struct gy_meter_group *open, *flying;   /* guarded by the lock */
     atomic_uint open_groups, flying_groups; /* written under the lock, read without it */
     atomic_uint captures;                   /* under way in this process */
@@ -39,6 +40,7 @@ struct gy_meter_context {
     CUcontext handle;
     CUdevice ordinal;
     int device;         /* its place in the region; -1: it is not limited */
+    int common;         /* its place in what all jobs share; -1: none */
     bool has_blocking;  /* work was launched on a stream that the legacy stream waits for */
     bool is_dead;       /* forgotten, and freed when `groups` is 0 */
     uint32_t groups;    /* that refer to it */
@@ -92,6 +94,8 @@ struct gy_meter_group {
     bool lacks_begin;  /* it has no event at its begin: the host's clock says when it began */
     uint64_t key;      /* of a single one */
     double known_ns;   /* the sum of the costs */
+    uint64_t begun;    /* groups that other processes had begun before */
+    bool is_contended; /* others computed when it began */
     double gaps_ns;
     double reserved_ns;
 };
@@ -131,6 +135,8 @@ struct gy_meter_stream *gy_meter_find_unused(const struct gy_meter_stream_key *k
 
 /* Reserve so much for the group in all.  The lock is held, as for the next two. */
 void gy_meter_reserve(struct gy_meter_group *group, double ns);
+/* The group begins, among those of other processes. */
+void gy_meter_note_others(struct gy_meter_group *group);
 /* The group is over: it is charged, and is no more. */
 void gy_meter_settle(struct gy_meter_group *group, double used);
 /* Its events cannot tell: it is charged what is known of its costs, or the host's time. */
@@ -145,8 +151,10 @@ CUevent gy_meter_record(struct gy_meter_group *group, uint64_t *asked_ns);
 /* The process was forked: nothing was charged yet. */
 void gy_meter_forget_busy(void);
 
-/* What is charged of an interval of `length`, of which `fresh` was not charged before. */
-double gy_meter_charge_of(const struct gy_meter_group *group, double length_ns, double fresh_ns);
+/* What is charged of an interval of `length`, of which `fresh` was not charged before.  With `is_shared`
+ * other processes have computed meanwhile: it is what its launches cost alone. */
+double gy_meter_charge_of(const struct gy_meter_group *group, double length_ns, double fresh_ns,
+                          bool is_shared);
 /* A launch of this cost comes at `now` on a stream that is free at `*free_at`: the gap before it, 0 where it
  * is bridged. */
 double gy_meter_gap(double *free_at, double now, double cost);

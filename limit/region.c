@@ -28,6 +28,12 @@ bool gy_region_settings_are_valid(const struct gy_region_settings *s)
            s->credit_ms >= 1 && s->copies <= 1 && s->strict <= 1 && s->verbose <= 1;
 }
 
+/* What all jobs of the user share. */
+void gy_region_common_path(char *path, size_t room)
+{
+    (void)snprintf(path, room, "/dev/shm/gantry-devices-%u", (unsigned)geteuid());
+}
+
 bool gy_region_path(const char *name, char *path, size_t room)
 {
     static const char good[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";

@@ -82,6 +82,8 @@ struct gy_region_place {
     char path[GY_REGION_PATH_BYTES];
 };
 
+/* The file that the processes of all jobs of the user share: who computes on which device. */
+void gy_region_common_path(char *path, size_t room);
 /* Are these settings within their bounds? */
 bool gy_region_settings_are_valid(const struct gy_region_settings *settings);
 

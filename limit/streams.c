@@ -77,7 +77,7 @@ static bool is_chosen(const struct gy_region *region, CUdevice device)
 struct description {
     CUcontext context;
     CUdevice ordinal;
-    int device;
+    int device, common;
     bool is_blocking;
 };
 
@@ -85,7 +85,7 @@ static bool describe(const struct gy_meter_stream_key *key, struct gy_region *re
 {
     const bool is_special = (uintptr_t)key->handle <= 2;
     unsigned flags = 0;
-    *out = (struct description){.context = key->context, .device = -1, .is_blocking = true};
+    *out = (struct description){.context = key->context, .device = -1, .common = -1, .is_blocking = true};
     if (!is_special && (gy_cu.cuStreamGetCtx(key->handle, &out->context) != CUDA_SUCCESS)) {
         if (gy_cu.cuCtxGetCurrent(&out->context) != CUDA_SUCCESS) {
             return false;
@@ -102,7 +102,9 @@ static bool describe(const struct gy_meter_stream_key *key, struct gy_region *re
     const bool has_device = gy_cu.cuCtxGetDevice(&out->ordinal) == CUDA_SUCCESS;
     gy_meter_pop(pushed);
     if (has_device && is_chosen(region, out->ordinal)) {
-        out->device = gy_region_device(region, id_of(out->ordinal), gy_meter_now());
+        const uint64_t id = id_of(out->ordinal), now = gy_meter_now();
+        out->device = gy_region_device(region, id, now);
+        out->common = gy_meter.common != NULL ? gy_region_device(gy_meter.common->region, id, now) : -1;
     }
     return has_device;
 }
@@ -117,6 +119,7 @@ static struct gy_meter_context *find_context(const struct description *d)
         context->handle = d->context;
         context->ordinal = d->ordinal;
         context->device = d->device;
+        context->common = d->common;
         context->next = contexts;
         contexts = context;
     }

@@ -173,12 +173,14 @@ static void test_charges(void **state)
 {
     (void)state;
     struct gy_meter_group group = {.known_ns = 300, .gaps_ns = 500};
-    assert_true(gy_meter_charge_of(&group, 1000, 1000) == 500); /* without the gaps */
-    assert_true(gy_meter_charge_of(&group, 700, 700) == 300);   /* but no less than is known */
-    assert_true(gy_meter_charge_of(&group, 1000, 100) == 100);  /* and no more than is new */
-    assert_true(gy_meter_charge_of(&group, 1000, -1) == 0);
+    assert_true(gy_meter_charge_of(&group, 1000, 1000, false) == 500); /* without the gaps */
+    assert_true(gy_meter_charge_of(&group, 700, 700, false) == 300);   /* but no less than is known */
+    assert_true(gy_meter_charge_of(&group, 1000, 100, false) == 100);  /* and no more than is new */
+    assert_true(gy_meter_charge_of(&group, 1000, -1, false) == 0);
+    assert_true(gy_meter_charge_of(&group, 1000, 1000, true) == 300); /* others had turns in between */
+    assert_true(gy_meter_charge_of(&group, 200, 1000, true) == 200);
     group.is_single = true;
-    assert_true(gy_meter_charge_of(&group, 1000, 1000) == 1000); /* one launch has no gaps */
+    assert_true(gy_meter_charge_of(&group, 1000, 1000, false) == 1000); /* one launch has no gaps */
 }
 
 static void test_costs(void **state)
@@ -186,13 +188,25 @@ static void test_costs(void **state)
     (void)state;
     gy_costs_forget_all();
     assert_null(gy_costs_use(5));
-    gy_costs_learn(5, 1000);
+    gy_costs_learn(5, 1000, false);
     assert_true(gy_costs_use(5)->ns == 1000 && gy_costs_use(5)->uses == 2);
-    gy_costs_learn(5, 2000);
+    gy_costs_learn(5, 2000, false);
     assert_true(gy_costs_use(5)->ns == 1250 && gy_costs_use(5)->uses == 2);
+    gy_costs_learn(5, 250 * 64 + 1250, true); /* others had turns in between */
+    assert_true(gy_costs_use(5)->ns == 1500);
+    gy_costs_learn(5, 1000, true);
+    assert_true(gy_costs_use(5)->ns == 1000);
+    gy_costs_learn(5, 50000, false);
+    assert_int_equal(gy_costs_use(5)->period, 32);
+    for (uint32_t period = 64; period < 4096; period *= 2) { /* what stays the same is measured more rarely */
+        gy_costs_learn(5, gy_costs_use(5)->ns, false);
+        assert_int_equal(gy_costs_use(5)->period, period < 512 ? period : 512);
+    }
+    gy_costs_doubt(5);
+    assert_true(gy_costs_is_due(gy_costs_use(5)));
     for (uint64_t key = 5; key < 5 + UINT64_C(4096) * 40;
          key += 4096) { /* they share a place: some are forgotten */
-        gy_costs_learn(key, (double)key);
+        gy_costs_learn(key, (double)key, false);
     }
     assert_true(gy_costs_use(5 + UINT64_C(4096) * 39)->ns == 5 + 4096.0 * 39);
     assert_true(gy_costs_key(1, &region, 0, 0) != gy_costs_key(2, &region, 0, 0));
