@@ -200,7 +200,10 @@ static int become(const struct wishes *w, char **argv)
     if (program.fault != NULL) {
         cli_warning("limit: %s runs without a limit: %s", argv[0], program.fault);
     }
+    char common[GY_REGION_PATH_BYTES];
     cli_limit_each_job(sweep, NULL);
+    gy_region_common_path(common, sizeof(common));
+    (void)gy_region_sweep(common);
     int status = prepare(w, path, &settings);
     status = status < 0 ? preload(&program) : status;
     if (status >= 0) {

@@ -3,6 +3,7 @@
  * is not as it should be. */
 #include "tests/limit/door_program.h"
 
+#include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -279,6 +280,45 @@ static void run_truncated(void)
     printf("{\"word\":%u}\n", first_of(data));
 }
 
+static void *destroy_streams(void *failed)
+{
+    CUcontext context;
+    OK(cuDevicePrimaryCtxRetain(&context, 0));
+    OK(cuCtxSetCurrent(context));
+    const CUdeviceptr data = words();
+    for (int i = 0; i < 300; i++) {
+        CUstream stream;
+        OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+        for (int k = 0; k < 1 + i % 3; k++) {
+            CHECK(door_add(stream, data, 1, 1) == CUDA_SUCCESS);
+        }
+        if (cu.cuStreamDestroy(stream) != CUDA_SUCCESS) {
+            (*(int *)failed)++;
+        }
+    }
+    OK(cuCtxSynchronize());
+    OK(cuDevicePrimaryCtxRelease(0));
+    return NULL;
+}
+
+/* Two threads destroy streams whose groups are open, while the meter's thread closes what is quiet. */
+static void run_destroyed(void)
+{
+    pthread_t threads[2];
+    int failed[2] = {0, 0};
+    for (int i = 0; i < 2; i++) {
+        CHECK(pthread_create(&threads[i], NULL, destroy_streams, &failed[i]) == 0);
+    }
+    for (int i = 0; i < 2; i++) {
+        CHECK(pthread_join(threads[i], NULL) == 0);
+    }
+    while (door_in_flight() > 0) {
+        usleep(100);
+    }
+    printf("{\"unmeasured\":%llu,\"failed\":%d}\n", (unsigned long long)door_unmeasured(),
+           failed[0] + failed[1]);
+}
+
 static void *raise_later(void *flag)
 {
     usleep(30000);
@@ -404,6 +444,12 @@ int main(int argc, char **argv)
         return 0;
     }
     const int is_door = strcmp(mode, "doors") == 0;
+    if (strcmp(mode, "late") == 0) { /* nothing is found, nor remembered, before there is a driver */
+        CHECK(dlsym(RTLD_DEFAULT, "cuStandInOfTheFuture") == NULL &&
+              dlopen("libcuda.so.1", RTLD_NOLOAD) == NULL);
+        (void)dlsym(RTLD_DEFAULT, "cuLaunchKernel");
+        (void)dlsym(RTLD_NEXT, "cuInit");
+    }
     door_open(is_door ? more : "dlsym");
     if (is_door) {
         run_doors();
@@ -421,6 +467,10 @@ int main(int argc, char **argv)
         run_primary();
     } else if (strcmp(mode, "waited") == 0) {
         run_waited();
+    } else if (strcmp(mode, "late") == 0) {
+        run_doors();
+    } else if (strcmp(mode, "destroyed") == 0) {
+        run_destroyed();
     } else if (strcmp(mode, "truncated") == 0) {
         run_truncated();
     } else if (strcmp(mode, "bus") == 0) {

@@ -44,7 +44,8 @@ def told(result):
 
 
 def jobs():
-    return sorted(name for name in os.listdir("/dev/shm") if name.startswith(f"gantry-limit-{os.geteuid()}-"))
+    """And what all of them share."""
+    return sorted(name for name in os.listdir("/dev/shm") if name.startswith((f"gantry-limit-{os.geteuid()}-", f"gantry-devices-{os.geteuid()}")))
 
 
 class Doors(unittest.TestCase):
@@ -99,6 +100,15 @@ class Doors(unittest.TestCase):
         self.assertLess(found["events"], 400)  # of 200 pieces; those that a busy host saw late are measured next
         self.assertGreater(found["charged_us"], 0)
         self.assertEqual(found["unmeasured"], 0)
+
+    def test_streams_that_go_with_open_groups(self):
+        """No event is recorded on a stream that is destroyed, and none is left behind."""
+        found = told(limited(90, PROGRAM, "destroyed"))
+        self.assertEqual((found["unmeasured"], found["failed"]), (0, 0))
+
+    def test_a_driver_that_is_opened_late(self):
+        """What asks for a name before there is a driver gets none, and finds the library's when there is one."""
+        self.assertGreater(told(limited(50, PROGRAM, "late"))["charged_ms"], 29.8)
 
     def test_what_runs_longer_than_before(self):
         """What is charged by its cost is what the host saw, when that is much more."""
