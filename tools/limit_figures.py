@@ -89,7 +89,10 @@ def share_of(pairs, warm=WARM, tail=0.0):
 
 def rate_in(pairs, begin, end):
     """Kernels per second that ended in that time."""
-    return sum(1 for _, at in pairs if begin <= at < end) * 1e9 / (end - begin)
+    count = sum(1 for _, at in pairs if begin <= at < end)
+    if count == 0:
+        raise Failed(f"no kernel ended in the {(end - begin) / 1e9:.3f} s that are looked at: --seconds is too short")
+    return count * 1e9 / (end - begin)
 
 
 # ---- running --------------------------------------------------------------------------------------------------------
