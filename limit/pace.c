@@ -30,6 +30,9 @@ enum gy_pace_verdict gy_pace_ask(struct gy_region_device *device, const struct g
                                  uint64_t now, uint64_t *ready)
 {
     const double rate = rate_of(settings);
+    if (settings->share >= GY_REGION_WHOLE) { /* no limit: what is charged is only told */
+        return GY_PACE_GO;
+    }
     uint64_t in_flight = atomic_load(&device->in_flight);
     in_flight = in_flight < GY_PACE_MOST_DEBT_NS ? in_flight : GY_PACE_MOST_DEBT_NS;
     const uint64_t paid = settle(device, rate, now, in_flight == 0);

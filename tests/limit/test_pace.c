@@ -68,6 +68,17 @@ static void test_share_is_kept(void **state)
     }
 }
 
+/* All of a device is no limit, whatever is in flight or charged. */
+static void test_the_whole_is_not_held(void **state)
+{
+    (void)state;
+    uint64_t ready = 0;
+    job.settings.share = GY_REGION_WHOLE;
+    gy_pace_reserve(&job, 0, 10 * S);
+    gy_pace_charge(&job, 0, 10 * S, BEGIN);
+    assert_int_equal(gy_pace_ask(&region.devices[0], &job.settings, BEGIN, &ready), GY_PACE_GO);
+}
+
 /* Who uses less than the share, in bursts that the bucket can save for, is never held. */
 static void test_frugal_is_not_held(void **state)
 {
@@ -423,6 +434,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_share_is_kept, clear),
         cmocka_unit_test_setup(test_frugal_is_not_held, clear),
+        cmocka_unit_test_setup(test_the_whole_is_not_held, clear),
         cmocka_unit_test_setup(test_saving, clear),
         cmocka_unit_test_setup(test_credit, clear),
         cmocka_unit_test_setup(test_wild_numbers, clear),
