@@ -88,8 +88,12 @@ static void print_text(const struct proven *proven, int status)
     if (proven->lacks != NULL) {
         printf("not everything was looked at: there was no room for more %s\n", proven->lacks);
     }
-    if (status != 0) {
+    if (status != 0 || proven->processes == 0) {
         printf("the program has ended with status %d\n", status);
+    }
+    if (proven->processes == 0) {
+        printf("%zu edges missing until then\n", proven->found_count);
+        return;
     }
     printf("%zu edges missing; %llu parts of tasks did %llu bodies, kernels, copies and fills\n",
            proven->found_count, (unsigned long long)proven->parts, (unsigned long long)proven->works);
@@ -153,7 +157,7 @@ static int check(char **argv, FILE *file, bool json)
         return 1;
     }
     read_summary(&proven, file);
-    if (proven.processes == 0) {
+    if (proven.processes == 0 && proven.found_count == 0) {
         cli_error("check: %s has ended with status %d and said nothing: it has made no context, or a signal "
                   "or _exit() "
                   "has ended it",

@@ -17,7 +17,6 @@ enum { BLOCK_SLOTS = 1 << 14, MOST_KERNELS = 512, LINE_BYTES = 1024 };
 struct found {
     struct found *next;         /* immutable */
     const char *first, *second; /* immutable; labels, as gy_name_keep() gives them */
-    char *line;                 /* immutable */
 };
 
 struct owned_block {
@@ -38,7 +37,7 @@ static uint64_t found_count;
 static struct owned_block *blocks[BLOCK_SLOTS];
 static struct seen_kernel kernels[MOST_KERNELS]; /* by hash */
 static void (*tell_line)(const char *line);
-static pid_t opened_by;
+static pid_t opened_by; /* written once, before there is work */
 
 /* No function that takes the lock is called while this thread holds one of the proof's. */
 static void take(void) GY_ACQUIRE(lock)
@@ -193,6 +192,41 @@ static void make_line(struct line_text *text, const struct gy_access *access, bo
     put_advice(text, first, second);
 }
 
+/* ---- the summary: lines of a key and a text, for who has asked for them (cli/check.c) --------------------
+ */
+
+/* Names of tasks are the program's: what would end a line or a word of the summary becomes a blank. */
+static void print_word(FILE *file, const char *word)
+{
+    for (; *word != '\0'; word++) {
+        fputc((unsigned char)*word < 0x20 ? ' ' : *word, file);
+    }
+}
+
+static void print_line(FILE *file, const char *key, const char *text)
+{
+    fputs(key, file);
+    print_word(file, text);
+    fputc('\n', file);
+}
+
+/* NULL: nobody has asked, or the parent of a fork writes. */
+static FILE *open_summary(void)
+{
+    const char *path = gy_environment("GANTRY_CHECK_REPORT");
+    return path != NULL && opened_by == getpid() ? fopen(path, "ae") : NULL;
+}
+
+/* At once: the program may not come to its end. */
+static void write_found(const char *line)
+{
+    FILE *file = open_summary();
+    if (file != NULL) {
+        print_line(file, "found\t", line);
+        (void)fclose(file);
+    }
+}
+
 /* In either order: with the one edge that is missing, both are gone. */
 static bool is_known(const char *first, const char *second) GY_REQUIRES(lock)
 {
@@ -215,7 +249,7 @@ void gy_report_conflict(struct gy_access *access, bool is_write, const struct gy
     struct found *found = is_known(first, second) ? NULL : gy_zalloc(sizeof(*found));
     if (found != NULL) {
         make_line(&text, access, is_write, conflict);
-        *found = (struct found){NULL, first, second, gy_strdup(text.bytes)};
+        *found = (struct found){NULL, first, second};
         *last_found = found;
         last_found = &found->next;
         found_count++;
@@ -225,6 +259,7 @@ void gy_report_conflict(struct gy_access *access, bool is_write, const struct gy
     if (tell != NULL) {
         struct gy_access *now = gy_access_now;
         gy_access_now = NULL; /* who hears it may be instrumented, too */
+        write_found(text.bytes);
         tell(text.bytes);
         gy_access_now = now;
     }
@@ -251,30 +286,10 @@ void gy_report_kernel(const char *name, uint64_t touches)
     give();
 }
 
-/* ---- the summary ------------------------------------------------------------------------------------ */
-
-/* Names of tasks are the program's: what would end a line or a word of the summary becomes a blank. */
-static void print_word(FILE *file, const char *word)
-{
-    for (; *word != '\0'; word++) {
-        fputc((unsigned char)*word < 0x20 ? ' ' : *word, file);
-    }
-}
-
-static void print_line(FILE *file, const char *key, const char *text)
-{
-    fputs(key, file);
-    print_word(file, text);
-    fputc('\n', file);
-}
-
-/* The process ends: add the summary to the file of who has asked for one (cli/check.c), lines of a key and a
- * text. Several processes may do so. */
+/* The process ends.  Several processes may add to one file. */
 __attribute__((destructor)) static void write_summary(void)
 {
-    const char *path = gy_environment("GANTRY_CHECK_REPORT");
-    const bool is_ours = tell_line != NULL && opened_by == getpid(); /* else the parent of a fork writes it */
-    FILE *file = path != NULL && is_ours ? fopen(path, "ae") : NULL;
+    FILE *file = tell_line != NULL ? open_summary() : NULL;
     if (file == NULL) {
         return;
     }
@@ -288,9 +303,6 @@ __attribute__((destructor)) static void write_summary(void)
         if (kernels[i].name != NULL && !kernels[i].is_seen) {
             print_line(file, "unseen\t", kernels[i].name);
         }
-    }
-    for (const struct found *found = founds; found != NULL; found = found->next) {
-        print_line(file, "found\t", found->line != NULL ? found->line : "");
     }
     give();
     (void)fclose(file);

@@ -7,8 +7,10 @@
 #include "proof/shadow.h"
 
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 extern const struct gy_proof_ops gantry_proof_ops;
 void __tsan_read1(void *at);
@@ -336,6 +338,27 @@ static void test_mutexes(void **state)
     names++;
 }
 
+/* Who has asked for a summary has what was found at once: the program may not come to its end. */
+static void test_what_is_found_is_written_at_once(void **state)
+{
+    (void)state;
+    static struct task a, b;
+    char path[] = "/tmp/gantry-found-XXXXXX", line[1024] = "";
+    const int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    assert_int_equal(setenv("GANTRY_CHECK_REPORT", path, 1), 0);
+    name(&a, "left\n"), name(&b, "right");
+    names++;
+    body(&a, __tsan_write4, 0);
+    body(&b, __tsan_write4, 0);
+    assert_int_equal(unsetenv("GANTRY_CHECK_REPORT"), 0);
+    assert_true(read(fd, line, sizeof(line) - 1) > 0);
+    assert_int_equal(strncmp(line, "found\tno edge leads from task 'left ", 35), 0);
+    assert_ptr_equal(strchr(line, '\n'), line + strlen(line) - 1);
+    assert_int_equal(close(fd), 0);
+    assert_int_equal(unlink(path), 0);
+}
+
 /* Many threads touch the same cells: nothing is lost, and nothing is seen that is not there. */
 static void *touch_all(void *user)
 {
@@ -395,6 +418,7 @@ int main(void)
         cmocka_unit_test_setup(test_generations, setup),
         cmocka_unit_test_setup(test_what_is_not_watched, setup),
         cmocka_unit_test_setup(test_mutexes, setup),
+        cmocka_unit_test_setup(test_what_is_found_is_written_at_once, setup),
         cmocka_unit_test_setup(test_threads, setup),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
