@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #define HOOK __attribute__((visibility("default")))
@@ -60,15 +61,20 @@ PLAINS(4)
 PLAINS(8)
 PLAINS(16)
 
-#define RANGE(name, touch)                                            \
-    HOOK void name(void *address, unsigned long bytes);               \
-    void name(void *address, unsigned long bytes)                     \
-    {                                                                 \
-        struct gy_access *access = gy_access_now;                     \
-        if (access != NULL) {                                         \
-            access->touches++;                                        \
-            gy_shadow_note(access, (uintptr_t)address, bytes, touch); \
-        }                                                             \
+static void range(const void *address, size_t bytes, unsigned touch)
+{
+    struct gy_access *access = gy_access_now;
+    if (access != NULL) {
+        access->touches++;
+        gy_shadow_note(access, (uintptr_t)address, bytes, touch);
+    }
+}
+
+#define RANGE(name, touch)                              \
+    HOOK void name(void *address, unsigned long bytes); \
+    void name(void *address, unsigned long bytes)       \
+    {                                                   \
+        range(address, bytes, touch);                   \
     }
 RANGE(__tsan_read_range, GY_TOUCH_READ)
 RANGE(__tsan_write_range, GY_TOUCH_WRITE)
@@ -102,28 +108,49 @@ void __tsan_vptr_read(void **vptr)
     access_of(vptr, sizeof(*vptr), GY_TOUCH_READ);
 }
 
-/* ---- calls of the C library that compilers put in place of code ------------------------------------------
- */
+/* ---- functions of the C library that read and write what they are given -----------------------------------
+ *
+ * clang calls the first names.  gcc calls the C library's: the linker turns those calls, also of code that is
+ * not instrumented, to the second ones (CMakeLists.txt). */
 
-HOOK void *__tsan_memcpy(void *to, const void *from, size_t bytes);
-void *__tsan_memcpy(void *to, const void *from, size_t bytes)
+#define MEMORY_CALL(type, name, parameters, call, ...) \
+    HOOK type __tsan_##name parameters;                \
+    type __tsan_##name parameters                      \
+    {                                                  \
+        __VA_ARGS__;                                   \
+        return call;                                   \
+    }                                                  \
+    HOOK type __wrap_##name parameters;                \
+    type __wrap_##name parameters                      \
+    {                                                  \
+        __VA_ARGS__;                                   \
+        return call;                                   \
+    }
+MEMORY_CALL(void *, memcpy, (void *to, const void *from, size_t bytes), memcpy(to, from, bytes),
+            range(from, bytes, GY_TOUCH_READ), range(to, bytes, GY_TOUCH_WRITE))
+MEMORY_CALL(void *, memmove, (void *to, const void *from, size_t bytes), memmove(to, from, bytes),
+            range(from, bytes, GY_TOUCH_READ), range(to, bytes, GY_TOUCH_WRITE))
+MEMORY_CALL(void *, memset, (void *to, int value, size_t bytes), memset(to, value, bytes),
+            range(to, bytes, GY_TOUCH_WRITE))
+
+HOOK int __wrap_memcmp(const void *a, const void *b, size_t bytes);
+int __wrap_memcmp(const void *a, const void *b, size_t bytes)
 {
-    __tsan_read_range((void *)(uintptr_t)from, bytes);
-    __tsan_write_range(to, bytes);
-    return memcpy(to, from, bytes);
+    range(a, bytes, GY_TOUCH_READ);
+    range(b, bytes, GY_TOUCH_READ);
+    return memcmp(a, b, bytes);
 }
-HOOK void *__tsan_memmove(void *to, const void *from, size_t bytes);
-void *__tsan_memmove(void *to, const void *from, size_t bytes)
+HOOK size_t __wrap_fread(void *to, size_t size, size_t count, FILE *file);
+size_t __wrap_fread(void *to, size_t size, size_t count, FILE *file)
 {
-    __tsan_read_range((void *)(uintptr_t)from, bytes);
-    __tsan_write_range(to, bytes);
-    return memmove(to, from, bytes);
+    range(to, size * count, GY_TOUCH_WRITE);
+    return fread(to, size, count, file);
 }
-HOOK void *__tsan_memset(void *to, int value, size_t bytes);
-void *__tsan_memset(void *to, int value, size_t bytes)
+HOOK size_t __wrap_fwrite(const void *from, size_t size, size_t count, FILE *file);
+size_t __wrap_fwrite(const void *from, size_t size, size_t count, FILE *file)
 {
-    __tsan_write_range(to, bytes);
-    return memset(to, value, bytes);
+    range(from, size * count, GY_TOUCH_READ);
+    return fwrite(from, size, count, file);
 }
 
 /* ---- atomics: sequentially consistent, whatever is asked for ----------------------------------------------

@@ -59,7 +59,7 @@ MAY_WAIT_FOR_CONDITIONS = ["cli/ticker.c", "samples/shared_gl/shared_gl.c"]
 # Names of functions that other files can call: room -> pattern.
 PREFIX = {
     "emulator": r"gy_|gantry_|cu[A-Z]",
-    "proof": r"gy_|gantry_|__tsan_|pthread_mutex_",  # compilers and programs call those
+    "proof": r"gy_|gantry_|__tsan_|__wrap_|pthread_",  # compilers and programs call those
     "cli": r"cli_|main$",
     "bench": r"bench_|raw_|main$",
     "limit": r"gy_|cu[A-Z]",

@@ -6,6 +6,7 @@
 
 #include "pipeline_kernels.kernels.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -236,12 +237,64 @@ static void test_a_stamp_one_byte_off(void **state)
     }
 }
 
+/* A body that has the C library write what it is given, or read it. */
+enum call { MEMSET, MEMCPY, MEMMOVE, FREAD, MEMCMP, FWRITE, CALLS };
+
+static gantry_status run_call(gantry_task *task, void *arg)
+{
+    static unsigned char own[BYTES];
+    static volatile size_t bytes = BYTES; /* so that no compiler writes the loop itself */
+    FILE *file = fopen("/dev/zero", "r+");
+    size_t done = bytes;
+    (void)task;
+    switch (*(const enum call *)arg) {
+    case MEMSET:
+        memset(scene.in[0], 1, bytes);
+        break;
+    case MEMCPY:
+        memcpy(scene.in[0], own, bytes);
+        break;
+    case MEMMOVE:
+        memmove(scene.in[0], own, bytes);
+        break;
+    case FREAD:
+        done = fread(scene.in[0], 1, bytes, file);
+        break;
+    case MEMCMP:
+        done += memcmp(scene.in[0], own, bytes) == INT_MIN; /* so that no compiler finds that nobody asks */
+        break;
+    default:
+        done = fwrite(scene.in[0], 1, bytes, file);
+        break;
+    }
+    return fclose(file) == 0 && done == bytes ? GANTRY_OK : GANTRY_ERR_TASK_FAILED;
+}
+
+/* Each beside a write of the same bytes; the last two beside each other, which is no race. */
+static void test_calls_of_the_c_library(void **state)
+{
+    (void)state;
+    enum call calls[] = {MEMSET, MEMCPY, MEMMOVE, FREAD, MEMCMP, FWRITE};
+    for (int with = 0; with <= CALLS; with++) {
+        struct log_lines lines;
+        log_lines_begin(&lines, MISSING);
+        (void)gpu_fixture_cpu(&scene.f, label("call"), run_call, &calls[with < CALLS ? with : MEMCMP]);
+        (void)gpu_fixture_cpu(&scene.f, label("other"), run_call,
+                              &calls[with < CALLS ? (int)MEMSET : FWRITE]);
+        assert_int_equal(gpu_fixture_step(&scene.f), GANTRY_OK);
+        if (log_lines_end(&lines) != (with < CALLS)) {
+            fail_msg("call %d", with);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_each_edge_is_missed, setup, teardown),
         cmocka_unit_test_setup_teardown(test_atomics, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_stamp_one_byte_off, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_calls_of_the_c_library, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
