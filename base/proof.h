@@ -19,13 +19,15 @@
 
 enum gy_proof_touch { GY_PROOF_READ, GY_PROOF_WRITE };
 
+/* Behind which of the manager's steps before the GPU work of a task comes. */
+enum gy_proof_steps { GY_PROOF_ALL_STEPS, GY_PROOF_ALL_BUT_THE_LAST_STEP, GY_PROOF_NO_STEPS };
+
 /* What is known of a task whose part begins. */
 struct gy_proof_task {
     const void *manager;
     const void *task; /* its address, which no other task has until end() */
     const char *label;
-    uint32_t index;      /* among the manager's tasks, in order of creation; UINT32_MAX: not known */
-    bool is_independent; /* not ordered behind the GPU work of the step before */
+    enum gy_proof_steps steps;
 };
 
 /* For the emulated driver, which carries work out. */
@@ -61,11 +63,13 @@ struct gy_proof_ops {
     void (*launch_touch)(const void *address, size_t bytes, enum gy_proof_touch touch);
     /* In a launch callback: `task` comes after the GPU work so far of this task, or of all. */
     void (*completes)(const void *task, bool of_all);
-    /* The calling thread gives back a reference on the task. */
+    /* The calling thread gives back a reference on the task, or makes a task that needs none. */
     void (*let_go)(const void *task);
-    /* The calling thread starts a step of a manager that has `made` tasks: whatever has begun is taken to
-     * come before those that are made later.  Or it has seen the tasks of the step end, or GPU work. */
-    void (*step_begin)(const void *manager, uint32_t made);
+    /* The program was told that `task` has ended, when it asked for an edge to `successor`. */
+    void (*has_ended)(const void *manager, const void *task, const void *successor);
+    /* The calling thread starts a step of a manager, of which no task has begun.  Or it has seen the tasks of
+     * the step end, or GPU work. */
+    void (*step_begin)(const void *manager);
     void (*step_waited)(const void *manager);
     void (*synchronized)(void);
     /* The manager is gone. */

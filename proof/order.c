@@ -29,10 +29,9 @@ struct record {
 struct step {
     const void *manager;
     struct step *next;
-    uint32_t made;                 /* tasks with lower indices were there when the step began */
     struct gy_past *base;          /* before all of the step's tasks */
     struct gy_past *before;        /* device parts of earlier steps, and what comes before those */
-    struct gy_past *begun;         /* parts of this step that have begun */
+    struct gy_past *long_before;   /* the same, without the step just before */
     struct gy_past *host, *device; /* of the tasks of this step that have ended */
 };
 
@@ -330,18 +329,13 @@ static struct gy_past **seen_by(struct thread *thread)
 /* ---- bodies and callbacks ---------------------------------------------------------------------------- */
 
 /* The task's host part begins, unless it has begun already; `label`: of gy_name_keep(). */
-static void begin_host(struct record *record, struct step *step, const struct gy_proof_task *task,
-                       const char *label) GY_REQUIRES(lock)
+static void begin_host(struct record *record, struct step *step, const char *label) GY_REQUIRES(lock)
 {
     if (record->host_part != 0) {
         return;
     }
     join(&record->host, step->base);
-    if (task->index >= step->made) {
-        join(&record->host, step->begun);
-    }
     record->host_part = new_part(label, false);
-    add(&step->begun, record->host_part);
 }
 
 /* The frame of a host part ends: what comes after the task comes after it, and after what it has seen. */
@@ -384,14 +378,13 @@ static void begin_device(struct record *record, struct step *step, const struct 
     parts[record->host_part].is_callback = true;
     join(&past, record->host);
     add(&past, record->host_part);
-    if (!task->is_independent) {
-        join(&past, step->before);
+    if (task->steps != GY_PROOF_NO_STEPS) {
+        join(&past, task->steps == GY_PROOF_ALL_STEPS ? step->before : step->long_before);
     }
     record->device_part = new_part(gy_part_of(record->host_part)->label, true);
     pasts[record->device_part] = past;
     join(&record->device, past);
     add(&record->device, record->device_part);
-    add(&step->begun, record->device_part);
     join(&launched, record->device);
 }
 
@@ -408,7 +401,7 @@ static void begin(const struct gy_proof_task *task, bool launches)
     struct step *step = step_of(task->manager);
     uint32_t work = 0;
     if (record != NULL && step != NULL) {
-        begin_host(record, step, task, label);
+        begin_host(record, step, label);
         if (launches) {
             begin_device(record, step, task);
         }
@@ -542,18 +535,30 @@ void gy_order_let_go(const void *task)
     give();
 }
 
-void gy_order_step_begin(const void *manager, uint32_t made)
+/* What has ended on the host comes before: `task` may have given its past to its step by now. */
+void gy_order_has_ended(const void *manager, const void *task, const void *successor)
+{
+    take();
+    const struct record *from = find(task);
+    const struct step *step = step_of(manager);
+    struct record *to = step != NULL ? find_or_make(successor) : NULL;
+    if (to != NULL) {
+        join(&to->host, from != NULL ? from->host : step->host);
+    }
+    give();
+}
+
+void gy_order_step_begin(const void *manager)
 {
     struct thread *thread = self();
     take();
     struct step *step = step_of(manager);
     if (step != NULL && thread != NULL) {
-        step->made = made;
+        join(&step->long_before, step->before);
         join(&step->before, step->device);
         join(&step->base, step->host); /* a step begins when all tasks of the one before have ended */
         drop(&step->device);
         drop(&step->host);
-        drop(&step->begun);
         join_seen(&step->base, thread);
     }
     give();
@@ -629,7 +634,7 @@ void gy_order_manager_gone(const void *manager)
         *place = step->next;
         drop(&step->base);
         drop(&step->before);
-        drop(&step->begun);
+        drop(&step->long_before);
         drop(&step->host);
         drop(&step->device);
         gy_free(step);

@@ -74,6 +74,7 @@ const struct gy_proof_ops gantry_proof_ops = {
     .launch_touch = launch_touch,
     .completes = gy_order_completes,
     .let_go = gy_order_let_go,
+    .has_ended = gy_order_has_ended,
     .step_begin = gy_order_step_begin,
     .step_waited = gy_order_step_waited,
     .synchronized = gy_order_synchronized,

@@ -36,22 +36,18 @@ void gy_task_check_body(const gantry_task *task)
     }
 }
 
+static enum gy_proof_steps steps_before(const gantry_task *task)
+{
+    const bool is_independent = gy_task_is_gpu(task) && (task->traits & GY_TRAIT_INDEPENDENT) != 0;
+    return gy_task_manager(task)->gpu_order == NULL ? GY_PROOF_NO_STEPS
+           : is_independent                         ? GY_PROOF_ALL_BUT_THE_LAST_STEP
+                                                    : GY_PROOF_ALL_STEPS;
+}
+
 struct gy_proof_task gy_task_for_proof(const gantry_task *task)
 {
     return (struct gy_proof_task){.manager = gy_task_manager(task),
                                   .task = task,
                                   .label = gy_task_label(task),
-                                  .index = gy_task_has(task, GY_TASK_LIGHT) ? UINT32_MAX : task->index,
-                                  .is_independent =
-                                      gy_task_manager(task)->gpu_order == NULL ||
-                                      (gy_task_is_gpu(task) && (task->traits & GY_TRAIT_INDEPENDENT) != 0)};
-}
-
-/* Before the first task is handed out; another thread may be submitting by now. */
-void gy_taskman_prove_start(gantry_taskman *manager, const struct gy_proof_ops *proof)
-{
-    gy_fast_lock_take(&manager->lock);
-    const uint32_t made = manager->graph.tasks;
-    gy_fast_lock_give(&manager->lock);
-    proof->step_begin(manager, made);
+                                  .steps = steps_before(task)};
 }

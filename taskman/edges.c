@@ -1,6 +1,7 @@
 /* Declaring an edge, also while the tasks run. */
 #include "taskman/edges.h"
 #include "base/handle.h"
+#include "base/proof.h"
 #include "taskman/cpu/pool.h"
 #include "taskman/references.h"
 
@@ -118,6 +119,9 @@ static gantry_status link_running_locked(gantry_taskman *manager, gantry_task *p
     }
     if (!append_running_locked(&manager->graph, predecessor, successor, when_done)) {
         *give_back = true;
+        if (gy_proof() != NULL) {
+            gy_proof()->has_ended(manager, predecessor, successor);
+        }
         return GY_FAIL(GANTRY_ERR_LATE_DEPENDENCY, "dependency: task '%s' was released already",
                        gantry_task_label(predecessor));
     }

@@ -8,6 +8,7 @@
 #include "taskman/places.h"
 
 #include "base/handle.h"
+#include "base/proof.h"
 #include "taskman/cpu/account.h"
 #include "taskman/cpu/pool.h"
 #include "taskman/submit.h"
@@ -95,6 +96,9 @@ static inline gantry_status spawn_here(struct gy_worker *self, const struct ligh
     if (!make_here(self, task, light, manager, continuation, GANTRY_TASK_STATE_READY, GY_TASK_SPAWNED)) {
         gy_worker_take_back(self, task);
         return gy_task_refuse_hold(continuation, "light task: continuation");
+    }
+    if (__builtin_expect(gy_proof() != NULL, 0)) {
+        gy_proof()->let_go(task);
     }
     gy_worker_push(self, task);
     return GANTRY_OK;

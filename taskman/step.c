@@ -153,10 +153,6 @@ static struct gy_worker *hand_out(gantry_taskman *manager, struct starter *start
                                   struct gy_gpu_guest *guest)
 {
     gantry_cpu_dispatcher *pool = manager->as_owner.pool;
-    const struct gy_proof_ops *proof = gy_proof();
-    if (__builtin_expect(proof != NULL, 0)) {
-        gy_taskman_prove_start(manager, proof);
-    }
     const bool has_gpu = manager->gpu != NULL && !starter->without_gpu;
     bool was_helped = atomic_exchange_explicit(&manager->was_helped, false, memory_order_relaxed) && has_gpu;
     struct gy_worker *self = guest != NULL && starter->job.left != 0 && manager->gpu == NULL
@@ -221,6 +217,7 @@ static gantry_status start_step(gantry_taskman *manager, struct gy_gpu_guest *gu
     if (status != GANTRY_OK) {
         return status;
     }
+    gy_taskman_prove_start(manager);
     status = begin_running(manager, &starter);
     if (status == GANTRY_OK) {
         if (guest != NULL) {
@@ -303,6 +300,9 @@ static gantry_status start_managers(gantry_taskman *const *managers, size_t coun
             undo_prepare_start(managers[prepared], &starters[prepared]);
         }
         return status;
+    }
+    for (size_t i = 0; i < count; i++) {
+        gy_taskman_prove_start(managers[i]);
     }
     for (size_t i = 0; i < count; i++) {
         begin_running_checked(managers[i], &starters[i]);

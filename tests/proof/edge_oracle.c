@@ -226,10 +226,11 @@ static void nothing_of(const void *handle)
     (void)handle;
 }
 
-static void step_begin(const void *manager, uint32_t made)
+static void has_ended(const void *manager, const void *task, const void *successor)
 {
     (void)manager;
-    (void)made;
+    (void)task;
+    (void)successor;
 }
 
 static void nothing(void)
@@ -253,7 +254,8 @@ const struct gy_proof_ops gantry_proof_ops = {
     .launch_touch = launch_touch,
     .completes = completes,
     .let_go = nothing_of,
-    .step_begin = step_begin,
+    .has_ended = has_ended,
+    .step_begin = nothing_of,
     .step_waited = nothing_of,
     .synchronized = nothing,
     .manager_gone = nothing_of,
@@ -273,6 +275,11 @@ void edge_was_declared(enum edge_kind kind, uint64_t number, gantry_task *task, 
     }
     tell("edge %s %" PRIu64 " %" PRIxPTR " %" PRIxPTR "\n", names[kind], number, (uintptr_t)task,
          (uintptr_t)predecessor);
+}
+
+void edge_has_ended(gantry_task *task, gantry_task *predecessor)
+{
+    tell("has_ended %" PRIxPTR " %" PRIxPTR "\n", (uintptr_t)task, (uintptr_t)predecessor);
 }
 
 void edge_was_submitted(gantry_task *task, const gantry_task_desc *desc)
@@ -367,6 +374,33 @@ gantry_status gantry_taskman_run(gantry_taskman *manager, uint64_t times)
         tell("wait %" PRIxPTR " %" PRIxPTR "\n", thread(), (uintptr_t)manager);
     }
     return status;
+}
+
+/* What continues comes after the light task, and so after the thread that makes it. */
+static void tell_continuation(const gantry_task *continuation)
+{
+    if (continuation != NULL) {
+        tell("let_go %" PRIxPTR " %" PRIxPTR "\n", thread(), (uintptr_t)continuation);
+    }
+}
+
+gantry_status gantry_taskman_create_light(gantry_taskman *manager, gantry_task_fn run, void *arg,
+                                          const char *label, gantry_task *continuation, gantry_task **out)
+{
+    gantry_status (*real)(gantry_taskman *, gantry_task_fn, void *, const char *, gantry_task *,
+                          gantry_task **);
+    edge_find_real(&real, "gantry_taskman_create_light");
+    tell_continuation(continuation);
+    return real(manager, run, arg, label, continuation, out);
+}
+
+gantry_status gantry_taskman_spawn(gantry_taskman *manager, gantry_task_fn run, void *arg, const char *label,
+                                   gantry_task *continuation)
+{
+    gantry_status (*real)(gantry_taskman *, gantry_task_fn, void *, const char *, gantry_task *);
+    edge_find_real(&real, "gantry_taskman_spawn");
+    tell_continuation(continuation);
+    return real(manager, run, arg, label, continuation);
 }
 
 static gantry_status reference_call(const char *name, gantry_task *task, gantry_status cause)

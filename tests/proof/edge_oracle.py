@@ -116,6 +116,10 @@ class Run:
         else:
             task.before.append((other, kind == "done", edge))
 
+    def on_has_ended(self, successor, predecessor):
+        if successor in self.tasks and predecessor in self.tasks:
+            self.tasks[successor].given.append((self.tasks[predecessor].host, None))
+
     def on_start(self, thread, manager):
         manager = self.managers[manager]
         ended = [(n, None) for n in manager.hosts]

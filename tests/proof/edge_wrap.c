@@ -136,6 +136,10 @@ static gantry_status declare(const char *name, enum edge_kind kind, gantry_task 
     } else {
         hold(task, predecessor);
     }
+    if (status == GANTRY_ERR_LATE_DEPENDENCY && is_own &&
+        gantry_task_get_state(predecessor) >= GANTRY_TASK_STATE_DONE) {
+        edge_has_ended(task, predecessor);
+    }
     if (status == GANTRY_OK && is_own) {
         edge_was_declared(kind, number, task, predecessor, is_out);
     }

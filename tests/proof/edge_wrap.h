@@ -17,6 +17,8 @@ void edge_find_real(void *function, const char *name);
 /* What who is preloaded defines: the edge was declared, unless it `is_left_out`. */
 void edge_was_declared(enum edge_kind kind, uint64_t number, gantry_task *task, gantry_task *predecessor,
                        bool is_left_out);
+/* The program was told that `predecessor` has ended. */
+void edge_has_ended(gantry_task *task, gantry_task *predecessor);
 /* A task was submitted. */
 void edge_was_submitted(gantry_task *task, const gantry_task_desc *desc);
 

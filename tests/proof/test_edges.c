@@ -290,6 +290,45 @@ static void test_what_checks_touch_is_nobodys(void **state)
     gantry_taskman_destroy(manager);
 }
 
+/* Steps that are parts of a frozen graph come after those before. */
+static void test_parts(void **state)
+{
+    struct gpu_fixture *f = *state;
+    struct place place = {device_block(f), NULL, PLAIN};
+    struct log_lines lines;
+    log_lines_begin(&lines, MISSING);
+    gantry_task *task = task_of(f, label("part"), &place);
+    assert_int_equal(gantry_taskman_freeze(f->manager), GANTRY_OK);
+    for (int step = 0; step < 3; step++) {
+        assert_int_equal(gantry_taskman_start_from(f->manager, &task, 1), GANTRY_OK);
+        assert_int_equal(gantry_taskman_stop(f->manager), GANTRY_OK);
+    }
+    assert_int_equal(gantry_taskman_reset(f->manager), GANTRY_OK);
+    assert_int_equal(log_lines_end(&lines), 0);
+    give_back(f, place.to);
+}
+
+/* Two tasks that are made while their graph runs need an edge, as all others do. */
+static void test_late_tasks(void **state)
+{
+    struct gpu_fixture *f = *state;
+    for (int missing = 0; missing < 2; missing++) {
+        struct place place = {device_block(f), NULL, PLAIN};
+        struct log_lines lines;
+        log_lines_begin(&lines, MISSING);
+        assert_int_equal(gantry_taskman_start(f->manager), GANTRY_OK);
+        gantry_task *first = task_of(f, label("late"), &place), *second = task_of(f, label("late"), &place);
+        if (missing == 0) {
+            gpu_fixture_after(second, first);
+        }
+        assert_int_equal(gantry_task_remove_reference(first), GANTRY_OK);
+        assert_int_equal(gantry_task_remove_reference(second), GANTRY_OK);
+        assert_int_equal(gpu_fixture_stop(f), GANTRY_OK);
+        assert_int_equal(log_lines_end(&lines), missing);
+        give_back(f, place.to);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -297,6 +336,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_batches_and_boxes, setup, teardown),
         cmocka_unit_test_setup_teardown(test_independent_steps, setup, teardown),
         cmocka_unit_test_setup_teardown(test_memory_is_handed_over, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_parts, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_late_tasks, setup, teardown),
         cmocka_unit_test_setup_teardown(test_what_checks_touch_is_nobodys, setup_with_all, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -10,14 +10,13 @@ static int tasks[8];
 static int setup(void **state)
 {
     (void)state;
-    gy_order_step_begin(&manager, 4);
+    gy_order_step_begin(&manager);
     return 0;
 }
 
 static struct gy_proof_task about(int task)
 {
-    return (struct gy_proof_task){
-        .manager = &manager, .task = &tasks[task], .index = (uint32_t)task, .label = "task"};
+    return (struct gy_proof_task){.manager = &manager, .task = &tasks[task], .label = "task"};
 }
 
 /* Returns the number of the part. */
@@ -116,7 +115,7 @@ static void test_too_deep(void **state)
 /* Begins a step with a GPU task.  Returns the number of its device part. */
 static uint32_t begin_step(void)
 {
-    gy_order_step_begin(&manager, 4);
+    gy_order_step_begin(&manager);
     const struct gy_proof_task gpu = about(0);
     gy_order_launch_begin(&gpu);
     const uint32_t device = gy_work_of(gy_order_enqueue())->part;
@@ -124,38 +123,50 @@ static uint32_t begin_step(void)
     return device;
 }
 
-/* What is made while a step runs comes after all that has begun. */
+/* What is made while a step runs comes after what its maker has done, and after what the program was told has
+ * ended: while its record is there, and when its step has it. */
 static void test_late_tasks(void **state)
 {
     (void)state;
     const uint32_t device = begin_step();
-    struct gy_proof_task late = about(1);
-    late.index = 4;
-    gy_order_body_begin(&late);
-    assert_true(comes_after(device));
-    gy_order_body_end(late.task);
-    gy_order_end(&manager, &tasks[0]);
-    gy_order_end(&manager, &tasks[1]);
+    for (int i = 0; i < 3; i++) {
+        const struct gy_proof_task late = about(1 + i);
+        if (i == 2) {
+            gy_order_end(&manager, &tasks[0]);
+        }
+        if (i != 0) {
+            gy_order_has_ended(&manager, &tasks[0], late.task);
+        }
+        gy_order_body_begin(&late);
+        assert_false(comes_after(device));
+        assert_int_equal(comes_after(device - 1), i != 0); /* the callback */
+        gy_order_body_end(late.task);
+        gy_order_end(&manager, late.task);
+    }
     gy_order_manager_gone(&manager);
 }
 
-/* An independent task does not come after the step before. */
+/* An independent task does not come after the step before, but after the one before that. */
 static void test_independent_tasks(void **state)
 {
     (void)state;
+    static const enum gy_proof_steps kinds[] = {GY_PROOF_ALL_STEPS, GY_PROOF_ALL_BUT_THE_LAST_STEP,
+                                                GY_PROOF_NO_STEPS};
     const uint32_t device = begin_step();
     gy_order_end(&manager, &tasks[0]);
-    gy_order_step_begin(&manager, 4);
-    for (int i = 0; i < 2; i++) {
-        struct gy_proof_task next = about(2 + i);
-        next.is_independent = i == 1;
-        gy_order_launch_begin(&next);
-        const uint32_t work = gy_order_enqueue();
-        gy_order_launch_end(next.task);
-        gy_order_enter(work, "kernel", 0, true);
-        assert_int_equal(comes_after(device), i == 0);
-        gy_order_leave();
-        gy_order_end(&manager, next.task);
+    for (int step = 0; step < 2; step++) {
+        gy_order_step_begin(&manager);
+        for (int i = 0; i < 3; i++) {
+            struct gy_proof_task next = about(1 + i);
+            next.steps = kinds[i];
+            gy_order_launch_begin(&next);
+            const uint32_t work = gy_order_enqueue();
+            gy_order_launch_end(next.task);
+            gy_order_enter(work, "kernel", 0, true);
+            assert_int_equal(comes_after(device), i == 0 || (i == 1 && step == 1));
+            gy_order_leave();
+            gy_order_end(&manager, next.task);
+        }
     }
     gy_order_manager_gone(&manager);
 }

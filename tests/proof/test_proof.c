@@ -49,7 +49,7 @@ static int setup(void **state)
     }
     proof->device.forget(memory, BYTES);
     line_count = 0;
-    proof->step_begin(&managers[0], 1); /* so that no task is made later */
+    proof->step_begin(&managers[0]);
     return 0;
 }
 
@@ -258,17 +258,17 @@ static void test_steps(void **state)
     static struct task a, b, other, cpu;
     name(&a, "a"), name(&b, "b"), name(&other, "other"), name(&cpu, "cpu");
     names++;
-    proof->step_begin(&managers[0], 1);
+    proof->step_begin(&managers[0]);
     launch(&a, __tsan_write4, 0, NULL);
     proof->step_waited(&managers[0]);
-    proof->step_begin(&managers[0], 1);
+    proof->step_begin(&managers[0]);
     launch(&b, __tsan_write4, 0, NULL);
     assert_int_equal(line_count, 0);
     body(&cpu, __tsan_read4, 0); /* its step has begun while the GPU may still work */
     assert_int_equal(line_count, 1);
     proof->step_waited(&managers[0]);
     proof->synchronized();
-    proof->step_begin(&managers[1], 1);
+    proof->step_begin(&managers[1]);
     const struct gy_proof_task one = {.manager = &managers[1], .task = &other, .label = other.label};
     proof->body_begin(&one);
     __tsan_write4(memory);
