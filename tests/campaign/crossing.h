@@ -289,6 +289,10 @@ enum {
     NOBODY = 255,
 };
 
+/* From the first cell: where the stamps are, and the bytes of both. */
+#define CROSS_STAMPS_AT ((NODES_MOST + MANAGERS_MOST) * sizeof(struct cross_cell))
+#define CROSS_CELL_BYTES (CROSS_STAMPS_AT + (NODES_MOST * CROSS_STAMP + 16) / 16 * 16)
+
 enum cross_kind { KIND_CPU, KIND_SYNC, KIND_HTOD, KIND_KERNEL, KIND_DTOH };
 
 /* The place of a task that is read, relative to the one that reads. */
@@ -338,6 +342,8 @@ struct cross_program {
     struct cross_trouble fails[TROUBLES_MOST], cancels[TROUBLES_MOST];
     uint64_t group_bytes[GROUPS_MOST];
     uint8_t drawn[FEATURES]; /* how many nodes have a value of the feature */
+    bool has_stamps;         /* kernels touch bytes that are no atomics */
+    uint8_t stamp_off;       /* the node that writes its own one byte off; NOBODY */
 };
 
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
@@ -355,6 +361,8 @@ struct cross_choice {         /* what the command line says besides the seed */
     int more[FEATURES][MORE]; /* further values of the same feature; -1: none */
     uint64_t dropped;         /* the nodes that are left out */
     bool never_spins;         /* in a plan: values that spin are combined with no other */
+    bool has_stamps;          /* kernels touch bytes that are no atomics, see struct cross_work */
+    uint8_t stamp_off;        /* the node that writes its own one byte off; NOBODY */
 };
 
 void cross_choice_init(struct cross_choice *choice);
@@ -462,7 +470,7 @@ struct cross_run {
         uint32_t node;
     } args[2][NODES_MOST]; /* two of each: a change of the argument gives the task the other one */
     uint32_t groups[MANAGERS_MOST][GROUPS_MOST];
-    struct cross_cell *cells; /* one per node */
+    struct cross_cell *cells; /* one per node; the stamps behind them */
     struct cross_record *records;
     uint8_t *cells_device, *records_device;
     struct cross_extra { /* the things beside the nodes of a manager */

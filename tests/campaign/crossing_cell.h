@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-enum { CROSS_READS = 6, CROSS_RECORDS = 28, CROSS_STEPS = 6 };
+enum { CROSS_READS = 6, CROSS_RECORDS = 28, CROSS_STEPS = 6, CROSS_STAMP = 5 };
 
 /* A cell belongs to one task, and no other task writes it.  `copied` is what the task's copy, if it has
  * one, makes of `ended`.  The steps of an independent task may overlap, so its copy goes from `nothing`,
@@ -47,6 +47,10 @@ struct cross_work {
     uint32_t read_count, pause_ns;
     uint32_t sees_copies; /* 0: other tasks may write their `copied` meanwhile */
     uint32_t reserved;
+    /* Bytes that are no atomics, for GANTRY_CHECK=edges: CROSS_STAMP of the task's own, which it writes, and
+     * of those that it reads; NULL: none. */
+    uint8_t *stamp;
+    const uint8_t *stamps[CROSS_READS];
 };
 
 #endif

@@ -87,6 +87,8 @@ void cross_choice_init(struct cross_choice *choice)
 {
     choice->dropped = 0;
     choice->never_spins = false;
+    choice->has_stamps = false;
+    choice->stamp_off = NOBODY;
     for (int f = 0; f < FEATURES; f++) {
         choice->forced[f] = -1;
         for (int k = 0; k < MORE; k++) {

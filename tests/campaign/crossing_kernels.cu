@@ -43,6 +43,13 @@ GANTRY_KERNEL(cross, (struct cross_work work))
         record->first[i].ended = PEEK(work.reads[i]->ended);
         record->first[i].copied = work.sees_copies != 0 ? PEEK(work.reads[i]->copied) : 0;
     }
+    for (uint32_t k = 0; work.stamp != nullptr && k < CROSS_STAMP; k++) {
+        uint32_t sum = turn;
+        for (uint32_t i = 0; i < work.read_count; i++) {
+            sum += work.stamps[i] != nullptr ? work.stamps[i][k] : 0;
+        }
+        work.stamp[k] = (uint8_t)sum;
+    }
     if (work.pause_ns != 0) {
         pause_ns(work.pause_ns);
     }

@@ -117,7 +117,7 @@ static void zero(void *memory, size_t each, uint32_t nodes)
 
 static bool open_memory(struct cross_run *run)
 {
-    size_t cells = (NODES_MOST + MANAGERS_MOST) * sizeof(struct cross_cell); /* loops have one of their own */
+    size_t cells = CROSS_CELL_BYTES; /* loops have one of their own */
     size_t records = (size_t)(NODES_MOST + MANAGERS_MOST) * CROSS_RECORDS * sizeof(struct cross_record);
     gantry_alloc_site site = GANTRY_ALLOC_SITE("crossing");
     void *memory = NULL, *device = NULL;

@@ -566,6 +566,8 @@ void cross_program_draw(struct cross_program *program, uint64_t seed, const stru
 {
     memset(program, 0, sizeof(*program));
     program->seed = seed;
+    program->has_stamps = choice->has_stamps;
+    program->stamp_off = choice->stamp_off;
     (void)draw_values(program, choice);
     draw_nodes(program, choice->dropped);
     for (uint32_t i = 0; i < program->node_count; i++) {

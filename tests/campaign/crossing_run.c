@@ -68,7 +68,9 @@ static bool submit(struct cross_run *run, uint32_t i)
     (void)snprintf(name, sizeof(name), "node %u", i);
     desc.kind = kinds[n->kind];
     desc.name = n->named ? name : NULL;
-    desc.label = "node";
+    static char labels[NODES_MOST][12]; /* the proof reports two labels once */
+    snprintf(labels[i], sizeof(labels[i]), "node-%u", i);
+    desc.label = p->has_stamps ? labels[i] : "node";
     desc.run = n->kind == KIND_CPU ? cross_body : NULL;
     desc.launch = !cross_is_gpu(n) ? NULL : n->apart ? cross_launch_apart : cross_launch;
     desc.release = cross_release;

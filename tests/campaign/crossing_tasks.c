@@ -212,6 +212,19 @@ static struct cross_cell *cell_of(const struct cross_run *run, uint32_t node)
     return (struct cross_cell *)(run->cells_device + node * sizeof(struct cross_cell));
 }
 
+/* The stamps of a step come after those of the steps before; where they need not, a task has none.  What is
+ * planted is that a task writes its own one byte off, where its neighbour's begins. */
+static uint8_t *stamp_of(const struct cross_run *run, uint32_t node, bool is_own)
+{
+    const struct cross_program *p = run->program;
+    const struct cross_node *n = &p->nodes[node];
+    if (!p->has_stamps || n->independent || !cross_is_gpu(n) || cross_has(p, VALUE_FREE_STEPS)) {
+        return NULL;
+    }
+    return run->cells_device + CROSS_STAMPS_AT + node * CROSS_STAMP +
+           (is_own && node == p->stamp_off ? 1 : 0);
+}
+
 static gantry_status enqueue_kernel(struct cross_run *run, gantry_launch *launch, uint32_t node)
 {
     const struct cross_node *n = &run->program->nodes[node];
@@ -224,8 +237,10 @@ static gantry_status enqueue_kernel(struct cross_run *run, gantry_launch *launch
     work.read_count = n->read_count;
     work.pause_ns = n->pause_ns;
     work.sees_copies = !n->independent;
+    work.stamp = stamp_of(run, node, true);
     for (uint32_t i = 0; i < n->read_count; i++) {
         work.reads[i] = cell_of(run, n->reads[i]);
+        work.stamps[i] = stamp_of(run, n->reads[i], false);
     }
     return gantry_launch_kernel(launch, run->kernels[n->device], one, one, 0, args);
 }

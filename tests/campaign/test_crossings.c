@@ -3,15 +3,18 @@
  *   test_campaign_crossings [--seconds S | --minutes M] [--patience S] [--programs N] [--jobs J] [--first
  * SEED]
  *                           [--least N] [--dear N] [--triples N] [--failures N] [--everything]
- *   test_campaign_crossings --seed SEED [--with FEATURE=VALUE,...] [--drop NODE,...] [--repeat N]
+ *   test_campaign_crossings --seed SEED [--with FEATURE=VALUE,...] [--drop NODE,...] [--repeat N] [--stamps]
+ * [--off NODE]
  *
  * A program runs in one of a few processes.  Their parent says which program crashed one; a thread in each
  * says which one makes no progress any more.  A program that broke a rule is printed with the rule, then made
  * smaller as long as it still fails.  Which values the next program has is decided by what has met least so
- * far; it is part of what is printed for a repetition.  Each two values must take effect together in --least
- * programs, or in --dear where both are dear, each three in --triples; when some have not after S seconds,
- * the run goes on for --patience seconds at most.  Without any option that is 200, 20, 0, 20 s and 220 s, and
- * on a machine where that makes too few programs a pair is only missing that many of them had in vain. */
+ * far; it is part of what is printed for a repetition.  With --stamps kernels touch bytes that
+ * GANTRY_CHECK=edges looks at (tests/proof/take_edges.py); --off makes one write a byte of its neighbour's.
+ * Each two values must take effect together in --least programs, or in --dear where both are dear, each three
+ * in --triples; when some have not after S seconds, the run goes on for --patience seconds at most.  Without
+ * any option that is 200, 20, 0, 20 s and 220 s, and on a machine where that makes too few programs a pair is
+ * only missing that many of them had in vain. */
 #include "tests/campaign/crossing_jobs.h"
 
 #include <signal.h>
@@ -52,6 +55,15 @@ static bool parse_drop(const char *text, struct cross_choice *choice)
     return true;
 }
 
+static bool parse_off(const char *text, struct cross_choice *choice)
+{
+    char *end = NULL;
+    const unsigned long node = strtoul(text, &end, 10);
+    choice->has_stamps = true;
+    choice->stamp_off = (uint8_t)node;
+    return end != text && *end == '\0' && node < NODES_MOST;
+}
+
 static bool parse_number(const char *name, const char *text, struct cross_settings *s)
 {
     const struct {
@@ -81,11 +93,16 @@ static bool parse(int argc, char **argv, struct cross_settings *s)
             s->everything = true;
             continue;
         }
+        if (strcmp(argv[i], "--stamps") == 0) {
+            s->choice.has_stamps = true;
+            continue;
+        }
         if (i + 1 >= argc) {
             return false;
         }
         bool done = strcmp(argv[i], "--with") == 0   ? parse_with(argv[i + 1], &s->choice)
                     : strcmp(argv[i], "--drop") == 0 ? parse_drop(argv[i + 1], &s->choice)
+                    : strcmp(argv[i], "--off") == 0  ? parse_off(argv[i + 1], &s->choice)
                                                      : parse_number(argv[i], argv[i + 1], s);
         if (!done) {
             return false;
@@ -154,7 +171,9 @@ int main(int argc, char **argv)
             "usage: %s [--seconds S | --minutes M] [--patience S] [--programs N] [--jobs J] [--first SEED]\n"
             "                [--least N] [--dear N] [--triples N] [--failures N] [--deadline S] "
             "[--everything]\n"
-            "       %s --seed SEED [--with FEATURE=VALUE,...] [--drop NODE,...] [--repeat N]\n",
+            "       %s --seed SEED [--with FEATURE=VALUE,...] [--drop NODE,...] [--repeat N] [--stamps] "
+            "[--off "
+            "NODE]\n",
             argv[0], argv[0]);
         return 2;
     }

@@ -48,9 +48,9 @@ def write_photo(path, width, height):
 
 
 class Program:
-    def __init__(self, gantry, folder, name):
+    def __init__(self, gantry, folder, name, arguments):
         self.gantry, self.folder, self.name = gantry, folder, name
-        self.command = [os.path.join(folder, name), *ARGUMENTS.get(name, [])]
+        self.command = [os.path.join(folder, name), *arguments]
 
     def run(self, command, library, **variables):
         environment = {name: value for name, value in os.environ.items() if not name.startswith("GANTRY_")}
@@ -141,7 +141,7 @@ def programs(gantry, folder, only):
     names = [name for name in os.listdir(folder) if name not in WITHOUT_GPU and name not in ("samples", "edges")]
     samples = os.path.join(folder, "samples")
     names += ["samples/" + name for name in (os.listdir(samples) if os.path.isdir(samples) else [])]
-    return [Program(gantry, folder, name) for name in sorted(names) if only is None or name in only]
+    return [Program(gantry, folder, name, ARGUMENTS.get(name, [])) for name in sorted(names) if only is None or name in only]
 
 
 def print_table(rows, file):
