@@ -11,7 +11,7 @@
 
 enum {
     GY_PROOF_KNOWN = 64,     /* answers that a work remembers */
-    GY_PROOF_FRAMES = 6,     /* works within works, as where a body waits and the thread launches meanwhile */
+    GY_PROOF_FRAMES = 32,    /* works within works, as where a body waits and the thread launches meanwhile */
     GY_PROOF_MOST = 1 << 27, /* numbers of works */
 };
 

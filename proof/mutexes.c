@@ -1,19 +1,22 @@
-/* Mutexes of the program: accesses under one mutex are no race.  In a program that is linked with this
- * library these functions come before those of the C library, which they call. */
+/* Mutexes of the program, locks for readers and writers, condition variables and semaphores: accesses under
+ * one mutex are no race, and who is woken comes after who has woken it.  In a program that is linked with
+ * this library these functions come before those of the C library, which they call. */
 #include "proof/order.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <string.h>
+#include <time.h>
 
 #define HOOK __attribute__((visibility("default")))
 
-typedef int mutex_fn(pthread_mutex_t *mutex);
+typedef void any_fn(void);
 
 /* The C library's function of that name, kept in `*known`. */
-static mutex_fn *real(_Atomic(mutex_fn *) *known, const char *name)
+static any_fn *real(_Atomic(any_fn *) *known, const char *name)
 {
-    mutex_fn *function = atomic_load_explicit(known, memory_order_relaxed);
+    any_fn *function = atomic_load_explicit(known, memory_order_relaxed);
     if (function == NULL) {
         void *found = dlsym(RTLD_NEXT, name);
         memcpy(&function, &found,
@@ -23,32 +26,88 @@ static mutex_fn *real(_Atomic(mutex_fn *) *known, const char *name)
     return function;
 }
 
-/* What has become of a lock that was asked for. */
-static int taken(pthread_mutex_t *mutex, int result)
+/* Does the calling thread carry out a work of the program's? */
+static bool is_heard(void)
 {
-    if (result == 0 && gy_access_now != NULL && !gy_proof_is_inside) {
-        gy_order_locked(mutex);
+    return gy_access_now != NULL && !gy_proof_is_inside;
+}
+
+static void locked(const void *mutex)
+{
+    gy_order_locked(mutex, false);
+}
+
+static void locked_shared(const void *mutex)
+{
+    gy_order_locked(mutex, true);
+}
+
+static void unlocking(const void *mutex)
+{
+    (void)mutex;
+    gy_order_unlocking();
+}
+
+/* Functions that return 0 when `heard(object)` is to be told, after the call or before it. */
+#define AFTER(name, object, parameters, arguments, heard)                     \
+    HOOK int name parameters                                                  \
+    {                                                                         \
+        static _Atomic(any_fn *) known;                                       \
+        const int result = ((int(*) parameters)real(&known, #name))arguments; \
+        if (result == 0 && is_heard()) {                                      \
+            heard(object);                                                    \
+        }                                                                     \
+        return result;                                                        \
     }
-    return result;
-}
-
-HOOK int pthread_mutex_lock(pthread_mutex_t *mutex)
-{
-    static _Atomic(mutex_fn *) known;
-    return taken(mutex, real(&known, "pthread_mutex_lock")(mutex));
-}
-
-HOOK int pthread_mutex_trylock(pthread_mutex_t *mutex)
-{
-    static _Atomic(mutex_fn *) known;
-    return taken(mutex, real(&known, "pthread_mutex_trylock")(mutex));
-}
-
-HOOK int pthread_mutex_unlock(pthread_mutex_t *mutex)
-{
-    static _Atomic(mutex_fn *) known;
-    if (gy_access_now != NULL && !gy_proof_is_inside) {
-        gy_order_unlocking();
+#define BEFORE(name, object, parameters, arguments, heard)        \
+    HOOK int name parameters                                      \
+    {                                                             \
+        static _Atomic(any_fn *) known;                           \
+        if (is_heard()) {                                         \
+            heard(object);                                        \
+        }                                                         \
+        return ((int(*) parameters)real(&known, #name))arguments; \
     }
-    return real(&known, "pthread_mutex_unlock")(mutex);
-}
+
+AFTER(pthread_mutex_lock, mutex, (pthread_mutex_t * mutex), (mutex), locked)
+AFTER(pthread_mutex_trylock, mutex, (pthread_mutex_t * mutex), (mutex), locked)
+AFTER(pthread_mutex_timedlock, mutex, (pthread_mutex_t * mutex, const struct timespec *until), (mutex, until),
+      locked)
+AFTER(pthread_mutex_clocklock, mutex,
+      (pthread_mutex_t * mutex, clockid_t clock, const struct timespec *until), (mutex, clock, until), locked)
+BEFORE(pthread_mutex_unlock, mutex, (pthread_mutex_t * mutex), (mutex), unlocking)
+
+AFTER(pthread_rwlock_rdlock, lock, (pthread_rwlock_t * lock), (lock), locked_shared)
+AFTER(pthread_rwlock_tryrdlock, lock, (pthread_rwlock_t * lock), (lock), locked_shared)
+AFTER(pthread_rwlock_timedrdlock, lock, (pthread_rwlock_t * lock, const struct timespec *until),
+      (lock, until), locked_shared)
+AFTER(pthread_rwlock_clockrdlock, lock,
+      (pthread_rwlock_t * lock, clockid_t clock, const struct timespec *until), (lock, clock, until),
+      locked_shared)
+AFTER(pthread_rwlock_wrlock, lock, (pthread_rwlock_t * lock), (lock), locked)
+AFTER(pthread_rwlock_trywrlock, lock, (pthread_rwlock_t * lock), (lock), locked)
+AFTER(pthread_rwlock_timedwrlock, lock, (pthread_rwlock_t * lock, const struct timespec *until),
+      (lock, until), locked)
+AFTER(pthread_rwlock_clockwrlock, lock,
+      (pthread_rwlock_t * lock, clockid_t clock, const struct timespec *until), (lock, clock, until), locked)
+BEFORE(pthread_rwlock_unlock, lock, (pthread_rwlock_t * lock), (lock), unlocking)
+
+/* The mutex is held again when they return, and counted all the while. */
+AFTER(pthread_cond_wait, condition, (pthread_cond_t * condition, pthread_mutex_t *mutex), (condition, mutex),
+      gy_order_woken)
+AFTER(pthread_cond_timedwait, condition,
+      (pthread_cond_t * condition, pthread_mutex_t *mutex, const struct timespec *until),
+      (condition, mutex, until), gy_order_woken)
+AFTER(pthread_cond_clockwait, condition,
+      (pthread_cond_t * condition, pthread_mutex_t *mutex, clockid_t clock, const struct timespec *until),
+      (condition, mutex, clock, until), gy_order_woken)
+BEFORE(pthread_cond_signal, condition, (pthread_cond_t * condition), (condition), gy_order_wakes)
+BEFORE(pthread_cond_broadcast, condition, (pthread_cond_t * condition), (condition), gy_order_wakes)
+
+AFTER(sem_wait, semaphore, (sem_t * semaphore), (semaphore), gy_order_woken)
+AFTER(sem_trywait, semaphore, (sem_t * semaphore), (semaphore), gy_order_woken)
+AFTER(sem_timedwait, semaphore, (sem_t * semaphore, const struct timespec *until), (semaphore, until),
+      gy_order_woken)
+AFTER(sem_clockwait, semaphore, (sem_t * semaphore, clockid_t clock, const struct timespec *until),
+      (semaphore, clock, until), gy_order_woken)
+BEFORE(sem_post, semaphore, (sem_t * semaphore), (semaphore), gy_order_wakes)

@@ -37,11 +37,12 @@ struct step {
 
 enum { DEEPEST = 256 }; /* works within works of which the tasks are known */
 
-/* A mutex of the program that a task has held; never freed. */
+/* A mutex of the program that a task has held, or a condition that one has told of; never freed. */
 struct mutex {
     const void *at;
-    struct mutex *next;    /* in its slot */
-    struct gy_past *parts; /* that have held it */
+    struct mutex *next;      /* in its slot */
+    struct gy_past *parts;   /* that have held it alone; of a condition: that have told, and their pasts */
+    struct gy_past *readers; /* that have held it beside others */
 };
 
 /* What a thread is doing. */
@@ -349,6 +350,7 @@ static void end_host(struct thread *thread) GY_REQUIRES(lock)
         join(&record->device, record->host);
     }
     if (at < GY_PROOF_FRAMES) {
+        drop(&pasts[thread->frames[at].part]); /* of what the body has enqueued */
         drop(&thread->frames[at].past);
         drop(&thread->frames[at].held);
         thread->frames[at].work = 0;
@@ -451,6 +453,21 @@ void gy_order_completes(const void *task, bool of_all)
 
 /* ---- enqueued work --------------------------------------------------------------------------------- */
 
+/* A body calls the driver by itself, and waits for that: it is the body's. */
+static uint32_t enqueue_in_body(const struct thread *thread) GY_REQUIRES(lock)
+{
+    const int at = thread->depth - 1;
+    const bool is_body = at < GY_PROOF_FRAMES && thread->tasks[at] != NULL && thread->frames[at].part != 0;
+    if (!is_body) {
+        return 0;
+    }
+    const struct gy_access *frame = &thread->frames[at];
+    drop(&pasts[frame->part]);
+    pasts[frame->part] = gy_past_ref(frame->past);
+    add(&pasts[frame->part], frame->part); /* so that it is not the empty set */
+    return new_work(frame->part);
+}
+
 uint32_t gy_order_enqueue(void)
 {
     if (own_thread == NULL || own_thread->depth == 0) {
@@ -458,7 +475,7 @@ uint32_t gy_order_enqueue(void)
     }
     take();
     const struct record *record = launching(own_thread);
-    const uint32_t work = record != NULL ? new_work(record->device_part) : 0;
+    const uint32_t work = record != NULL ? new_work(record->device_part) : enqueue_in_body(own_thread);
     give();
     return work;
 }
@@ -589,25 +606,55 @@ void gy_order_synchronized(void)
 /* ---- mutexes --------------------------------------------------------------------------------------------
  */
 
-void gy_order_locked(const void *mutex)
+/* NULL: no memory. */
+static struct mutex *mutex_at(const void *at) GY_REQUIRES(lock)
 {
-    struct gy_access *frame = gy_access_now;
-    take();
-    struct mutex *one = mutexes[slot_number(mutex) % MUTEX_SLOTS];
-    while (one != NULL && one->at != mutex) {
+    struct mutex *one = mutexes[slot_number(at) % MUTEX_SLOTS];
+    while (one != NULL && one->at != at) {
         one = one->next;
     }
     if (one == NULL && (one = gy_zalloc(sizeof(*one))) != NULL) {
-        one->at = mutex;
-        one->next = mutexes[slot_number(mutex) % MUTEX_SLOTS];
-        mutexes[slot_number(mutex) % MUTEX_SLOTS] = one;
+        one->at = at;
+        one->next = mutexes[slot_number(at) % MUTEX_SLOTS];
+        mutexes[slot_number(at) % MUTEX_SLOTS] = one;
     }
+    return one;
+}
+
+void gy_order_locked(const void *mutex, bool is_shared)
+{
+    struct gy_access *frame = gy_access_now;
+    take();
+    struct mutex *one = mutex_at(mutex);
     if (one != NULL) {
         join(&frame->held, one->parts);
-        add(&one->parts, frame->part);
+        if (!is_shared) {
+            join(&frame->held, one->readers);
+        }
+        add(is_shared ? &one->readers : &one->parts, frame->part);
     }
     frame->mutexes++;
     forget_answers(frame);
+    give();
+}
+
+void gy_order_wakes(const void *condition)
+{
+    take();
+    struct mutex *one = mutex_at(condition);
+    if (one != NULL) {
+        join_seen(&one->parts, own_thread);
+    }
+    give();
+}
+
+void gy_order_woken(const void *condition)
+{
+    take();
+    struct mutex *one = mutex_at(condition);
+    if (one != NULL) {
+        join(seen_by(own_thread), one->parts);
+    }
     give();
 }
 

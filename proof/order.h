@@ -21,8 +21,11 @@ void gy_order_manager_gone(const void *manager);
 
 /* The work that the calling thread carries out has taken a mutex of the program, or is about to give one
  * back: while it holds one, whoever has held that comes before. */
-void gy_order_locked(const void *mutex);
+void gy_order_locked(const void *mutex, bool is_shared); /* shared: beside others, as readers do */
 void gy_order_unlocking(void);
+/* The work has told a condition or a semaphore, and has waited for one: it comes after all that have told. */
+void gy_order_wakes(const void *condition);
+void gy_order_woken(const void *condition);
 
 uint32_t gy_order_enqueue(void);
 void gy_order_enter(uint32_t work, const char *name, uint64_t block, bool is_kernel);

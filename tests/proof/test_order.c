@@ -65,7 +65,7 @@ static void test_works_within_works(void **state)
     assert_true(gy_part_of(gy_work_of(work)->part)->is_device);
     gy_order_launch_end(inner.task);
     assert_int_equal(gy_access_now->part, part);
-    assert_int_equal(gy_order_enqueue(), 0); /* a body enqueues nothing that is a task's */
+    assert_int_equal(gy_work_of(gy_order_enqueue())->part, part); /* what a body enqueues is its own */
     gy_order_synchronized();
     assert_true(comes_after(gy_work_of(work)->part));
     gy_order_body_end(outer.task);
@@ -91,6 +91,28 @@ static void test_work_of_nobody(void **state)
     gy_order_enter(work, "kernel", 0, true);
     assert_null(gy_access_now);
     gy_order_leave();
+}
+
+/* A body calls the driver: what that does is in the body's order until it ends, also where nothing comes
+ * before. */
+static void test_work_of_a_body(void **state)
+{
+    (void)state;
+    const struct gy_proof_task one = about(0);
+    gy_order_body_begin(&one);
+    const uint32_t part = gy_access_now->part, works[] = {gy_order_enqueue(), gy_order_enqueue()};
+    assert_int_not_equal(works[0], works[1]);
+    for (int i = 0; i < 2; i++) {
+        gy_order_enter(works[i], "a copy", 0, false);
+        assert_int_equal(gy_access_now->work, works[i]);
+        assert_int_equal(gy_access_now->part, part);
+        gy_order_leave();
+    }
+    gy_order_body_end(one.task);
+    gy_order_enter(works[1], "a copy", 0, false);
+    assert_null(gy_access_now);
+    gy_order_leave();
+    gy_order_end(&manager, one.task);
 }
 
 /* Deeper than there is room for: nothing is noted there, and everything above is what it was. */
@@ -177,6 +199,7 @@ int main(void)
         cmocka_unit_test_setup(test_edges_are_followed, setup),
         cmocka_unit_test_setup(test_works_within_works, setup),
         cmocka_unit_test_setup(test_work_of_nobody, setup),
+        cmocka_unit_test_setup(test_work_of_a_body, setup),
         cmocka_unit_test_setup(test_too_deep, setup),
         cmocka_unit_test_setup(test_late_tasks, setup),
         cmocka_unit_test_setup(test_independent_tasks, setup),

@@ -7,6 +7,7 @@
 #include "proof/shadow.h"
 
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -338,6 +339,111 @@ static void test_mutexes(void **state)
     names++;
 }
 
+static pthread_rwlock_t rwlock = PTHREAD_RWLOCK_INITIALIZER;
+
+static int lock_rwlock(int how)
+{
+    const struct timespec never = {0, 0};
+    switch (how) {
+    case 0:
+        return pthread_rwlock_rdlock(&rwlock);
+    case 1:
+        return pthread_rwlock_tryrdlock(&rwlock);
+    case 2:
+        return pthread_rwlock_timedrdlock(&rwlock, &never);
+    case 3:
+        return pthread_rwlock_wrlock(&rwlock);
+    case 4:
+        return pthread_rwlock_trywrlock(&rwlock);
+    default:
+        return pthread_rwlock_timedwrlock(&rwlock, &never);
+    }
+}
+
+/* Who writes under the lock is alone; who reads is beside others, so two that write there race. */
+static void test_locks_for_readers(void **state)
+{
+    (void)state;
+    static struct task tasks[36][2];
+    for (int i = 0; i < 36; i++) {
+        const int how[] = {i / 6, i % 6}, found = line_count;
+        const bool both_read = how[0] < 3 && how[1] < 3;
+        for (int k = 0; k < 2; k++) {
+            name(&tasks[i][k], k == 0 ? "first" : "second");
+            const struct gy_proof_task one = {
+                .manager = &managers[0], .task = &tasks[i][k], .label = tasks[i][k].label};
+            proof->body_begin(&one);
+            assert_int_equal(lock_rwlock(how[k]), 0);
+            __tsan_write4(memory + 64 * i);
+            assert_int_equal(pthread_rwlock_unlock(&rwlock), 0);
+            proof->body_end(one.task);
+            end(&tasks[i][k]);
+        }
+        names++;
+        assert_int_equal(line_count - found, both_read);
+    }
+}
+
+static pthread_mutex_t told_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t told_condition = PTHREAD_COND_INITIALIZER;
+static bool is_told;
+static sem_t told_semaphore;
+
+/* `how`: by a condition, a semaphore, or nothing that is known. */
+static void *tell(void *user)
+{
+    static struct task teller;
+    const int *how = user;
+    name(&teller, "teller");
+    const struct gy_proof_task one = {.manager = &managers[0], .task = &teller, .label = teller.label};
+    proof->body_begin(&one);
+    __tsan_write4(memory);
+    pthread_mutex_lock(&told_lock);
+    is_told = true;
+    if (*how == 0) {
+        pthread_cond_signal(&told_condition);
+    }
+    pthread_mutex_unlock(&told_lock);
+    if (*how == 1) {
+        sem_post(&told_semaphore);
+    }
+    proof->body_end(one.task);
+    end(&teller);
+    return NULL;
+}
+
+/* Who is woken comes after who has woken it, with all that it did. */
+static void test_who_is_woken(void **state)
+{
+    (void)state;
+    static struct task waiter;
+    assert_int_equal(sem_init(&told_semaphore, 0, 0), 0);
+    for (int how = 0; how < 3; how++) {
+        pthread_t thread;
+        is_told = false;
+        proof->device.forget(memory, BYTES);
+        name(&waiter, "waiter");
+        const struct gy_proof_task one = {.manager = &managers[0], .task = &waiter, .label = waiter.label};
+        proof->body_begin(&one);
+        pthread_mutex_lock(&told_lock);
+        assert_int_equal(pthread_create(&thread, NULL, tell, &how), 0);
+        while (how == 0 && !is_told) {
+            pthread_cond_wait(&told_condition, &told_lock);
+        }
+        pthread_mutex_unlock(&told_lock);
+        if (how == 1) {
+            assert_int_equal(sem_wait(&told_semaphore), 0);
+        }
+        assert_int_equal(pthread_join(thread, NULL), 0);
+        __tsan_write4(memory);
+        proof->body_end(one.task);
+        end(&waiter);
+        names++;
+        assert_int_equal(line_count, how == 2);
+    }
+    assert_int_equal(sem_destroy(&told_semaphore), 0);
+}
+
 /* Who has asked for a summary has what was found at once: the program may not come to its end. */
 static void test_what_is_found_is_written_at_once(void **state)
 {
@@ -418,6 +524,8 @@ int main(void)
         cmocka_unit_test_setup(test_generations, setup),
         cmocka_unit_test_setup(test_what_is_not_watched, setup),
         cmocka_unit_test_setup(test_mutexes, setup),
+        cmocka_unit_test_setup(test_locks_for_readers, setup),
+        cmocka_unit_test_setup(test_who_is_woken, setup),
         cmocka_unit_test_setup(test_what_is_found_is_written_at_once, setup),
         cmocka_unit_test_setup(test_threads, setup),
     };
