@@ -59,6 +59,11 @@ struct gy_proof_ops {
     /* The same for a launch callback; what the thread enqueues in between is the task's. */
     void (*launch_begin)(const struct gy_proof_task *task);
     void (*launch_end)(const void *task);
+    /* What the calling thread carries out, of which other threads will do a part; NULL: nothing.  One of them
+     * begins with its part, or has ended, while the first carries it out. */
+    const void *(*share)(void);
+    void (*share_begin)(const void *shared);
+    void (*share_end)(void);
     /* In a launch callback: memory that what it has enqueued touches where nobody sees it. */
     void (*launch_touch)(const void *address, size_t bytes, enum gy_proof_touch touch);
     /* In a launch callback: `task` comes after the GPU work so far of this task, or of all. */

@@ -63,8 +63,7 @@ static struct gy_part *parts;    /* [GY_PROOF_MOST]; immutable below part_count 
 static struct gy_work *works;    /* [GY_PROOF_MOST]; immutable below work_count, but for names */
 static struct gy_past **pasts;   /* [GY_PROOF_MOST]; of device parts whose tasks have not ended */
 static uint32_t part_count, work_count;
-static _Atomic(const char *) lacking; /* atomic; what there is no more room for; NULL: there is */
-static bool is_spent;                 /* no memory or no numbers are left: nothing more is noted */
+static bool is_spent; /* no memory or no numbers are left: nothing more is noted */
 
 _Thread_local struct gy_access *gy_access_now __attribute__((tls_model("initial-exec")));
 _Thread_local bool gy_proof_is_inside __attribute__((tls_model("initial-exec")));
@@ -78,17 +77,6 @@ const struct gy_work *gy_work_of(uint32_t work)
 const struct gy_part *gy_part_of(uint32_t part)
 {
     return &parts[part];
-}
-
-void gy_order_lack(const char *what)
-{
-    const char *none = NULL;
-    atomic_compare_exchange_strong(&lacking, &none, what);
-}
-
-const char *gy_order_lacks(void)
-{
-    return atomic_load(&lacking);
 }
 
 static void spend(const char *what) GY_REQUIRES(lock)
@@ -425,11 +413,6 @@ void gy_order_launch_begin(const struct gy_proof_task *task)
     begin(task, true);
 }
 
-void gy_order_launch_end(const void *task)
-{
-    gy_order_body_end(task);
-}
-
 /* The record of the task in whose launch callback the thread is; NULL: in none. */
 static struct record *launching(const struct thread *thread) GY_REQUIRES(lock)
 {
@@ -515,6 +498,23 @@ void gy_order_leave(void)
     }
     thread->depth--; /* the frame keeps what it knows, for the kernel's next block */
     show(thread);
+}
+
+const void *gy_order_share(void)
+{
+    return gy_access_now;
+}
+
+void gy_order_share_begin(const void *shared)
+{
+    const struct gy_access *of = shared;
+    struct thread *thread = self();
+    if (thread != NULL) {
+        take();
+        (void)push(thread, of->work, of->part, of->past, NULL);
+        give();
+        show(thread);
+    }
 }
 
 bool gy_order_enter_launched(void)
@@ -603,8 +603,7 @@ void gy_order_synchronized(void)
     give();
 }
 
-/* ---- mutexes --------------------------------------------------------------------------------------------
- */
+/* ---- mutexes ------------------------------------------------------------------------------------------ */
 
 /* NULL: no memory. */
 static struct mutex *mutex_at(const void *at) GY_REQUIRES(lock)

@@ -10,7 +10,6 @@ void gy_order_end(const void *manager, const void *task);
 void gy_order_body_begin(const struct gy_proof_task *task);
 void gy_order_body_end(const void *task);
 void gy_order_launch_begin(const struct gy_proof_task *task);
-void gy_order_launch_end(const void *task);
 void gy_order_completes(const void *task, bool of_all);
 void gy_order_let_go(const void *task);
 void gy_order_has_ended(const void *manager, const void *task, const void *successor);
@@ -30,6 +29,8 @@ void gy_order_woken(const void *condition);
 uint32_t gy_order_enqueue(void);
 void gy_order_enter(uint32_t work, const char *name, uint64_t block, bool is_kernel);
 void gy_order_leave(void);
+const void *gy_order_share(void);
+void gy_order_share_begin(const void *shared);
 /* As gy_order_enqueue(), and what was enqueued is entered as if it were carried out now; false: it belongs to
  * no task. */
 bool gy_order_enter_launched(void);

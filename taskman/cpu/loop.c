@@ -2,6 +2,7 @@
 
 #include "base/bandwidth.h"
 #include "base/outside.h"
+#include "base/proof.h"
 #include "taskman/cpu/classes.h"
 #include "taskman/cpu/wake.h"
 
@@ -71,6 +72,9 @@ struct helping {
 /* Help on the terms of the loop's caller: within its class, and exempt from the bandwidth gate if it is. */
 static void start_helping(struct gy_worker *self, const struct gy_loop *loop)
 {
+    if (__builtin_expect(loop->shared != NULL, 0)) {
+        gy_proof()->share_begin(loop->shared);
+    }
     if (loop->cpu_class != 0) {
         gy_worker_enter_class(self, loop->cpu_class);
     }
@@ -82,6 +86,9 @@ static void start_helping(struct gy_worker *self, const struct gy_loop *loop)
 /* The loop may be gone afterwards. */
 static void stop_helping(struct gy_worker *self, struct gy_loop *loop)
 {
+    if (__builtin_expect(loop->shared != NULL, 0)) {
+        gy_proof()->share_end();
+    }
     gantry_cpu_dispatcher *pool = self->pool;
     if (loop->exempt) {
         gy_bandwidth_unexempt();

@@ -10,6 +10,7 @@ struct gy_loop {
     void *arg;
     size_t begin, end, grain, parts;
     uint32_t cpu_class;        /* its caller's, whose limit holds for helpers too; 0: none */
+    const void *shared;        /* what its caller does, for the proof; NULL: nothing */
     bool exempt;               /* its caller is not held back by the bandwidth gate; nor are helpers */
     uint32_t helpers;          /* guarded by the pool's inject_lock */
     _Atomic(size_t) next_part; /* atomic */

@@ -6,6 +6,7 @@
  * the wait ends, also when parts have loops of their own. */
 #include "base/bandwidth.h"
 #include "base/handle.h"
+#include "base/proof.h"
 #include "taskman/cpu/loop.h"
 #include "taskman/cpu/wait.h"
 
@@ -74,6 +75,7 @@ gantry_status gantry_parallel_for(gantry_cpu_dispatcher *dispatcher, size_t begi
                            .end = end,
                            .grain = grain,
                            .cpu_class = gy_worker_is_of(dispatcher) ? gy_worker_current->cpu_class : 0,
+                           .shared = gy_proof() != NULL ? gy_proof()->share() : NULL,
                            .exempt = gy_bandwidth_is_exempt()};
     size_t count = end - begin;
     if (grain == 0) {

@@ -112,7 +112,8 @@ static void push(uint32_t work)
     if (depth == ORACLE_FRAMES) {
         abort();
     }
-    frames[depth].work = work;
+    frames[depth].work = frames[depth].share = work;
+    frames[depth].task = NULL;
     oracle_now = &frames[depth++];
 }
 
@@ -197,7 +198,9 @@ static void body_begin(const struct gy_proof_task *task)
 {
     push(0);
     oracle_now->task = task->task;
-    tell("begin %" PRIxPTR " %" PRIxPTR " %s\n", thread(), (uintptr_t)task->task, task->label);
+    oracle_now->share = __atomic_add_fetch(&work_count, 1, __ATOMIC_SEQ_CST);
+    tell("begin %" PRIxPTR " %" PRIxPTR " %u %s\n", thread(), (uintptr_t)task->task, oracle_now->share,
+         task->label);
 }
 
 static void body_end(const void *task)
@@ -213,6 +216,18 @@ static void launch_touch(const void *address, size_t bytes, enum gy_proof_touch 
     push(enqueue());
     touch(address, bytes, how);
     pop();
+}
+
+static const void *share(void)
+{
+    return oracle_now;
+}
+
+/* Told as work of its own, which is the task's. */
+static void share_begin(const void *shared)
+{
+    const struct oracle_frame *of = shared;
+    push(of->share);
 }
 
 static void completes(const void *task, bool of_all)
@@ -251,6 +266,9 @@ const struct gy_proof_ops gantry_proof_ops = {
     .body_end = body_end,
     .launch_begin = body_begin,
     .launch_end = body_end,
+    .share = share,
+    .share_begin = share_begin,
+    .share_end = pop,
     .launch_touch = launch_touch,
     .completes = completes,
     .let_go = nothing_of,

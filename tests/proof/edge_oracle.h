@@ -17,6 +17,7 @@ struct oracle_range {
 struct oracle_frame {
     const void *task; /* whose body or callback; NULL: enqueued work */
     uint32_t work;    /* its number; 0: a body */
+    uint32_t share;   /* the number of what other threads do for it */
     struct oracle_range *ranges;
     size_t count, room;
 };

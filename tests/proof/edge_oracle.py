@@ -143,7 +143,7 @@ class Run:
         if task in self.tasks:
             self.tasks[task].given.append((self.here(thread), None))
 
-    def on_begin(self, thread, task, *label):
+    def on_begin(self, thread, task, share, *label):
         if task not in self.tasks:  # a light task
             self.tasks[task] = Task(Manager(False), 0, False, " ".join(label))
         task = self.tasks[task]
@@ -153,6 +153,7 @@ class Run:
             return
         self.begin(task)
         frames.append(task)
+        self.works[share] = task.host
 
     def is_again(self, task):
         """In a loop the task begins a new turn: something that it comes after has newer nodes."""

@@ -3,6 +3,8 @@
 
 #include "proof/order.h"
 
+#include <pthread.h>
+
 static int manager;
 static int tasks[8];
 
@@ -63,7 +65,7 @@ static void test_works_within_works(void **state)
     assert_int_not_equal(gy_access_now->part, part);
     const uint32_t work = gy_order_enqueue();
     assert_true(gy_part_of(gy_work_of(work)->part)->is_device);
-    gy_order_launch_end(inner.task);
+    gy_order_body_end(inner.task);
     assert_int_equal(gy_access_now->part, part);
     assert_int_equal(gy_work_of(gy_order_enqueue())->part, part); /* what a body enqueues is its own */
     gy_order_synchronized();
@@ -80,7 +82,7 @@ static void test_work_of_nobody(void **state)
     const struct gy_proof_task one = about(0);
     gy_order_launch_begin(&one);
     const uint32_t work = gy_order_enqueue();
-    gy_order_launch_end(one.task);
+    gy_order_body_end(one.task);
     gy_order_enter(work, "kernel", 0, true);
     assert_int_equal(gy_access_now->work, work);
     gy_order_leave();
@@ -115,6 +117,32 @@ static void test_work_of_a_body(void **state)
     gy_order_end(&manager, one.task);
 }
 
+/* Another thread does a part of what a body does. */
+static void *do_a_part(void *shared)
+{
+    static uint32_t part;
+    gy_order_share_begin(shared);
+    part = gy_access_now->part;
+    gy_order_leave();
+    return gy_access_now == NULL ? &part : NULL;
+}
+
+static void test_shared_work(void **state)
+{
+    (void)state;
+    const struct gy_proof_task one = about(0);
+    pthread_t thread;
+    void *part;
+    assert_null(gy_order_share());
+    gy_order_body_begin(&one);
+    assert_int_equal(pthread_create(&thread, NULL, do_a_part, (void *)(uintptr_t)gy_order_share()), 0);
+    assert_int_equal(pthread_join(thread, &part), 0);
+    assert_non_null(part);
+    assert_int_equal(*(uint32_t *)part, gy_access_now->part);
+    gy_order_body_end(one.task);
+    gy_order_end(&manager, one.task);
+}
+
 /* Deeper than there is room for: nothing is noted there, and everything above is what it was. */
 static void test_too_deep(void **state)
 {
@@ -141,7 +169,7 @@ static uint32_t begin_step(void)
     const struct gy_proof_task gpu = about(0);
     gy_order_launch_begin(&gpu);
     const uint32_t device = gy_work_of(gy_order_enqueue())->part;
-    gy_order_launch_end(gpu.task);
+    gy_order_body_end(gpu.task);
     return device;
 }
 
@@ -183,7 +211,7 @@ static void test_independent_tasks(void **state)
             next.steps = kinds[i];
             gy_order_launch_begin(&next);
             const uint32_t work = gy_order_enqueue();
-            gy_order_launch_end(next.task);
+            gy_order_body_end(next.task);
             gy_order_enter(work, "kernel", 0, true);
             assert_int_equal(comes_after(device), i == 0 || (i == 1 && step == 1));
             gy_order_leave();
@@ -200,6 +228,7 @@ int main(void)
         cmocka_unit_test_setup(test_works_within_works, setup),
         cmocka_unit_test_setup(test_work_of_nobody, setup),
         cmocka_unit_test_setup(test_work_of_a_body, setup),
+        cmocka_unit_test_setup(test_shared_work, setup),
         cmocka_unit_test_setup(test_too_deep, setup),
         cmocka_unit_test_setup(test_late_tasks, setup),
         cmocka_unit_test_setup(test_independent_tasks, setup),

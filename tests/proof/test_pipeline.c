@@ -7,6 +7,9 @@
 #include "pipeline_kernels.kernels.h"
 
 #include <limits.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -237,6 +240,47 @@ static void test_a_stamp_one_byte_off(void **state)
     }
 }
 
+/* Two threads meet in a loop; the one that helps writes what another task does, too. */
+struct shared_loop {
+    pthread_t owner;
+    atomic_int inside;
+};
+
+static gantry_status run_half(size_t begin, size_t end, void *arg)
+{
+    (void)begin, (void)end;
+    struct shared_loop *loop = arg;
+    atomic_fetch_add(&loop->inside, 1);
+    while (atomic_load(&loop->inside) < 2) {
+        sched_yield();
+    }
+    if (!pthread_equal(pthread_self(), loop->owner)) {
+        scene.in[0][0] = 1;
+    }
+    return GANTRY_OK;
+}
+
+static gantry_status run_loop(gantry_task *task, void *arg)
+{
+    struct shared_loop *loop = arg;
+    loop->owner = pthread_self();
+    return gantry_parallel_for(gantry_taskman_cpu_dispatcher(gantry_task_manager(task)), 0, 2, 1, run_half,
+                               loop);
+}
+
+static void test_a_loop_that_is_helped(void **state)
+{
+    (void)state;
+    struct shared_loop loop = {.inside = 0};
+    struct stage upload = {UPLOAD, 0, 0};
+    struct log_lines lines;
+    log_lines_begin(&lines, MISSING);
+    (void)gpu_fixture_cpu(&scene.f, label("loop"), run_loop, &loop);
+    (void)gpu_fixture_gpu(&scene.f, GANTRY_TASK_HTOD, label("beside"), launch_stage, &upload);
+    assert_int_equal(gpu_fixture_step(&scene.f), GANTRY_OK);
+    assert_int_equal(log_lines_end(&lines), 1);
+}
+
 /* A body that has the C library write what it is given, or read it. */
 enum call { MEMSET, MEMCPY, MEMMOVE, FREAD, MEMCMP, FWRITE, CALLS };
 
@@ -294,6 +338,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_each_edge_is_missed, setup, teardown),
         cmocka_unit_test_setup_teardown(test_atomics, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_stamp_one_byte_off, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_loop_that_is_helped, setup, teardown),
         cmocka_unit_test_setup_teardown(test_calls_of_the_c_library, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
