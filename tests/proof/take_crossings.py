@@ -63,9 +63,12 @@ def main():
     wrong, sums = [], [0, 0, 0, 0]
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         seeds = range(options.first, options.first + options.programs)
-        for lines, counts in pool.map(lambda seed: Crossing(options.gantry, options.folder, seed).plant(), seeds):
+        done = pool.map(lambda seed: Crossing(options.gantry, options.folder, seed).plant(), seeds)
+        for number, (lines, counts) in enumerate(done, 1):
             wrong += lines
             sums = [a + b for a, b in zip(sums, counts)]
+            if number % 50 == 0:
+                print(number, sums, flush=True)
             for line in lines:
                 print(line, flush=True)
     print(f"{options.programs} programs: of {sums[0]} edges taken out that order bytes {sums[1]} were found, "
