@@ -12,18 +12,40 @@
 #include "profile/cta.h"
 #include "profile/gpu_time.h"
 
-/* A graph reads pageable memory when it runs, not when it is captured: too late. */
-static gantry_status leave_if_pageable(gantry_launch *launch, const void *host)
+static bool is_pageable(const gantry_launch *launch, const void *host)
 {
-    struct gantry_dispatcher *d = launch->dispatcher;
+    const struct gy_driver *driver = launch->dispatcher->config.context->driver;
     unsigned type = 0;
-    if (!gy_mode_is_noted(launch) ||
-        (d->config.context->driver->cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
-                                                          (CUdeviceptr)(uintptr_t)host) == CUDA_SUCCESS &&
-         type != 0)) {
+    return driver->cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+                                         (CUdeviceptr)(uintptr_t)host) != CUDA_SUCCESS ||
+           type == 0;
+}
+
+static GY_COLD void tell_pageable(const gantry_launch *launch, const char *call, const void *host,
+                                  size_t bytes)
+{
+    const char *label = gantry_task_label(launch->task);
+    if (gy_check_is_first((uintptr_t)call, (uintptr_t)label)) {
+        gy_log(GANTRY_LOG_WARNING,
+               "task '%s': %s of %zu bytes at %p, which is pageable memory: the callback waits for the copy, "
+               "and no edge "
+               "is looked for there; take GANTRY_MEMORY_PINNED",
+               label, call, bytes, host);
+    }
+}
+
+/* A graph reads pageable memory when it runs, not when it is captured: too late. */
+static gantry_status leave_if_pageable(gantry_launch *launch, const char *call, const void *host,
+                                       size_t bytes)
+{
+    const bool is_noted = gy_mode_is_noted(launch), is_told = gy_check_is_on(GY_CHECK_EDGES);
+    if ((!is_noted && !is_told) || !is_pageable(launch, host)) {
         return GANTRY_OK;
     }
-    return gy_capture_leave_for_good(launch, "its copy is from or to pageable memory");
+    if (is_told) {
+        tell_pageable(launch, call, host, bytes);
+    }
+    return is_noted ? gy_capture_leave_for_good(launch, "its copy is from or to pageable memory") : GANTRY_OK;
 }
 
 static gantry_status check_end(const gantry_launch *launch, const char *call, const char *name,
@@ -79,7 +101,7 @@ static gantry_status copy_host(gantry_launch *launch, void *to, const void *from
         status = check_side(launch, call, to_device ? "host" : "device", from, bytes);
     }
     if (status == GANTRY_OK) {
-        status = leave_if_pageable(launch, to_device ? from : to);
+        status = leave_if_pageable(launch, call, to_device ? from : to, bytes);
     }
     if (status != GANTRY_OK) {
         return status;

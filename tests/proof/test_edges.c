@@ -290,6 +290,31 @@ static void test_what_checks_touch_is_nobodys(void **state)
     gantry_taskman_destroy(manager);
 }
 
+static gantry_launch_result upload_pageable(gantry_launch *launch, void *arg)
+{
+    static uint32_t pageable;
+    return gantry_launch_copy_htod(launch, arg, &pageable, sizeof(pageable)) == GANTRY_OK
+               ? GANTRY_LAUNCH_DONE
+               : GANTRY_LAUNCH_FAILED;
+}
+
+/* Memory that no edge is looked for in is told, once for each label. */
+static void test_pageable_memory_is_told(void **state)
+{
+    struct gpu_fixture *f = *state;
+    void *block = device_block(f);
+    const char *name = label("upload");
+    struct log_lines lines;
+    log_lines_begin(&lines, "gantry_launch_copy_htod of 4 bytes at ");
+    for (int i = 0; i < 2; i++) {
+        gpu_fixture_after(gpu_fixture_gpu(f, GANTRY_TASK_HTOD, name, upload_pageable, block),
+                          gpu_fixture_gpu(f, GANTRY_TASK_HTOD, name, upload_pageable, block));
+        assert_int_equal(gpu_fixture_step(f), GANTRY_OK);
+    }
+    assert_int_equal(log_lines_end(&lines), 1);
+    give_back(f, block);
+}
+
 /* Steps that are parts of a frozen graph come after those before. */
 static void test_parts(void **state)
 {
@@ -336,6 +361,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_batches_and_boxes, setup, teardown),
         cmocka_unit_test_setup_teardown(test_independent_steps, setup, teardown),
         cmocka_unit_test_setup_teardown(test_memory_is_handed_over, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_pageable_memory_is_told, setup, teardown),
         cmocka_unit_test_setup_teardown(test_parts, setup, teardown),
         cmocka_unit_test_setup_teardown(test_late_tasks, setup, teardown),
         cmocka_unit_test_setup_teardown(test_what_checks_touch_is_nobodys, setup_with_all, teardown),
