@@ -20,12 +20,4 @@ static inline void gy_edge_prove(const struct gy_proof_ops *proof, const gantry_
     proof->edge(task, successor, gy_edge_is_done(edge) && !gy_task_is_gpu(successor));
 }
 
-/* The calling thread starts a step of the manager, of which nothing can begin yet. */
-static inline void gy_taskman_prove_start(const gantry_taskman *manager)
-{
-    if (__builtin_expect(gy_proof() != NULL, 0)) {
-        gy_proof()->step_begin(manager);
-    }
-}
-
 #endif

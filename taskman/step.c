@@ -5,7 +5,6 @@
 #include "base/options.h"
 #include "base/proof.h"
 #include "taskman/callbacks.h"
-#include "taskman/checks.h"
 #include "taskman/cpu/client.h"
 #include "taskman/cpu/guest.h"
 #include "taskman/cpu/pool.h"
@@ -217,7 +216,9 @@ static gantry_status start_step(gantry_taskman *manager, struct gy_gpu_guest *gu
     if (status != GANTRY_OK) {
         return status;
     }
-    gy_taskman_prove_start(manager);
+    if (__builtin_expect(gy_proof() != NULL, 0)) {
+        gy_proof()->step_begin(manager);
+    }
     status = begin_running(manager, &starter);
     if (status == GANTRY_OK) {
         if (guest != NULL) {
@@ -301,8 +302,8 @@ static gantry_status start_managers(gantry_taskman *const *managers, size_t coun
         }
         return status;
     }
-    for (size_t i = 0; i < count; i++) {
-        gy_taskman_prove_start(managers[i]);
+    for (size_t i = 0; gy_proof() != NULL && i < count; i++) {
+        gy_proof()->step_begin(managers[i]);
     }
     for (size_t i = 0; i < count; i++) {
         begin_running_checked(managers[i], &starters[i]);
