@@ -1,0 +1,174 @@
+/* What operations draw. */
+#include "tests/conformance/differential/world.h"
+
+static bool stream_is_there;
+static bool is_wild;
+static bool is_in_slot; /* the latest place: nothing hashed lies behind its end */
+
+static CUstream pick(CUstream stream, bool is_there)
+{
+    w.picked = stream;
+    w.picks_stream = stream_is_there = is_there;
+    return stream;
+}
+
+CUstream df_stream(void)
+{
+    uint32_t number = df_below(20);
+    if (number >= 16) {
+        df_shape("s%c", "NLPN"[number - 16]);
+        return pick((CUstream)(uintptr_t)(number == 17 ? 1 : number == 18 ? 2 : 0), true);
+    }
+    static const unsigned slots[16] = {0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 3, 3, 3, 3, 2, 2};
+    CUstream stream = w.streams[slots[number]];
+    df_shape("s%u", slots[number]);
+    return pick(stream, stream != NULL);
+}
+
+bool df_stream_is_there(void)
+{
+    return stream_is_there;
+}
+
+CUstream df_stream_of_slot(int *slot)
+{
+    *slot = df_slot("s", DF_STREAMS);
+    return pick(w.streams[*slot], w.streams[*slot] != NULL);
+}
+
+CUevent df_event(void)
+{
+    return w.events[df_slot("e", DF_EVENTS)];
+}
+
+CUcontext df_context(void)
+{
+    uint32_t number = df_below(9);
+    df_shape("c%c", number < 5 ? 'a' : number < 8 ? 'b' : '0');
+    return number < 5 ? w.primary : number < 8 ? w.other : NULL;
+}
+
+int df_slot(const char *what, int end)
+{
+    return (int)df_choice(what, (uint32_t)end);
+}
+
+static const uint32_t offsets[] = {0, 0, 1, 2, 4, 8, 16, 256, 1023, 1024, 2044, 2046, 2047};
+
+static CUdeviceptr place_in(int arena, size_t *room)
+{
+    uint32_t offset = offsets[df_below(sizeof(offsets) / sizeof(offsets[0]))];
+    df_shape("%c%u", "abp"[arena], offset);
+    *room = DF_ARENA - offset;
+    is_in_slot = false;
+    return w.arena[arena] + offset;
+}
+
+CUdeviceptr df_place(size_t *room)
+{
+    return place_in((int)df_below(DF_ARENAS), room);
+}
+
+/* Memory of a slot; a graph never refers to it, as it goes. */
+static CUdeviceptr place_in_slot(size_t *room)
+{
+    uint32_t kind = df_below(4), number = df_below(6), offset = offsets[df_below(4)];
+    CUdeviceptr address = 0;
+    *room = 0;
+    if (kind < 2) {
+        address = w.blocks[number % DF_BLOCKS].address;
+        *room = w.blocks[number % DF_BLOCKS].bytes;
+    } else if (kind == 2) {
+        const struct df_range *range = &w.ranges[number % DF_RANGES];
+        address = range->is_usable[number / 2] ? range->address + (CUdeviceptr)(number / 2) * DF_GRANULE : 0;
+        *room = DF_GRANULE;
+    } else {
+        uint32_t page = number % DF_PAGES;
+        address = w.is_registered[page] ? (CUdeviceptr)(uintptr_t)w.pages + page * (CUdeviceptr)DF_PAGE : 0;
+        *room = DF_PAGE;
+    }
+    df_shape("k%u.%u+%u%s", kind, number, offset, address == 0 ? "E" : "");
+    is_in_slot = true;
+    *room = address != 0 && *room >= offset ? *room - offset : 0;
+    return address != 0 ? address + offset : 0;
+}
+
+static const CUdeviceptr wild[] = {0, 1, 4, 0x1000, 0x7000000000000000, 0xfffffffffffffffc};
+
+CUdeviceptr df_place_or_wild(size_t *room)
+{
+    uint32_t kind = df_below(32), arena = df_below(DF_ARENAS), number = df_below(6);
+    const bool may_leave = !w.picks_stream || (df_stream_is_there() && !df_is_capturing(w.picked));
+    is_wild = kind == 0 && may_leave;
+    if (is_wild) {
+        df_shape("wild%u", number);
+        *room = 64;
+        return wild[number];
+    }
+    if (kind < 7 && may_leave) {
+        return place_in_slot(room);
+    }
+    return place_in((int)arena, room);
+}
+
+bool df_is_wild(void)
+{
+    return is_wild;
+}
+
+void *df_host(size_t *room)
+{
+    bool is_pinned = df_below(2) != 0;
+    uint32_t offset = offsets[df_below(sizeof(offsets) / sizeof(offsets[0]))];
+    df_shape("%c%u", "hp"[is_pinned], offset);
+    *room = DF_ARENA - offset;
+    return (is_pinned ? (unsigned char *)w.pinned : w.pageable) + offset;
+}
+
+size_t df_count(size_t room, size_t size)
+{
+    static const size_t some[] = {0, 1, 1, 2, 3, 4, 5, 8, 16, 17, 64, 100};
+    uint32_t number = df_below(40), far = df_below(4);
+    size_t full = room / size;
+    if (number < 12) {
+        df_shape("n%zu", some[number] <= full ? some[number] : full);
+        return some[number] <= full ? some[number] : full;
+    }
+    if (number == 12 && w.picks_stream && df_stream_is_there() && !df_is_capturing(w.picked)) {
+        const size_t beyond[] = {is_in_slot ? full + 1 : full, ~(size_t)0, ~(size_t)0 / size + 2,
+                                 (size_t)1 << 40};
+        df_shape("far%u", far);
+        return beyond[far];
+    }
+    if (number < 30) {
+        df_shape("full");
+        return full;
+    }
+    df_shape("half");
+    return full / 2;
+}
+
+CUfunction df_function(void *params[3], bool is_of_one_dimension)
+{
+    static CUdeviceptr data, seen;
+    static uint32_t count, value;
+    static const uint32_t places[] = {0, 4, 256, 1024};
+    const uint32_t is_other = df_one_in(8) ? 1 : 0;
+    uint32_t which = (is_of_one_dimension ? 2 * df_below(2) : 2) + is_other, arena = df_below(DF_ARENAS),
+             at = df_below(4);
+    data = w.arena[arena] + places[at];
+    count = df_below(3) == 0 ? 0 : df_below((DF_ARENA - places[at]) / 4);
+    value = df_below(1000);
+    df_shape("f%u%c%u", which, "abp"[arena], at);
+    if (which >= 2) {
+        seen = data;
+        data = w.arena[arena] + DF_ARENA - 4;
+        params[0] = &data;
+        params[1] = &seen;
+        return w.look[which - 2];
+    }
+    params[0] = &data;
+    params[1] = &count;
+    params[2] = &value;
+    return w.add[which];
+}

@@ -1,0 +1,31 @@
+/* The operations, in groups: each draws its arguments, asks one call or a few, and puts what it got in slots.
+ */
+#ifndef TESTS_CONFORMANCE_DIFFERENTIAL_OPS_H
+#define TESTS_CONFORMANCE_DIFFERENTIAL_OPS_H
+
+#include "tests/conformance/differential/world.h"
+
+struct df_op {
+    uint32_t weight; /* of its group; 0 ends the list */
+    void (*run)(void);
+};
+
+/* Many sequences have one group for half of their operations. */
+#define DF_GROUPS(X) \
+    X(device) X(launch) X(stream) X(copy) X(memory) X(vmm) X(capture) X(graph) X(exec) X(green) X(external)
+
+#define X(group) extern const struct df_op df_ops_##group[];
+DF_GROUPS(X)
+#undef X
+
+/* Seldom: a pointer that is NULL. */
+static inline void *df_or_null(void *pointer)
+{
+    if (df_one_in(40)) {
+        df_shape("NULL");
+        return NULL;
+    }
+    return pointer;
+}
+
+#endif
