@@ -67,6 +67,7 @@ static void op_copy_host(void)
     size_t bytes = df_count(least(room, other), 1);
     bool is_to_device = df_choice("dir", 2) == 0;
     host = df_or_null(host);
+    df_settle(); /* pageable memory may be read by the call, before what was enqueued writes it */
     if (!df_stream_is_there() || bytes > 2 * DF_ARENA ||
         overlap(address, (CUdeviceptr)(uintptr_t)host, bytes)) {
         df_skip(is_to_device ? DF_cuMemcpyHtoDAsync : DF_cuMemcpyDtoHAsync);
@@ -140,6 +141,7 @@ static void op_rows(void)
                           .dstMemoryType = (CUmemorytype)DF_PICK("to", 2, 2, 2, 1, 4, 0, 3, 5)};
     uint32_t one = df_below(2), two = 2;
     size_t half = DF_ARENA / 2;
+    df_settle(); /* as above */
     copy.srcDevice = w.arena[one];
     copy.srcHost = w.pageable + half;
     copy.dstDevice = w.arena[two];
