@@ -10,6 +10,7 @@
 #define SHAPE_BYTES 400
 
 const struct gy_driver *cu;
+int df_null_at = -1;
 struct df_progress *df_progress;
 _Atomic(unsigned char) *df_marked;
 
@@ -118,6 +119,7 @@ static void take_shape(void)
 void df_skip(enum df_entry entry)
 {
     take_shape();
+    df_null_at = -1;
     df_line("%s %s -", names[entry] + 2, shape);
 }
 
@@ -136,6 +138,7 @@ bool df_begin(enum df_entry entry, bool is_there)
     uint32_t mark = mark_of(entry);
     asked = entry;
     if (!is_there || df_marked[mark] != 0) {
+        df_null_at = -1;
         df_line("%s %s ~", names[entry] + 2, shape);
         return false;
     }
@@ -148,6 +151,7 @@ bool df_begin(enum df_entry entry, bool is_there)
 
 CUresult df_end(CUresult result)
 {
+    df_null_at = -1;
     char text[32];
     char statuses[DF_STREAMS + 2];
     int length = snprintf(text, sizeof(text), " %d", (int)result);

@@ -46,6 +46,8 @@ extern _Atomic(unsigned char) *df_marked;
 
 /* ---- the generator ---- */
 
+/* Pointers of the first call of an operation, which asks df_or_null() for them. */
+extern int df_null_at;
 /* What is drawn from now on, and an empty shape. */
 void df_seed(uint64_t seed, uint32_t sequence);
 uint32_t df_below(uint32_t end);

@@ -20,6 +20,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import tarfile
 import tempfile
 import time
 import tomllib
@@ -67,18 +68,26 @@ class Call:
         return Call(words[0], words[1] if len(words) > 1 else "", code, statuses, note)
 
 
-def opened(path):
-    return gzip.open(path, "rt") if path.endswith(".gz") else open(path)
+def texts(folder):
+    packed = os.path.join(folder, "records.tar")
+    if os.path.exists(packed):
+        with tarfile.open(packed) as archive:
+            for member in archive:
+                if member.isfile():
+                    yield gzip.decompress(archive.extractfile(member).read()).decode(errors="replace")
+        return
+    for path in sorted(glob.glob(os.path.join(folder, "record.*"))):
+        with gzip.open(path, "rt") if path.endswith(".gz") else open(path, errors="replace") as file:
+            yield file.read()
 
 
 def read_records(folder):
     """{number of the sequence: its lines}"""
     sequences = {}
-    for path in sorted(glob.glob(os.path.join(folder, "record.*"))):
-        with opened(path) as file:
-            for part in ("\n" + file.read()).split("\n# ")[1:]:
-                number, *lines = part.rstrip("\n").split("\n")
-                sequences[int(number)] = lines
+    for text in texts(folder):
+        for part in ("\n" + text).split("\n# ")[1:]:
+            number, *lines = part.rstrip("\n").split("\n")
+            sequences[int(number)] = lines
     return sequences
 
 

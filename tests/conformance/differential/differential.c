@@ -170,7 +170,7 @@ static void run_sequence(uint64_t seed, uint32_t sequence)
     const enum group main_group = mains[df_below(sizeof(mains) / sizeof(mains[0]))];
     const bool has_threads = df_below(3) == 0, has_one_group = df_below(3) == 0;
     df_line("# %u", sequence);
-    df_world_begin(df_below(3) != 0, main_group == GROUP_vmm);
+    df_world_begin(sequence, df_below(3) != 0, main_group == GROUP_vmm);
     on_second_thread(make_primary_current);
     for (uint32_t i = 0; i < OPERATIONS; i++) {
         /* Anew for each operation: what one draws behind an answer does not shift the next. */
@@ -180,6 +180,7 @@ static void run_sequence(uint64_t seed, uint32_t sequence)
         w.picks_stream = false;
         next_has_context = df_below(2) == 0;
         next = op->run;
+        df_draw_null();
         if (is_aside) {
             df_shape("t1");
             on_second_thread(run_next);

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# The differential fuzz on this machine's device: builds what it needs, runs it, and leaves its records, compressed, in OUT.
+# The differential fuzz on this machine's device: builds what it needs, runs it, and leaves its records in OUT, in one file.
 # What is built stays in build/differential.  It ends after SECONDS at most, with the sequences that were done by then.
 #
 # Usage: tests/conformance/differential/on_device.sh OUT [SECONDS [PROCESSES [SEQUENCES [SEED]]]]
 set -euo pipefail
 [ $# -ge 1 ] || { sed -n '5s/^# //p' "$0" >&2; exit 2; }
-out=$1 seconds=${2:-95} processes=${3:-16} sequences=${4:-0-13000} seed=${5:-1}
+out=$1 seconds=${2:-60} processes=${3:-16} sequences=${4:-0-13000} seed=${5:-1}
 begin=$(date +%s)
 cd "$(dirname "$0")/../../.."
 build=build/differential
@@ -21,7 +21,7 @@ status=0
 tail -20 "$out/run.log"
 grep -haE " (X|H|L)[0-9]*$" -B2 "$records"/record.* > "$out/ended.txt" || true
 gzip -1 "$records"/record.*
-cp "$records"/record.* "$out"
+tar -C "$records" -cf "$out/records.tar" .
 rm -r "$records"
 echo "all after $(($(date +%s) - begin)) s, status $status"
 exit "$status"

@@ -18,14 +18,8 @@ struct df_op {
 DF_GROUPS(X)
 #undef X
 
-/* Seldom: a pointer that is NULL. */
-static inline void *df_or_null(void *pointer)
-{
-    if (df_one_in(40)) {
-        df_shape("NULL");
-        return NULL;
-    }
-    return pointer;
-}
+/* NULL instead of one of the pointers of an operation's first call, seldom: df_draw_null() says which. */
+void *df_or_null(void *pointer);
+void df_draw_null(void);
 
 #endif

@@ -29,14 +29,15 @@ static void op_begin_to_graph(void)
     size_t count = df_choice("count", 2);
     df_shape("n%d", node->node != NULL && &w.graphs[node->graph] == graph);
     count = node->node != NULL ? count : 0;
-    if (!df_stream_is_there() || graph->graph == NULL || graph->captured != NULL) {
+    const bool is_of_slot = (uintptr_t)stream > 2; /* others are several streams by one name */
+    if (!df_stream_is_there() || !is_of_slot || graph->graph == NULL || graph->captured != NULL) {
         df_skip(DF_cuStreamBeginCaptureToGraph);
         return;
     }
     w.has_graphs = true;
     if (ask(cuStreamBeginCaptureToGraph, stream, graph->graph, &node->node, NULL, count,
             (CUstreamCaptureMode)mode) == CUDA_SUCCESS) {
-        graph->captured = stream != NULL ? stream : (CUstream)(uintptr_t)1;
+        graph->captured = stream;
     }
 }
 
@@ -187,7 +188,7 @@ static void op_update_dependencies(void)
 static void op_exchange(void)
 {
     CUstreamCaptureMode mode = (CUstreamCaptureMode)DF_PICK("mode", 0, 1, 2, 2, 2, 3, 0xffffffff);
-    if (ask(cuThreadExchangeStreamCaptureMode, df_or_null(&mode)) == CUDA_SUCCESS) {
+    if (ask(cuThreadExchangeStreamCaptureMode, &mode) == CUDA_SUCCESS) {
         df_note("%d", (int)mode);
     }
 }

@@ -83,7 +83,7 @@ static void op_set_kernel(void)
         df_skip(DF_cuGraphExecKernelNodeSetParams);
         return;
     }
-    ask(cuGraphExecKernelNodeSetParams, exec, node->node, df_or_null(&kernel));
+    ask(cuGraphExecKernelNodeSetParams, exec, node->node, &kernel);
 }
 
 static void op_set_copy(void)
@@ -96,7 +96,7 @@ static void op_set_copy(void)
         df_skip(DF_cuGraphExecMemcpyNodeSetParams);
         return;
     }
-    ask(cuGraphExecMemcpyNodeSetParams, exec, node->node, df_or_null(&copy), context);
+    ask(cuGraphExecMemcpyNodeSetParams, exec, node->node, &copy, context);
 }
 
 static void op_set_fill(void)
@@ -109,7 +109,7 @@ static void op_set_fill(void)
         df_skip(DF_cuGraphExecMemsetNodeSetParams);
         return;
     }
-    ask(cuGraphExecMemsetNodeSetParams, exec, node->node, df_or_null(&fill), context);
+    ask(cuGraphExecMemsetNodeSetParams, exec, node->node, &fill, context);
 }
 
 static void op_set_event(void)

@@ -128,9 +128,7 @@ static void op_add_kernel(void)
         df_skip(DF_cuGraphAddKernelNode);
         return;
     }
-    put(&place,
-        ask(cuGraphAddKernelNode, df_or_null(&node), place.graph, place.behind, place.count,
-            df_or_null(&kernel)),
+    put(&place, ask(cuGraphAddKernelNode, df_or_null(&node), place.graph, place.behind, place.count, &kernel),
         node);
 }
 
@@ -266,7 +264,7 @@ static void op_set_kernel(void)
         df_skip(DF_cuGraphKernelNodeSetParams);
         return;
     }
-    ask(cuGraphKernelNodeSetParams, node->node, df_or_null(&kernel));
+    ask(cuGraphKernelNodeSetParams, node->node, &kernel);
 }
 
 const struct df_op df_ops_graph[] = {

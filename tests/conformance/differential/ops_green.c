@@ -69,7 +69,7 @@ static void op_green(void)
     CUdevResource whole, group;
     CUdevResourceDesc desc = NULL;
     CUgreenCtx green = NULL;
-    unsigned count = 1, number = (unsigned)DF_PICK("n", 1, 1, 1, 0);
+    unsigned count = 1, number = 1;
     unsigned flags = (unsigned)DF_PICK("flags", 1, 1, 1, 0, 2);
     CUdevice device = (CUdevice)DF_PICK("d", 0, 0, 0, 99);
     if (!df_one_in(4) ||

@@ -42,8 +42,8 @@ static void op_get_attribute(void)
     static const int attributes[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 14, 15, 16, 99, -1};
     int attribute = attributes[df_below(16)], value = -7;
     df_shape("a%d", attribute);
-    CUresult result =
-        ask(cuFuncGetAttribute, df_or_null(&value), (CUfunction_attribute)attribute, function_of_slot());
+    CUfunction function = function_of_slot();
+    CUresult result = ask(cuFuncGetAttribute, df_or_null(&value), (CUfunction_attribute)attribute, function);
     if (result == CUDA_SUCCESS && (attribute == 0 || attribute == 1 || attribute == 8 || attribute == 14)) {
         df_note("%d", value);
     }
@@ -52,11 +52,12 @@ static void op_get_attribute(void)
 static void op_set_attribute(void)
 {
     static const int values[] = {0, 1, -1, 1024, 49152, 49153, 65536, 232448, 232449, 1 << 30, 2};
-    static const int attributes[] = {8, 8, 8, 14, 0, 1, 4, 9, 99, -1};
+    static const int attributes[] = {8, 8, 8, 14, 0, 1, 4, 9, 99, 8};
     int attribute = attributes[df_below(10)];
     df_shape("a%d", attribute);
     int value = values[df_choice("v", 11)];
-    ask(cuFuncSetAttribute, function_of_slot(), (CUfunction_attribute)attribute, value);
+    CUfunction function = function_of_slot();
+    ask(cuFuncSetAttribute, function, (CUfunction_attribute)attribute, value);
 }
 
 static void op_param_info(void)
@@ -74,7 +75,8 @@ static void op_blocks(void)
     int blocks = -7, sizes[] = {1, 32, 256, 1024, 1025, 0, -1};
     int size = sizes[df_choice("block", 7)];
     size_t shared = DF_PICK("shared", 0, 0, 1024, 49152, 49153, 232448, 232449, ~0ull);
-    ask(cuOccupancyMaxActiveBlocksPerMultiprocessor, df_or_null(&blocks), function_of_slot(), size, shared);
+    CUfunction function = function_of_slot();
+    ask(cuOccupancyMaxActiveBlocksPerMultiprocessor, df_or_null(&blocks), function, size, shared);
     df_note("%d", blocks);
 }
 

@@ -149,7 +149,9 @@ static void op_create_event(void)
     if (ask(cuEventCreate, df_or_null(&event), flags) != CUDA_SUCCESS || event == NULL) {
         return;
     }
-    if (w.has_graphs && w.events[slot] != NULL) {
+    /* A device's driver crashes when a stream of another context waits for one that is for other processes.
+     */
+    if ((w.has_graphs && w.events[slot] != NULL) || (flags & 4) != 0) {
         (void)cu->cuEventDestroy(event);
         return;
     }

@@ -54,11 +54,9 @@ static void op_release(void)
 {
     int slot = df_slot("slot", DF_HANDLES);
     CUmemGenericAllocationHandle handle = w.handles[slot];
-    bool is_wrong = df_one_in(3), is_twice = df_one_in(3);
-    CUmemGenericAllocationHandle wrong = DF_PICK("wrong", 0, 12345, ~0ull);
-    df_shape("w%d", is_wrong);
-    if (is_wrong) {
-        ask(cuMemRelease, wrong);
+    if (df_one_in(6)) { /* other wrong ones are pointers to a device's driver */
+        df_shape("wrong");
+        ask(cuMemRelease, 0);
         return;
     }
     if (handle == 0) {
@@ -68,10 +66,6 @@ static void op_release(void)
     df_settle();
     if (ask(cuMemRelease, handle) == CUDA_SUCCESS) {
         w.handles[slot] = 0;
-        if (is_twice) {
-            df_shape("again");
-            ask(cuMemRelease, handle);
-        }
     }
 }
 
@@ -130,10 +124,10 @@ static void op_map(void)
     CUmemGenericAllocationHandle handle = w.handles[memory];
     if (df_one_in(16)) {
         df_shape("wrong");
-        handle = 12345;
+        handle = 0;
     }
     df_shape("m%d", range->is_mapped[at]);
-    if (range->address == 0 || handle == 0) {
+    if (range->address == 0 || w.handles[memory] == 0) {
         df_skip(DF_cuMemMap);
         return;
     }
@@ -185,7 +179,7 @@ static void op_access(void)
     }
     df_settle();
     CUresult result =
-        ask(cuMemSetAccess, range->address + (CUdeviceptr)at * DF_GRANULE, bytes, df_or_null(&access), count);
+        ask(cuMemSetAccess, range->address + (CUdeviceptr)at * DF_GRANULE, bytes, &access, count);
     if (result == CUDA_SUCCESS && count == 1) {
         bool is_usable = access.flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE &&
                          access.location.type == CU_MEM_LOCATION_TYPE_DEVICE;

@@ -26,33 +26,59 @@ static void must(CUresult result, const char *what)
 
 /* ---- once per process ------------------------------------------------------------------------ */
 
-static void open_kernels(int which, CUcontext context)
+/* What is loaded in a context. */
+struct kernels {
+    CUmodule module;
+    CUfunction add, look, cluster;
+};
+static struct kernels kernels[2]; /* of A and B */
+
+static void open_kernels(struct kernels *out, CUcontext context, CUdeviceptr data)
 {
-    CUdeviceptr data = w.arena[which];
     uint32_t count = 0, value = 0;
     void *params[] = {&data, &count, &value}, *look[] = {&data, &data};
     MUST(cuCtxSetCurrent(context));
-    MUST(cuModuleLoadDataEx(&w.modules[which], w.image, 0, NULL, NULL));
-    MUST(cuModuleGetFunction(&w.add[which], w.modules[which], "cf_add"));
-    MUST(cuModuleGetFunction(&w.look[which], w.modules[which], "cf_look"));
-    MUST(cuModuleGetFunction(&w.cluster, w.modules[which], "cf_cluster"));
-    MUST(cuLaunchKernel(w.add[which], 1, 1, 1, 1, 1, 1, 0, NULL, params, NULL));
-    MUST(cuLaunchKernel(w.look[which], 1, 1, 1, 1, 1, 1, 0, NULL, look, NULL));
+    MUST(cuModuleLoadDataEx(&out->module, w.image, 0, NULL, NULL));
+    MUST(cuModuleGetFunction(&out->add, out->module, "cf_add"));
+    MUST(cuModuleGetFunction(&out->look, out->module, "cf_look"));
+    MUST(cuModuleGetFunction(&out->cluster, out->module, "cf_cluster"));
+    MUST(cuLaunchKernel(out->add, 1, 1, 1, 1, 1, 1, 0, NULL, params, NULL));
+    MUST(cuLaunchKernel(out->look, 1, 1, 1, 1, 1, 1, 0, NULL, look, NULL));
     MUST(cuCtxSynchronize());
+}
+
+/* Context B and what is in it; without it, A's in its place. */
+static void choose_other(bool has_other)
+{
+    w.has_other = has_other;
+    if (has_other && w.other == NULL) {
+        MUST(cuCtxCreate(&w.other, 0, w.device));
+        MUST(cuMemAlloc(&w.arena_of_b, 2 * DF_ARENA));
+        w.arena_of_b += DF_ARENA / 2;
+        open_kernels(&kernels[1], w.other, w.arena_of_b);
+    }
+    const struct kernels *chosen[] = {&kernels[0], &kernels[has_other ? 1 : 0]};
+    w.cluster = kernels[0].cluster;
+    for (int i = 0; i < 2; i++) {
+        w.modules[i] = chosen[i]->module;
+        w.add[i] = chosen[i]->add;
+        w.look[i] = chosen[i]->look;
+    }
+    w.arena[DF_ARENA_B] = has_other ? w.arena_of_b : w.arena_of_a;
+    MUST(cuCtxSetCurrent(w.primary));
 }
 
 static void open_memory(void)
 {
     uint32_t words[128];
-    MUST(cuCtxSetCurrent(w.other));
-    MUST(cuMemAlloc(&w.arena[DF_ARENA_B], 2 * DF_ARENA));
     MUST(cuCtxSetCurrent(w.primary));
+    MUST(cuMemAlloc(&w.arena_of_a, 2 * DF_ARENA));
+    w.arena_of_a += DF_ARENA / 2;
     MUST(cuMemAlloc(&w.arena[DF_ARENA_A], 2 * DF_ARENA));
     MUST(cuMemHostAlloc(&w.pinned, 2 * DF_ARENA, CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_PORTABLE));
     MUST(cuMemHostGetDevicePointer(&w.arena[DF_ARENA_PINNED], w.pinned, 0));
-    for (int i = 0; i < DF_ARENAS; i++) {
-        w.arena[i] += DF_ARENA / 2; /* whatever goes beyond a block misses what is hashed */
-    }
+    w.arena[DF_ARENA_A] += DF_ARENA / 2; /* whatever goes beyond a block misses what is hashed */
+    w.arena[DF_ARENA_PINNED] += DF_ARENA / 2;
     w.pinned = (char *)w.pinned + DF_ARENA / 2;
     w.pageable = calloc(1, 2 * DF_ARENA);
     w.pages = aligned_alloc(DF_PAGE, (size_t)DF_PAGES * DF_PAGE);
@@ -78,10 +104,8 @@ void df_world_open(const char *driver)
     w.image = cu->emulated ? image->host : image->fatbin != NULL ? image->fatbin : (const void *)image->ptx;
     MUST(cuDeviceGet(&w.device, 0));
     MUST(cuDevicePrimaryCtxRetain(&w.primary, w.device));
-    MUST(cuCtxCreate(&w.other, 0, w.device));
     open_memory();
-    open_kernels(1, w.other);
-    open_kernels(0, w.primary);
+    open_kernels(&kernels[0], w.primary, w.arena[DF_ARENA_A]);
 }
 
 /* ---- calls that are no part of a sequence ---------------------------------------------------- */
@@ -297,19 +321,21 @@ static void make_range(void)
     df_fill(range->address, DF_GRANULE);
 }
 
-void df_world_begin(bool has_graphs, bool has_ranges)
+void df_world_begin(uint32_t sequence, bool has_graphs, bool has_ranges)
 {
     w.has_graphs = w.picks_stream = w.is_racy = false;
+    w.turn = 0;
     w.busy = NULL;
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
     MUST(cuThreadExchangeStreamCaptureMode(&mode));
+    choose_other(sequence % 4 == 0);
     fill_arenas();
     CUfunction functions[] = {w.add[0], w.add[1], w.look[0], w.look[1], w.cluster};
     for (int i = 0; i < 5; i++) {
         MUST(cuFuncSetAttribute(functions[i], CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 49152));
         MUST(cuFuncSetAttribute(functions[i], CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 0));
     }
-    MUST(cuCtxSetCurrent(w.other));
+    MUST(cuCtxSetCurrent(w.has_other ? w.other : w.primary));
     MUST(cuStreamCreate(&w.streams[2], CU_STREAM_NON_BLOCKING));
     MUST(cuEventCreate(&w.events[2], CU_EVENT_DEFAULT));
     MUST(cuCtxSetCurrent(w.primary));
@@ -337,6 +363,9 @@ static void close_objects(void)
         w.execs[i] = NULL;
     }
     for (int i = 0; i < DF_GRAPHS; i++) {
+        if (w.graphs[i].captured != NULL && df_is_capturing(w.graphs[i].captured)) {
+            w.graphs[i].graph = NULL; /* the capture has it */
+        }
         w.graphs[i].captured = NULL;
         df_put_graph(i, NULL);
     }
@@ -418,12 +447,14 @@ void df_world_leave_thread(bool is_last)
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
     for (int i = 0; i < 64 && cu->cuCtxPopCurrent(&popped) == CUDA_SUCCESS && popped != NULL; i++) {
     }
-    MUST(cuCtxSetCurrent(w.other));
-    end_capture(PER_THREAD);
+    if (w.has_other) {
+        MUST(cuCtxSetCurrent(w.other));
+        end_capture(PER_THREAD);
+    }
     MUST(cuCtxSetCurrent(w.primary));
     end_capture(PER_THREAD);
-    for (int i = 0; i < DF_STREAMS; i++) {
-        end_capture(w.streams[i]);
+    for (int i = 0; i < 2 * DF_STREAMS; i++) { /* one may end only behind another */
+        end_capture(w.streams[i % DF_STREAMS]);
     }
     MUST(cuThreadExchangeStreamCaptureMode(&mode));
     if (is_last) {
@@ -474,12 +505,11 @@ bool df_is_unordered(const struct df_graph *graph)
 
 void df_put_node(int graph, CUgraphNode node)
 {
-    static uint32_t turn;
     int slot = -1;
     for (int i = 0; i < DF_NODES; i++) {
         slot = w.nodes[i].node == NULL ? i : slot;
     }
-    slot = slot >= 0 ? slot : (int)(turn++ % DF_NODES);
+    slot = slot >= 0 ? slot : (int)(w.turn++ % DF_NODES);
     w.nodes[slot] = (struct df_node){.node = node, .graph = graph};
     w.graphs[graph].last = node;
 }

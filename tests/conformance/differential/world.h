@@ -52,11 +52,13 @@ struct df_range {
 
 struct df_world {
     CUdevice device;
-    CUcontext primary, other; /* contexts A and B */
-    CUmodule modules[2];
+    CUcontext primary, other; /* contexts A and B; B is made by the first sequence that has it */
+    bool has_other;           /* of each four sequences one has B: to make it takes long on a device */
+    CUmodule modules[2];      /* as the functions: of A and B, or both of A */
     CUfunction add[2], look[2], cluster; /* of A and B */
     const void *image;
     CUdeviceptr arena[DF_ARENAS];
+    CUdeviceptr arena_of_a, arena_of_b; /* what may be the second arena */
     void *pinned;
     unsigned char *pageable, *pages; /* DF_ARENA bytes; DF_PAGES pages */
     CUstream own;                    /* for looking at memory, which no operation uses */
@@ -66,6 +68,7 @@ struct df_world {
     CUevent events[DF_EVENTS];
     struct df_graph graphs[DF_GRAPHS];
     struct df_node nodes[DF_NODES];
+    uint32_t turn; /* which of them gives way when all are full */
     CUgraphExec execs[DF_EXECS];
     bool is_unordered[DF_EXECS]; /* its nodes may run in any order */
     struct df_block blocks[DF_BLOCKS];
@@ -85,7 +88,7 @@ extern struct df_world w;
 /* Once per process. */
 void df_world_open(const char *driver);
 /* For each sequence. */
-void df_world_begin(bool has_graphs, bool has_ranges);
+void df_world_begin(uint32_t sequence, bool has_graphs, bool has_ranges);
 /* Each thread leaves it, the first one last: all objects go then. */
 void df_world_leave_thread(bool is_last);
 
