@@ -8,6 +8,11 @@
 #include "emulator/logs.h"
 #include "emulator/module.h"
 
+#include <string.h>
+
+/* Attributes that Gantry does not use, and that change no result. */
+enum { IGNORED = 0, ACCESS_POLICY_WINDOW = 1 };
+
 uint32_t gy_emu_function_occupancy(const struct gy_emu_function *function, uint32_t threads,
                                    size_t shared_bytes)
 {
@@ -33,7 +38,11 @@ static CUresult import_one(const CUlaunchAttribute *attribute, struct gy_emu_att
         out->cluster[0] = value->clusterDim.x;
         out->cluster[1] = value->clusterDim.y;
         out->cluster[2] = value->clusterDim.z;
-        return gy_emu_size_of(out->cluster) != 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+        if (gy_emu_size_of(out->cluster) == 0) {
+            out->has_bad_cluster = true;
+            memset(out->cluster, 0, sizeof(out->cluster));
+        }
+        return CUDA_SUCCESS;
     case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
         out->starts_early = value->programmaticStreamSerializationAllowed != 0;
         return CUDA_SUCCESS;
@@ -45,10 +54,23 @@ static CUresult import_one(const CUlaunchAttribute *attribute, struct gy_emu_att
         out->preferred_z = value->clusterDim.z;
         return CUDA_SUCCESS;
     case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
+        return (unsigned)value->memSyncDomain <= CU_LAUNCH_MEM_SYNC_DOMAIN_REMOTE ? CUDA_SUCCESS
+                                                                                  : CUDA_ERROR_INVALID_VALUE;
+    case IGNORED:
+    case ACCESS_POLICY_WINDOW:
         return CUDA_SUCCESS;
     default:
-        return CUDA_ERROR_NOT_SUPPORTED;
+        return CUDA_ERROR_INVALID_VALUE;
     }
+}
+
+/* A preferred cluster is for launches that have clusters, and divides the grid. */
+static bool is_good_preferred(const CUlaunchConfig *config, const CUlaunchAttributeValue *value,
+                              const struct gy_emu_attributes *attributes)
+{
+    const uint32_t size[3] = {value->clusterDim.x, value->clusterDim.y, value->clusterDim.z};
+    return attributes->cluster[0] != 0 && gy_emu_size_of(size) != 0 && config->gridDimX % size[0] == 0 &&
+           config->gridDimY % size[1] == 0 && config->gridDimZ % size[2] == 0;
 }
 
 CUresult gy_emu_attributes_import(const CUlaunchConfig *config, struct gy_emu_attributes *out)
@@ -60,6 +82,11 @@ CUresult gy_emu_attributes_import(const CUlaunchConfig *config, struct gy_emu_at
     CUresult result = CUDA_SUCCESS;
     for (unsigned int i = 0; i < config->numAttrs && result == CUDA_SUCCESS; i++) {
         result = import_one(&config->attrs[i], out);
+    }
+    for (unsigned int i = 0; i < config->numAttrs && result == CUDA_SUCCESS; i++) {
+        if (config->attrs[i].id == CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION) {
+            out->has_bad_cluster |= !is_good_preferred(config, &config->attrs[i].value, out);
+        }
     }
     return result;
 }
@@ -89,7 +116,7 @@ static CUresult check_clusters(const struct gy_emu_context *context, const struc
         if (launch->grid[i] % cluster[i] != 0) {
             gy_emu_explain("The grid (%u,%u,%u) is no multiple of the cluster (%u,%u,%u)", launch->grid[0],
                            launch->grid[1], launch->grid[2], cluster[0], cluster[1], cluster[2]);
-            return CUDA_ERROR_INVALID_VALUE;
+            return CUDA_ERROR_INVALID_CLUSTER_SIZE;
         }
     }
     const uint32_t preferred_z = launch->attributes.preferred_z;

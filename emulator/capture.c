@@ -155,6 +155,11 @@ void gy_emu_capture_abandon(struct gy_emu_stream *stream)
     }
 }
 
+bool gy_emu_capture_is_invalid(const struct gy_emu_stream *stream)
+{
+    return stream->capture != NULL && stream->capture->is_invalid;
+}
+
 CUresult gy_emu_capture_refuse(struct gy_emu_stream *stream, CUresult result)
 {
     stream->capture->is_invalid = true;
@@ -217,6 +222,9 @@ CUresult gy_emu_capture_wait(struct gy_emu_stream *stream, struct gy_emu_event *
     struct gy_emu_capture *capture = stream->capture;
     if (capture != NULL && capture->is_invalid) {
         return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+    }
+    if (capture != NULL && event->capture_id == 0 && !event->recorded) {
+        return CUDA_SUCCESS; /* there is nothing to wait for */
     }
     struct gy_emu_capture *source = event->capture_id != 0 ? find_capture(event->capture_id) : NULL;
     if (source == NULL) {
@@ -408,15 +416,14 @@ CUresult gy_emu_capture_end(struct gy_emu_stream *stream, CUgraph *out)
     if (capture == NULL) {
         return CUDA_ERROR_ILLEGAL_STATE;
     }
-    if (capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED && capture->thread != self()) {
-        return CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
-    }
     if (capture->origin != stream) {
         capture->is_invalid = true;
         return CUDA_ERROR_STREAM_CAPTURE_UNMATCHED;
     }
     if (capture->is_invalid) {
         result = CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+    } else if (capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED && capture->thread != self()) {
+        result = CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD; /* it is over all the same, as on a device */
     } else if (!all_joined(capture)) {
         result = CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
     }

@@ -32,6 +32,8 @@ CUresult gy_emu_capture_add(struct gy_emu_stream *stream, struct gy_emu_work *wo
 /* Do cuEventRecord() and cuStreamWaitEvent() where the stream or the event is part of a capture. */
 CUresult gy_emu_capture_record(struct gy_emu_stream *stream, struct gy_emu_event *event);
 CUresult gy_emu_capture_wait(struct gy_emu_stream *stream, struct gy_emu_event *event);
+/* The stream is being captured, and something has broken that. */
+bool gy_emu_capture_is_invalid(const struct gy_emu_stream *stream);
 /* Invalidate the stream's capture; returns `result`. */
 CUresult gy_emu_capture_refuse(struct gy_emu_stream *stream, CUresult result);
 /* The stream is being closed: its capture can no longer be ended properly. */

@@ -5,6 +5,7 @@
  * on, which is how a test makes one.  As on a device, the descriptor belongs to the driver when the import
  * has succeeded.  A size above the true one is accepted.  The memory is given back when it is destroyed, not
  * when a mapping of it is freed. */
+#include "emulator/capture.h"
 #include "emulator/memory.h"
 
 #include "base/alloc.h"
@@ -45,6 +46,7 @@ static CUresult import_memory(CUexternalMemory *out, const CUDA_EXTERNAL_MEMORY_
 {
     struct gy_emu_context *context;
     CUresult result = gy_emu_context_current(&context);
+    result = result == CUDA_SUCCESS ? gy_emu_capture_forbids_unsafe() : result;
     if (result != CUDA_SUCCESS) {
         return result;
     }
@@ -52,7 +54,7 @@ static CUresult import_memory(CUexternalMemory *out, const CUDA_EXTERNAL_MEMORY_
         return CUDA_ERROR_INVALID_VALUE;
     }
     if (desc->type != CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD) {
-        return CUDA_ERROR_NOT_SUPPORTED;
+        return CUDA_ERROR_INVALID_VALUE;
     }
     struct stat file;
     if (fstat(desc->handle.fd, &file) != 0 || !S_ISREG(file.st_mode)) {

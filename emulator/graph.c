@@ -228,9 +228,14 @@ CUresult gy_emu_node_params_import(const CUDA_KERNEL_NODE_PARAMS_v2 *params, str
     if (params->extra != NULL || params->func == NULL) {
         return params->func == NULL ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_NOT_SUPPORTED;
     }
+    const struct gy_emu_function *function = gy_emu_handle_find(GY_EMU_FUNCTION, params->func);
+    const bool is_new = context == NULL;
     CUresult result = context == NULL ? gy_emu_context_current(&context) : CUDA_SUCCESS;
-    if (result != CUDA_SUCCESS) {
-        return result;
+    if (result != CUDA_SUCCESS || function == NULL) {
+        return result != CUDA_SUCCESS ? result : CUDA_ERROR_INVALID_HANDLE;
+    }
+    if (is_new && function->object.context != context->root) {
+        context = function->object.context; /* a new node's kernel may be of another context */
     }
     struct gy_emu_launch launch = {.function = params->func,
                                    .grid = {params->gridDimX, params->gridDimY, params->gridDimZ},

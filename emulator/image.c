@@ -223,6 +223,9 @@ static void close_surface(struct surface *surface)
 
 static CUresult destroy_surface(CUsurfObject handle)
 {
+    if (handle == 0) {
+        return CUDA_SUCCESS;
+    }
     for (struct surface *surface = surfaces; surface != NULL; surface = surface->next) {
         if ((uintptr_t)&surface->host == handle && surface->context != NULL) {
             close_surface(surface);

@@ -22,7 +22,7 @@ static inline bool are_within(const uint32_t size[3], const uint32_t most[3])
 }
 
 /* Check a launch against the limits; the log says which limit it breaks. */
-static bool fits(const struct gy_emu_launch *launch, const struct gy_emu_function *function)
+static bool fits(const struct gy_emu_launch *launch)
 {
     static const uint32_t most_blocks[3] = {INT32_MAX, UINT16_MAX, UINT16_MAX};
     static const uint32_t most_threads[3] = {GY_EMU_MAX_THREADS, GY_EMU_MAX_THREADS, 64};
@@ -38,11 +38,17 @@ static bool fits(const struct gy_emu_launch *launch, const struct gy_emu_functio
         gy_emu_explain("The block (%u,%u,%u) has more threads than %u", block[0], block[1], block[2],
                        GY_EMU_MAX_THREADS);
         block_fits = false;
-    } else if (launch->shared_bytes > function->max_dynamic_shared) {
+    }
+    return grid_fits && block_fits;
+}
+
+static bool has_shared_memory(const struct gy_emu_launch *launch, const struct gy_emu_function *function)
+{
+    if (launch->shared_bytes > function->max_dynamic_shared) {
         gy_emu_explain("%u bytes of dynamic shared memory exceed the %u that the kernel may have",
                        launch->shared_bytes, function->max_dynamic_shared);
     }
-    return grid_fits && block_fits && launch->shared_bytes <= function->max_dynamic_shared;
+    return launch->shared_bytes <= function->max_dynamic_shared;
 }
 
 static bool has_params(const struct gy_emu_launch *launch, uint32_t count)
@@ -62,12 +68,18 @@ CUresult gy_emu_kernel_check(const struct gy_emu_context *context, const struct 
     if (function == NULL || function->object.context != context->root) {
         return CUDA_ERROR_INVALID_HANDLE;
     }
-    if (!fits(launch, function) || !has_params(launch, function->code->param_count)) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
     *out = function;
+    CUresult result = fits(launch) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    if (result == CUDA_SUCCESS && launch->attributes.has_bad_cluster) {
+        result = CUDA_ERROR_INVALID_CLUSTER_SIZE;
+    }
     const bool is_plain = launch->attributes.cluster[0] == 0 && !launch->attributes.is_cooperative;
-    return is_plain ? CUDA_SUCCESS : gy_emu_attributes_check(context, function, launch);
+    if (result == CUDA_SUCCESS && !is_plain) {
+        result = gy_emu_attributes_check(context, function, launch);
+    }
+    const bool is_good =
+        has_shared_memory(launch, function) && has_params(launch, function->code->param_count);
+    return result == CUDA_SUCCESS && !is_good ? CUDA_ERROR_INVALID_VALUE : result;
 }
 
 CUresult gy_emu_kernel_fill(struct gy_emu_context *context, const struct gy_emu_launch *launch,

@@ -6,6 +6,7 @@
 #include "emulator/peer.h"
 
 #include "base/environment.h"
+#include "emulator/capture.h"
 #include "emulator/memory.h"
 
 #include <stdio.h>
@@ -97,11 +98,11 @@ bool gy_emu_link_reaches(int from, int to)
 
 static CUresult can_access(int *out, CUdevice from, CUdevice to)
 {
-    if (gy_emu_device_find(from) == NULL || gy_emu_device_find(to) == NULL) {
-        return CUDA_ERROR_INVALID_DEVICE;
-    }
     if (out == NULL) {
         return CUDA_ERROR_INVALID_VALUE;
+    }
+    if (gy_emu_device_find(from) == NULL || gy_emu_device_find(to) == NULL) {
+        return CUDA_ERROR_INVALID_DEVICE;
     }
     *out = from != to && gy_emu_link_reaches(from, to);
     return CUDA_SUCCESS;
@@ -195,6 +196,10 @@ static CUresult disable(CUcontext handle)
 {
     struct gy_emu_context *own, *peer;
     CUresult result = find_both(handle, &own, &peer);
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    result = gy_emu_capture_forbids_unsafe();
     if (result != CUDA_SUCCESS) {
         return result;
     }

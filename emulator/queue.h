@@ -52,8 +52,9 @@ struct gy_emu_args {
 
 /* What cuLaunchKernelEx() has asked for besides a grid of blocks. */
 struct gy_emu_attributes {
-    uint32_t cluster[3];  /* blocks of a cluster; x 0: none */
-    uint32_t preferred_z; /* of the preferred cluster; 0: none */
+    uint32_t cluster[3];      /* blocks of a cluster; x 0: none */
+    uint32_t preferred_z;     /* of the preferred cluster; 0: none */
+    uint32_t has_bad_cluster; /* the cluster, or the preferred one, is impossible */
     uint32_t is_cooperative;
     uint32_t starts_early; /* programmatic stream serialisation */
     uint32_t has_priority;
@@ -225,6 +226,8 @@ CUresult gy_emu_stream_find(CUstream handle, struct gy_emu_stream **out);
 /* As find, for a call that enqueues: a context must be current, and the legacy stream is refused while
  * another stream of its context that orders with it is being captured. */
 CUresult gy_emu_stream_find_for_work(CUstream handle, struct gy_emu_stream **out);
+/* For work that no capture takes, not even a broken one. */
+CUresult gy_emu_stream_find_uncaptured(CUstream handle, struct gy_emu_stream **out);
 
 /* Enqueue `work`, or capture it.  Its references are taken in any case. */
 CUresult gy_emu_stream_submit(struct gy_emu_stream *stream, struct gy_emu_work *work);

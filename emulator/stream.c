@@ -116,15 +116,20 @@ CUresult gy_emu_stream_find(CUstream handle, struct gy_emu_stream **out)
 
 CUresult gy_emu_stream_find_for_work(CUstream handle, struct gy_emu_stream **out)
 {
-    struct gy_emu_context *current;
-    CUresult result = gy_emu_context_current(&current);
-    if (result == CUDA_SUCCESS) {
-        result = gy_emu_stream_find(handle, out);
-    }
+    CUresult result =
+        gy_emu_stream_find(handle, out); /* no context need be current, unless it tells which stream */
     if (result == CUDA_SUCCESS && (*out)->is_null) {
         result = gy_emu_capture_forbids_null(*out);
     }
-    return result;
+    /* Whatever else may be wrong with the call. */
+    return result == CUDA_SUCCESS && gy_emu_capture_is_invalid(*out) ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED
+                                                                     : result;
+}
+
+CUresult gy_emu_stream_find_uncaptured(CUstream handle, struct gy_emu_stream **out)
+{
+    const CUresult result = gy_emu_stream_find_for_work(handle, out);
+    return result == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : result;
 }
 
 CUresult gy_emu_stream_submit(struct gy_emu_stream *stream, struct gy_emu_work *work)

@@ -5,10 +5,20 @@
 #include "emulator/context.h"
 #include "emulator/graph.h"
 
+/* The stream on which a capture shall begin, whatever may be captured on it. */
+static CUresult find_to_begin(CUstream handle, CUstreamCaptureMode mode, struct gy_emu_stream **out)
+{
+    CUresult result = gy_emu_stream_find(handle, out);
+    if (result == CUDA_SUCCESS && (unsigned int)mode > CU_STREAM_CAPTURE_MODE_RELAXED) {
+        result = CUDA_ERROR_INVALID_VALUE;
+    }
+    return result == CUDA_SUCCESS && (*out)->is_null ? gy_emu_capture_forbids_null(*out) : result;
+}
+
 static CUresult begin(CUstream handle, CUstreamCaptureMode mode)
 {
     struct gy_emu_stream *stream;
-    CUresult result = gy_emu_stream_find_for_work(handle, &stream);
+    CUresult result = find_to_begin(handle, mode, &stream);
     return result == CUDA_SUCCESS ? gy_emu_capture_begin(stream, NULL, mode) : result;
 }
 
@@ -23,7 +33,7 @@ static CUresult begin_to_graph(CUstream handle, CUgraph graph_handle, const CUgr
 {
     struct gy_emu_stream *stream;
     struct gy_emu_graph *graph = gy_emu_handle_find(GY_EMU_GRAPH, graph_handle);
-    CUresult result = gy_emu_stream_find_for_work(handle, &stream);
+    CUresult result = find_to_begin(handle, mode, &stream);
     if (result == CUDA_SUCCESS && (graph == NULL || graph->capturing || graph->is_broken)) {
         result = CUDA_ERROR_INVALID_VALUE;
     }
@@ -53,8 +63,11 @@ static CUresult end(CUstream handle, CUgraph *out)
 {
     struct gy_emu_stream *stream;
     CUresult result = gy_emu_stream_find(handle, &stream);
+    if (result == CUDA_SUCCESS && stream->is_null) {
+        result = gy_emu_capture_forbids_null(stream);
+    }
     if (result == CUDA_SUCCESS && out == NULL) {
-        result = CUDA_ERROR_INVALID_VALUE;
+        result = stream->capture == NULL ? CUDA_ERROR_ILLEGAL_STATE : CUDA_ERROR_INVALID_VALUE;
     }
     return result == CUDA_SUCCESS ? gy_emu_capture_end(stream, out) : result;
 }
@@ -73,20 +86,21 @@ static CUstreamCaptureStatus status_of(const struct gy_emu_stream *stream)
                                        : CU_STREAM_CAPTURE_STATUS_ACTIVE;
 }
 
-/* The null stream never captures; a question about it breaks the captures of other streams. */
+/* The null stream never captures; a question about it breaks the captures of other streams, but for the one
+ * whether it is captured. */
 static CUresult find_to_look(CUstream handle, struct gy_emu_stream **out)
 {
     CUresult result = gy_emu_stream_find(handle, out);
-    if (result == CUDA_SUCCESS && (*out)->is_null && (*out)->object.context->capturing > 0) {
-        result = CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
-    }
-    return result;
+    return result == CUDA_SUCCESS && (*out)->is_null ? gy_emu_capture_forbids_null(*out) : result;
 }
 
 static CUresult is_capturing(CUstream handle, CUstreamCaptureStatus *status)
 {
     struct gy_emu_stream *stream;
-    CUresult result = find_to_look(handle, &stream);
+    CUresult result = gy_emu_stream_find(handle, &stream);
+    if (result == CUDA_SUCCESS && stream->is_null && stream->object.context->capturing > 0) {
+        result = CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
+    }
     if (result == CUDA_SUCCESS && status == NULL) {
         result = CUDA_ERROR_INVALID_VALUE;
     }
@@ -166,18 +180,18 @@ static CUresult update_dependencies(CUstream handle, const CUgraphNode *dependen
                                     unsigned int flags)
 {
     struct gy_emu_stream *stream;
-    CUresult result = gy_emu_stream_find(handle, &stream);
-    if (result == CUDA_SUCCESS && flags > CU_STREAM_SET_CAPTURE_DEPENDENCIES) {
-        result = CUDA_ERROR_INVALID_VALUE;
-    }
+    CUresult result = find_to_look(handle, &stream);
     if (result == CUDA_SUCCESS && stream->capture == NULL) {
         result = CUDA_ERROR_ILLEGAL_STATE;
     }
+    if (result == CUDA_SUCCESS && stream->capture->is_invalid) {
+        result = CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+    }
+    if (result == CUDA_SUCCESS && flags > CU_STREAM_SET_CAPTURE_DEPENDENCIES) {
+        result = CUDA_ERROR_INVALID_VALUE;
+    }
     if (result != CUDA_SUCCESS) {
         return result;
-    }
-    if (stream->capture->is_invalid) {
-        return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
     }
     struct gy_emu_node **nodes =
         gy_emu_graph_find_nodes(stream->capture->graph, dependencies, count, &result);
@@ -199,7 +213,7 @@ CUresult cuStreamUpdateCaptureDependencies(CUstream stream, CUgraphNode *depende
 
 static CUresult exchange_mode(CUstreamCaptureMode *mode)
 {
-    if (mode == NULL || (unsigned int)*mode > CU_STREAM_CAPTURE_MODE_RELAXED) {
+    if (mode == NULL) { /* any mode is taken, as by a device's driver */
         return CUDA_ERROR_INVALID_VALUE;
     }
     *mode = gy_emu_capture_exchange_mode(*mode);

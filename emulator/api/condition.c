@@ -14,7 +14,7 @@ static CUresult create(CUgraphConditionalHandle *out, CUgraph handle, CUcontext 
         return CUDA_ERROR_INVALID_VALUE;
     }
     struct gy_emu_context *context;
-    CUresult result = gy_emu_context_find(context_handle, &context);
+    CUresult result = gy_emu_context_look(context_handle, &context);
     if (result != CUDA_SUCCESS) {
         return result;
     }
@@ -96,7 +96,7 @@ static CUresult add(CUgraphNode *out, CUgraph handle, const CUgraphNode *depende
     return params->type == CU_GRAPH_NODE_TYPE_CONDITIONAL &&
                    params->conditional.type == CU_GRAPH_COND_TYPE_WHILE
                ? add_loop(out, graph, dependencies, count, &params->conditional)
-               : CUDA_ERROR_NOT_SUPPORTED;
+               : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult cuGraphAddNode_v2(CUgraphNode *node, CUgraph graph, const CUgraphNode *dependencies,

@@ -12,7 +12,9 @@ static CUresult create(CUcontext *out, unsigned int flags, CUdevice device)
     if (d == NULL) {
         return CUDA_ERROR_INVALID_DEVICE;
     }
-    if (out == NULL || (flags & ~ALL_CTX_FLAGS) != 0) {
+    const unsigned int schedule =
+        flags & (CU_CTX_SCHED_SPIN | CU_CTX_SCHED_YIELD | CU_CTX_SCHED_BLOCKING_SYNC);
+    if (out == NULL || (flags & ~ALL_CTX_FLAGS) != 0 || (schedule & (schedule - 1)) != 0) {
         return CUDA_ERROR_INVALID_VALUE;
     }
     if (gy_emu_current_is_full()) {
@@ -37,6 +39,9 @@ CUresult cuCtxCreate_v2(CUcontext *context, unsigned int flags, CUdevice device)
 static CUresult destroy(CUcontext handle)
 {
     struct gy_emu_context *context;
+    if (handle == NULL) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
     CUresult result = gy_emu_context_look(handle, &context);
     if (result != CUDA_SUCCESS) {
         return result;
@@ -99,11 +104,11 @@ CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device)
 static CUresult get_state(CUdevice device, unsigned int *flags, int *active)
 {
     const struct gy_emu_device *d = gy_emu_device_find(device);
-    if (d == NULL) {
-        return CUDA_ERROR_INVALID_DEVICE;
-    }
     if (flags == NULL || active == NULL) {
         return CUDA_ERROR_INVALID_VALUE;
+    }
+    if (d == NULL) {
+        return CUDA_ERROR_INVALID_DEVICE;
     }
     *flags = d->primary_flags;
     *active = d->primary != NULL;
@@ -118,6 +123,9 @@ CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned int *flags, int *a
 static CUresult push_checked(CUcontext handle)
 {
     struct gy_emu_context *context;
+    if (handle == NULL) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
     CUresult result = gy_emu_context_look(handle, &context);
     return result == CUDA_SUCCESS ? gy_emu_current_push(handle) : result;
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #define STAGED_BYTES ((size_t)64 << 10)
+#define ALL_BATCH_FLAGS 1u /* beside computing; it changes nothing here */
 
 struct copy {
     CUdeviceptr to, from;
@@ -122,22 +123,23 @@ static CUresult copy_peer(CUstream handle, const struct peer_copy *peer)
 {
     struct gy_emu_stream *stream;
     struct gy_emu_context *to, *from;
-    CUresult result = gy_emu_stream_find_for_work(handle, &stream);
+    CUresult result = gy_emu_stream_find_uncaptured(handle, &stream);
     if (result == CUDA_SUCCESS && stream->capture != NULL) {
         return gy_emu_capture_refuse(stream, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
     }
-    if (result == CUDA_SUCCESS) {
-        result = peer->to_context != NULL ? gy_emu_context_find(peer->to_context, &to)
-                                          : CUDA_ERROR_INVALID_CONTEXT;
+    if (result == CUDA_SUCCESS && peer->copy.bytes == 0) {
+        return CUDA_SUCCESS;
     }
     if (result == CUDA_SUCCESS) {
-        result = peer->from_context != NULL ? gy_emu_context_find(peer->from_context, &from)
-                                            : CUDA_ERROR_INVALID_CONTEXT;
+        result = gy_emu_context_find(peer->to_context, &to); /* NULL: the current one */
+    }
+    if (result == CUDA_SUCCESS) {
+        result = gy_emu_context_find(peer->from_context, &from);
     }
     if (result == CUDA_SUCCESS) {
         result = check(&peer->copy);
     }
-    if (result != CUDA_SUCCESS || peer->copy.bytes == 0) {
+    if (result != CUDA_SUCCESS) {
         return result;
     }
     if (!belongs_to(peer->copy.to, to) || !belongs_to(peer->copy.from, from)) {
@@ -177,8 +179,9 @@ static bool has_valid_attributes(const struct batch *batch)
     }
     for (size_t i = 0; i < batch->attribute_count; i++) {
         CUmemcpySrcAccessOrder order = batch->attributes[i].srcAccessOrder;
-        if (order < CU_MEMCPY_SRC_ACCESS_ORDER_STREAM || order > CU_MEMCPY_SRC_ACCESS_ORDER_ANY ||
-            (i > 0 && batch->starts[i] <= batch->starts[i - 1]) || batch->starts[i] >= batch->count) {
+        if (batch->attributes[i].flags > ALL_BATCH_FLAGS || order < CU_MEMCPY_SRC_ACCESS_ORDER_STREAM ||
+            order > CU_MEMCPY_SRC_ACCESS_ORDER_ANY || (i > 0 && batch->starts[i] <= batch->starts[i - 1]) ||
+            batch->starts[i] >= batch->count) {
             return false;
         }
     }
@@ -243,6 +246,9 @@ static CUresult fill(CUdeviceptr address, uint32_t value, uint32_t width, size_t
         return result;
     }
     size_t bytes;
+    if (count == 0) {
+        return CUDA_SUCCESS;
+    }
     if (address % width != 0 || __builtin_mul_overflow(count, (size_t)width, &bytes)) {
         return CUDA_ERROR_INVALID_VALUE;
     }

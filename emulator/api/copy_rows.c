@@ -38,14 +38,14 @@ static CUresult find_rows(const struct place *place, size_t width, size_t height
         return find_in_array(place, width, height, out);
     }
     const bool is_host = place->type == CU_MEMORYTYPE_HOST;
+    const size_t pitch = place->pitch != 0 ? place->pitch : place->x + width; /* 0: rows without a gap */
     if ((!is_host && place->type != CU_MEMORYTYPE_DEVICE && place->type != CU_MEMORYTYPE_UNIFIED) ||
-        place->x > place->pitch || width > place->pitch - place->x ||
-        place->pitch > SIZE_MAX / (place->y + height + 1)) {
+        place->x > pitch || width > pitch - place->x || pitch > SIZE_MAX / (place->y + height + 1)) {
         return CUDA_ERROR_INVALID_VALUE;
     }
     const uintptr_t base = is_host ? (uintptr_t)place->host : (uintptr_t)place->device;
-    *out = (struct found_rows){.first = (char *)(base + place->y * place->pitch + place->x),
-                               .pitch = place->pitch,
+    *out = (struct found_rows){.first = (char *)(base + place->y * pitch + place->x),
+                               .pitch = pitch,
                                .side = is_host                               ? GY_EMU_SIDE_HOST
                                        : place->type == CU_MEMORYTYPE_DEVICE ? GY_EMU_SIDE_DEVICE
                                                                              : GY_EMU_SIDE_ANY};
@@ -73,6 +73,9 @@ static CUresult copy_rows(const CUDA_MEMCPY2D *copy, CUstream handle)
     if (copy == NULL) {
         return CUDA_ERROR_INVALID_VALUE;
     }
+    if (copy->WidthInBytes == 0 || copy->Height == 0) {
+        return CUDA_SUCCESS;
+    }
     const struct place from = {copy->srcMemoryType, copy->srcHost,     copy->srcDevice, copy->srcArray,
                                copy->srcPitch,      copy->srcXInBytes, copy->srcY};
     const struct place to = {copy->dstMemoryType, copy->dstHost,     copy->dstDevice, copy->dstArray,
@@ -82,7 +85,7 @@ static CUresult copy_rows(const CUDA_MEMCPY2D *copy, CUstream handle)
     struct found_rows source, target;
     result = find_rows(&from, width, height, &source);
     result = result == CUDA_SUCCESS ? find_rows(&to, width, height, &target) : result;
-    if (result != CUDA_SUCCESS || width == 0 || height == 0) {
+    if (result != CUDA_SUCCESS) {
         return result;
     }
     result = check(context, &source, width, height);

@@ -85,13 +85,13 @@ CUresult cuDeviceGet(CUdevice *device, int ordinal)
 static CUresult get_name(char *name, int room, CUdevice device)
 {
     const struct gy_emu_device *d = gy_emu_device_find(device);
-    if (d == NULL) {
+    if (d == NULL && name != NULL && room != 0) {
         return CUDA_ERROR_INVALID_DEVICE;
     }
-    if (name == NULL || room <= 0) {
+    if (name == NULL || room == 0) { /* a negative one is a large one */
         return CUDA_ERROR_INVALID_VALUE;
     }
-    snprintf(name, (size_t)room, "%s", d->profile->name);
+    snprintf(name, room > 0 ? (size_t)room : SIZE_MAX / 2, "%s", d->profile->name);
     return CUDA_SUCCESS;
 }
 
@@ -209,8 +209,8 @@ static int profile_value(const struct gy_emu_profile *p, CUdevice_attribute attr
 static CUresult get_attribute(int *value, CUdevice_attribute attribute, CUdevice device)
 {
     const struct gy_emu_device *d = gy_emu_device_find(device);
-    if (d == NULL) {
-        return CUDA_ERROR_INVALID_DEVICE;
+    if (d == NULL || value == NULL) {
+        return value == NULL ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_INVALID_DEVICE;
     }
     int found =
         attribute == CU_DEVICE_ATTRIBUTE_PCI_BUS_ID ? d->number + 1 : profile_value(d->profile, attribute);

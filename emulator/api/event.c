@@ -8,7 +8,8 @@
 #include "emulator/context.h"
 #include "emulator/watch.h"
 
-#define ALL_EVENT_FLAGS (CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING)
+#define FOR_OTHER_PROCESSES 4u /* it is accepted; nobody can import one here */
+#define ALL_EVENT_FLAGS (CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | FOR_OTHER_PROCESSES)
 #define NS_PER_MS 1e6
 
 static bool is_done(const struct gy_emu_event *event)
@@ -23,7 +24,9 @@ static CUresult create(CUevent *out, unsigned int flags)
     if (result != CUDA_SUCCESS) {
         return result;
     }
-    if (out == NULL || (flags & ~(unsigned int)ALL_EVENT_FLAGS) != 0) {
+    const bool keeps_time = (flags & CU_EVENT_DISABLE_TIMING) == 0;
+    if (out == NULL || (flags & ~(unsigned int)ALL_EVENT_FLAGS) != 0 ||
+        (keeps_time && (flags & FOR_OTHER_PROCESSES) != 0)) {
         return CUDA_ERROR_INVALID_VALUE;
     }
     struct gy_emu_event *event = gy_zalloc(sizeof(*event));
@@ -153,7 +156,8 @@ static CUresult stream_wait(CUstream stream_handle, CUevent event_handle, unsign
         return result;
     }
     if (event == NULL) {
-        return CUDA_ERROR_INVALID_HANDLE;
+        return stream->capture != NULL ? gy_emu_capture_refuse(stream, CUDA_ERROR_INVALID_HANDLE)
+                                       : CUDA_ERROR_INVALID_HANDLE;
     }
     if (flags > CU_EVENT_WAIT_EXTERNAL) {
         return CUDA_ERROR_INVALID_VALUE;
@@ -239,16 +243,21 @@ static uint64_t time_of(const struct gy_emu_event *event)
 
 static CUresult elapsed(float *out, CUevent start_handle, CUevent end_handle)
 {
-    struct gy_emu_event *start, *end;
-    CUresult result = find_to_ask(start_handle, &start);
-    if (result == CUDA_SUCCESS) {
-        result = find_to_ask(end_handle, &end);
+    struct gy_emu_event *start = gy_emu_handle_find(GY_EMU_EVENT, start_handle),
+                        *end = gy_emu_handle_find(GY_EMU_EVENT, end_handle);
+    if (start == NULL || end == NULL || !start->recorded || !end->recorded ||
+        !gy_emu_event_keeps_time(start) || !gy_emu_event_keeps_time(end)) {
+        return CUDA_ERROR_INVALID_HANDLE; /* this comes before a capture is in the way */
+    }
+    CUresult result = gy_emu_context_health(start->object.context);
+    result = result == CUDA_SUCCESS ? gy_emu_context_health(end->object.context) : result;
+    if (result == CUDA_SUCCESS && (start->capture_id != 0 || end->capture_id != 0)) {
+        result = CUDA_ERROR_CAPTURED_EVENT;
     }
     if (result != CUDA_SUCCESS) {
         return result;
     }
-    if (start->object.context != end->object.context || !start->recorded || !end->recorded ||
-        !gy_emu_event_keeps_time(start) || !gy_emu_event_keeps_time(end)) {
+    if (start->object.context != end->object.context) {
         return CUDA_ERROR_INVALID_HANDLE;
     }
     if (out == NULL) {

@@ -43,7 +43,7 @@ CUresult cuGraphDestroy(CUgraph graph)
 static CUresult get_nodes(CUgraph handle, CUgraphNode *nodes, size_t *count)
 {
     const struct gy_emu_graph *graph = gy_emu_handle_find(GY_EMU_GRAPH, handle);
-    if (graph == NULL || count == NULL) {
+    if (graph == NULL || count == NULL || (nodes != NULL && *count == 0)) {
         return CUDA_ERROR_INVALID_VALUE;
     }
     size_t told = 0;
@@ -70,7 +70,7 @@ CUresult cuGraphGetNodes(CUgraph graph, CUgraphNode *nodes, size_t *count)
 static CUresult get_edges(CUgraph handle, CUgraphNode *from, CUgraphNode *to, size_t *count)
 {
     const struct gy_emu_graph *graph = gy_emu_handle_find(GY_EMU_GRAPH, handle);
-    if (graph == NULL || count == NULL || (from == NULL) != (to == NULL)) {
+    if (graph == NULL || count == NULL || (from == NULL) != (to == NULL) || (from != NULL && *count == 0)) {
         return CUDA_ERROR_INVALID_VALUE;
     }
     size_t edges = 0;

@@ -78,7 +78,7 @@ static CUresult launch(CUgraphExec exec_handle, CUstream stream_handle)
         return CUDA_ERROR_INVALID_VALUE;
     }
     struct gy_emu_stream *stream;
-    CUresult result = gy_emu_stream_find_for_work(stream_handle, &stream);
+    CUresult result = gy_emu_stream_find_uncaptured(stream_handle, &stream);
     struct gy_emu_program *program = exec->program;
     if (program->event_count + program->wait_count < program->count) {
         gy_emu_tally_launch();
@@ -124,7 +124,7 @@ static CUresult upload(CUgraphExec exec_handle, CUstream stream_handle)
     if (exec == NULL) {
         return CUDA_ERROR_INVALID_VALUE;
     }
-    const CUresult result = gy_emu_stream_find_for_work(stream_handle, &stream);
+    const CUresult result = gy_emu_stream_find_uncaptured(stream_handle, &stream);
     if (result == CUDA_SUCCESS && exec->program->is_dead) {
         return CUDA_ERROR_CONTEXT_IS_DESTROYED;
     }

@@ -283,7 +283,8 @@ CUresult cuGreenCtxGetDevResource(CUgreenCtx green, CUdevResource *resource, CUd
 static CUresult get_context_resource(CUcontext handle, CUdevResource *out, CUdevResourceType type)
 {
     struct gy_emu_context *context;
-    CUresult result = gy_emu_context_find(handle, &context);
+    const bool is_type = type == CU_DEV_RESOURCE_TYPE_SM || gy_emu_has_workqueues();
+    CUresult result = is_type ? gy_emu_context_look(handle, &context) : CUDA_ERROR_INVALID_RESOURCE_TYPE;
     if (result == CUDA_SUCCESS && out == NULL) {
         result = CUDA_ERROR_INVALID_VALUE;
     }
@@ -306,10 +307,7 @@ static bool is_part_of(const struct gy_emu_stream *stream, const struct gy_emu_c
 static CUresult find_event(struct gy_emu_context *context, CUevent handle, struct gy_emu_event **out)
 {
     *out = gy_emu_handle_find(GY_EMU_EVENT, handle);
-    if (*out == NULL || (*out)->object.context != context->root) {
-        return CUDA_ERROR_INVALID_HANDLE;
-    }
-    return gy_emu_capture_forbids_context(context);
+    return *out == NULL ? CUDA_ERROR_INVALID_HANDLE : CUDA_SUCCESS;
 }
 
 /* Record an event of a whole context.  It is gathered on the context's null stream, which waits for every
@@ -318,6 +316,10 @@ static CUresult record(struct gy_emu_context *context, CUevent event_handle)
 {
     struct gy_emu_event *event;
     CUresult result = find_event(context, event_handle, &event);
+    if (result == CUDA_SUCCESS && event->object.context != context->root) {
+        result = CUDA_ERROR_INVALID_HANDLE;
+    }
+    result = result == CUDA_SUCCESS ? gy_emu_capture_forbids_context(context) : result;
     if (result != CUDA_SUCCESS) {
         return result;
     }
@@ -346,6 +348,7 @@ static CUresult wait(struct gy_emu_context *context, CUevent event_handle)
 {
     struct gy_emu_event *event;
     CUresult result = find_event(context, event_handle, &event);
+    result = result == CUDA_SUCCESS ? gy_emu_capture_forbids_context(context) : result;
     if (result != CUDA_SUCCESS || event->marker == NULL) {
         return result;
     }
@@ -372,7 +375,8 @@ static CUresult on_context(CUcontext handle, CUevent event,
                            CUresult (*call)(struct gy_emu_context *, CUevent))
 {
     struct gy_emu_context *context;
-    CUresult result = gy_emu_context_find(handle, &context);
+    CUresult result = gy_emu_context_look(handle, &context); /* NULL is no context here */
+    result = result == CUDA_SUCCESS ? gy_emu_context_health(context) : result;
     return result == CUDA_SUCCESS ? call(context, event) : result;
 }
 
@@ -400,6 +404,12 @@ static CUresult get_green(CUstream handle, CUgreenCtx *out)
 {
     struct gy_emu_stream *stream;
     CUresult result = gy_emu_stream_find(handle, &stream);
+    if (result == CUDA_SUCCESS && stream->is_null) {
+        result = gy_emu_capture_forbids_null(stream);
+    }
+    if (result == CUDA_SUCCESS && gy_emu_capture_is_invalid(stream)) {
+        result = CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+    }
     if (result == CUDA_SUCCESS && out == NULL) {
         result = CUDA_ERROR_INVALID_VALUE;
     }

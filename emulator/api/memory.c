@@ -4,10 +4,11 @@
 #include "base/alloc.h"
 #include "emulator/capture.h"
 
+#define PAGE ((uintptr_t)4096)
 #define ASYNC_ALIGNMENT ((size_t)512)
 #define ALL_HOST_ALLOC_FLAGS \
     (CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED)
-#define ALL_REGISTER_FLAGS 0xfu
+#define ALL_REGISTER_FLAGS 0xbu /* no memory of other devices */
 
 static size_t round_up(size_t bytes, size_t step)
 {
@@ -25,14 +26,16 @@ static CUresult get_info(size_t *free_bytes, size_t *total_bytes)
 {
     struct gy_emu_context *context;
     CUresult result = gy_emu_context_current(&context);
-    if (result == CUDA_SUCCESS && (free_bytes == NULL || total_bytes == NULL)) {
-        result = CUDA_ERROR_INVALID_VALUE;
+    if (result != CUDA_SUCCESS) {
+        return result;
     }
-    if (result == CUDA_SUCCESS) {
+    if (total_bytes != NULL) {
         *total_bytes = context->device->profile->memory_bytes;
-        *free_bytes = *total_bytes - context->device->used_bytes;
     }
-    return result;
+    if (free_bytes != NULL) {
+        *free_bytes = context->device->profile->memory_bytes - context->device->used_bytes;
+    }
+    return CUDA_SUCCESS;
 }
 
 CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes)
@@ -95,7 +98,13 @@ static CUresult free_block(CUdeviceptr address, enum gy_emu_region_kind kind, en
 {
     struct gy_emu_region *region = find_block((uintptr_t)address, kind, other);
     if (region == NULL) {
-        return address == 0 && kind == GY_EMU_REGION_DEVICE ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+        const CUresult refused = gy_emu_capture_forbids_unsafe();
+        if (refused != CUDA_SUCCESS) {
+            return refused;
+        }
+    }
+    if (region == NULL) {
+        return address == 0 && kind != GY_EMU_REGION_REGISTERED ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
     }
     struct gy_emu_context *root = region->context;
     CUresult result = gy_emu_capture_forbids_unsafe();
@@ -135,8 +144,12 @@ static CUresult allocate_async(CUdeviceptr *out, size_t bytes, CUstream handle)
 {
     struct gy_emu_stream *stream;
     CUresult result = gy_emu_stream_find_for_work(handle, &stream);
-    if (result == CUDA_SUCCESS && (out == NULL || bytes == 0)) {
+    if (result == CUDA_SUCCESS && out == NULL) {
         result = CUDA_ERROR_INVALID_VALUE;
+    }
+    if (result == CUDA_SUCCESS && bytes == 0) {
+        *out = 0;
+        return CUDA_SUCCESS;
     }
     if (result == CUDA_SUCCESS && stream->capture != NULL) {
         result = gy_emu_capture_refuse(stream, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
@@ -180,7 +193,8 @@ static CUresult free_async(CUdeviceptr address, CUstream handle)
     }
     struct gy_emu_region *region = find_block((uintptr_t)address, GY_EMU_REGION_ASYNC, GY_EMU_REGION_DEVICE);
     if (region == NULL || region->context != stream->root) {
-        return CUDA_ERROR_INVALID_VALUE;
+        result = gy_emu_capture_forbids_unsafe(); /* such memory is freed as cuMemFree() does it */
+        return result == CUDA_SUCCESS ? CUDA_ERROR_INVALID_VALUE : result;
     }
     if (stream->capture != NULL) {
         return gy_emu_capture_refuse(stream, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
@@ -205,9 +219,12 @@ static CUresult allocate_host(void **out, size_t bytes, unsigned int flags)
 {
     struct gy_emu_context *context;
     CUresult result = find_context(&context);
-    if (result == CUDA_SUCCESS &&
-        (out == NULL || bytes == 0 || (flags & ~(unsigned int)ALL_HOST_ALLOC_FLAGS) != 0)) {
+    if (result == CUDA_SUCCESS && (out == NULL || (flags & ~(unsigned int)ALL_HOST_ALLOC_FLAGS) != 0)) {
         result = CUDA_ERROR_INVALID_VALUE;
+    }
+    if (result == CUDA_SUCCESS && bytes == 0) {
+        *out = NULL;
+        return CUDA_SUCCESS;
     }
     struct gy_emu_region *region;
     if (result == CUDA_SUCCESS) {
@@ -266,6 +283,16 @@ CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *address, void *pointer, unsig
     return GY_EMU_CALL(cuMemHostGetDevicePointer, get_device_pointer(address, pointer, flags));
 }
 
+/* Some page of the range has memory that the driver knows. */
+static bool shares_page(uintptr_t first, size_t bytes)
+{
+    bool any = gy_emu_memory_find(first) != NULL || gy_emu_memory_find(first + bytes - 1) != NULL;
+    for (uintptr_t at = first / PAGE * PAGE; at < first + bytes && !any; at += PAGE) {
+        any = gy_emu_memory_find(at) != NULL;
+    }
+    return any;
+}
+
 static CUresult register_host(void *pointer, size_t bytes, unsigned int flags)
 {
     struct gy_emu_context *context;
@@ -277,8 +304,7 @@ static CUresult register_host(void *pointer, size_t bytes, unsigned int flags)
         (flags & ~ALL_REGISTER_FLAGS) != 0) {
         return CUDA_ERROR_INVALID_VALUE;
     }
-    if (gy_emu_memory_find((uintptr_t)pointer) != NULL ||
-        gy_emu_memory_find((uintptr_t)pointer + bytes - 1) != NULL) {
+    if (shares_page((uintptr_t)pointer, bytes)) {
         return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
     }
     struct gy_emu_region *region = gy_zalloc(sizeof(*region));
@@ -305,6 +331,10 @@ static CUresult unregister_host(void *pointer)
     struct gy_emu_context *context;
     CUresult result = gy_emu_context_current(&context);
     if (result == CUDA_ERROR_INVALID_CONTEXT) {
+        return result;
+    }
+    result = gy_emu_capture_forbids_unsafe();
+    if (result != CUDA_SUCCESS) {
         return result;
     }
     if (find_block((uintptr_t)pointer, GY_EMU_REGION_REGISTERED, GY_EMU_REGION_REGISTERED) == NULL) {

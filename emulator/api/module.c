@@ -8,6 +8,7 @@
 #include <string.h>
 
 #define REGISTERS 32
+enum { PREFERRED_CARVEOUT = 9, LAST_ATTRIBUTE = 15 }; /* of functions */
 
 /* This compares byte by byte, since the image may be a PTX text shorter than the number. */
 static bool is_host_module(const void *image)
@@ -116,7 +117,7 @@ static CUresult get_function(CUfunction *out, CUmodule handle, const char *name)
     if (module == NULL) {
         return CUDA_ERROR_INVALID_HANDLE;
     }
-    if (out == NULL || name == NULL) {
+    if (out == NULL || name == NULL || name[0] == '\0') {
         return CUDA_ERROR_INVALID_VALUE;
     }
     CUresult result = gy_emu_context_health(module->object.context);
@@ -144,7 +145,7 @@ static CUresult get_parameter(CUfunction handle, size_t index, size_t *offset, s
 {
     const struct gy_emu_function *function = gy_emu_handle_find(GY_EMU_FUNCTION, handle);
     if (function == NULL) {
-        return CUDA_ERROR_INVALID_HANDLE;
+        return handle == NULL ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_INVALID_HANDLE;
     }
     if (offset == NULL || index >= function->code->param_count) {
         return CUDA_ERROR_INVALID_VALUE;
@@ -216,7 +217,9 @@ static CUresult get_attribute(int *value, CUfunction_attribute attribute, CUfunc
         *value = function->has_large_clusters;
         return CUDA_SUCCESS;
     default:
-        return CUDA_ERROR_INVALID_VALUE;
+        *value = 0; /* what Gantry does not ask for */
+        return (int)attribute >= 0 && (int)attribute <= (int)LAST_ATTRIBUTE ? CUDA_SUCCESS
+                                                                            : CUDA_ERROR_INVALID_VALUE;
     }
 }
 
@@ -232,7 +235,10 @@ static CUresult set_attribute(CUfunction handle, CUfunction_attribute attribute,
     if (result != CUDA_SUCCESS) {
         return result;
     }
-    if (attribute == CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED && (value == 0 || value == 1)) {
+    if ((int)attribute == (int)PREFERRED_CARVEOUT && value >= -1 && value <= 100) {
+        return CUDA_SUCCESS; /* a wish in percent */
+    }
+    if (attribute == CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED) {
         function->has_large_clusters = value != 0;
         return CUDA_SUCCESS;
     }
@@ -252,7 +258,11 @@ CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attribute attribute,
 static CUresult get_occupancy(int *blocks, CUfunction handle, int block_size, size_t shared_bytes)
 {
     struct gy_emu_function *function;
-    CUresult result = find_function(handle, &function);
+    struct gy_emu_context *current;
+    CUresult result = gy_emu_context_current(&current);
+    if (result == CUDA_SUCCESS) {
+        result = find_function(handle, &function);
+    }
     if (result != CUDA_SUCCESS) {
         return result;
     }
@@ -284,6 +294,10 @@ static CUresult launch_kernel(const struct gy_emu_launch *launch, CUstream handl
         result = launch->params != NULL ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_NOT_SUPPORTED;
     } else {
         result = gy_emu_kernel_check(stream->object.context, launch, &function);
+        if (stream->capture != NULL &&
+            (result == CUDA_ERROR_INVALID_VALUE || result == CUDA_ERROR_INVALID_CLUSTER_SIZE)) {
+            result = gy_emu_capture_refuse(stream, result);
+        }
     }
     if (result != CUDA_SUCCESS && stream->capture != NULL) {
         stream->capture->is_invalid = true; /* by a launch that is refused, as on an H200 */

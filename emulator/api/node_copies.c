@@ -111,6 +111,10 @@ CUresult gy_emu_copy_params_import(const CUDA_MEMCPY3D *params, const struct gy_
         return CUDA_ERROR_INVALID_VALUE;
     }
     const size_t bytes = params->WidthInBytes;
+    if ((params->srcPitch != 0 && params->srcPitch < bytes) ||
+        (params->dstPitch != 0 && params->dstPitch < bytes)) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
     CUdeviceptr to = 0, from = 0;
     CUresult result = import_side(params->dstMemoryType, params->dstHost, params->dstDevice,
                                   before != NULL ? before->copy.to : NULL, bytes, &to);

@@ -1,8 +1,17 @@
 /* How many clusters of blocks fit on a device at once. */
 #include "emulator/module.h"
 
+/* A launch of this size is possible. */
+static bool has_size(const CUlaunchConfig *config)
+{
+    const bool has_grid = config->gridDimX - 1 < INT32_MAX && config->gridDimY - 1 < UINT16_MAX &&
+                          config->gridDimZ - 1 < UINT16_MAX;
+    const uint64_t threads = (uint64_t)config->blockDimX * config->blockDimY * config->blockDimZ;
+    return has_grid && threads != 0 && threads <= GY_EMU_MAX_THREADS && config->blockDimZ <= 64;
+}
+
 static CUresult find(CUfunction handle, const CUlaunchConfig *config, struct gy_emu_function **function,
-                     struct gy_emu_stream **stream, struct gy_emu_attributes *attributes)
+                     struct gy_emu_stream **stream, struct gy_emu_attributes *attributes, bool asks_for_size)
 {
     *function = gy_emu_handle_find(GY_EMU_FUNCTION, handle);
     if (*function == NULL) {
@@ -12,8 +21,21 @@ static CUresult find(CUfunction handle, const CUlaunchConfig *config, struct gy_
         return CUDA_ERROR_INVALID_VALUE;
     }
     CUresult result = gy_emu_stream_find(config->hStream, stream);
+    if (result == CUDA_SUCCESS && (*function)->object.context != (*stream)->root) {
+        result = CUDA_ERROR_INVALID_HANDLE;
+    }
     if (result == CUDA_SUCCESS) {
         result = gy_emu_attributes_import(config, attributes);
+    }
+    if (result == CUDA_SUCCESS && !has_size(config) && (attributes->cluster[0] != 0 || asks_for_size)) {
+        result = CUDA_ERROR_INVALID_VALUE;
+    }
+    for (int i = 0; i < 3 && result == CUDA_SUCCESS && attributes->cluster[0] != 0; i++) {
+        const unsigned int grid[3] = {config->gridDimX, config->gridDimY, config->gridDimZ};
+        result = grid[i] % attributes->cluster[i] == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CLUSTER_SIZE;
+    }
+    if (result == CUDA_SUCCESS && attributes->has_bad_cluster) {
+        result = CUDA_ERROR_INVALID_CLUSTER_SIZE;
     }
     const bool can = (*function)->object.context->device->profile->major >= GY_EMU_CLUSTERS_MAJOR;
     return result == CUDA_SUCCESS && !can ? CUDA_ERROR_NOT_SUPPORTED : result;
@@ -33,9 +55,13 @@ static CUresult max_clusters(int *clusters, CUfunction handle, const CUlaunchCon
     struct gy_emu_function *function;
     struct gy_emu_stream *stream;
     struct gy_emu_attributes attributes;
-    CUresult result = find(handle, config, &function, &stream, &attributes);
-    if (result != CUDA_SUCCESS || clusters == NULL || attributes.cluster[0] == 0) {
+    CUresult result = find(handle, config, &function, &stream, &attributes, false);
+    if (result != CUDA_SUCCESS || clusters == NULL) {
         return result != CUDA_SUCCESS ? result : CUDA_ERROR_INVALID_VALUE;
+    }
+    if (attributes.cluster[0] == 0) {
+        *clusters = 0; /* a launch without clusters has none */
+        return CUDA_SUCCESS;
     }
     const uint64_t size = gy_emu_size_of(attributes.cluster);
     if (size > GY_EMU_LARGEST_CLUSTER || (size > GY_EMU_PORTABLE_CLUSTER && !function->has_large_clusters)) {
@@ -56,7 +82,7 @@ static CUresult max_cluster_size(int *blocks, CUfunction handle, const CUlaunchC
     struct gy_emu_function *function;
     struct gy_emu_stream *stream;
     struct gy_emu_attributes attributes;
-    CUresult result = find(handle, config, &function, &stream, &attributes);
+    CUresult result = find(handle, config, &function, &stream, &attributes, true);
     if (result != CUDA_SUCCESS || blocks == NULL) {
         return result != CUDA_SUCCESS ? result : CUDA_ERROR_INVALID_VALUE;
     }

@@ -111,6 +111,10 @@ static struct gy_emu_program *make_program(const struct gy_emu_graph *graph, str
     return program;
 }
 
+#define FREES_ON_LAUNCH 1ull /* it concerns memory that a graph allocates, which none does here */
+#define ALL_INSTANTIATE_FLAGS \
+    ((unsigned long long)CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY | FREES_ON_LAUNCH)
+
 /* What an executable form of the graph takes of the context that is current. */
 struct places {
     uintptr_t root;
@@ -133,14 +137,14 @@ static CUresult instantiate(CUgraphExec *out, CUgraph handle, unsigned long long
                             const struct places places)
 {
     const struct gy_emu_graph *graph = gy_emu_handle_find(GY_EMU_GRAPH, handle);
-    if (out == NULL || graph == NULL || graph->capturing || graph->is_broken ||
-        (flags & ~(unsigned long long)CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY) != 0) {
+    if (out == NULL || graph == NULL || (flags & ~ALL_INSTANTIATE_FLAGS) != 0) {
         return CUDA_ERROR_INVALID_VALUE;
     }
-    CUresult allowed = gy_emu_capture_forbids_unsafe();
-    if (allowed == CUDA_SUCCESS) {
-        allowed = gy_emu_conditions_allow(graph);
+    const CUresult free = gy_emu_capture_forbids_unsafe();
+    if (free != CUDA_SUCCESS || graph->capturing || graph->is_broken) {
+        return free != CUDA_SUCCESS ? free : CUDA_ERROR_INVALID_VALUE;
     }
+    const CUresult allowed = gy_emu_conditions_allow(graph);
     if (allowed != CUDA_SUCCESS) {
         return allowed;
     }
@@ -191,6 +195,10 @@ CUresult cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, unsigned 
 /* Destroy the handle; launches that run go on. */
 static CUresult destroy(CUgraphExec handle)
 {
+    const CUresult allowed = gy_emu_capture_forbids_unsafe();
+    if (allowed != CUDA_SUCCESS) {
+        return allowed;
+    }
     struct gy_emu_exec *exec = gy_emu_handle_find(GY_EMU_GRAPH_EXEC, handle);
     if (exec == NULL) {
         return CUDA_ERROR_INVALID_VALUE;
@@ -311,13 +319,15 @@ static CUresult update(CUgraphExec exec_handle, CUgraph graph_handle, CUgraphExe
 {
     struct gy_emu_exec *exec = gy_emu_handle_find(GY_EMU_GRAPH_EXEC, exec_handle);
     const struct gy_emu_graph *graph = gy_emu_handle_find(GY_EMU_GRAPH, graph_handle);
-    if (exec == NULL || graph == NULL || graph->capturing || info == NULL) {
+    if (exec == NULL || graph == NULL || graph->capturing) {
         return CUDA_ERROR_INVALID_VALUE;
     }
     struct gy_emu_program *program = exec->program;
     if (program->is_dead) {
         return CUDA_ERROR_CONTEXT_IS_DESTROYED;
     }
+    CUgraphExecUpdateResultInfo ignored;
+    info = info != NULL ? info : &ignored;
     *info = (CUgraphExecUpdateResultInfo){CU_GRAPH_EXEC_UPDATE_SUCCESS, NULL, NULL};
     info->result = compare_all(program, graph, info);
     if (info->result != CU_GRAPH_EXEC_UPDATE_SUCCESS) {

@@ -14,8 +14,10 @@
 #define MAX_CLUSTER 32u
 #define WORKQUEUES 8u /* unless $CUDA_DEVICE_MAX_CONNECTIONS says otherwise */
 #define MOST_WORKQUEUES 32
-#define ALL_SPLIT_FLAGS \
-    (CU_DEV_SM_RESOURCE_SPLIT_IGNORE_SM_COSCHEDULING | CU_DEV_SM_RESOURCE_SPLIT_MAX_POTENTIAL_CLUSTER_SIZE)
+#define UNKNOWN_FLAG 4u /* a driver of CUDA 13.0 takes it, and does nothing about it */
+#define ALL_SPLIT_FLAGS                                                                                      \
+    (CU_DEV_SM_RESOURCE_SPLIT_IGNORE_SM_COSCHEDULING | CU_DEV_SM_RESOURCE_SPLIT_MAX_POTENTIAL_CLUSTER_SIZE | \
+     UNKNOWN_FLAG)
 
 static uint32_t splits_ever;
 
@@ -211,7 +213,10 @@ static CUresult split_by_count(const CUdevResource *resource, struct split *spli
     uint32_t least = fine ? FINE_STEP : profile->split_min;
     uint32_t size = round_up(split->min_count > least ? split->min_count : least, step);
     uint16_t order[GY_EMU_MAX_SMS];
-    uint32_t most = arrange(profile, &input.sms, step, order) / size;
+    const uint32_t all = gy_emu_sm_count(&input.sms);
+    size = size > all ? all : size; /* which `min_count` is not above */
+    /* A group of several chunks is of whatever SMs there are: 132 make 8 groups of 16, as on an H200. */
+    uint32_t most = arrange(profile, &input.sms, size > step ? 1 : step, order) / size;
     if (most == 0) {
         return CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION;
     }

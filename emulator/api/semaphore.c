@@ -10,6 +10,7 @@
 #include "emulator/semaphore.h"
 
 #include "base/alloc.h"
+#include "emulator/capture.h"
 #include "emulator/context.h"
 
 #include <sys/stat.h>
@@ -39,6 +40,7 @@ static CUresult import_semaphore(CUexternalSemaphore *out, const CUDA_EXTERNAL_S
 {
     struct gy_emu_context *context;
     CUresult result = gy_emu_context_current(&context);
+    result = result == CUDA_SUCCESS ? gy_emu_capture_forbids_unsafe() : result;
     if (result != CUDA_SUCCESS) {
         return result;
     }
@@ -46,7 +48,8 @@ static CUresult import_semaphore(CUexternalSemaphore *out, const CUDA_EXTERNAL_S
         return CUDA_ERROR_INVALID_VALUE;
     }
     if (desc->type != CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_TIMELINE_SEMAPHORE_FD) {
-        return CUDA_ERROR_NOT_SUPPORTED;
+        return desc->type == CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_FD ? CUDA_ERROR_UNKNOWN
+                                                                         : CUDA_ERROR_INVALID_VALUE;
     }
     struct gy_timeline_file *file;
     if (!map_file(desc->handle.fd, &file)) {

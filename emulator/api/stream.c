@@ -59,7 +59,7 @@ CUresult cuStreamDestroy_v2(CUstream stream)
 static CUresult get_priority(CUstream handle, int *priority)
 {
     struct gy_emu_stream *stream;
-    CUresult result = gy_emu_stream_find(handle, &stream);
+    CUresult result = gy_emu_stream_find_for_work(handle, &stream);
     if (result == CUDA_SUCCESS && priority == NULL) {
         result = CUDA_ERROR_INVALID_VALUE;
     }
@@ -83,7 +83,7 @@ static CUresult find_to_ask(CUstream handle, struct gy_emu_stream **out)
 static CUresult get_context(CUstream handle, CUcontext *out)
 {
     struct gy_emu_stream *stream;
-    CUresult result = gy_emu_stream_find(handle, &stream);
+    CUresult result = gy_emu_stream_find_for_work(handle, &stream);
     if (result == CUDA_SUCCESS && out == NULL) {
         result = CUDA_ERROR_INVALID_VALUE;
     }
@@ -103,7 +103,10 @@ CUresult cuStreamGetCtx(CUstream stream, CUcontext *context)
 static CUresult get_id(CUstream handle, unsigned long long *id)
 {
     struct gy_emu_stream *stream;
-    CUresult result = find_to_ask(handle, &stream);
+    CUresult result = gy_emu_stream_find_for_work(handle, &stream);
+    if (result == CUDA_SUCCESS && stream->capture != NULL) {
+        result = gy_emu_capture_refuse(stream, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    }
     if (result == CUDA_SUCCESS && id == NULL) {
         result = CUDA_ERROR_INVALID_VALUE;
     }
@@ -218,7 +221,7 @@ static CUresult submit_value(enum gy_emu_work_kind kind, CUstream handle, CUdevi
 CUresult cuStreamWriteValue32_v2(CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned int flags)
 {
     return GY_EMU_CALL(cuStreamWriteValue32, submit_value(GY_EMU_WORK_WRITE_VALUE, stream, address, value,
-                                                          flags, CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER));
+                                                          flags, CU_STREAM_WRITE_VALUE_DEFAULT));
 }
 
 CUresult cuStreamWaitValue32_v2(CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned int flags)

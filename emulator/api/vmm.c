@@ -29,6 +29,7 @@ struct gy_emu_allocation {
     bool released;
 };
 
+enum { OF_WINDOWS = 2 }; /* a type of handles */
 #define FILE_NAME "gantry-emu-memory-of-device-"
 
 static int file = -1;
@@ -45,14 +46,12 @@ static bool is_pinned_on_device(const CUmemAllocationProp *prop)
            prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
 }
 
+/* What `prop` says is not looked at, as by a driver of CUDA 13.0. */
 static CUresult get_granularity(size_t *bytes, const CUmemAllocationProp *prop,
                                 CUmemAllocationGranularity_flags option)
 {
-    if (bytes == NULL || !is_pinned_on_device(prop) || (unsigned int)option > 1) {
+    if (bytes == NULL || prop == NULL || (unsigned int)option > 1) {
         return CUDA_ERROR_INVALID_VALUE;
-    }
-    if (gy_emu_device_find(prop->location.id) == NULL) {
-        return CUDA_ERROR_INVALID_DEVICE;
     }
     *bytes = GY_EMU_GRANULE;
     return CUDA_SUCCESS;
@@ -67,9 +66,11 @@ CUresult cuMemGetAllocationGranularity(size_t *bytes, const CUmemAllocationProp 
 /* ---- addresses ------------------------------------------------------------------------------- */
 
 /* `wanted` is a hint, and not taken. */
-static CUresult reserve(CUdeviceptr *out, size_t bytes, size_t alignment, unsigned long long flags)
+static CUresult reserve(CUdeviceptr *out, size_t bytes, size_t alignment, CUdeviceptr wanted,
+                        unsigned long long flags)
 {
-    if (out == NULL || !is_whole(bytes) || (alignment & (alignment - 1)) != 0 || flags != 0) {
+    if (out == NULL || wanted % GY_EMU_GRANULE != 0 || !is_whole(bytes) ||
+        (alignment & (alignment - 1)) != 0 || flags != 0) {
         return CUDA_ERROR_INVALID_VALUE;
     }
     struct gy_emu_mapping *mappings = gy_zalloc_array(bytes / GY_EMU_GRANULE, sizeof(*mappings));
@@ -90,8 +91,7 @@ static CUresult reserve(CUdeviceptr *out, size_t bytes, size_t alignment, unsign
 CUresult cuMemAddressReserve(CUdeviceptr *address, size_t bytes, size_t alignment, CUdeviceptr wanted,
                              unsigned long long flags)
 {
-    (void)wanted;
-    return GY_EMU_CALL(cuMemAddressReserve, reserve(address, bytes, alignment, flags));
+    return GY_EMU_CALL(cuMemAddressReserve, reserve(address, bytes, alignment, wanted, flags));
 }
 
 static struct gy_emu_region *find_reserved(CUdeviceptr address, size_t bytes)
@@ -182,16 +182,17 @@ static struct gy_emu_allocation *add_allocation(struct gy_emu_device *device, si
 static CUresult create(CUmemGenericAllocationHandle *out, size_t bytes, const CUmemAllocationProp *prop,
                        unsigned long long flags)
 {
+    const bool has_place = prop != NULL && prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
+    if (has_place && gy_emu_device_find(prop->location.id) == NULL) {
+        return CUDA_ERROR_INVALID_DEVICE; /* whatever else is wrong */
+    }
     if (out == NULL || !is_whole(bytes) || flags != 0 || !is_pinned_on_device(prop)) {
         return CUDA_ERROR_INVALID_VALUE;
     }
     CUresult result = check_types(prop->requestedHandleTypes);
+    struct gy_emu_device *device = gy_emu_device_find(prop->location.id);
     if (result != CUDA_SUCCESS) {
         return result;
-    }
-    struct gy_emu_device *device = gy_emu_device_find(prop->location.id);
-    if (device == NULL) {
-        return CUDA_ERROR_INVALID_DEVICE;
     }
     if (!gy_emu_budget_take(device, bytes)) {
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -339,6 +340,9 @@ static CUresult import_handle(CUmemGenericAllocationHandle *out, void *from, CUm
                  ? open((const char *)fabric->data, O_RDWR | O_CLOEXEC)
                  : -1;
     }
+    if (type == OF_WINDOWS) {
+        return CUDA_ERROR_NOT_SUPPORTED;
+    }
     return fd >= 0 ? import_file(out, fd, type) : CUDA_ERROR_INVALID_VALUE;
 }
 
@@ -357,7 +361,13 @@ static CUresult map(CUdeviceptr address, size_t bytes, size_t offset, CUmemGener
     struct gy_emu_allocation *allocation =
         gy_emu_handle_find(GY_EMU_ALLOCATION, (const void *)(uintptr_t)handle);
     struct gy_emu_region *region = find_reserved(address, bytes);
-    if (allocation == NULL || region == NULL || offset != 0 || flags != 0 || bytes != allocation->bytes) {
+    if (allocation == NULL || flags != 0 || bytes == 0) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    if (offset != 0 || bytes != allocation->bytes) {
+        return CUDA_ERROR_NOT_SUPPORTED;
+    }
+    if (region == NULL) {
         return CUDA_ERROR_INVALID_VALUE;
     }
     size_t first = (address - region->base) / GY_EMU_GRANULE;
@@ -397,9 +407,28 @@ static bool is_whole_mappings(const struct gy_emu_region *region, size_t first, 
            region->mappings[end].first == end;
 }
 
+/* It lies in a range, and nothing is mapped there: as on a device, it may have any size. */
+static bool has_no_mapping(CUdeviceptr address, size_t bytes)
+{
+    const struct gy_emu_region *region = gy_emu_memory_find((uintptr_t)address);
+    if (region == NULL || region->kind != GY_EMU_REGION_RESERVED || bytes == 0) {
+        return false;
+    }
+    const size_t first = (address - region->base) / GY_EMU_GRANULE;
+    const size_t last = (address - region->base + bytes - 1) / GY_EMU_GRANULE;
+    bool any = false;
+    for (size_t i = first; i <= last && i < region->granules; i++) {
+        any |= region->mappings[i].allocation != NULL;
+    }
+    return !any;
+}
+
 static CUresult unmap(CUdeviceptr address, size_t bytes)
 {
     gy_emu_failed_work_end();
+    if (has_no_mapping(address, bytes)) {
+        return CUDA_SUCCESS;
+    }
     struct gy_emu_region *region = find_reserved(address, bytes);
     if (region == NULL) {
         return CUDA_ERROR_INVALID_VALUE;

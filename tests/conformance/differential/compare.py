@@ -35,18 +35,41 @@ MOST_EXCUSES = 60
 HARMLESS = re.compile(r"(Get|Is|Query|Elapsed|CanAccess|Occupancy|Init$|Granularity|DevSm|DevResource)")
 
 
-def branched_codes(root):
+# The driver's words for "no": they matter only where the library compares with them.
+GENERIC = {"ERROR_INVALID_VALUE", "ERROR_INVALID_HANDLE", "ERROR_UNKNOWN"}
+ANY_CAPTURE = re.compile(r">=\s*CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED")
+
+
+class Branches:
     """The results that the library tells from other failures: what it compares one with, and what captures do."""
-    names = set()
-    for room in ROOMS:
-        for path in sorted((root / room).rglob("*.[ch]")):
-            text = path.read_text()
-            names |= set(re.findall(r"(?:==|!=|\bcase)\s*(?:\(int\))?CUDA_(ERROR_\w+)", text))
-            if re.search(r">=\s*CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED", text):
-                names |= set(re.findall(r"X\((ERROR_(?:STREAM_CAPTURE|CAPTURED)\w+)",
-                                        (root / "driver/cuda_results.h").read_text()))
-    values = dict(re.findall(r"X\((\w+), (\d+),", (root / "driver/cuda_results.h").read_text()))
-    return {values[name] for name in names}
+
+    def __init__(self, root):
+        results = (root / "driver/cuda_results.h").read_text()
+        values = dict(re.findall(r"X\((\w+), (\d+),", results))
+        self.everywhere, self.after = set(), collections.defaultdict(set)
+        for room in ROOMS:
+            for path in sorted((root / room).rglob("*.[ch]")):
+                text = path.read_text()
+                names = set(re.findall(r"(?:==|!=|\bcase)\s*(?:\(int\))?CUDA_(ERROR_\w+)", text))
+                if ANY_CAPTURE.search(text):
+                    names |= set(re.findall(r"X\((ERROR_(?:STREAM_CAPTURE|CAPTURED)\w+)", results))
+                self.everywhere |= {values[name] for name in names - GENERIC}
+                for name in names & GENERIC:
+                    self.after[values[name]] |= calls_in(path)
+
+    def kind(self, entry, code):
+        """What the library sees of an answer."""
+        is_told = code in ("0", "-", None) or code in self.everywhere or "cu" + entry in self.after.get(code, ())
+        return code if is_told else "E"
+
+
+def calls_in(path):
+    """The entries that a file calls; where it calls none, those of its folder."""
+    calls = set(re.findall(r"\b(cu[A-Z]\w+)\(", path.read_text()))
+    if not calls:
+        for other in path.parent.glob("*.[ch]"):
+            calls |= set(re.findall(r"\b(cu[A-Z]\w+)\(", other.read_text()))
+    return calls
 
 
 class Call:
@@ -142,14 +165,20 @@ def expected_calls(lines, expected):
 # ---- comparing ----
 
 class Comparison:
-    def __init__(self, codes, excuses):
-        self.codes, self.excuses = codes, excuses
+    def __init__(self, branches, excuses, same):
+        """same: (entry, device's code, emulated one) that mean the same to the library, if these alone are allowed"""
+        self.branches, self.excuses, self.same = branches, excuses, same
+        self.alike = set()
         self.used = collections.Counter()
         self.found = collections.defaultdict(list)  # (entry, device's answer, emulated) -> [(sequence, line, shape)]
         self.compared = self.all = 0
 
-    def kind(self, code):
-        return code if code in self.codes or code in ("0", "-", None) else "E"
+    def is_alike(self, entry, one, two):
+        if one == two:
+            return True
+        self.alike.add((entry, one, two))
+        is_known = self.same is None or (entry, one, two) in self.same
+        return is_known and self.branches.kind(entry, one) == self.branches.kind(entry, two)
 
     def excuse(self, entry, shape, device, emulated):
         for number, excuse in enumerate(self.excuses):
@@ -180,7 +209,7 @@ class Comparison:
         """False: the rest cannot be compared."""
         if "~" in (one.code, two.code):  # who was not asked did nothing
             return two.code != "0" and one.code != "0" or bool(HARMLESS.search(one.entry))
-        if self.kind(one.code) != self.kind(two.code):
+        if not self.is_alike(one.entry, one.code, two.code):
             self.differs(number, line, one, one.code, two.code)
             return "0" not in (one.code, two.code) and "-" not in (one.code, two.code) or bool(HARMLESS.search(one.entry))
         if not same_statuses(one.statuses, two.statuses):
@@ -199,9 +228,10 @@ def same_statuses(one, two):
 
 
 def compare(device, emulated, excuses):
-    comparison = Comparison(branched_codes(ROOT), excuses)
     is_brief = os.path.isfile(device)
-    sequences = read_expectations(device)[1] if is_brief else read_records(device)
+    about, sequences = read_expectations(device) if is_brief else ({}, read_records(device))
+    same = {tuple(pair) for pair in about["alike"]} if "alike" in about else None
+    comparison = Comparison(Branches(ROOT), excuses, same)
     others = read_records(emulated)
     for number, lines in sorted(others.items()):
         if number not in sequences:
