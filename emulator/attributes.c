@@ -8,21 +8,25 @@
 #include "emulator/logs.h"
 #include "emulator/module.h"
 
-#include <string.h>
-
 /* Attributes that Gantry does not use, and that change no result. */
 enum { IGNORED = 0, ACCESS_POLICY_WINDOW = 1 };
+
+#define RESERVED_SHARED 1024u /* of each block, for the system */
 
 uint32_t gy_emu_function_occupancy(const struct gy_emu_function *function, uint32_t threads,
                                    size_t shared_bytes)
 {
     const struct gy_emu_profile *profile = function->object.context->device->profile;
-    if (threads == 0 || threads > GY_EMU_MAX_THREADS || shared_bytes > function->max_dynamic_shared) {
+    const size_t each = shared_bytes + RESERVED_SHARED; /* a number that is too large wraps, as in a driver */
+    const size_t limit = function->max_dynamic_shared > profile->shared_bytes_per_block
+                             ? function->max_dynamic_shared
+                             : profile->shared_bytes_per_block;
+    if (threads == 0 || threads > GY_EMU_MAX_THREADS || each > limit + RESERVED_SHARED) {
         return 0;
     }
     size_t most = profile->threads_per_sm / threads;
-    if (shared_bytes > 0 && most > profile->shared_bytes_per_sm / shared_bytes) {
-        most = profile->shared_bytes_per_sm / shared_bytes;
+    if (each > 0 && most > profile->shared_bytes_per_sm / each) {
+        most = profile->shared_bytes_per_sm / each;
     }
     return (uint32_t)(most < profile->blocks_per_sm ? most : profile->blocks_per_sm);
 }
@@ -38,11 +42,7 @@ static CUresult import_one(const CUlaunchAttribute *attribute, struct gy_emu_att
         out->cluster[0] = value->clusterDim.x;
         out->cluster[1] = value->clusterDim.y;
         out->cluster[2] = value->clusterDim.z;
-        if (gy_emu_size_of(out->cluster) == 0) {
-            out->has_bad_cluster = true;
-            memset(out->cluster, 0, sizeof(out->cluster));
-        }
-        return CUDA_SUCCESS;
+        return gy_emu_size_of(out->cluster) != 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CLUSTER_SIZE;
     case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
         out->starts_early = value->programmaticStreamSerializationAllowed != 0;
         return CUDA_SUCCESS;
@@ -52,7 +52,9 @@ static CUresult import_one(const CUlaunchAttribute *attribute, struct gy_emu_att
         return CUDA_SUCCESS;
     case CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION:
         out->preferred_z = value->clusterDim.z;
-        return CUDA_SUCCESS;
+        return value->clusterDim.x != 0 && value->clusterDim.y != 0 && value->clusterDim.z != 0
+                   ? CUDA_SUCCESS
+                   : CUDA_ERROR_INVALID_CLUSTER_SIZE;
     case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
         return (unsigned)value->memSyncDomain <= CU_LAUNCH_MEM_SYNC_DOMAIN_REMOTE ? CUDA_SUCCESS
                                                                                   : CUDA_ERROR_INVALID_VALUE;
@@ -104,6 +106,23 @@ uint32_t gy_emu_attributes_clusters(const struct gy_emu_context *context, uint32
     return clusters;
 }
 
+bool gy_emu_clusters_are_possible(const struct gy_emu_function *function, const struct gy_emu_launch *launch)
+{
+    const uint32_t *cluster = launch->attributes.cluster, *grid = launch->grid;
+    const uint64_t size = cluster[0] != 0 ? gy_emu_size_of(cluster) : 1;
+    if (size > GY_EMU_LARGEST_CLUSTER || (size > GY_EMU_PORTABLE_CLUSTER && !function->has_large_clusters)) {
+        return false;
+    }
+    for (int i = 0; i < 3 && cluster[0] != 0; i++) {
+        if (grid[i] % cluster[i] != 0) {
+            gy_emu_explain("The grid (%u,%u,%u) is no multiple of the cluster (%u,%u,%u)", grid[0], grid[1],
+                           grid[2], cluster[0], cluster[1], cluster[2]);
+            return false;
+        }
+    }
+    return true;
+}
+
 static CUresult check_clusters(const struct gy_emu_context *context, const struct gy_emu_function *function,
                                const struct gy_emu_launch *launch)
 {
@@ -111,13 +130,6 @@ static CUresult check_clusters(const struct gy_emu_context *context, const struc
     const uint64_t size = gy_emu_size_of(cluster);
     if (context->device->profile->major < GY_EMU_CLUSTERS_MAJOR) {
         return CUDA_ERROR_NOT_SUPPORTED;
-    }
-    for (int i = 0; i < 3; i++) {
-        if (launch->grid[i] % cluster[i] != 0) {
-            gy_emu_explain("The grid (%u,%u,%u) is no multiple of the cluster (%u,%u,%u)", launch->grid[0],
-                           launch->grid[1], launch->grid[2], cluster[0], cluster[1], cluster[2]);
-            return CUDA_ERROR_INVALID_CLUSTER_SIZE;
-        }
     }
     const uint32_t preferred_z = launch->attributes.preferred_z;
     if (preferred_z != 0 && preferred_z != cluster[2]) {

@@ -236,7 +236,7 @@ CUresult gy_emu_capture_wait(struct gy_emu_stream *stream, struct gy_emu_event *
         return gy_emu_capture_refuse(stream, CUDA_ERROR_STREAM_CAPTURE_MERGE);
     }
     if (source->is_invalid) {
-        return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+        return CUDA_ERROR_INVALID_VALUE; /* the stream is not captured itself */
     }
     if (stream->is_null) {
         source->is_invalid = true;

@@ -35,7 +35,9 @@ CUresult gy_emu_conditions_allow(const struct gy_emu_graph *graph)
     CUresult result = graph->is_body ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
     for (const struct gy_emu_condition *c = graph->conditions; c != NULL && result == CUDA_SUCCESS;
          c = c->next) {
-        if (c->is_used) {
+        if (c->body == NULL) {
+            result = CUDA_ERROR_INVALID_VALUE; /* no node has it */
+        } else if (c->is_used) {
             result = CUDA_ERROR_NOT_SUPPORTED; /* as on an H200 */
         } else if (c->body != NULL && (c->body->capturing || c->body->is_broken || !may_repeat(c->body))) {
             result = CUDA_ERROR_INVALID_VALUE;

@@ -142,8 +142,9 @@ static void close_memory(struct external_memory *memory)
 static CUresult destroy_memory(CUexternalMemory handle)
 {
     struct external_memory *memory = gy_emu_handle_find(GY_EMU_EXTERNAL_MEMORY, handle);
-    if (memory == NULL) {
-        return CUDA_ERROR_INVALID_HANDLE;
+    const CUresult allowed = gy_emu_capture_forbids_unsafe();
+    if (memory == NULL || allowed != CUDA_SUCCESS) {
+        return allowed != CUDA_SUCCESS ? allowed : CUDA_ERROR_INVALID_HANDLE;
     }
     close_memory(memory);
     return CUDA_SUCCESS;

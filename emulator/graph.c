@@ -248,12 +248,22 @@ CUresult gy_emu_node_params_import(const CUDA_KERNEL_NODE_PARAMS_v2 *params, str
     return gy_emu_kernel_prepare(context, &launch, work);
 }
 
+#define MOST_COMPARED 64u /* dependencies: a longer list is not looked through */
+
 struct gy_emu_node **gy_emu_graph_find_nodes(const struct gy_emu_graph *graph, const CUgraphNode *handles,
                                              size_t count, CUresult *result)
 {
     if ((count > 0 && handles == NULL) || count >= UINT32_MAX) {
         *result = CUDA_ERROR_INVALID_VALUE;
         return NULL;
+    }
+    for (size_t i = 1; i < count && i < MOST_COMPARED; i++) {
+        for (size_t k = 0; k < i; k++) {
+            if (handles[i] == handles[k]) { /* none is named twice */
+                *result = CUDA_ERROR_INVALID_VALUE;
+                return NULL;
+            }
+        }
     }
     struct gy_emu_node **nodes = gy_zalloc_array(count + 1, sizeof(struct gy_emu_node *));
     *result = nodes != NULL ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;

@@ -5,6 +5,8 @@
  * the address of what a kernel reads to find the rows (<gantry/kernel/surface.h>). */
 #include "emulator/image.h"
 
+#include "emulator/capture.h"
+
 #include "base/alloc.h"
 #include "emulator/memory.h"
 
@@ -182,6 +184,7 @@ static CUresult create_surface(CUsurfObject *out, const CUDA_RESOURCE_DESC *desc
 {
     struct gy_emu_context *context;
     CUresult result = gy_emu_context_current(&context);
+    result = result == CUDA_SUCCESS ? gy_emu_capture_forbids_unsafe() : result;
     if (result != CUDA_SUCCESS) {
         return result;
     }
@@ -223,8 +226,9 @@ static void close_surface(struct surface *surface)
 
 static CUresult destroy_surface(CUsurfObject handle)
 {
-    if (handle == 0) {
-        return CUDA_SUCCESS;
+    const CUresult allowed = gy_emu_capture_forbids_unsafe();
+    if (allowed != CUDA_SUCCESS || handle == 0) {
+        return allowed;
     }
     for (struct surface *surface = surfaces; surface != NULL; surface = surface->next) {
         if ((uintptr_t)&surface->host == handle && surface->context != NULL) {

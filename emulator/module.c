@@ -21,25 +21,33 @@ static inline bool are_within(const uint32_t size[3], const uint32_t most[3])
     return size[0] - 1 < most[0] && size[1] - 1 < most[1] && size[2] - 1 < most[2];
 }
 
-/* Check a launch against the limits; the log says which limit it breaks. */
-static bool fits(const struct gy_emu_launch *launch)
+/* The log says which limit a launch breaks. */
+static bool has_grid(const struct gy_emu_launch *launch)
 {
-    static const uint32_t most_blocks[3] = {INT32_MAX, UINT16_MAX, UINT16_MAX};
-    static const uint32_t most_threads[3] = {GY_EMU_MAX_THREADS, GY_EMU_MAX_THREADS, 64};
-    const uint32_t *grid = launch->grid, *block = launch->block;
-    bool grid_fits = are_within(grid, most_blocks), block_fits = are_within(block, most_threads);
-    if (!grid_fits) {
+    static const uint32_t most[3] = {INT32_MAX, UINT16_MAX, UINT16_MAX};
+    const uint32_t *grid = launch->grid;
+    if (!are_within(grid, most)) {
         gy_emu_explain("The grid (%u,%u,%u) exceeds what a launch may have, or has a zero", grid[0], grid[1],
                        grid[2]);
-    } else if (!block_fits) {
+    }
+    return are_within(grid, most);
+}
+
+static bool has_block(const struct gy_emu_launch *launch)
+{
+    static const uint32_t most[3] = {GY_EMU_MAX_THREADS, GY_EMU_MAX_THREADS, 64};
+    const uint32_t *block = launch->block;
+    if (!are_within(block, most)) {
         gy_emu_explain("A dimension of the block (%u,%u,%u) exceeds the most there is (%u,%u,64), or is zero",
                        block[0], block[1], block[2], GY_EMU_MAX_THREADS, GY_EMU_MAX_THREADS);
-    } else if ((uint64_t)block[0] * block[1] * block[2] > GY_EMU_MAX_THREADS) {
+        return false;
+    }
+    const bool fits = (uint64_t)block[0] * block[1] * block[2] <= GY_EMU_MAX_THREADS;
+    if (!fits) {
         gy_emu_explain("The block (%u,%u,%u) has more threads than %u", block[0], block[1], block[2],
                        GY_EMU_MAX_THREADS);
-        block_fits = false;
     }
-    return grid_fits && block_fits;
+    return fits;
 }
 
 static bool has_shared_memory(const struct gy_emu_launch *launch, const struct gy_emu_function *function)
@@ -69,17 +77,20 @@ CUresult gy_emu_kernel_check(const struct gy_emu_context *context, const struct 
         return CUDA_ERROR_INVALID_HANDLE;
     }
     *out = function;
-    CUresult result = fits(launch) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-    if (result == CUDA_SUCCESS && launch->attributes.has_bad_cluster) {
+    CUresult result = has_block(launch) ? launch->failure : CUDA_ERROR_INVALID_VALUE;
+    if (result == CUDA_SUCCESS && !has_grid(launch)) {
+        result = CUDA_ERROR_INVALID_VALUE;
+    }
+    if (result == CUDA_SUCCESS &&
+        (launch->attributes.has_bad_cluster || !gy_emu_clusters_are_possible(function, launch))) {
         result = CUDA_ERROR_INVALID_CLUSTER_SIZE;
     }
-    const bool is_plain = launch->attributes.cluster[0] == 0 && !launch->attributes.is_cooperative;
-    if (result == CUDA_SUCCESS && !is_plain) {
-        result = gy_emu_attributes_check(context, function, launch);
+    if (result == CUDA_SUCCESS &&
+        (!has_shared_memory(launch, function) || !has_params(launch, function->code->param_count))) {
+        result = CUDA_ERROR_INVALID_VALUE;
     }
-    const bool is_good =
-        has_shared_memory(launch, function) && has_params(launch, function->code->param_count);
-    return result == CUDA_SUCCESS && !is_good ? CUDA_ERROR_INVALID_VALUE : result;
+    const bool is_plain = launch->attributes.cluster[0] == 0 && !launch->attributes.is_cooperative;
+    return result == CUDA_SUCCESS && !is_plain ? gy_emu_attributes_check(context, function, launch) : result;
 }
 
 CUresult gy_emu_kernel_fill(struct gy_emu_context *context, const struct gy_emu_launch *launch,

@@ -25,6 +25,7 @@ struct gy_emu_launch {
     uint32_t shared_bytes;
     void *const *params;
     struct gy_emu_attributes attributes;
+    CUresult failure; /* what is wrong with the attributes, told behind what is wrong with the block */
 };
 
 /* The two halves of gy_emu_kernel_prepare(). */
@@ -50,6 +51,8 @@ uint32_t gy_emu_attributes_clusters(const struct gy_emu_context *context, uint32
 /* Take a configuration's attributes over, and check the launch against the rules for clusters and
  * cooperative grids (attributes.c). */
 CUresult gy_emu_attributes_import(const CUlaunchConfig *config, struct gy_emu_attributes *out);
+/* The grid is made of whole clusters, of a size that the kernel may have. */
+bool gy_emu_clusters_are_possible(const struct gy_emu_function *function, const struct gy_emu_launch *launch);
 CUresult gy_emu_attributes_check(const struct gy_emu_context *context, const struct gy_emu_function *function,
                                  const struct gy_emu_launch *launch);
 void gy_emu_module_close(struct gy_emu_module *module);

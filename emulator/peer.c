@@ -115,12 +115,15 @@ CUresult cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer)
 
 static CUresult get_attribute(int *out, CUdevice_P2PAttribute attribute, CUdevice from, CUdevice to)
 {
+    if (out == NULL) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
     if (gy_emu_device_find(from) == NULL || gy_emu_device_find(to) == NULL || from == to) {
         return CUDA_ERROR_INVALID_DEVICE;
     }
     bool known = attribute >= CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK &&
                  attribute <= CU_DEVICE_P2P_ATTRIBUTE_CUDA_ARRAY_ACCESS_SUPPORTED;
-    if (out == NULL || !known) {
+    if (!known) {
         return CUDA_ERROR_INVALID_VALUE;
     }
     bool reaches = gy_emu_link_reaches(from, to);

@@ -66,10 +66,14 @@ static CUresult end(CUstream handle, CUgraph *out)
     if (result == CUDA_SUCCESS && stream->is_null) {
         result = gy_emu_capture_forbids_null(stream);
     }
-    if (result == CUDA_SUCCESS && out == NULL) {
-        result = stream->capture == NULL ? CUDA_ERROR_ILLEGAL_STATE : CUDA_ERROR_INVALID_VALUE;
+    const bool is_given = result == CUDA_SUCCESS && stream->capture != NULL && stream->capture->is_given;
+    CUgraph unwanted = NULL;
+    result = result == CUDA_SUCCESS ? gy_emu_capture_end(stream, out != NULL ? out : &unwanted) : result;
+    struct gy_emu_graph *graph = is_given ? NULL : gy_emu_handle_find(GY_EMU_GRAPH, unwanted);
+    if (graph != NULL) {
+        gy_emu_graph_close(graph);
     }
-    return result == CUDA_SUCCESS ? gy_emu_capture_end(stream, out) : result;
+    return result;
 }
 
 CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph)
@@ -86,24 +90,22 @@ static CUstreamCaptureStatus status_of(const struct gy_emu_stream *stream)
                                        : CU_STREAM_CAPTURE_STATUS_ACTIVE;
 }
 
-/* The null stream never captures; a question about it breaks the captures of other streams, but for the one
- * whether it is captured. */
+/* The null stream never captures, and says so while others do, whose captures go on. */
 static CUresult find_to_look(CUstream handle, struct gy_emu_stream **out)
 {
     CUresult result = gy_emu_stream_find(handle, out);
-    return result == CUDA_SUCCESS && (*out)->is_null ? gy_emu_capture_forbids_null(*out) : result;
+    return result == CUDA_SUCCESS && (*out)->is_null && (*out)->object.context->capturing > 0
+               ? CUDA_ERROR_STREAM_CAPTURE_IMPLICIT
+               : result;
 }
 
 static CUresult is_capturing(CUstream handle, CUstreamCaptureStatus *status)
 {
     struct gy_emu_stream *stream;
-    CUresult result = gy_emu_stream_find(handle, &stream);
-    if (result == CUDA_SUCCESS && stream->is_null && stream->object.context->capturing > 0) {
-        result = CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
+    if (status == NULL) {
+        return CUDA_ERROR_INVALID_VALUE;
     }
-    if (result == CUDA_SUCCESS && status == NULL) {
-        result = CUDA_ERROR_INVALID_VALUE;
-    }
+    CUresult result = find_to_look(handle, &stream);
     if (result == CUDA_SUCCESS) {
         *status = status_of(stream);
     }
@@ -180,7 +182,8 @@ static CUresult update_dependencies(CUstream handle, const CUgraphNode *dependen
                                     unsigned int flags)
 {
     struct gy_emu_stream *stream;
-    CUresult result = find_to_look(handle, &stream);
+    CUresult result = gy_emu_stream_find(handle, &stream);
+    result = result == CUDA_SUCCESS && stream->is_null ? gy_emu_capture_forbids_null(stream) : result;
     if (result == CUDA_SUCCESS && stream->capture == NULL) {
         result = CUDA_ERROR_ILLEGAL_STATE;
     }

@@ -119,6 +119,13 @@ static bool belongs_to(CUdeviceptr address, const struct gy_emu_context *context
     return region != NULL && (region->device == NULL || region->device == context->device);
 }
 
+/* NULL: the stream's context. */
+static CUresult find_end(CUcontext handle, const struct gy_emu_stream *stream, struct gy_emu_context **out)
+{
+    *out = stream->object.context;
+    return handle != NULL ? gy_emu_context_find(handle, out) : CUDA_SUCCESS;
+}
+
 static CUresult copy_peer(CUstream handle, const struct peer_copy *peer)
 {
     struct gy_emu_stream *stream;
@@ -131,10 +138,10 @@ static CUresult copy_peer(CUstream handle, const struct peer_copy *peer)
         return CUDA_SUCCESS;
     }
     if (result == CUDA_SUCCESS) {
-        result = gy_emu_context_find(peer->to_context, &to); /* NULL: the current one */
+        result = find_end(peer->to_context, stream, &to);
     }
     if (result == CUDA_SUCCESS) {
-        result = gy_emu_context_find(peer->from_context, &from);
+        result = find_end(peer->from_context, stream, &from);
     }
     if (result == CUDA_SUCCESS) {
         result = check(&peer->copy);

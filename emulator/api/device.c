@@ -103,11 +103,8 @@ CUresult cuDeviceGetName(char *name, int room, CUdevice device)
 static CUresult get_total(size_t *bytes, CUdevice device)
 {
     const struct gy_emu_device *d = gy_emu_device_find(device);
-    if (d == NULL) {
-        return CUDA_ERROR_INVALID_DEVICE;
-    }
-    if (bytes == NULL) {
-        return CUDA_ERROR_INVALID_VALUE;
+    if (d == NULL || bytes == NULL) {
+        return bytes == NULL ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_INVALID_DEVICE;
     }
     *bytes = d->profile->memory_bytes;
     return CUDA_SUCCESS;
@@ -121,11 +118,8 @@ CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device)
 static CUresult get_uuid(CUuuid *uuid, CUdevice device)
 {
     const struct gy_emu_device *d = gy_emu_device_find(device);
-    if (d == NULL) {
-        return CUDA_ERROR_INVALID_DEVICE;
-    }
-    if (uuid == NULL) {
-        return CUDA_ERROR_INVALID_VALUE;
+    if (d == NULL || uuid == NULL) {
+        return uuid == NULL ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_INVALID_DEVICE;
     }
     gy_emu_uuid(d->number, uuid);
     return CUDA_SUCCESS;

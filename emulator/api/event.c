@@ -105,7 +105,8 @@ static CUresult record(CUevent event_handle, CUstream stream_handle, unsigned in
     if (result != CUDA_SUCCESS) {
         return result;
     }
-    if (event == NULL || event->object.context != stream->root) {
+    const bool is_node = stream->capture != NULL && flags == CU_EVENT_RECORD_EXTERNAL; /* of any context */
+    if (event == NULL || (!is_node && event->object.context != stream->root)) {
         return CUDA_ERROR_INVALID_HANDLE;
     }
     if (flags > CU_EVENT_RECORD_EXTERNAL) {

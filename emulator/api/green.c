@@ -304,7 +304,7 @@ static bool is_part_of(const struct gy_emu_stream *stream, const struct gy_emu_c
     return context == context->root || stream->object.context == context;
 }
 
-static CUresult find_event(struct gy_emu_context *context, CUevent handle, struct gy_emu_event **out)
+static CUresult find_event(CUevent handle, struct gy_emu_event **out)
 {
     *out = gy_emu_handle_find(GY_EMU_EVENT, handle);
     return *out == NULL ? CUDA_ERROR_INVALID_HANDLE : CUDA_SUCCESS;
@@ -315,7 +315,7 @@ static CUresult find_event(struct gy_emu_context *context, CUevent handle, struc
 static CUresult record(struct gy_emu_context *context, CUevent event_handle)
 {
     struct gy_emu_event *event;
-    CUresult result = find_event(context, event_handle, &event);
+    CUresult result = find_event(event_handle, &event);
     if (result == CUDA_SUCCESS && event->object.context != context->root) {
         result = CUDA_ERROR_INVALID_HANDLE;
     }
@@ -347,7 +347,7 @@ static CUresult record(struct gy_emu_context *context, CUevent event_handle)
 static CUresult wait(struct gy_emu_context *context, CUevent event_handle)
 {
     struct gy_emu_event *event;
-    CUresult result = find_event(context, event_handle, &event);
+    CUresult result = find_event(event_handle, &event);
     result = result == CUDA_SUCCESS ? gy_emu_capture_forbids_context(context) : result;
     if (result != CUDA_SUCCESS || event->marker == NULL) {
         return result;

@@ -124,11 +124,6 @@ static CUresult free_block(CUdeviceptr address, enum gy_emu_region_kind kind, en
 
 static CUresult free_device(CUdeviceptr address)
 {
-    struct gy_emu_context *context;
-    CUresult result = gy_emu_context_current(&context);
-    if (result == CUDA_ERROR_INVALID_CONTEXT) {
-        return result;
-    }
     return free_block(address, GY_EMU_REGION_DEVICE, GY_EMU_REGION_ASYNC);
 }
 
@@ -170,6 +165,9 @@ static CUresult allocate_async(CUdeviceptr *out, size_t bytes, CUstream handle)
             return health;
         }
     }
+    if (result == CUDA_ERROR_OUT_OF_MEMORY && gy_emu_capture_forbids_unsafe() != CUDA_SUCCESS) {
+        result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED; /* the pool does not grow then */
+    }
     if (result == CUDA_SUCCESS) {
         *out = region->base;
     }
@@ -188,13 +186,13 @@ static CUresult free_async(CUdeviceptr address, CUstream handle)
     if (result != CUDA_SUCCESS) {
         return result;
     }
-    if (address == 0) {
-        return CUDA_SUCCESS;
+    result = stream->capture == NULL ? gy_emu_capture_forbids_unsafe() : CUDA_SUCCESS;
+    if (result != CUDA_SUCCESS || address == 0) {
+        return result;
     }
     struct gy_emu_region *region = find_block((uintptr_t)address, GY_EMU_REGION_ASYNC, GY_EMU_REGION_DEVICE);
-    if (region == NULL || region->context != stream->root) {
-        result = gy_emu_capture_forbids_unsafe(); /* such memory is freed as cuMemFree() does it */
-        return result == CUDA_SUCCESS ? CUDA_ERROR_INVALID_VALUE : result;
+    if (region == NULL) {
+        return CUDA_ERROR_INVALID_VALUE;
     }
     if (stream->capture != NULL) {
         return gy_emu_capture_refuse(stream, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
@@ -244,11 +242,6 @@ CUresult cuMemHostAlloc(void **pointer, size_t bytes, unsigned int flags)
 
 static CUresult free_host(void *pointer)
 {
-    struct gy_emu_context *context;
-    CUresult result = gy_emu_context_current(&context);
-    if (result == CUDA_ERROR_INVALID_CONTEXT) {
-        return result;
-    }
     return free_block((uintptr_t)pointer, GY_EMU_REGION_PINNED, GY_EMU_REGION_PINNED);
 }
 
@@ -328,12 +321,7 @@ CUresult cuMemHostRegister_v2(void *pointer, size_t bytes, unsigned int flags)
 
 static CUresult unregister_host(void *pointer)
 {
-    struct gy_emu_context *context;
-    CUresult result = gy_emu_context_current(&context);
-    if (result == CUDA_ERROR_INVALID_CONTEXT) {
-        return result;
-    }
-    result = gy_emu_capture_forbids_unsafe();
+    CUresult result = gy_emu_capture_forbids_unsafe();
     if (result != CUDA_SUCCESS) {
         return result;
     }

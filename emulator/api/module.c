@@ -43,9 +43,6 @@ static CUresult load(CUmodule *out, const struct gantry_host_module *image)
 {
     struct gy_emu_context *context;
     CUresult result = gy_emu_context_current(&context);
-    if (result == CUDA_SUCCESS) {
-        result = gy_emu_capture_forbids_unsafe();
-    }
     if (result != CUDA_SUCCESS) {
         return result;
     }
@@ -101,7 +98,11 @@ static CUresult unload(CUmodule handle)
     if (module == NULL) {
         return CUDA_ERROR_INVALID_HANDLE;
     }
-    CUresult result = gy_emu_context_health(module->object.context);
+    CUresult result = gy_emu_capture_forbids_unsafe();
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    result = gy_emu_context_health(module->object.context);
     gy_emu_module_close(module);
     return result;
 }
@@ -186,12 +187,12 @@ static CUresult find_function(CUfunction handle, struct gy_emu_function **out)
 static CUresult get_attribute(int *value, CUfunction_attribute attribute, CUfunction handle)
 {
     struct gy_emu_function *function;
+    if (value == NULL) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
     CUresult result = find_function(handle, &function);
     if (result != CUDA_SUCCESS) {
         return result;
-    }
-    if (value == NULL) {
-        return CUDA_ERROR_INVALID_VALUE;
     }
     const struct gy_emu_profile *profile = function->object.context->device->profile;
     switch ((int)attribute) {
@@ -236,7 +237,7 @@ static CUresult set_attribute(CUfunction handle, CUfunction_attribute attribute,
         return result;
     }
     if ((int)attribute == (int)PREFERRED_CARVEOUT && value >= -1 && value <= 100) {
-        return CUDA_SUCCESS; /* a wish in percent */
+        return CUDA_SUCCESS; /* a wish in percent, which is not followed */
     }
     if (attribute == CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED) {
         function->has_large_clusters = value != 0;
@@ -294,12 +295,9 @@ static CUresult launch_kernel(const struct gy_emu_launch *launch, CUstream handl
         result = launch->params != NULL ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_NOT_SUPPORTED;
     } else {
         result = gy_emu_kernel_check(stream->object.context, launch, &function);
-        if (stream->capture != NULL &&
-            (result == CUDA_ERROR_INVALID_VALUE || result == CUDA_ERROR_INVALID_CLUSTER_SIZE)) {
-            result = gy_emu_capture_refuse(stream, result);
-        }
     }
-    if (result != CUDA_SUCCESS && stream->capture != NULL) {
+    if (result != CUDA_SUCCESS && result != CUDA_ERROR_INVALID_HANDLE && launch->failure == CUDA_SUCCESS &&
+        stream->capture != NULL) {
         stream->capture->is_invalid = true; /* by a launch that is refused, as on an H200 */
     }
     if (result != CUDA_SUCCESS || gy_emu_stream_is_noop(stream)) {
@@ -333,10 +331,7 @@ static CUresult launch_kernel_ex(const CUlaunchConfig *config, CUfunction functi
                                    .block = {config->blockDimX, config->blockDimY, config->blockDimZ},
                                    .shared_bytes = config->sharedMemBytes,
                                    .params = params};
-    CUresult result = gy_emu_attributes_import(config, &launch.attributes);
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
+    launch.failure = gy_emu_attributes_import(config, &launch.attributes);
     return launch_kernel(&launch, config->hStream, extra);
 }
 

@@ -6,12 +6,12 @@ static bool has_size(const CUlaunchConfig *config)
 {
     const bool has_grid = config->gridDimX - 1 < INT32_MAX && config->gridDimY - 1 < UINT16_MAX &&
                           config->gridDimZ - 1 < UINT16_MAX;
-    const uint64_t threads = (uint64_t)config->blockDimX * config->blockDimY * config->blockDimZ;
-    return has_grid && threads != 0 && threads <= GY_EMU_MAX_THREADS && config->blockDimZ <= 64;
+    /* A block may be too large, and then none fits. */
+    return has_grid && config->blockDimX != 0 && config->blockDimY != 0 && config->blockDimZ != 0;
 }
 
 static CUresult find(CUfunction handle, const CUlaunchConfig *config, struct gy_emu_function **function,
-                     struct gy_emu_stream **stream, struct gy_emu_attributes *attributes, bool asks_for_size)
+                     struct gy_emu_stream **stream, struct gy_emu_attributes *attributes)
 {
     *function = gy_emu_handle_find(GY_EMU_FUNCTION, handle);
     if (*function == NULL) {
@@ -27,14 +27,16 @@ static CUresult find(CUfunction handle, const CUlaunchConfig *config, struct gy_
     if (result == CUDA_SUCCESS) {
         result = gy_emu_attributes_import(config, attributes);
     }
-    if (result == CUDA_SUCCESS && !has_size(config) && (attributes->cluster[0] != 0 || asks_for_size)) {
+    if (result == CUDA_SUCCESS && !has_size(config)) {
         result = CUDA_ERROR_INVALID_VALUE;
     }
     for (int i = 0; i < 3 && result == CUDA_SUCCESS && attributes->cluster[0] != 0; i++) {
         const unsigned int grid[3] = {config->gridDimX, config->gridDimY, config->gridDimZ};
         result = grid[i] % attributes->cluster[i] == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CLUSTER_SIZE;
     }
-    if (result == CUDA_SUCCESS && attributes->has_bad_cluster) {
+    const uint64_t size = attributes->cluster[0] != 0 ? gy_emu_size_of(attributes->cluster) : 1;
+    if (result == CUDA_SUCCESS && (attributes->has_bad_cluster || size > GY_EMU_LARGEST_CLUSTER ||
+                                   (size > GY_EMU_PORTABLE_CLUSTER && !(*function)->has_large_clusters))) {
         result = CUDA_ERROR_INVALID_CLUSTER_SIZE;
     }
     const bool can = (*function)->object.context->device->profile->major >= GY_EMU_CLUSTERS_MAJOR;
@@ -45,28 +47,29 @@ static uint32_t blocks_of(const struct gy_emu_function *function, const CUlaunch
 {
     const uint32_t block[3] = {config->blockDimX, config->blockDimY, config->blockDimZ};
     const uint64_t threads = gy_emu_size_of(block);
-    return threads > UINT32_MAX
+    const bool wraps = config->sharedMemBytes > UINT32_MAX - 1024; /* as in a driver */
+    return threads > UINT32_MAX || block[2] > 64
                ? 0
-               : gy_emu_function_occupancy(function, (uint32_t)threads, config->sharedMemBytes);
+               : gy_emu_function_occupancy(function, (uint32_t)threads, wraps ? 0 : config->sharedMemBytes);
 }
 
 static CUresult max_clusters(int *clusters, CUfunction handle, const CUlaunchConfig *config)
 {
+    if (clusters == NULL) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
     struct gy_emu_function *function;
     struct gy_emu_stream *stream;
     struct gy_emu_attributes attributes;
-    CUresult result = find(handle, config, &function, &stream, &attributes, false);
-    if (result != CUDA_SUCCESS || clusters == NULL) {
-        return result != CUDA_SUCCESS ? result : CUDA_ERROR_INVALID_VALUE;
+    CUresult result = find(handle, config, &function, &stream, &attributes);
+    if (result != CUDA_SUCCESS) {
+        return result;
     }
     if (attributes.cluster[0] == 0) {
         *clusters = 0; /* a launch without clusters has none */
         return CUDA_SUCCESS;
     }
     const uint64_t size = gy_emu_size_of(attributes.cluster);
-    if (size > GY_EMU_LARGEST_CLUSTER || (size > GY_EMU_PORTABLE_CLUSTER && !function->has_large_clusters)) {
-        return CUDA_ERROR_INVALID_CLUSTER_SIZE;
-    }
     *clusters =
         (int)gy_emu_attributes_clusters(stream->object.context, (uint32_t)size, blocks_of(function, config));
     return CUDA_SUCCESS;
@@ -79,12 +82,15 @@ CUresult cuOccupancyMaxActiveClusters(int *clusters, CUfunction function, const 
 
 static CUresult max_cluster_size(int *blocks, CUfunction handle, const CUlaunchConfig *config)
 {
+    if (blocks == NULL) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
     struct gy_emu_function *function;
     struct gy_emu_stream *stream;
     struct gy_emu_attributes attributes;
-    CUresult result = find(handle, config, &function, &stream, &attributes, true);
-    if (result != CUDA_SUCCESS || blocks == NULL) {
-        return result != CUDA_SUCCESS ? result : CUDA_ERROR_INVALID_VALUE;
+    CUresult result = find(handle, config, &function, &stream, &attributes);
+    if (result != CUDA_SUCCESS) {
+        return result;
     }
     uint32_t size = function->has_large_clusters ? GY_EMU_LARGEST_CLUSTER : GY_EMU_PORTABLE_CLUSTER;
     while (size > 0 &&

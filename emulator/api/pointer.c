@@ -8,7 +8,10 @@ static bool store(void *out, CUpointer_attribute attribute, const struct gy_emu_
     bool on_host = region->kind == GY_EMU_REGION_PINNED || region->kind == GY_EMU_REGION_REGISTERED;
     switch ((int)attribute) {
     case CU_POINTER_ATTRIBUTE_CONTEXT:
-        *(CUcontext *)out = region->context != NULL ? (CUcontext)region->context->object.handle : NULL;
+        /* Memory of a pool is no context's. */
+        *(CUcontext *)out = region->context != NULL && region->kind != GY_EMU_REGION_ASYNC
+                                ? (CUcontext)region->context->object.handle
+                                : NULL;
         return true;
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
         *(unsigned int *)out = on_host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
@@ -38,9 +41,9 @@ static bool store(void *out, CUpointer_attribute attribute, const struct gy_emu_
 static CUresult get_attribute(void *value, CUpointer_attribute attribute, CUdeviceptr address)
 {
     struct gy_emu_context *context;
-    CUresult result = gy_emu_context_current(&context);
-    if (result != CUDA_SUCCESS) {
-        return result;
+    if (attribute == CU_POINTER_ATTRIBUTE_DEVICE_POINTER &&
+        gy_emu_context_current(&context) != CUDA_SUCCESS) {
+        return gy_emu_context_current(&context); /* it is this context's */
     }
     const struct gy_emu_region *region = gy_emu_memory_find((uintptr_t)address);
     if (region != NULL && region->kind == GY_EMU_REGION_RESERVED &&

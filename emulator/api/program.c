@@ -6,6 +6,7 @@
 #include "emulator/condition.h"
 #include "emulator/context.h"
 #include "emulator/event.h"
+#include "emulator/memory.h"
 #include "emulator/places.h"
 
 #include <string.h>
@@ -137,11 +138,13 @@ static CUresult instantiate(CUgraphExec *out, CUgraph handle, unsigned long long
                             const struct places places)
 {
     const struct gy_emu_graph *graph = gy_emu_handle_find(GY_EMU_GRAPH, handle);
-    if (out == NULL || graph == NULL || (flags & ~ALL_INSTANTIATE_FLAGS) != 0) {
+    if (graph == NULL || (flags & ~ALL_INSTANTIATE_FLAGS) != 0) {
         return CUDA_ERROR_INVALID_VALUE;
     }
-    const CUresult free = gy_emu_capture_forbids_unsafe();
-    if (free != CUDA_SUCCESS || graph->capturing || graph->is_broken) {
+    struct gy_emu_context *current;
+    CUresult free = gy_emu_context_current(&current);
+    free = free == CUDA_SUCCESS ? gy_emu_capture_forbids_unsafe() : free;
+    if (free != CUDA_SUCCESS || out == NULL || graph->capturing || graph->is_broken) {
         return free != CUDA_SUCCESS ? free : CUDA_ERROR_INVALID_VALUE;
     }
     const CUresult allowed = gy_emu_conditions_allow(graph);
@@ -490,12 +493,25 @@ CUresult cuGraphExecMemcpyNodeSetParams(CUgraphExec exec, CUgraphNode node, cons
     return GY_EMU_CALL(cuGraphExecMemcpyNodeSetParams, set_copy(exec, node, params, context));
 }
 
+/* As above, but what counts is whose the memory is, unless it is a green context's node. */
+static CUresult check_fill_context(CUcontext handle, const struct gy_emu_program_node *node,
+                                   const CUDA_MEMSET_NODE_PARAMS *params)
+{
+    const struct gy_emu_context *owner = node->op.work.context;
+    const struct gy_emu_region *region = params != NULL ? gy_emu_memory_find((uintptr_t)params->dst) : NULL;
+    if (owner->root != owner) {
+        return check_context(handle, node);
+    }
+    const bool is_other = region != NULL && region->kind == GY_EMU_REGION_DEVICE && region->context != owner;
+    return is_other ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+}
+
 static CUresult set_fill(CUgraphExec exec, CUgraphNode handle, const CUDA_MEMSET_NODE_PARAMS *params,
                          CUcontext context)
 {
     struct gy_emu_program_node *node;
     CUresult result = find_to_change(exec, handle, GY_EMU_WORK_FILL, &node);
-    result = result == CUDA_SUCCESS ? check_context(context, node) : result;
+    result = result == CUDA_SUCCESS ? check_fill_context(context, node, params) : result;
     struct gy_emu_work work = {.kind = GY_EMU_WORK_FILL};
     if (result == CUDA_SUCCESS) {
         work.context = node->op.work.context;

@@ -13,6 +13,7 @@
 #include "emulator/capture.h"
 #include "emulator/context.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 
 /* ---- import ----------------------------------------------------------------------------------- */
@@ -52,6 +53,9 @@ static CUresult import_semaphore(CUexternalSemaphore *out, const CUDA_EXTERNAL_S
                                                                          : CUDA_ERROR_INVALID_VALUE;
     }
     struct gy_timeline_file *file;
+    if (fcntl(desc->handle.fd, F_GETFD) < 0) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
     if (!map_file(desc->handle.fd, &file)) {
         return CUDA_ERROR_UNKNOWN;
     }
@@ -82,8 +86,9 @@ CUresult cuImportExternalSemaphore(CUexternalSemaphore *semaphore,
 static CUresult destroy_semaphore(CUexternalSemaphore handle)
 {
     struct gy_emu_timeline *timeline = gy_emu_handle_find(GY_EMU_EXTERNAL_SEMAPHORE, handle);
-    if (timeline == NULL) {
-        return CUDA_ERROR_INVALID_HANDLE;
+    const CUresult allowed = gy_emu_capture_forbids_unsafe();
+    if (timeline == NULL || allowed != CUDA_SUCCESS) {
+        return allowed != CUDA_SUCCESS ? allowed : CUDA_ERROR_INVALID_HANDLE;
     }
     gy_emu_semaphore_close(timeline);
     return CUDA_SUCCESS;

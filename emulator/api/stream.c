@@ -11,12 +11,12 @@
 static CUresult create(CUstream *out, unsigned int flags, int priority)
 {
     struct gy_emu_context *context;
+    if (out == NULL || flags > CU_STREAM_NON_BLOCKING) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
     CUresult result = gy_emu_context_current(&context);
     if (result != CUDA_SUCCESS) {
         return result;
-    }
-    if (out == NULL || flags > CU_STREAM_NON_BLOCKING) {
-        return CUDA_ERROR_INVALID_VALUE;
     }
     struct gy_emu_stream *stream;
     result = gy_emu_stream_make(context, flags, priority, &stream);
@@ -103,12 +103,12 @@ CUresult cuStreamGetCtx(CUstream stream, CUcontext *context)
 static CUresult get_id(CUstream handle, unsigned long long *id)
 {
     struct gy_emu_stream *stream;
-    CUresult result = gy_emu_stream_find_for_work(handle, &stream);
+    if (id == NULL) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    CUresult result = gy_emu_stream_find_uncaptured(handle, &stream);
     if (result == CUDA_SUCCESS && stream->capture != NULL) {
         result = gy_emu_capture_refuse(stream, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
-    }
-    if (result == CUDA_SUCCESS && id == NULL) {
-        result = CUDA_ERROR_INVALID_VALUE;
     }
     if (result == CUDA_SUCCESS) {
         *id = stream->id;
@@ -179,10 +179,10 @@ CUresult cuStreamQuery(CUstream stream)
 static CUresult launch_host(CUstream handle, CUhostFn function, void *user)
 {
     struct gy_emu_stream *stream;
-    CUresult result = gy_emu_stream_find_for_work(handle, &stream);
-    if (result == CUDA_SUCCESS && function == NULL) {
-        result = CUDA_ERROR_INVALID_VALUE;
+    if (function == NULL) {
+        return CUDA_ERROR_INVALID_VALUE;
     }
+    CUresult result = gy_emu_stream_find_for_work(handle, &stream);
     if (result != CUDA_SUCCESS) {
         return result;
     }

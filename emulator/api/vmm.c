@@ -182,11 +182,14 @@ static struct gy_emu_allocation *add_allocation(struct gy_emu_device *device, si
 static CUresult create(CUmemGenericAllocationHandle *out, size_t bytes, const CUmemAllocationProp *prop,
                        unsigned long long flags)
 {
+    if (out == NULL) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
     const bool has_place = prop != NULL && prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
-    if (has_place && gy_emu_device_find(prop->location.id) == NULL) {
+    if (has_place && is_whole(bytes) && flags == 0 && gy_emu_device_find(prop->location.id) == NULL) {
         return CUDA_ERROR_INVALID_DEVICE; /* whatever else is wrong */
     }
-    if (out == NULL || !is_whole(bytes) || flags != 0 || !is_pinned_on_device(prop)) {
+    if (!is_whole(bytes) || flags != 0 || !is_pinned_on_device(prop)) {
         return CUDA_ERROR_INVALID_VALUE;
     }
     CUresult result = check_types(prop->requestedHandleTypes);
@@ -340,7 +343,7 @@ static CUresult import_handle(CUmemGenericAllocationHandle *out, void *from, CUm
                  ? open((const char *)fabric->data, O_RDWR | O_CLOEXEC)
                  : -1;
     }
-    if (type == OF_WINDOWS) {
+    if ((int)type == (int)OF_WINDOWS) {
         return CUDA_ERROR_NOT_SUPPORTED;
     }
     return fd >= 0 ? import_file(out, fd, type) : CUDA_ERROR_INVALID_VALUE;
@@ -477,7 +480,17 @@ static CUresult set_access(CUdeviceptr address, size_t bytes, const CUmemAccessD
     size_t first = (address - region->base) / GY_EMU_GRANULE;
     size_t end = first + bytes / GY_EMU_GRANULE;
     uint32_t granted = 0, named = 0;
+    bool asks_for_host = false;
     for (size_t i = 0; i < count; i++) {
+        if (access[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE &&
+            access[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READ &&
+            access[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE) {
+            return CUDA_ERROR_INVALID_VALUE;
+        }
+        if (access[i].location.type == CU_MEM_LOCATION_TYPE_HOST) {
+            asks_for_host |= access[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE;
+            continue;
+        }
         if (access[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
             gy_emu_device_find(access[i].location.id) == NULL) {
             return CUDA_ERROR_INVALID_VALUE;
@@ -486,8 +499,9 @@ static CUresult set_access(CUdeviceptr address, size_t bytes, const CUmemAccessD
         named |= device;
         granted |= access[i].flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE ? device : 0;
     }
-    if (!is_whole_mappings(region, first, end)) {
-        return CUDA_ERROR_INVALID_VALUE;
+    if (!is_whole_mappings(region, first, end) || asks_for_host) {
+        return asks_for_host && is_whole_mappings(region, first, end) ? CUDA_ERROR_NOT_SUPPORTED
+                                                                      : CUDA_ERROR_INVALID_VALUE;
     }
     for (size_t i = first; i < end; i++) {
         if (!is_reached_by(region->mappings[i].allocation->device, granted)) {

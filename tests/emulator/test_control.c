@@ -126,7 +126,7 @@ static void test_calls_are_counted_by_name_and_symbol(void **state)
     emu.reset_counters();
     cu_ok(cuMemGetInfo(&free_bytes, &total));
     cu_ok(cuMemGetInfo(&free_bytes, &total));
-    cu_is(CUDA_ERROR_INVALID_VALUE, cuMemGetInfo(NULL, NULL));
+    cu_ok(cuMemGetInfo(NULL, NULL));
     assert_int_equal(emu.calls("cuMemGetInfo"), 3);
     assert_int_equal(emu.calls("cuMemGetInfo_v2"), 3);
     assert_int_equal(emu.calls("cuMemAlloc"), 0);

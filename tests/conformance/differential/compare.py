@@ -2,7 +2,8 @@
 """Compare what two drivers said to the same sequences of calls (ask.h says what a record looks like).
 
 Usage: compare.py [--all] DEVICE EMULATED     records (a folder with record.*, also compressed) or expectations (a file)
-       compare.py --keep DEVICE FILE          make expectations of a device's records
+       compare.py --keep DEVICE EMULATED FILE make expectations of a device's records.  Differences that nothing excuses
+                                              are left out of them, and counted
        compare.py --replay PROGRAM FILE       run the program, and compare with expectations: the test
        compare.py --check-table ROOT          docs/design/driver.md has the table of excused.toml
 
@@ -91,6 +92,21 @@ class Call:
         return Call(words[0], words[1] if len(words) > 1 else "", code, statuses, note)
 
 
+def cut(lines):
+    """The lines up to the end of a capture into a graph of the program's that fails: what the graph is then is undefined."""
+    into = set()
+    for i, line in enumerate(lines):
+        call = Call.of_line(line)
+        stream = re.search(r"\bs([0-3])\b", call.shape)
+        if call.entry == "StreamBeginCaptureToGraph" and call.code == "0":
+            into.add(stream[1])
+        elif call.entry == "StreamEndCapture" and stream and stream[1] in into and call.code not in ("401", "906", "-"):
+            if call.code != "0":
+                return lines[:i + 1]
+            into.discard(stream[1])
+    return lines
+
+
 def texts(folder):
     packed = os.path.join(folder, "records.tar")
     if os.path.exists(packed):
@@ -110,7 +126,7 @@ def read_records(folder):
     for text in texts(folder):
         for part in ("\n" + text).split("\n# ")[1:]:
             number, *lines = part.rstrip("\n").split("\n")
-            sequences[int(number)] = lines
+            sequences[int(number)] = cut(lines)
     return sequences
 
 
@@ -130,15 +146,27 @@ def asked(lines):
     return zlib.crc32("\n".join(" ".join(line.split(" ", 2)[:2]) for line in lines).encode())
 
 
-def keep(folder, path, about):
-    sequences = read_records(folder)
+def keep(folder, emulated, path, about, excuses):
+    comparison = compare(folder, emulated, excuses)
+    left_out = collections.defaultdict(dict)  # sequence -> {line: the rest is as it was}
+    for (entry, *_), places in comparison.found.items():
+        for sequence, line, _ in places:
+            left_out[sequence][line] = bool(HARMLESS.search(entry))
+    about.update(alike=sorted(comparison.alike), left_out=sum(map(len, left_out.values())))
     text = [json.dumps(about)]
-    for number, lines in sorted(sequences.items()):
-        calls = [Call.of_line(line) for line in lines]
-        text.append(f"{number} {asked(lines):08x} " + " ".join(answer_of(call) for call in calls))
+    begin, end = map(int, about["sequences"].split("-"))
+    for number, lines in sorted(read_records(folder).items()):
+        if not begin <= number < end:
+            continue
+        answers = []
+        for i, line in enumerate(lines[:comparison.ended.get(number, -1) + 1]):
+            if not left_out[number].get(i, True):
+                break  # what comes behind it follows from it
+            answers.append("?" if i in left_out[number] else answer_of(Call.of_line(line)))
+        text.append(f"{number} {asked(lines[:len(answers)]):08x} " + " ".join(answers))
     packed = lzma.compress("\n".join(text).encode(), preset=9 | lzma.PRESET_EXTREME)
     pathlib.Path(path).write_bytes(packed)
-    print(f"{path}: {len(sequences)} sequences, {len(packed)} bytes")
+    print(f"{path}: {len(text) - 1} sequences, {len(packed)} bytes, {about['left_out']} differences left out")
 
 
 def read_expectations(path):
@@ -172,6 +200,7 @@ class Comparison:
         self.used = collections.Counter()
         self.found = collections.defaultdict(list)  # (entry, device's answer, emulated) -> [(sequence, line, shape)]
         self.compared = self.all = 0
+        self.ended = {}  # sequence -> the line behind which nothing is compared
 
     def is_alike(self, entry, one, two):
         if one == two:
@@ -196,19 +225,23 @@ class Comparison:
         """Compares until what one of them did differs for the rest."""
         self.all += len(device)
         for i, (one, two) in enumerate(zip(device, emulated)):
+            self.ended[number] = i
             if one.code is None or one.code[0] in "XHL" or two.code is None:
                 return
+            if one.code == "?":
+                continue
             if (one.entry, one.shape) != (two.entry, two.shape):
                 self.found[one.entry, "asked", two.entry].append((number, i, f"{one.shape} | {two.shape}"))
                 return
             self.compared += 1
             if not self.call(number, i, one, two, is_brief):
                 return
+        self.ended[number] = len(device)
 
     def call(self, number, line, one, two, is_brief):
         """False: the rest cannot be compared."""
-        if "~" in (one.code, two.code):  # who was not asked did nothing
-            return two.code != "0" and one.code != "0" or bool(HARMLESS.search(one.entry))
+        if "~" in (one.code, two.code):  # who was not asked did nothing, also where a failure does something
+            return bool(HARMLESS.search(one.entry))
         if not self.is_alike(one.entry, one.code, two.code):
             self.differs(number, line, one, one.code, two.code)
             return "0" not in (one.code, two.code) and "-" not in (one.code, two.code) or bool(HARMLESS.search(one.entry))
@@ -216,7 +249,7 @@ class Comparison:
             self.differs(number, line, one, f"{one.code}_{one.statuses}", f"{two.code}_{two.statuses}")
             return False
         note = brief(two.note) if is_brief else two.note
-        if one.code == "0" and one.note != note:
+        if one.code == "0" and one.note and note and one.note != note:
             self.differs(number, line, one, "=" + one.note.lstrip("="), "=" + note.lstrip("=") if is_brief else note)
             return bool(HARMLESS.search(one.entry))
         return True
@@ -304,10 +337,10 @@ def main():
     excuses = read_excuses()
     if options.check_table:
         return check_table(pathlib.Path(options.check_table), excuses)
+    if options.keep:
+        return keep(*options.paths, json.loads(options.about), excuses)
     if len(options.paths) != 2:
         parser.error("two paths are needed")
-    if options.keep:
-        return keep(*options.paths, json.loads(options.about))
     if options.replay:
         return replay(*options.paths, excuses)
     return report(compare(*options.paths, excuses), options.all)

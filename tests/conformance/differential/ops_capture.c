@@ -55,11 +55,13 @@ static void note_nodes(int slot)
     }
 }
 
-/* A capture that went into a graph of a slot is over: no stream is captured into it any more. */
-static void forget_captured(CUstream stream, CUgraph graph)
+/* A capture that went into a graph of a slot is over: no stream is captured into it any more.  When that
+ * failed, nothing may be done with the graph: a device's driver has freed it. */
+static void forget_captured(CUstream stream, CUgraph graph, bool is_good)
 {
     for (int i = 0; i < DF_GRAPHS; i++) {
         if (w.graphs[i].captured == stream || (graph != NULL && w.graphs[i].graph == graph)) {
+            w.graphs[i].graph = is_good || w.graphs[i].captured == NULL ? w.graphs[i].graph : NULL;
             w.graphs[i].captured = NULL;
             df_forget_nodes(i);
         }
@@ -79,7 +81,7 @@ static void op_end(void)
     }
     CUresult result = ask(cuStreamEndCapture, stream, out);
     if (!df_is_capturing(stream)) {
-        forget_captured(stream, graph);
+        forget_captured(stream, graph, result == CUDA_SUCCESS);
     }
     if (result != CUDA_SUCCESS || graph == NULL) {
         return;

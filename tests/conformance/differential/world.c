@@ -12,6 +12,9 @@
 #define LEGACY ((CUstream)(uintptr_t)1)
 #define PER_THREAD ((CUstream)(uintptr_t)2)
 
+/* A function's attribute that Gantry does not use. */
+#define PREFERRED_CARVEOUT ((CUfunction_attribute)9)
+
 struct df_world w;
 
 static void must(CUresult result, const char *what)
@@ -333,6 +336,7 @@ void df_world_begin(uint32_t sequence, bool has_graphs, bool has_ranges)
     CUfunction functions[] = {w.add[0], w.add[1], w.look[0], w.look[1], w.cluster};
     for (int i = 0; i < 5; i++) {
         MUST(cuFuncSetAttribute(functions[i], CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 49152));
+        MUST(cuFuncSetAttribute(functions[i], PREFERRED_CARVEOUT, -1));
         MUST(cuFuncSetAttribute(functions[i], CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 0));
     }
     MUST(cuCtxSetCurrent(w.has_other ? w.other : w.primary));
