@@ -54,7 +54,8 @@ static CUresult import_memory(CUexternalMemory *out, const CUDA_EXTERNAL_MEMORY_
         return CUDA_ERROR_INVALID_VALUE;
     }
     if (desc->type != CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD) {
-        return CUDA_ERROR_INVALID_VALUE;
+        return desc->type == CU_EXTERNAL_MEMORY_HANDLE_TYPE_DMABUF_FD ? CUDA_ERROR_NOT_SUPPORTED
+                                                                      : CUDA_ERROR_INVALID_VALUE;
     }
     struct stat file;
     if (fstat(desc->handle.fd, &file) != 0 || !S_ISREG(file.st_mode)) {
