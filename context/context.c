@@ -14,8 +14,6 @@
 #include "base/options.h"
 #include "base/proof.h"
 #include "base/retired.h"
-#include "context/exchange.h"
-#include "context/shared_memory.h"
 #include "driver/device.h"
 #include "driver/inside.h"
 #include "driver/module.h"
@@ -188,7 +186,9 @@ static void tear_down(void *user)
     }
     gy_gpu_time_destroy(context->time);
     settle(context->cuda);
-    gy_shared_memory_give_back_all(context);
+    if (context->above.give_back != NULL) {
+        context->above.give_back(context);
+    }
     gy_copier_destroy(context->copier);
     gy_heap_destroy(context->heap);
     gy_partitions_destroy(context->partitions); /* no stream of the library is left */
@@ -220,7 +220,10 @@ void gantry_context_destroy(gantry_context *context)
         return;
     }
     gy_handle_died(context);
-    gy_exchanges_abandon(context);
+    const struct gy_context_above above = gy_context_above(context);
+    if (above.abandon != NULL) {
+        above.abandon(context);
+    }
     gy_profile_environment_leave(); /* while the GPU's records can still be had */
     if (!gy_dispatcher_abandon(context->dispatcher, tear_down, context)) {
         tear_down(context);

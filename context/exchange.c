@@ -95,6 +95,10 @@ gantry_status gantry_exchange_create(gantry_context *context, const gantry_excha
         goto end_thread;
     }
     gy_exchange_register(e);
+    gy_mutex_lock(&context->lock);
+    context->above.check_replan = gy_exchanges_check_none;
+    context->above.abandon = gy_exchanges_abandon;
+    gy_mutex_unlock(&context->lock);
     gy_handle_born(GY_HANDLE_EXCHANGE, e, sizeof(*e), sizeof(*e));
     *out = e;
     return GANTRY_OK;

@@ -1,6 +1,5 @@
 /* Another plan of partitions for a context that lives on. */
 #include "context/context.h"
-#include "context/exchange.h"
 
 #include "base/handle.h"
 #include "dispatcher/internal.h"
@@ -30,7 +29,8 @@ static gantry_status make_and_put(gantry_context *c, const gantry_partition_opti
 
 static gantry_status change(gantry_context *c, const gantry_partition_options *options, const char *call)
 {
-    gantry_status status = gy_exchanges_check_none(c, call);
+    const struct gy_context_above above = gy_context_above(c);
+    gantry_status status = above.check_replan != NULL ? above.check_replan(c, call) : GANTRY_OK;
     if (status == GANTRY_OK) {
         status = gy_context_enter(c->cuda);
     }

@@ -135,6 +135,45 @@ static gantry_status import_native(struct gy_context *cuda, const gantry_shared_
     return GANTRY_OK;
 }
 
+/* Give the memory back.  The GPU has done its work on it, or the context is lost; the context is current if
+ * the driver permits that. */
+static void give_back(gantry_shared_memory *memory)
+{
+    struct gy_context *cuda = memory->context->cuda;
+    gy_shared_images_give_back(memory);
+    while (memory->mappings != NULL) {
+        struct mapping *mapping = memory->mappings;
+        memory->mappings = mapping->next;
+        (void)GY_CALL(cuda, cuMemFree(mapping->address));
+        gy_free(mapping);
+    }
+    (void)GY_CALL(cuda, cuDestroyExternalMemory(memory->native));
+    gy_handle_free(memory, memory);
+}
+
+static void unlink_memory(gantry_shared_memory *memory)
+{
+    gantry_context *context = memory->context;
+    gy_mutex_lock(&context->lock);
+    struct gantry_shared_memory **link = &context->shared_memory;
+    while (*link != memory) {
+        link = &(*link)->next;
+    }
+    *link = memory->next;
+    gy_mutex_unlock(&context->lock);
+}
+
+/* The context ends: give back the memory that is left. */
+static void give_back_all(gantry_context *context)
+{
+    while (context->shared_memory != NULL) {
+        gantry_shared_memory *memory = context->shared_memory;
+        unlink_memory(memory);
+        gy_handle_died(memory);
+        give_back(memory);
+    }
+}
+
 gantry_status gantry_shared_memory_import(gantry_context *context,
                                           const gantry_shared_memory_options *options,
                                           gantry_shared_memory **out)
@@ -181,6 +220,7 @@ gantry_status gantry_shared_memory_import(gantry_context *context,
     gy_mutex_lock(&context->lock);
     memory->next = context->shared_memory;
     context->shared_memory = memory;
+    context->above.give_back = give_back_all;
     gy_mutex_unlock(&context->lock);
     gy_handle_born(GY_HANDLE_SHARED_MEMORY, memory, sizeof(*memory), sizeof(*memory));
     *out = memory;
@@ -222,34 +262,6 @@ gantry_status gantry_shared_memory_map(gantry_shared_memory *memory, uint64_t of
     return GANTRY_OK;
 }
 
-/* Give the memory back.  The GPU has done its work on it, or the context is lost; the context is current if
- * the driver permits that. */
-static void give_back(gantry_shared_memory *memory)
-{
-    struct gy_context *cuda = memory->context->cuda;
-    gy_shared_images_give_back(memory);
-    while (memory->mappings != NULL) {
-        struct mapping *mapping = memory->mappings;
-        memory->mappings = mapping->next;
-        (void)GY_CALL(cuda, cuMemFree(mapping->address));
-        gy_free(mapping);
-    }
-    (void)GY_CALL(cuda, cuDestroyExternalMemory(memory->native));
-    gy_handle_free(memory, memory);
-}
-
-static void unlink_memory(gantry_shared_memory *memory)
-{
-    gantry_context *context = memory->context;
-    gy_mutex_lock(&context->lock);
-    struct gantry_shared_memory **link = &context->shared_memory;
-    while (*link != memory) {
-        link = &(*link)->next;
-    }
-    *link = memory->next;
-    gy_mutex_unlock(&context->lock);
-}
-
 void gantry_shared_memory_destroy(gantry_shared_memory *memory)
 {
     GY_ACCEPT_OR_LEAVE(SHARED_MEMORY, memory);
@@ -268,15 +280,5 @@ void gantry_shared_memory_destroy(gantry_shared_memory *memory)
     give_back(memory);
     if (pushed) {
         (void)gy_context_pop(cuda);
-    }
-}
-
-void gy_shared_memory_give_back_all(gantry_context *context)
-{
-    while (context->shared_memory != NULL) {
-        gantry_shared_memory *memory = context->shared_memory;
-        unlink_memory(memory);
-        gy_handle_died(memory);
-        give_back(memory);
     }
 }

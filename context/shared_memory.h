@@ -40,10 +40,8 @@ GANTRY_MUST_CHECK static inline gantry_status gy_shared_memory_check_range(const
     return GANTRY_OK;
 }
 
-/* shared_image.c: give back the images of `memory`.  As gy_shared_memory_give_back_all(). */
+/* shared_image.c: give back the images of `memory`.  The GPU is done, and the context is current if the
+ * driver permits that. */
 void gy_shared_images_give_back(gantry_shared_memory *memory);
-
-/* Give back the memory that is left.  The GPU is done, and the context is current. */
-void gy_shared_memory_give_back_all(gantry_context *context);
 
 #endif
