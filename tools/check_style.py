@@ -28,6 +28,7 @@ LAYERS = {
     "taskman": ["base", "taskman/graph", "taskman/cpu"],
     "dispatcher": ["base", "driver", "work", "heap", "profile", "partition", "copykernel", *TASKMAN],
     "context": ["base", "driver", "work", "heap", "profile", "partition", "copykernel", *TASKMAN, "dispatcher"],
+    "interop": ["base", "driver", "work", "heap", "profile", "partition", "copykernel", *TASKMAN, "dispatcher", "context"],
     "fleet": ["base", "driver", "work", *TASKMAN, "heap", "profile", "partition", "copykernel", "dispatcher", "dispatcher/fleet", "context"],
     "torch": ["base", "driver", "heap"],  # a library of its own
     "limit": ["driver/cuda_abi.h", "partition/busy.h"],  # a library of its own, without ours
@@ -37,7 +38,7 @@ LAYERS = {
     "include": [],
     "tests": None,  # anything
 }
-LIBRARY = ["base", "proof", "driver", "emulator", "work", "heap", "profile", "partition", "copykernel", "taskman", "dispatcher", "context", "fleet"]
+LIBRARY = ["base", "proof", "driver", "emulator", "work", "heap", "profile", "partition", "copykernel", "taskman", "dispatcher", "context", "interop", "fleet"]
 
 BANNED_EVERYWHERE = ["strcpy", "strcat", "sprintf", "vsprintf", "gets", "atoi", "atol", "atof"]
 BANNED_IN_LIBRARY = ["abort", "exit", "_exit", "quick_exit", "printf", "vprintf", "puts", "putchar", "perror",

@@ -96,7 +96,7 @@ class Documents(unittest.TestCase):
             self.assertIn(f"`{path}`", body)
 
     def test_environment_lists_every_variable_that_is_read(self):
-        rooms = ["base", "proof", "driver", "emulator", "work", "heap", "profile", "partition", "copykernel", "taskman", "dispatcher", "context"]
+        rooms = ["base", "proof", "driver", "emulator", "work", "heap", "profile", "partition", "copykernel", "taskman", "dispatcher", "context", "interop", "fleet"]
         read = set()
         for room in rooms:
             for path in (SOURCE / room).glob("**/*.c"):

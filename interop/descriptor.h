@@ -1,6 +1,6 @@
 /* Descriptors that another API has exported, of memory or of a semaphore. */
-#ifndef CONTEXT_DESCRIPTOR_H
-#define CONTEXT_DESCRIPTOR_H
+#ifndef INTEROP_DESCRIPTOR_H
+#define INTEROP_DESCRIPTOR_H
 
 #include "base/status.h"
 

@@ -12,11 +12,11 @@
  *   a stream of the pool: ... the step's work, signal n
  *   signals:  event behind the step's work, signal n  where the pool's streams belong to green contexts, on
  *             which a sequence of wait, kernel and signal hung for good (driver 580) */
-#include "context/exchange.h"
+#include "interop/exchange.h"
 
 #include "base/clock.h"
 #include "base/waiter.h"
-#include "context/descriptor.h"
+#include "interop/descriptor.h"
 
 #include <inttypes.h>
 #include <unistd.h>

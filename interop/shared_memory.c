@@ -3,13 +3,13 @@
  * This file checks what the driver does not check: the kind of the descriptor, the device it belongs to,
  * sizes and offsets.  Freeing a mapping gives nothing back to the system; destroying the imported memory
  * does.  Neither waits for the device, so the GPU must have done all work before both happen. */
-#include "context/shared_memory.h"
+#include "interop/shared_memory.h"
 
 #include "base/alloc.h"
 #include "base/handle.h"
 #include "base/options.h"
 #include "context/context.h"
-#include "context/descriptor.h"
+#include "interop/descriptor.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* An exchange on the device way, on the emulated driver.  The renderer is this test, which signals and
  * reads the timelines of two memory files, or another process. */
-#include "tests/context/exchange_scene.h"
+#include "tests/interop/exchange_scene.h"
 #include "tests/support/file_has.h"
 
 #include "context/context.h"

@@ -6,9 +6,9 @@
 #include "base/handle.h"
 #include "base/options.h"
 #include "context/context.h"
-#include "context/shared_memory.h"
 #include "copykernel/address.h"
 #include "dispatcher/call/launch.h"
+#include "interop/shared_memory.h"
 
 #include <inttypes.h>
 

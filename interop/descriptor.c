@@ -1,4 +1,4 @@
-#include "context/descriptor.h"
+#include "interop/descriptor.h"
 
 #include <errno.h>
 #include <fcntl.h>

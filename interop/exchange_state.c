@@ -16,7 +16,7 @@
  * and the thread always looks for its end; ahead, `begin` is what the application knows as `acquire`, and
  * what is held back until the renderer came is a sync point in front of `release`.  On the host way `release`
  * is a GPU task without work, and `signal` starts when the GPU has done it and tells the renderer. */
-#include "context/exchange.h"
+#include "interop/exchange.h"
 
 #include "context/context.h"
 

@@ -1,5 +1,5 @@
 /* An exchange whose step's GPU work is enqueued behind the wait for the renderer, on the emulated driver. */
-#include "tests/context/exchange_scene.h"
+#include "tests/interop/exchange_scene.h"
 
 #include <stdlib.h>
 

@@ -1,8 +1,8 @@
 /* A step that shares memory with a renderer whose timelines the GPU waits for and signals, on the emulated
  * driver.  The renderer is the test, which signals and reads the timelines of two memory files.  Functions
  * fail the test themselves. */
-#ifndef TESTS_CONTEXT_EXCHANGE_SCENE_H
-#define TESTS_CONTEXT_EXCHANGE_SCENE_H
+#ifndef TESTS_INTEROP_EXCHANGE_SCENE_H
+#define TESTS_INTEROP_EXCHANGE_SCENE_H
 
 #include "tests/support/cmocka_c11.h"
 #include "tests/support/deadline.h"

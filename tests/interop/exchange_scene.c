@@ -1,4 +1,4 @@
-#include "tests/context/exchange_scene.h"
+#include "tests/interop/exchange_scene.h"
 #include "tests/partition/plan_support.h"
 
 #include <pthread.h>

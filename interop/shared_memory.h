@@ -1,6 +1,6 @@
 /* Memory that another API has allocated and exported, as the context sees it. */
-#ifndef CONTEXT_SHARED_MEMORY_H
-#define CONTEXT_SHARED_MEMORY_H
+#ifndef INTEROP_SHARED_MEMORY_H
+#define INTEROP_SHARED_MEMORY_H
 
 #include "driver/context.h"
 

@@ -1,12 +1,12 @@
 /* The inside of exchanges with a renderer: the object and its state, which exchange.c keeps; exchange_step.c
  * has the tasks of a step and the thread that waits. */
-#ifndef CONTEXT_EXCHANGE_H
-#define CONTEXT_EXCHANGE_H
+#ifndef INTEROP_EXCHANGE_H
+#define INTEROP_EXCHANGE_H
 
 #include "base/status.h"
 #include "base/thread.h"
-#include "context/shared_memory.h"
 #include "driver/context.h"
+#include "interop/shared_memory.h"
 
 #include <gantry/interop.h>
 

@@ -1,5 +1,5 @@
 /* One step of an exchange: its tasks, and the thread that waits for the renderer. */
-#include "context/exchange.h"
+#include "interop/exchange.h"
 
 #include "base/clock.h"
 #include "base/outside.h"

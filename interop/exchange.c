@@ -1,5 +1,5 @@
 /* Exchanges with a renderer, as the application sees them. */
-#include "context/exchange.h"
+#include "interop/exchange.h"
 
 #include "base/alloc.h"
 #include "base/handle.h"
