@@ -8,7 +8,6 @@
 #include "base/handle.h"
 #include "base/proof.h"
 #include "base/span.h"
-#include "dispatcher/fleet/fleet.h"
 #include "dispatcher/internal.h"
 #include "dispatcher/loop/current.h"
 #include "dispatcher/loop/guest.h"
@@ -344,7 +343,7 @@ void gantry_dispatcher_force_failure(gantry_dispatcher *dispatcher)
     gy_context_lose(dispatcher->config.context, gy_error_last());
     gy_inbox_signal(&dispatcher->inbox);
     if (dispatcher->member.fleet != NULL) {
-        gy_fleet_signal(dispatcher->member.fleet);
+        dispatcher->member.calls->signal(dispatcher->member.fleet);
     }
 }
 

@@ -74,9 +74,21 @@ struct gd_users {
     void *last_user;              /* guarded by lock */
 };
 
+struct gy_fleet;
+
+/* What a member asks of its fleet, which is a room above: fleet/route.h. */
+struct gy_fleet_calls {
+    void (*visit)(struct gantry_dispatcher *d, gantry_task *task);
+    void (*let_go)(struct gantry_dispatcher *d);
+    gantry_status (*settle)(struct gantry_dispatcher *d, gantry_task *task);
+    void (*signal)(struct gy_fleet *fleet);
+};
+
 /* What makes the dispatcher a member of a fleet. */
 struct gd_member {
-    struct gy_fleet *fleet;  /* immutable once there are tasks; NULL: it is in no fleet */
+    struct gy_fleet *fleet;             /* immutable once there are tasks; NULL: it is in no fleet */
+    const struct gy_fleet_calls *calls; /* likewise */
+    struct gy_gpu_user **managers;      /* likewise: the fleet's, see gy_users_add() */
     _Atomic(uint32_t) sends; /* atomic; odd while GD hands a visitor to another dispatcher of the fleet */
     struct gy_export_pool exports; /* see export.h */
     struct gy_gpu_list visitors;   /* GD only: kept until no graph is being built, see fleet/route.h */

@@ -55,6 +55,12 @@ static inline struct gy_crossing *gy_crossing_of(uint64_t wait_set)
 {
     return (struct gy_crossing *)(uintptr_t)(wait_set & ~GY_WAIT_SET_CROSSING); /* NOLINT: see above */
 }
+/* The dispatcher thread: a task that only visits the device. */
+static inline bool gy_task_is_visitor(const gantry_task *task)
+{
+    const uint64_t wait_set = atomic_load_explicit(&task->wait_set, memory_order_acquire);
+    return __builtin_expect(!gy_wait_set_is_point(wait_set) && gy_wait_set_is_crossing(wait_set), 0);
+}
 /* The crossing that a wait set of a fleet's task is, or has arrived with; NULL: it is a point, or nothing. */
 static inline struct gy_crossing *gy_crossing_behind(uint64_t wait_set)
 {

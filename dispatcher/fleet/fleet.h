@@ -27,7 +27,4 @@ GANTRY_MUST_CHECK gantry_status gy_fleet_create(gantry_dispatcher *const *member
 /* The owner needs it no longer; it goes with the last task manager that uses it. */
 void gy_fleet_leave(struct gy_fleet *fleet);
 
-/* Tell all members that something has changed: they look around. */
-void gy_fleet_signal(struct gy_fleet *fleet);
-
 #endif

@@ -68,7 +68,7 @@ static void detach(gantry_dispatcher *self, struct gy_gpu_user *user)
     gy_fleet_leave(fleet);
 }
 
-void gy_fleet_signal(struct gy_fleet *fleet)
+static void signal_all(struct gy_fleet *fleet)
 {
     for (uint32_t e = 0; e < fleet->count; e++) {
         gy_inbox_signal(&fleet->members[e]->inbox);
@@ -336,6 +336,13 @@ static const struct gy_gpu_ops fleet_ops = {
     .device_number = device_number,
 };
 
+static const struct gy_fleet_calls calls = {
+    .visit = gy_fleet_visit,
+    .let_go = gy_fleet_let_go,
+    .settle = gy_fleet_settle,
+    .signal = signal_all,
+};
+
 gantry_status gy_fleet_create(gantry_dispatcher *const *members, uint32_t count, struct gy_fleet **out)
 {
     assert(count >= 2 && count <= GY_FLEET_MAX);
@@ -366,6 +373,8 @@ gantry_status gy_fleet_create(gantry_dispatcher *const *members, uint32_t count,
     for (uint32_t e = 0; e < count; e++) {
         fleet->members[e] = members[e];
         members[e]->member.fleet = fleet;
+        members[e]->member.calls = &calls;
+        members[e]->member.managers = &fleet->managers;
         members[e]->streams.device = e;
         members[e]->streams.is_of_fleet = true;
     }

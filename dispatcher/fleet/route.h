@@ -19,11 +19,6 @@ struct gy_fleet;
 void gy_fleet_submit(struct gy_fleet *fleet, gantry_task *first, gantry_task *last);
 
 /* The dispatcher thread: a task that only visits the device. */
-static inline bool gy_fleet_is_visitor(const gantry_task *task)
-{
-    const uint64_t wait_set = atomic_load_explicit(&task->wait_set, memory_order_acquire);
-    return __builtin_expect(!gy_wait_set_is_point(wait_set) && gy_wait_set_is_crossing(wait_set), 0);
-}
 GY_COLD void gy_fleet_visit(struct gantry_dispatcher *d, gantry_task *task);
 /* The dispatcher thread: no graph is being built any more: all visitors that were kept go on. */
 GY_COLD void gy_fleet_let_go(struct gantry_dispatcher *d);

@@ -3,7 +3,6 @@
 #include "base/point.h"
 #include "dispatcher/done/when_done.h"
 #include "dispatcher/fleet/crossing.h"
-#include "dispatcher/fleet/route.h"
 #include "dispatcher/gates/gate.h"
 #include "dispatcher/loop/guest_rule.h"
 #include "dispatcher/loop/release.h"
@@ -70,10 +69,11 @@ void gy_gd_place(struct gantry_dispatcher *d, struct gy_round *round, gantry_tas
 
 static GY_INLINE void take_in(struct gantry_dispatcher *d, struct gy_round *round, gantry_task *task)
 {
-    if (gy_fleet_is_visitor(task)) {
-        gy_fleet_visit(d, task);
+    if (gy_task_is_visitor(task)) {
+        d->member.calls->visit(d, task);
     } else if (__builtin_expect(!gy_task_is_gpu(task), 0)) { /* a sync point, see gy_task_is_awaited() */
-        gy_task_release(task, d->member.fleet != NULL ? gy_fleet_settle(d, task) : GANTRY_OK, &d->debt);
+        gy_task_release(task, d->member.fleet != NULL ? d->member.calls->settle(d, task) : GANTRY_OK,
+                        &d->debt);
         gy_gd_note_all_ends(d, round);
     } else if (gy_gates_admit(d, round, task)) {
         place(d, round, task);

@@ -3,7 +3,6 @@
 #include "base/clock.h"
 #include "base/point.h"
 #include "base/span.h"
-#include "dispatcher/fleet/fleet.h"
 #include "dispatcher/internal.h"
 #include "dispatcher/submit/round.h"
 #include "profile/gpu_time.h"
@@ -111,7 +110,7 @@ void gy_users_remove(struct gy_gpu_user *user)
 static gantry_status refuse_running(struct gantry_dispatcher *d, const char *call)
 {
     struct gy_gpu_user *const lists[] = {d->users.managers,
-                                         d->member.fleet != NULL ? d->member.fleet->managers : NULL};
+                                         d->member.fleet != NULL ? *d->member.managers : NULL};
     for (int l = 0; l < 2; l++) {
         for (struct gy_gpu_user *user = lists[l]; user != NULL; user = user->next) {
             gantry_status status = gy_gpu_user_check_still(user, call);
@@ -202,7 +201,7 @@ static gantry_status each_user(struct gantry_dispatcher *d, const struct gy_part
          user = user->next) {
         status = visit(user, &own);
     }
-    struct gy_gpu_user *first = d->member.fleet != NULL ? d->member.fleet->managers : NULL;
+    struct gy_gpu_user *first = d->member.fleet != NULL ? *d->member.managers : NULL;
     const struct gy_gpu_moves theirs = find_moves(d->config.partitions, to, d->streams.device);
     for (struct gy_gpu_user *user = first; user != NULL && status == GANTRY_OK; user = user->next) {
         status = visit(user, &theirs);

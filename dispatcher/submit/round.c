@@ -3,7 +3,6 @@
 #include "base/clock.h"
 #include "base/span.h"
 #include "dispatcher/call/capture.h"
-#include "dispatcher/fleet/route.h"
 #include "profile/cta.h"
 #include "profile/gpu_time.h"
 
@@ -143,7 +142,7 @@ void gy_gd_flush(struct gantry_dispatcher *d)
     gy_gpu_time_launched(d->config.time); /* whatever has ended the capture */
     gy_gpu_time_end_batch(d->config.time);
     if (d->member.visitors.first != NULL) {
-        gy_fleet_let_go(d);
+        d->member.calls->let_go(d);
     }
     watch_deferred(d);
     gy_gd_watch_memory(d);
