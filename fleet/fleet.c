@@ -10,9 +10,9 @@
 #include "base/handle.h"
 #include "base/options.h"
 #include "context/context.h"
-#include "dispatcher/fleet/fleet.h"
 #include "driver/device.h"
 #include "driver/driver.h"
+#include "fleet/fleet_ops.h"
 #include "taskman/cpu/pool.h"
 
 #include <stdio.h>

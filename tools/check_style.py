@@ -29,7 +29,7 @@ LAYERS = {
     "dispatcher": ["base", "driver", "work", "heap", "profile", "partition", "copykernel", *TASKMAN],
     "context": ["base", "driver", "work", "heap", "profile", "partition", "copykernel", *TASKMAN, "dispatcher"],
     "interop": ["base", "driver", "work", "heap", "profile", "partition", "copykernel", *TASKMAN, "dispatcher", "context"],
-    "fleet": ["base", "driver", "work", *TASKMAN, "heap", "profile", "partition", "copykernel", "dispatcher", "dispatcher/fleet", "context"],
+    "fleet": ["base", "driver", "work", *TASKMAN, "heap", "profile", "partition", "copykernel", "dispatcher", "context"],
     "torch": ["base", "driver", "heap"],  # a library of its own
     "limit": ["driver/cuda_abi.h", "partition/busy.h"],  # a library of its own, without ours
     "bench": ["base/clock.h", "driver/funcs.h", "driver/cuda_abi.h", "cli/messages.h", "cli/limit.h", "limit/job.h"],  # yardsticks call CUDA by hand; a limit is made by hand

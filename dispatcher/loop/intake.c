@@ -2,10 +2,10 @@
 
 #include "base/point.h"
 #include "dispatcher/done/when_done.h"
-#include "dispatcher/fleet/crossing.h"
 #include "dispatcher/gates/gate.h"
 #include "dispatcher/loop/guest_rule.h"
 #include "dispatcher/loop/release.h"
+#include "dispatcher/order/crossing.h"
 #include "dispatcher/submit/ahead.h"
 #include "dispatcher/submit/batch_key.h"
 

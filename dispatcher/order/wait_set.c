@@ -2,7 +2,7 @@
 
 #include "base/alloc.h"
 #include "base/status.h"
-#include "dispatcher/fleet/crossing.h"
+#include "dispatcher/order/crossing.h"
 
 #include <assert.h>
 #include <string.h>

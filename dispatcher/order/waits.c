@@ -3,8 +3,8 @@
 
 #include "base/alloc.h"
 #include "base/span.h"
-#include "dispatcher/fleet/crossing.h"
-#include "dispatcher/fleet/export.h"
+#include "dispatcher/order/crossing.h"
+#include "dispatcher/order/export.h"
 
 #include <assert.h>
 #include <stdio.h>

@@ -2,9 +2,9 @@
  * taken back. */
 #include "base/alloc.h"
 #include "dispatcher/call/mode.h"
-#include "dispatcher/fleet/crossing.h"
 #include "dispatcher/gates/gate.h"
 #include "dispatcher/internal.h"
+#include "dispatcher/order/crossing.h"
 #include "dispatcher/submit/device_loop.h"
 #include "tests/support/cmocka_c11.h"
 #include "tests/support/deadline.h"

@@ -1,8 +1,8 @@
 /* Fleets: how they are made, which ones are refused, how they are lost, and in which order their parts may
  * be destroyed. */
 #include "base/alloc.h"
-#include "dispatcher/fleet/export.h"
 #include "dispatcher/internal.h"
+#include "dispatcher/order/export.h"
 #include "heap/internal.h"
 #include "tests/support/cmocka_c11.h"
 #include "tests/support/deadline.h"

@@ -6,10 +6,10 @@
  * It visits a device only for work that it comes after and that the host has not seen pass.  No thread waits
  * for another meanwhile: a visitor is a task in an inbox.  While the device builds a graph, which may hold
  * that work, its visitors are kept until the graph was launched. */
-#ifndef DISPATCHER_FLEET_ROUTE_H
-#define DISPATCHER_FLEET_ROUTE_H
+#ifndef FLEET_ROUTE_H
+#define FLEET_ROUTE_H
 
-#include "dispatcher/fleet/crossing.h"
+#include "dispatcher/order/crossing.h"
 #include "taskman/gpu_task.h"
 
 struct gantry_dispatcher;

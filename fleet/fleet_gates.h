@@ -1,7 +1,7 @@
 /* What the gates of a fleet's devices keep of one task manager: its bound on GPU time, and the memory that
  * its tasks declare.  Each device has its own, and only that is asked there. */
-#ifndef DISPATCHER_FLEET_FLEET_GATES_H
-#define DISPATCHER_FLEET_FLEET_GATES_H
+#ifndef FLEET_FLEET_GATES_H
+#define FLEET_FLEET_GATES_H
 
 #include "taskman/gpu_ops.h"
 

@@ -10,8 +10,8 @@
  * In the task's wait set a crossing is a pointer with bit 2 set while it is carried or travels.  At home it
  * is the clock of that device: for the dispatcher a wait set as any other, with exports to wait for besides.
  */
-#ifndef DISPATCHER_FLEET_CROSSING_H
-#define DISPATCHER_FLEET_CROSSING_H
+#ifndef DISPATCHER_ORDER_CROSSING_H
+#define DISPATCHER_ORDER_CROSSING_H
 
 #include "dispatcher/order/wait_set.h"
 #include "taskman/gpu_task.h"

@@ -2,10 +2,10 @@
  *
  * To taskman/ it is a GPU dispatcher like any other (fleet_ops.c).  It has no thread of its own: a ready task
  * goes to the dispatcher of its device, by way of those that have work which it comes after (route.h). */
-#ifndef DISPATCHER_FLEET_FLEET_H
-#define DISPATCHER_FLEET_FLEET_H
+#ifndef FLEET_FLEET_OPS_H
+#define FLEET_FLEET_OPS_H
 
-#include "dispatcher/fleet/crossing.h"
+#include "dispatcher/order/crossing.h"
 #include "driver/context.h"
 #include "taskman/gpu_ops.h"
 

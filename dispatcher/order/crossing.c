@@ -1,7 +1,7 @@
-#include "dispatcher/fleet/crossing.h"
+#include "dispatcher/order/crossing.h"
 
 #include "base/alloc.h"
-#include "dispatcher/fleet/export.h"
+#include "dispatcher/order/export.h"
 
 #include <assert.h>
 #include <string.h>

@@ -3,8 +3,8 @@
  * The dispatcher thread of the device that has the work records an event behind it and hands it out.  From
  * then on nothing about it changes, so any thread may make its streams wait for it, as often as it likes.
  * When nobody has it any more it goes back to its device, which records it again for other work. */
-#ifndef DISPATCHER_FLEET_EXPORT_H
-#define DISPATCHER_FLEET_EXPORT_H
+#ifndef DISPATCHER_ORDER_EXPORT_H
+#define DISPATCHER_ORDER_EXPORT_H
 
 #include "dispatcher/order/streams.h"
 

@@ -1,12 +1,12 @@
 /* A fleet as taskman/ sees it: the table of a GPU dispatcher.  Features that it does not have stay NULL:
  * guests, which work for one device. */
+#include "fleet/fleet_ops.h"
 #include "base/alloc.h"
-#include "dispatcher/fleet/export.h"
-#include "dispatcher/fleet/fleet.h"
-#include "dispatcher/fleet/fleet_gates.h"
-#include "dispatcher/fleet/route.h"
 #include "dispatcher/internal.h"
 #include "dispatcher/loop/current.h"
+#include "dispatcher/order/export.h"
+#include "fleet/fleet_gates.h"
+#include "fleet/route.h"
 
 #include <assert.h>
 #include <sched.h>

@@ -1,8 +1,8 @@
-#include "dispatcher/fleet/fleet_gates.h"
+#include "fleet/fleet_gates.h"
 
 #include "base/alloc.h"
-#include "dispatcher/fleet/fleet.h"
 #include "dispatcher/internal.h"
+#include "fleet/fleet_ops.h"
 
 static const struct gy_fleet *fleet_of(const gantry_dispatcher *self)
 {

@@ -1,4 +1,4 @@
-#include "dispatcher/fleet/export.h"
+#include "dispatcher/order/export.h"
 
 #include "base/alloc.h"
 #include "base/span.h"

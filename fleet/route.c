@@ -1,12 +1,12 @@
-#include "dispatcher/fleet/route.h"
+#include "fleet/route.h"
 
 #include "base/span.h"
-#include "dispatcher/fleet/export.h"
-#include "dispatcher/fleet/fleet.h"
 #include "dispatcher/internal.h"
 #include "dispatcher/loop/current.h"
 #include "dispatcher/loop/release.h"
+#include "dispatcher/order/export.h"
 #include "dispatcher/submit/plan.h"
+#include "fleet/fleet_ops.h"
 
 #include <assert.h>
 
