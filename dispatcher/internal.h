@@ -2,7 +2,6 @@
 #ifndef DISPATCHER_INTERNAL_H
 #define DISPATCHER_INTERNAL_H
 
-#include "base/checking.h"
 #include "base/wake_hint.h"
 #include "dispatcher/call/stand_in.h"
 #include "dispatcher/dispatcher.h"

@@ -1,6 +1,7 @@
 /* A fleet as taskman/ sees it: the table of a GPU dispatcher.  Features that it does not have stay NULL:
  * guests, which work for one device. */
 #include "fleet/fleet_ops.h"
+
 #include "base/alloc.h"
 #include "dispatcher/internal.h"
 #include "dispatcher/loop/current.h"

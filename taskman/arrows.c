@@ -1,10 +1,11 @@
 /* The arrows between spans in a recording: each task has a number of its own in each run. */
 #include "taskman/gpu_task.h"
+#include "taskman/manager.h"
 
 uint64_t gy_task_flow(const gantry_task *task)
 {
     /* Unlike any other task's in this run of its manager: addresses are not. */
-    uint64_t flow = ((uintptr_t)task >> 4) * UINT64_C(0x9e3779b97f4a7c15) + gy_task_manager(task)->run;
+    uint64_t flow = ((uintptr_t)task >> 4) * UINT64_C(0x9e3779b97f4a7c15) + gy_task_facts(task)->run;
     flow = (flow ^ flow >> 32) * UINT64_C(0xd6e8feb86659fd93);
     return (flow ^ flow >> 32) | 1;
 }

@@ -39,7 +39,7 @@ void gy_task_check_body(const gantry_task *task)
 static enum gy_proof_steps steps_before(const gantry_task *task)
 {
     const bool is_independent = gy_task_is_gpu(task) && (task->traits & GY_TRAIT_INDEPENDENT) != 0;
-    return gy_task_manager(task)->gpu_order == NULL ? GY_PROOF_NO_STEPS
+    return gy_task_manager(task)->gpu_facts.order == NULL ? GY_PROOF_NO_STEPS
            : is_independent                         ? GY_PROOF_ALL_BUT_THE_LAST_STEP
                                                     : GY_PROOF_ALL_STEPS;
 }

@@ -3,7 +3,7 @@
 void gy_taskman_cancel_loops(gantry_taskman *manager)
 {
     for (struct gy_gpu_loop *loop = manager->loops; loop != NULL; loop = loop->next) {
-        if (loop->cancel(loop, manager->run)) {
+        if (loop->cancel(loop, manager->gpu_facts.run)) {
             atomic_store(&manager->as_owner.cancelled, GY_CANCELLED_LOOP);
         }
     }

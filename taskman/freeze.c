@@ -216,6 +216,7 @@ void gy_taskman_thaw(gantry_taskman *manager)
         gy_free(manager->frozen_graph.roots);
         gy_free(manager->frozen_graph.groups);
         manager->frozen_graph = (struct gy_frozen){0};
+        manager->gpu_facts.plan = NULL;
         manager->frozen = manager->as_owner.has_conditions = false;
     }
     atomic_store_explicit(&manager->as_owner.run_mark, 0, memory_order_relaxed);
@@ -233,7 +234,7 @@ void gy_taskman_clear_run_locked(gantry_taskman *manager)
     manager->submitted_sync = manager->frozen_graph.tasks_sync;
     manager->failure = (struct gy_error){.status = GANTRY_OK};
     manager->frozen_graph.has_run = true;
-    manager->frozen_graph.live = NULL;
+    manager->gpu_facts.plan = NULL;
     manager->outside = manager->frozen_graph.outside;
     manager->may_have_cycle = manager->has_broken_cycle = false;
     atomic_store(&manager->failed, 0);
@@ -253,7 +254,7 @@ static void follow_plan(gantry_taskman *manager)
 {
     if (manager->frozen_graph.gpu != NULL) {
         manager->frozen_graph.gpu->run++;
-        manager->frozen_graph.live = manager->frozen_graph.gpu;
+        manager->gpu_facts.plan = manager->frozen_graph.gpu;
     }
 }
 

@@ -4,7 +4,8 @@
 #define TASKMAN_GPU_TASK_H
 
 #include "base/hints.h"
-#include "taskman/manager.h"
+#include "taskman/gpu_facts.h"
+#include "taskman/graph/state.h"
 
 static inline gantry_launch_fn gy_task_launch_fn(const gantry_task *task)
 {
@@ -31,7 +32,7 @@ static inline uint32_t gy_task_partition(const gantry_task *task)
 /* The bound on GPU time of the task's manager, on the task's device; NULL: none. */
 static inline struct gy_gpu_share *gy_task_share(const gantry_task *task)
 {
-    struct gy_gpu_share *share = gy_task_manager(task)->gpu_share;
+    struct gy_gpu_share *share = gy_task_facts(task)->share;
     return share != NULL && share->members != NULL ? share->members[task->device] : share;
 }
 
@@ -47,19 +48,19 @@ static inline uint64_t gy_task_name(const gantry_task *task)
 /* The order between its manager's steps; NULL: they are independent. */
 static inline struct gy_gpu_order *gy_task_order(const gantry_task *task)
 {
-    return gy_task_manager(task)->gpu_order;
+    return gy_task_facts(task)->order;
 }
 
 /* The number of its manager's step; never 0. */
 static inline uint64_t gy_task_run(const gantry_task *task)
 {
-    return gy_task_manager(task)->run;
+    return gy_task_facts(task)->run;
 }
 
 /* That of the step just before; 0: there was none. */
 static inline uint64_t gy_task_previous_run(const gantry_task *task)
 {
-    return gy_task_manager(task)->previous_run;
+    return gy_task_facts(task)->previous_run;
 }
 
 static inline bool gy_task_is_independent(const gantry_task *task)
@@ -72,10 +73,10 @@ static inline bool gy_task_is_independent(const gantry_task *task)
  * after the older steps, so an independent task looks at them only where nothing of its step is before it. */
 static inline enum gy_step_bound_of gy_task_bound(const gantry_task *task, uint64_t wait_set)
 {
-    const gantry_taskman *manager = gy_task_manager(task);
+    const struct gy_gpu_facts *facts = gy_task_facts(task);
     const bool is_first = wait_set == 0;
-    if ((!is_first && !atomic_load_explicit(&manager->has_independent, memory_order_relaxed)) ||
-        manager->gpu_order == NULL) {
+    if ((!is_first && !atomic_load_explicit(&facts->has_independent, memory_order_relaxed)) ||
+        facts->order == NULL) {
         return GY_BOUND_NONE;
     }
     return !gy_task_is_independent(task) ? GY_BOUND_ALL : is_first ? GY_BOUND_OLDER : GY_BOUND_NONE;
@@ -84,7 +85,7 @@ static inline enum gy_step_bound_of gy_task_bound(const gantry_task *task, uint6
 /* Are there GPU tasks in the step that need not come after the step before? */
 static inline bool gy_task_has_independent_peers(const gantry_task *task)
 {
-    return atomic_load_explicit(&gy_task_manager(task)->has_independent, memory_order_relaxed);
+    return atomic_load_explicit(&gy_task_facts(task)->has_independent, memory_order_relaxed);
 }
 
 /* The memory that the task declares to need; NULL: none. */
@@ -97,7 +98,7 @@ static inline struct gy_gpu_memory *gy_task_memory(gantry_task *task)
  * part of that runs. */
 static inline struct gy_gpu_plan *gy_task_gpu_plan(const gantry_task *task)
 {
-    return gy_task_has(task, GY_TASK_FROZEN) ? gy_task_manager(task)->frozen_graph.live : NULL;
+    return gy_task_has(task, GY_TASK_FROZEN) ? gy_task_facts(task)->plan : NULL;
 }
 
 /* READY → RUNNING, by the thread that starts the task.  False when the task must not run because something

@@ -7,7 +7,7 @@
 #include "base/status.h"
 #include "taskman/cpu/account.h"
 #include "taskman/cpu/start_batch.h"
-#include "taskman/gpu_ops.h"
+#include "taskman/gpu_facts.h"
 #include "taskman/graph/graph.h"
 #include "taskman/graph/names.h"
 
@@ -30,10 +30,9 @@ struct gy_frozen {
     bool joins_are_armed;     /* for a run of all tasks */
     struct gy_graph_mark end; /* tasks that were added later lie behind */
     uint64_t tasks, tasks_gpu, tasks_sync;
-    uint64_t outside;         /* references that others hold at the begin of a run of all tasks */
-    bool has_run;             /* a run was started */
-    struct gy_gpu_plan *gpu;  /* the dispatcher's plan for it; NULL: there is none */
-    struct gy_gpu_plan *live; /* the plan in a run of all tasks, else NULL; immutable while running */
+    uint64_t outside;        /* references that others hold at the begin of a run of all tasks */
+    bool has_run;            /* a run was started */
+    struct gy_gpu_plan *gpu; /* the dispatcher's plan for it; NULL: there is none */
 };
 
 /* So often must a thread come at once before a step counts on that. */
@@ -41,6 +40,7 @@ enum { GY_PUNCTUAL = 4 };
 
 struct gantry_taskman {
     struct gy_task_owner as_owner; /* guarded by its own comments; first: see gy_task_manager() */
+    struct gy_gpu_facts gpu_facts; /* likewise; second: see gy_task_facts() */
 
     gantry_cpu_dispatcher *own_pool;  /* immutable; NULL: the owner's pool is borrowed */
     gantry_dispatcher *gpu;           /* immutable; borrowed; NULL: none */
@@ -49,17 +49,13 @@ struct gantry_taskman {
     uint32_t device;                  /* immutable; of GPU tasks that name none, in a fleet; else 0 */
     uint32_t partition;               /* as of a task; of GPU tasks that name none, see gy_task_partition() */
     const struct gy_gpu_ops *gpu_ops; /* immutable; NULL exactly if gpu is */
-    bool lets_gpu_guests;           /* immutable; threads that wait for it may do the GPU dispatcher's work */
-    _Atomic(bool) was_helped;       /* atomic; they did so in the latest step or wait, or could have if the
-                                     * dispatcher had slept: nobody need be awake next */
-    _Atomic(uint64_t) started_ns;   /* atomic; gy_clock_ns() when its first tasks were handed out; 0: a thread
-                                     * has waited for them since */
-    _Atomic(uint32_t) punctual;     /* atomic; so many steps in a row were waited for at once behind their
-                                     * start() by a thread that may be a guest; GY_PUNCTUAL at most */
-    struct gy_gpu_share *gpu_share; /* immutable; its bound on GPU time; NULL: none */
-    struct gy_gpu_order *gpu_order; /* immutable; orders its steps on the GPU; NULL: they are independent */
-    uint64_t run;          /* guarded by lock, immutable while running; unlike any other manager's or run's */
-    uint64_t previous_run; /* likewise; the run before; 0: there was none */
+    bool lets_gpu_guests;         /* immutable; threads that wait for it may do the GPU dispatcher's work */
+    _Atomic(bool) was_helped;     /* atomic; they did so in the latest step or wait, or could have if the
+                                   * dispatcher had slept: nobody need be awake next */
+    _Atomic(uint64_t) started_ns; /* atomic; gy_clock_ns() when its first tasks were handed out; 0: a thread
+                                   * has waited for them since */
+    _Atomic(uint32_t) punctual;   /* atomic; so many steps in a row were waited for at once behind their
+                                   * start() by a thread that may be a guest; GY_PUNCTUAL at most */
     const struct gy_span_ranges
         *step_ranges;              /* guarded by lock; who was told that the step began, NULL: nobody */
     uint64_t step_range;           /* guarded by lock; the number that `step_ranges` gave it */
@@ -67,7 +63,6 @@ struct gantry_taskman {
     bool frozen;                   /* guarded by lock, immutable while running */
     bool without_gpu;              /* likewise; the step began although the GPU dispatcher is lost: it has no
                                     * GPU task, or did not have one then */
-    _Atomic(bool) has_independent; /* atomic; written under lock; some GPU task is GY_TRAIT_INDEPENDENT */
 
     _Alignas(64) gy_fast_lock lock;  /* names, storage, edges, phase */
     _Atomic(uint8_t) phase;          /* atomic; enum gy_phase; written under lock by enter_phase() alone */
@@ -114,12 +109,9 @@ struct gantry_taskman {
     void *on_failure_user;        /* immutable */
 };
 
-/* The manager whose task it is. */
-static inline gantry_taskman *gy_task_manager(const gantry_task *task)
-{
-    return (gantry_taskman *)(void *)task->owner; /* its first member */
-}
 _Static_assert(offsetof(struct gantry_taskman, as_owner) == 0, "gy_task_manager() casts");
+_Static_assert(offsetof(struct gantry_taskman, gpu_facts) == offsetof(struct gy_gpu_manager, facts),
+               "gy_task_facts() casts");
 
 /* The GPU tasks of the step so far.  Any thread. */
 static inline uint64_t gy_taskman_gpu_tasks(const gantry_taskman *manager)

@@ -114,5 +114,5 @@ void gy_gpu_user_move(struct gy_gpu_user *user, const struct gy_gpu_moves *moves
 
 struct gy_gpu_order *gy_gpu_user_order(const struct gy_gpu_user *user)
 {
-    return manager_of((struct gy_gpu_user *)user)->gpu_order;
+    return manager_of((struct gy_gpu_user *)user)->gpu_facts.order;
 }

@@ -19,7 +19,7 @@ static void tell_of_step(gantry_taskman *manager, enum gy_phase next) GY_REQUIRE
         const struct gy_span_ranges *ranges = atomic_load_explicit(&gy_span_ranges, memory_order_acquire);
         if (__builtin_expect(ranges != NULL && ranges->start != NULL, 0)) {
             char name[32];
-            snprintf(name, sizeof(name), "step %" PRIu64, manager->run);
+            snprintf(name, sizeof(name), "step %" PRIu64, manager->gpu_facts.run);
             manager->step_ranges = ranges;
             manager->step_range = ranges->start(name);
         }
@@ -33,8 +33,8 @@ void gy_taskman_enter_phase(gantry_taskman *manager, enum gy_phase next)
 {
     static _Atomic(uint64_t) runs;
     if (next == GY_RUNNING) {
-        manager->previous_run = manager->run;
-        manager->run = atomic_fetch_add_explicit(&runs, 1, memory_order_relaxed) + 1;
+        manager->gpu_facts.previous_run = manager->gpu_facts.run;
+        manager->gpu_facts.run = atomic_fetch_add_explicit(&runs, 1, memory_order_relaxed) + 1;
     }
     tell_of_step(manager, next);
     enum gy_phase now = gy_taskman_phase(manager);

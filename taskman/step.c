@@ -643,7 +643,7 @@ gantry_status gantry_taskman_reset(gantry_taskman *manager)
     atomic_store(&manager->as_owner.work, 0);
     atomic_store(&manager->failed, 0);
     atomic_store(&manager->resolved_names, 0);
-    atomic_store(&manager->has_independent, false);
+    atomic_store(&manager->gpu_facts.has_independent, false);
     if (gy_taskman_phase(manager) != GY_BUILDING) {
         gy_taskman_enter_phase(manager, GY_BUILDING);
     }

@@ -168,7 +168,7 @@ static GY_RARE void tell_gpu_locked(gantry_taskman *manager, const gantry_task *
         manager->gpu_ops->wake_hints.step_announced(manager->gpu);
     }
     if ((task->traits & GY_TRAIT_INDEPENDENT) != 0) {
-        atomic_store_explicit(&manager->has_independent, true, memory_order_relaxed);
+        atomic_store_explicit(&manager->gpu_facts.has_independent, true, memory_order_relaxed);
     }
     if ((task->traits & both) == both && !manager->has_told_memory) {
         manager->has_told_memory = true;

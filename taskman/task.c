@@ -4,6 +4,7 @@
 #include "taskman/cpu/pool.h"
 #include "taskman/cpu/wait.h"
 #include "taskman/gpu_task.h"
+#include "taskman/manager.h"
 
 #include <assert.h>
 

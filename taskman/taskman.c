@@ -33,7 +33,7 @@ static gantry_status open_share(gantry_taskman *manager, const gantry_share *sha
         return GY_FAIL(GANTRY_ERR_UNSUPPORTED,
                        "task manager: a share of GPU time, but it has no GPU dispatcher");
     }
-    return manager->gpu_ops->share.open(manager->gpu, share, &manager->gpu_share);
+    return manager->gpu_ops->share.open(manager->gpu, share, &manager->gpu_facts.share);
 }
 
 static gantry_status open_order(gantry_taskman *manager)
@@ -41,8 +41,8 @@ static gantry_status open_order(gantry_taskman *manager)
     if (manager->gpu_ops == NULL || manager->gpu_ops->order.open == NULL) {
         return GANTRY_OK;
     }
-    manager->gpu_order = manager->gpu_ops->order.open(manager->gpu);
-    return manager->gpu_order != NULL
+    manager->gpu_facts.order = manager->gpu_ops->order.open(manager->gpu);
+    return manager->gpu_facts.order != NULL
                ? GANTRY_OK
                : GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "task manager: no memory for the order of its steps");
 }
@@ -127,18 +127,18 @@ static gantry_status import_options(gantry_taskman *manager, const gantry_taskma
 
 bool gy_taskman_isolate(gantry_taskman *manager)
 {
-    return manager->gpu_order != NULL && manager->gpu_share == NULL &&
+    return manager->gpu_facts.order != NULL && manager->gpu_facts.share == NULL &&
            manager->gpu_ops->order.isolate != NULL &&
-           manager->gpu_ops->order.isolate(manager->gpu, manager->gpu_order);
+           manager->gpu_ops->order.isolate(manager->gpu, manager->gpu_facts.order);
 }
 
 static void leave_dispatcher(gantry_taskman *manager)
 {
-    if (manager->gpu_share != NULL) {
-        manager->gpu_ops->share.close(manager->gpu_share);
+    if (manager->gpu_facts.share != NULL) {
+        manager->gpu_ops->share.close(manager->gpu_facts.share);
     }
-    if (manager->gpu_order != NULL) {
-        manager->gpu_ops->order.close(manager->gpu_order);
+    if (manager->gpu_facts.order != NULL) {
+        manager->gpu_ops->order.close(manager->gpu_facts.order);
     }
     if (manager->gpu_ops != NULL) {
         manager->gpu_ops->detach(manager->gpu, &manager->gpu_user);
@@ -217,11 +217,11 @@ gantry_fleet *gantry_taskman_fleet(const gantry_taskman *manager)
 gantry_status gantry_taskman_get_usage(gantry_taskman *manager, gantry_share_usage *out)
 {
     GY_NEED(TASKMAN, manager);
-    if (manager->gpu_share == NULL) {
+    if (manager->gpu_facts.share == NULL) {
         return GY_FAIL(GANTRY_ERR_NOT_FOUND, "gantry_taskman_get_usage: the task manager has no share");
     }
     gantry_share_usage usage;
-    manager->gpu_ops->share.usage(manager->gpu_share, &usage);
+    manager->gpu_ops->share.usage(manager->gpu_facts.share, &usage);
     return gy_stats_export(out, &usage, sizeof(usage), "gantry_taskman_get_usage");
 }
 

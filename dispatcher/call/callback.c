@@ -1,5 +1,6 @@
 #include "dispatcher/call/callback.h"
 
+#include "base/checking.h"
 #include "base/handle.h"
 #include "base/proof.h"
 #include "base/span.h"

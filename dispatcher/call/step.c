@@ -12,6 +12,7 @@
 #include "dispatcher/submit/replay_units.h"
 #include "dispatcher/submit/round.h"
 #include "profile/gpu_time.h"
+#include "taskman/manager.h"
 
 #include <assert.h>
 #include <inttypes.h>

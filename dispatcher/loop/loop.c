@@ -18,6 +18,7 @@
 #include "driver/told.h"
 #include "profile/cta.h"
 #include "profile/gpu_time.h"
+#include "taskman/manager.h"
 
 #include <assert.h>
 

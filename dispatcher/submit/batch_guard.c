@@ -1,6 +1,7 @@
 #include "dispatcher/submit/batch_guard.h"
 
 #include "dispatcher/loop/current.h"
+#include "driver/apart.h"
 #include "driver/inside.h"
 #include "work/nodes.h"
 

@@ -17,7 +17,7 @@
 #ifndef DISPATCHER_SUBMIT_BATCH_GUARD_H
 #define DISPATCHER_SUBMIT_BATCH_GUARD_H
 
-#include "driver/apart.h"
+#include "driver/context.h"
 
 enum gy_batch_guard_state { GY_GUARD_CLOSED, GY_GUARD_APART, GY_GUARD_WHOLE, GY_GUARD_STATES };
 

@@ -1,6 +1,7 @@
 #include "dispatcher/submit/device_loop.h"
 
 #include "base/alloc.h"
+#include "base/checking.h"
 #include "base/span.h"
 #include "dispatcher/internal.h"
 #include "dispatcher/submit/plan.h"

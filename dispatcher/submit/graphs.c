@@ -9,6 +9,7 @@
 #include "dispatcher/order/step_order.h"
 #include "dispatcher/submit/ends.h"
 #include "dispatcher/submit/launch_batch.h"
+#include "driver/apart.h"
 #include "driver/places.h"
 
 #include <assert.h>

@@ -1,5 +1,6 @@
 #include "dispatcher/submit/replay.h"
 
+#include "base/checking.h"
 #include "base/span.h"
 #include "dispatcher/call/metered.h"
 #include "dispatcher/call/phases.h"
@@ -7,6 +8,7 @@
 #include "dispatcher/loop/intake.h"
 #include "dispatcher/submit/replay_units.h"
 #include "dispatcher/submit/round.h"
+#include "taskman/manager.h"
 
 #include <assert.h>
 

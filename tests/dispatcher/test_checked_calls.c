@@ -1,4 +1,5 @@
 /* GANTRY_CHECK=forks and =stable: work that callbacks leave unjoined, and stable tasks whose calls differ. */
+#include "base/checking.h"
 #include "context/context.h"
 #include "dispatcher/internal.h"
 #include "order_kernels.kernels.h"

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "context/context.h"
 #include "dispatcher/internal.h"
+#include "taskman/manager.h"
 #include "tests/support/cmocka_c11.h"
 #include "tests/support/deadline.h"
 #include "tests/support/gpu_fixture.h"

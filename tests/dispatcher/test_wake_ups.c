@@ -2,6 +2,7 @@
 #include "context/context.h"
 #include "dispatcher/internal.h"
 #include "taskman/cpu/worker.h"
+#include "taskman/manager.h"
 #include "tests/support/cmocka_c11.h"
 #include "tests/support/gpu_fixture.h"
 #include "tests/support/stops.h"

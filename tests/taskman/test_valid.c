@@ -97,12 +97,13 @@ GY_NO_ANALYSIS static void test_managers_and_frozen_graphs(void **state)
     SEES(gy_taskman_is_valid, gantry_taskman, *f.manager, s->frozen = false);
     SEES(gy_taskman_is_valid, gantry_taskman, *f.manager, s->gpu = (gantry_dispatcher *)(void *)s);
     SEES(gy_taskman_is_valid, gantry_taskman, *f.manager,
+         s->gpu_facts.plan = (struct gy_gpu_plan *)(void *)s);
+    SEES(gy_taskman_is_valid, gantry_taskman, *f.manager,
          (atomic_store(&s->phase, GY_BUILDING), atomic_store(&s->as_owner.work, 1)));
     struct gy_frozen *frozen = &f.manager->frozen_graph;
     SEES(gy_frozen_is_valid, struct gy_frozen, *frozen, s->plain_count = s->root_count + 1);
     SEES(gy_frozen_is_valid, struct gy_frozen, *frozen, s->root_count = s->end.tasks + 1);
     SEES(gy_frozen_is_valid, struct gy_frozen, *frozen, s->tasks_gpu = s->tasks + 1);
-    SEES(gy_frozen_is_valid, struct gy_frozen, *frozen, s->live = (struct gy_gpu_plan *)(void *)s);
     SEES(gy_frozen_is_valid, struct gy_frozen, *frozen, s->roots = NULL);
     assert_ok(gantry_taskman_reset(f.manager));
     SEES(gy_taskman_is_valid, gantry_taskman, *f.manager, s->as_owner.has_conditions = true);
