@@ -89,8 +89,8 @@ struct gy_proof_ops {
 #define GY_PROOF_LIBRARY "libgantry-proof.so"
 #define GY_PROOF_SYMBOL "gantry_proof_ops"
 
-/* A bit beside the flags of tasks (taskman/graph/task.h): the proof hears of the task's end. */
-#define GY_PROOF_LISTENS 256u
+/* GY_TASK_HEARD of taskman/graph/task.h, which tasks that are made while the proof listens have. */
+#define GY_PROOF_LISTENS 2u
 
 extern _Atomic(const struct gy_proof_ops *) gy_proof_table; /* atomic; NULL: the check is off */
 extern _Atomic(unsigned) gy_proof_flag;                     /* atomic; GY_PROOF_LISTENS, or 0 */

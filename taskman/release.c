@@ -231,6 +231,8 @@ static GY_INLINE size_t notify_frozen(gantry_task *task, gantry_status result, s
     return made_ready;
 }
 
+_Static_assert(GY_PROOF_LISTENS == GY_TASK_HEARD, "a task that is made then is heard");
+
 /* Any of the three while the proof listens: it hears of an edge before the dependent can begin. */
 static GY_COLD size_t notify_listened(gantry_task *task, gantry_status result, struct gy_ready *ready,
                                       struct gy_worker *keeper, unsigned flags)
@@ -288,7 +290,7 @@ static void release_aside(gantry_task *task)
 
 static void call_release(gantry_task *task, gantry_status result)
 {
-    if (gy_task_call_release(task, result)) {
+    if (task->release != NULL && gy_task_call_release(task, result)) {
         for (gantry_task *next; (next = gy_callbacks_next_aside()) != NULL;) {
             release_aside(next);
         }
@@ -321,7 +323,8 @@ static GY_INLINE size_t end_task(gantry_task *task, gantry_status result, struct
     /* While a cascade is resolved, no task is kept back, since that may take long. */
     struct gy_worker *keeper =
         self != NULL && self->activity == GY_WORKER_RELEASING && ready->resolve.first == NULL ? self : NULL;
-    size_t made_ready = (flags & GY_TASK_LISTENED) != 0 ? notify_listened(task, result, ready, keeper, flags)
+    const bool is_proved = (flags & GY_TASK_HEARD) != 0 && gy_proof() != NULL;
+    size_t made_ready = is_proved                       ? notify_listened(task, result, ready, keeper, flags)
                         : (flags & GY_TASK_FROZEN) != 0 ? notify_frozen(task, result, ready, keeper)
                         : (flags & GY_TASK_LIGHT) != 0  ? notify_continuation(task, result, ready, keeper)
                                                         : notify_successors(task, result, ready, keeper);
@@ -335,7 +338,7 @@ static GY_INLINE size_t end_task(gantry_task *task, gantry_status result, struct
         flush(manager, ready);
     }
     gy_task_drop_deps(task);
-    if ((flags & GY_TASK_HAS_RELEASE) != 0) {
+    if ((flags & GY_TASK_HEARD) != 0) {
         call_release(task, result);
     }
     if ((task->traits & GY_TRAIT_MEMORY) != 0) {
@@ -355,7 +358,7 @@ static GY_RARE size_t end_round(gantry_task *task, gantry_status result, struct 
 {
     gantry_taskman *manager = gy_task_manager(task);
     struct gy_round_end end = gy_round_end(task, result);
-    if (gy_task_has(task, GY_TASK_HAS_RELEASE)) {
+    if (gy_task_has(task, GY_TASK_HEARD)) {
         call_release(task, result);
     }
     size_t made_ready = gy_round_notify(task, result, &end, ready);
@@ -468,7 +471,7 @@ static GY_INLINE void release_task(gantry_task *task, gantry_status result, stru
                                    struct gy_worker *self, struct gy_gpu_debt *debt)
 {
     gy_point(GY_POINT_PATH_9, task);
-    unsigned flags = atomic_load_explicit(&task->flags, memory_order_relaxed) | gy_proof_listens();
+    unsigned flags = atomic_load_explicit(&task->flags, memory_order_relaxed);
     if (flags == GY_TASK_FILLED) { /* most tasks: the compiler knows what need not be asked */
         release_flagged(task, GY_TASK_FILLED, result, ready, self, debt);
     } else if (flags == (GY_TASK_FILLED | GY_TASK_FROZEN)) { /* and most of a frozen graph */
@@ -590,7 +593,7 @@ static GY_INLINE void end_body(struct gy_worker *self, gantry_task *task, gantry
 static inline bool is_unheard(const struct gy_worker *self, const gantry_task *task, gantry_status result)
 {
     const unsigned odd = GY_TASK_ODD;
-    return ((atomic_load_explicit(&task->flags, memory_order_relaxed) | gy_proof_listens()) & ~odd) ==
+    return (atomic_load_explicit(&task->flags, memory_order_relaxed) & ~odd) ==
                (GY_TASK_LIGHT | GY_TASK_FILLED | GY_TASK_SPAWNED) &&
            atomic_load_explicit(&task->edges, memory_order_relaxed) == NULL && result == GANTRY_OK &&
            self->span_begin_ns == 0;

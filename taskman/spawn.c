@@ -66,8 +66,8 @@ static inline bool make_here(struct gy_worker *self, gantry_task *task, const st
     task->arg = light->arg;
     task->label = light->label;
     bool is_odd = (atomic_load_explicit(&manager->as_owner.epoch, memory_order_relaxed) & 1) != 0;
-    atomic_init(&task->flags,
-                (uint8_t)(GY_TASK_LIGHT | GY_TASK_FILLED | flags | (is_odd ? GY_TASK_ODD : 0u)));
+    atomic_init(&task->flags, (uint8_t)(GY_TASK_LIGHT | GY_TASK_FILLED | flags | gy_proof_listens() |
+                                        (is_odd ? GY_TASK_ODD : 0u)));
     atomic_init(&task->references, state == GANTRY_TASK_STATE_HELD ? 1 : 0);
     gy_task_state_init(task, state);
     if (continuation != NULL) {

@@ -604,7 +604,7 @@ gantry_status gantry_taskman_cancel(gantry_taskman *manager)
 static void discard_task(void *user, gantry_task *task)
 {
     (void)user;
-    if (gy_task_has(task, GY_TASK_HAS_RELEASE) && gy_task_never_ran(task)) {
+    if (gy_task_has(task, GY_TASK_HEARD) && task->release != NULL && gy_task_never_ran(task)) {
         gy_task_call_release_fn(task, GANTRY_ERR_TASK_FAILED);
     }
 }

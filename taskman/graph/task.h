@@ -42,17 +42,17 @@ struct gy_join_group {
 extern struct gy_edge gy_edge_closed;
 
 enum gy_task_flag {
-    GY_TASK_LIGHT = 1,       /* created by gantry_taskman_create_light(); never changes */
-    GY_TASK_HAS_RELEASE = 2, /* there is a release callback: spares the release path a cache line */
-    GY_TASK_FILLED = 4,      /* submitted; clear: a name that was only referred to */
-    GY_TASK_LATE_NAME = 8,   /* a placeholder made while running: its first reference is its filler's */
-    GY_TASK_ODD = 16,        /* submitted in an odd epoch while running, see GY_WORK_…; never changes */
-    GY_TASK_FROZEN = 32,     /* belongs to a frozen graph */
-    GY_TASK_CHOSEN = 64,     /* depends on a condition: starts when chosen */
+    GY_TASK_LIGHT = 1,     /* created by gantry_taskman_create_light(); never changes */
+    GY_TASK_HEARD = 2,     /* a release callback hears of its end, or the proof: spares the release path a
+                            * cache line */
+    GY_TASK_FILLED = 4,    /* submitted; clear: a name that was only referred to */
+    GY_TASK_LATE_NAME = 8, /* a placeholder made while running: its first reference is its filler's */
+    GY_TASK_ODD = 16,      /* submitted in an odd epoch while running, see GY_WORK_…; never changes */
+    GY_TASK_FROZEN = 32,   /* belongs to a frozen graph */
+    GY_TASK_CHOSEN = 64,   /* depends on a condition: starts when chosen */
     GY_TASK_PARKED =
         64, /* light tasks, which no condition chooses: lost its last reference before the start */
-    GY_TASK_SPAWNED = 128,  /* made by spawn.c: its place is used again once it has ended */
-    GY_TASK_LISTENED = 256, /* beside the flags, for all tasks or none: GY_PROOF_LISTENS */
+    GY_TASK_SPAWNED = 128, /* made by spawn.c: its place is used again once it has ended */
 };
 
 /* What `traits` holds besides the kind; plain CPU tasks, the quick case, have none. */
