@@ -30,7 +30,6 @@
 
 enum gy_rank {
     GY_RANK_DRIVER_LOAD = 1,  /* driver/: loading of the driver library */
-    GY_RANK_PROFILE_SESSION,  /* profile/: start and stop of a recording */
     GY_RANK_USERS,            /* dispatcher/: the task managers of all dispatchers, while a plan is changed */
     GY_RANK_CONTEXT,          /* context/: module list */
     GY_RANK_EXCHANGES,        /* context/: which exchanges there are */
@@ -45,7 +44,7 @@ enum gy_rank {
     GY_RANK_HEAPS,            /* heap/: which heaps there are */
     GY_RANK_HEAP,             /* heap/: front of one kind */
     GY_RANK_PAGES,            /* heap/: page layer (leaf: taken inside jemalloc's hooks) */
-    GY_RANK_PROFILE_RINGS,    /* profile/: list of per-thread rings */
+    GY_RANK_PROFILE,          /* profile/: list of per-thread rings; start and stop of a recording */
     GY_RANK_PROOF,            /* proof/: cells of the shadow */
     GY_RANK_LEAF,             /* anything that takes no other lock */
 };

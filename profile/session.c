@@ -48,7 +48,7 @@ struct gantry_profile {
     uint64_t step_count;         /* immutable; 0: no window */
     uint64_t steps;              /* guarded by window_lock: steps begun so far */
 
-    gy_mutex lock;                                       /* rank PROFILE_RINGS */
+    gy_mutex lock;                                       /* rank PROFILE */
     gy_cond work;                                        /* signalled when `wanted` or `stopping` is set */
     struct gy_ring *rings;                               /* guarded by lock; only grows */
     uint32_t ring_count;                                 /* guarded by lock */
@@ -83,7 +83,7 @@ static atomic_uint_fast64_t generation_now; /* atomic: its generation; 0 unless 
 static atomic_uint_fast64_t generations;    /* atomic: the number of generations given out so far */
 static atomic_uint inside;                  /* atomic: threads between enter() and leave() */
 static atomic_bool windowed; /* atomic: the recording waits for steps; changed under window_lock */
-static gy_mutex window_lock = {PTHREAD_MUTEX_INITIALIZER, GY_RANK_PROFILE_SESSION};
+static gy_mutex window_lock = {PTHREAD_MUTEX_INITIALIZER, GY_RANK_PROFILE};
 static char running_path[512];    /* guarded by window_lock: the latest recording's file */
 static bool begun_by_environment; /* guarded by window_lock: by $GANTRY_PROFILE */
 
@@ -494,7 +494,7 @@ static gantry_status session_create(const gantry_profile_options *options, gantr
         (struct gy_cta_limits){options->ctas, options->ctas_per_buffer, options->buffers, options->clock};
     profile->first_step = options->first_step;
     profile->step_count = options->step_count;
-    gy_mutex_init(&profile->lock, GY_RANK_PROFILE_RINGS);
+    gy_mutex_init(&profile->lock, GY_RANK_PROFILE);
     gantry_status status = gy_cond_init(&profile->work);
     if (status != GANTRY_OK) {
         goto free_profile;
