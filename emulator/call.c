@@ -43,8 +43,6 @@ __attribute__((constructor)) static void prepare(void)
         gy_emu_fault_script(script);
     }
     tally_path = gy_environment("GANTRY_EMU_CALLS");
-    const char *noop = gy_environment("GANTRY_EMU_NOOP");
-    gy_emu_set_noop(noop != NULL && strcmp(noop, "1") == 0);
 }
 
 void gy_emu_tally_launch(void)

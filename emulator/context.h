@@ -55,10 +55,14 @@ struct gy_emu_context {
 };
 
 int gy_emu_device_count(void); /* 0 before cuInit() */
-/* The profile that $GANTRY_EMU_PROFILE names; NULL: it names none, and a line on stderr has said so. */
+/* The profile that $GANTRY_EMU_PROFILE names; NULL: it names none, or has what is no setting, and a line on
+ * stderr has said so. */
 const struct gy_emu_profile *gy_emu_profile_choose(void);
 /* From now on there are so many devices. */
 void gy_emu_devices_begin(const struct gy_emu_profile *profile, const int *numbers, int count);
+/* Does $GANTRY_EMU_PROFILE have the setting NAME or NAME=VALUE?  Then its value comes out, "" if it has none.
+ */
+bool gy_emu_setting(const char *name, char *value, size_t bytes);
 /* As cuDriverGetVersion() tells it. */
 int gy_emu_driver_version(void);
 /* Read a number from 1 to `most` from the environment; if the variable is not set or empty, `number` stays.

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DRIVER_VERSION 13000 /* unless $GANTRY_EMU_CUDA says otherwise */
+#define DRIVER_VERSION 13000 /* unless $GANTRY_EMU_PROFILE says otherwise */
 #define GIB ((size_t)1 << 30)
 
 static const struct gy_emu_profile profiles[] = {
@@ -142,25 +142,66 @@ bool gy_emu_read_number(const char *variable, uint32_t most, const char *so, uin
     return false;
 }
 
-const struct gy_emu_profile *gy_emu_profile_choose(void)
+/* The next element of $GANTRY_EMU_PROFILE, from `text` on; its length comes out.  NULL: there is none. */
+static const char *next_element(const char *text, size_t *length)
 {
-    const char *key = gy_environment("GANTRY_EMU_PROFILE");
-    for (size_t i = 0; key != NULL && i < sizeof(profiles) / sizeof(profiles[0]); i++) {
-        if (strcmp(profiles[i].key, key) == 0) {
-            return &profiles[i];
+    text += text != NULL ? strspn(text, ",") : 0;
+    *length = text != NULL ? strcspn(text, ",") : 0;
+    return *length != 0 ? text : NULL;
+}
+
+bool gy_emu_setting(const char *name, char *value, size_t bytes)
+{
+    size_t length;
+    const size_t own = strlen(name);
+    for (const char *at = next_element(gy_environment("GANTRY_EMU_PROFILE"), &length); at != NULL;
+         at = next_element(at + length, &length)) {
+        if (length >= own && strncmp(at, name, own) == 0 && (length == own || at[own] == '=')) {
+            snprintf(value, bytes, "%.*s", length > own ? (int)(length - own - 1) : 0,
+                     at + own + (length > own));
+            return true;
         }
     }
-    if (key == NULL || *key == '\0') {
-        return &profiles[0];
+    return false;
+}
+
+static bool is_setting(const char *text, size_t length)
+{
+    static const char *const settings[] = {"cuda=", "fabric", "grant-less=", "links=", "mps"};
+    for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]); i++) {
+        const size_t own = strlen(settings[i]);
+        if (strncmp(text, settings[i], own) == 0 && (length == own) == (settings[i][own - 1] != '=')) {
+            return true;
+        }
     }
-    complain("GANTRY_EMU_PROFILE", key, "h200, b200, mig or small", "there is no device");
-    return NULL;
+    return false;
+}
+
+const struct gy_emu_profile *gy_emu_profile_choose(void)
+{
+    const struct gy_emu_profile *chosen = &profiles[0];
+    const char *text = gy_environment("GANTRY_EMU_PROFILE");
+    size_t length;
+    for (const char *at = next_element(text, &length); at != NULL; at = next_element(at + length, &length)) {
+        const struct gy_emu_profile *named = NULL;
+        for (size_t i = 0; i < sizeof(profiles) / sizeof(profiles[0]); i++) {
+            const char *key = profiles[i].key;
+            named = strlen(key) == length && strncmp(key, at, length) == 0 ? &profiles[i] : named;
+        }
+        if (named == NULL && !is_setting(at, length)) {
+            complain("GANTRY_EMU_PROFILE", text, "h200, b200, mig or small, with settings behind commas",
+                     "there is no device");
+            return NULL;
+        }
+        chosen = named != NULL ? named : chosen;
+    }
+    return chosen;
 }
 
 int gy_emu_driver_version(void)
 {
-    const char *text = gy_environment("GANTRY_EMU_CUDA");
-    return text != NULL && *text != '\0' ? (int)strtol(text, NULL, 10) : DRIVER_VERSION;
+    char text[16];
+    return gy_emu_setting("cuda", text, sizeof(text)) ? (int)strtol(text, NULL, 10) : DRIVER_VERSION;
 }
 
 /* The versions since which drivers have the functions that CUDA 12.0 lacks. */

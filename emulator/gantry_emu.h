@@ -202,8 +202,8 @@ size_t gantry_emu_log_stop(void);
  *  @return the number of entries copied */
 size_t gantry_emu_log_read(struct gantry_emu_operation *operations, size_t capacity);
 
-/** Whether a driver of the version that this one pretends to be ($GANTRY_EMU_CUDA) lacks the function
- * `symbol`, which is exported all the same: 1 or 0.  Before cuInit(), too. */
+/** Whether a driver of the version that this one pretends to be (cuda= of $GANTRY_EMU_PROFILE) lacks the
+ * function `symbol`, which is exported all the same: 1 or 0.  Before cuInit(), too. */
 int gantry_emu_hides(const char *symbol);
 
 /** Watch what the calling thread enqueues on which stream, until watch_end(). */

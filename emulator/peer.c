@@ -9,6 +9,7 @@
 #include "emulator/capture.h"
 #include "emulator/memory.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -69,10 +70,11 @@ static bool read_file(const char *path, uint32_t devices)
 
 bool gy_emu_links_read(uint32_t devices)
 {
-    const char *text = gy_environment("GANTRY_EMU_LINKS");
-    bool pairs = text != NULL && strcmp(text, "pairs") == 0;
-    bool none = text != NULL && strcmp(text, "none") == 0;
-    bool known = text == NULL || *text == '\0' || strcmp(text, "all") == 0 || pairs || none;
+    char text[PATH_MAX] = "all";
+    (void)gy_emu_setting("links", text, sizeof(text));
+    bool pairs = strcmp(text, "pairs") == 0;
+    bool none = strcmp(text, "none") == 0;
+    bool known = strcmp(text, "all") == 0 || pairs || none;
     for (uint32_t i = 0; i < devices; i++) {
         for (uint32_t j = 0; j < devices; j++) {
             rank[i][j] = !none && (!pairs || i / 2 == j / 2) ? 0 : NO_LINK;
@@ -81,11 +83,11 @@ bool gy_emu_links_read(uint32_t devices)
     if (known || read_file(text, devices)) {
         return true;
     }
-    fprintf(
-        stderr,
-        "gantry-emu: $GANTRY_EMU_LINKS is \"%s\", neither all, pairs or none nor a file with %u lines of %u "
-        "ranks: there is no device\n",
-        text, devices, devices);
+    fprintf(stderr,
+            "gantry-emu: links of $GANTRY_EMU_PROFILE is \"%s\", neither all, pairs or none nor a file with "
+            "%u lines of %u "
+            "ranks: there is no device\n",
+            text, devices, devices);
     return false;
 }
 

@@ -4,7 +4,8 @@
 
 #include "emulator/context.h"
 
-/* Read the topology from $GANTRY_EMU_LINKS.  False: it is none, and a line on stderr has said so. */
+/* Read the topology from links= of $GANTRY_EMU_PROFILE.  False: it is none, and a line on stderr has said so.
+ */
 bool gy_emu_links_read(uint32_t devices);
 /* Can `from` reach the memory of `to`?  A device reaches its own. */
 bool gy_emu_link_reaches(int from, int to);

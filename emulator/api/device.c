@@ -166,6 +166,7 @@ static const struct {
 /* The value in the profile or the environment; -1: there is none. */
 static int profile_value(const struct gy_emu_profile *p, CUdevice_attribute attribute)
 {
+    char unused;
     switch ((int)attribute) {
     case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
         return (int)p->sm_count;
@@ -194,7 +195,7 @@ static int profile_value(const struct gy_emu_profile *p, CUdevice_attribute attr
     case CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH:
         return p->major >= 9;
     case CU_DEVICE_ATTRIBUTE_MPS_ENABLED:
-        return gy_environment("GANTRY_EMU_MPS") != NULL;
+        return gy_emu_setting("mps", &unused, sizeof(unused));
     default:
         return -1;
     }

@@ -87,12 +87,12 @@ CUresult cuDevResourceGenerateDesc(CUdevResourceDesc *desc, CUdevResource *resou
 
 /* ---- green contexts -------------------------------------------------------------------------- */
 
-/* The number of SMs that are granted fewer than asked for ($GANTRY_EMU_GRANT_LESS), as some drivers have
- * done. */
+/* The number of SMs that are granted fewer than asked for (grant-less=N in $GANTRY_EMU_PROFILE), as some
+ * drivers have done. */
 static uint32_t withheld(void)
 {
-    const char *text = gy_environment("GANTRY_EMU_GRANT_LESS");
-    return text != NULL ? (uint32_t)strtoul(text, NULL, 10) : 0;
+    char text[16];
+    return gy_emu_setting("grant-less", text, sizeof(text)) ? (uint32_t)strtoul(text, NULL, 10) : 0;
 }
 
 static CUresult open_green(struct gy_emu_device *device, struct gy_emu_context *primary,

@@ -138,11 +138,11 @@ static bool grow_file(size_t bytes)
 static CUresult check_types(CUmemAllocationHandleType types)
 {
     const unsigned known = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR | CU_MEM_HANDLE_TYPE_FABRIC;
-    const char *fabric = gy_environment("GANTRY_EMU_FABRIC");
+    char unused;
     if (((unsigned)types & ~known) != 0) {
         return CUDA_ERROR_INVALID_VALUE;
     }
-    if ((types & CU_MEM_HANDLE_TYPE_FABRIC) != 0 && (fabric == NULL || strcmp(fabric, "1") != 0)) {
+    if ((types & CU_MEM_HANDLE_TYPE_FABRIC) != 0 && !gy_emu_setting("fabric", &unused, sizeof(unused))) {
         return CUDA_ERROR_NOT_PERMITTED;
     }
     return CUDA_SUCCESS;

@@ -207,13 +207,13 @@ class Cli(unittest.TestCase):
         self.assertRegex(out, r"(?m)^critical +8 +-1 +- +not divided$")
         status, out, err = gantry("info", "--driver", "emulated", "--partitions", self.plan(
             '{"partitions": [{"name": "a", "sms": 16, "cluster_size": 8, "workqueue_limit": 4, "workqueue_scope":'
-            '"balanced"}]}'), GANTRY_EMU_PROFILE="b200", GANTRY_EMU_CUDA="13010")
+            '"balanced"}]}'), GANTRY_EMU_PROFILE="b200,cuda=13010")
         self.assertEqual((status, err), (0, ""))
         self.assertRegex(out, r"(?m)^a +8 +0 +4 +balanced$")
         self.assertRegex(out, r"(?m)^default +0 +0 +8 +shared$")
         status, out, err = gantry("info", "--json", "--driver", "emulated", "--partitions", self.plan(
             '{"partitions": [{"name": "a", "sms": 16, "workqueues_of": "b"}, {"name": "b", "sms": 16, "workqueue_limit": 3}]}'),
-            GANTRY_EMU_CUDA="13010")
+            GANTRY_EMU_PROFILE="cuda=13010")
         self.assertEqual((status, err), (0, ""))
         self.assertEqual([p["workqueue_limit"] for p in json.loads(out)["partitions"]], [3, 3, 8])
         for text, named in [('{"partitions": [{"nam": "a"}]}', "nam"), ('{"partitions": [{"name": "a", "sms": -1}]}', "sms"),
@@ -255,7 +255,7 @@ class Cli(unittest.TestCase):
     def test_info_carries_out_a_plan_on_a_driver_that_divides_nothing(self):
         text = '"partitions": [{"name": "critical", "sms": 16, "priority": -1}, {"name": "bulk", "size": "rest"}]}'
         plan = self.plan('{"fallback": "priority", ' + text)
-        status, out, err = gantry("info", "--json", "--driver", "emulated", "--partitions", plan, GANTRY_EMU_CUDA="12030")
+        status, out, err = gantry("info", "--json", "--driver", "emulated", "--partitions", plan, GANTRY_EMU_PROFILE="cuda=12030")
         if "reads no plans" in err:
             print("note: built without cJSON, so plans are not read")
             return
@@ -266,12 +266,12 @@ class Cli(unittest.TestCase):
         self.assertEqual((shown["sm_count"], shown["is_divided"]), (132, False))
         self.assertEqual([(p["granted_sms"], p["seen_sms"], p["priority"]) for p in shown["partitions"]],
                          [(132, 132, -1), (132, 132, 0)])
-        status, out, err = gantry("info", "--driver", "emulated", "--partitions", plan, GANTRY_EMU_CUDA="12030")
+        status, out, err = gantry("info", "--driver", "emulated", "--partitions", plan, GANTRY_EMU_PROFILE="cuda=12030")
         self.assertEqual((status, err), (0, told))
         self.assertIn("which this driver does not divide\n", out)
         self.assertIn("none: streams with priorities, on all multiprocessors\n", out)
         status, out, err = gantry("info", "--driver", "emulated", "--partitions", self.plan("{" + text),
-                                  GANTRY_EMU_CUDA="12030")
+                                  GANTRY_EMU_PROFILE="cuda=12030")
         self.assertEqual((status, out), (1, ""))
         self.assertEqual(err.count("CUDA 12.3"), 1)
 
@@ -317,9 +317,9 @@ class Cli(unittest.TestCase):
                 ({"GANTRY_EMU_PROFILE": "mig"}, [8, 8], {"is_mig": True, "sm_count": 16, "mps_percentage": 0}),
                 ({"GANTRY_EMU_PROFILE": "small"}, [8, 8], {"is_mig": False, "sm_count": 16}),
                 ({"GANTRY_EMU_PROFILE": "b200"}, [8, 140], {"sm_count": 148, "is_structured": False}),
-                ({"GANTRY_EMU_PROFILE": "b200", "GANTRY_EMU_CUDA": "13010"}, [8, 140], {"is_structured": True}),
-                ({"GANTRY_EMU_MPS": "1"}, [8, 124], {"mps_percentage": 100}),
-                ({"GANTRY_EMU_MPS": "1", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "50"}, [8, 124], {"mps_percentage": 50})]:
+                ({"GANTRY_EMU_PROFILE": "b200,cuda=13010"}, [8, 140], {"is_structured": True}),
+                ({"GANTRY_EMU_PROFILE": "mps"}, [8, 124], {"mps_percentage": 100}),
+                ({"GANTRY_EMU_PROFILE": "mps", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "50"}, [8, 124], {"mps_percentage": 50})]:
             status, out, err = gantry("info", "--json", "--driver", "emulated", "--partitions", plan, **environment)
             self.assertEqual(status, 0, err)
             shown = json.loads(out)
@@ -347,22 +347,22 @@ class Cli(unittest.TestCase):
         self.assertRegex(out, r"(?m)^driver's log +nowhere \(CUDA_LOG_FILE is not set")
         self.assertNotRegex(out, r"(?m)^MPS")
         self.assertEqual((shown["mps"], shown["log_file"]), (None, None))
-        out, shown = info(GANTRY_EMU_CUDA="13010", CUDA_DEVICE_MAX_CONNECTIONS="16", CUDA_LOG_FILE="stderr")
+        out, shown = info(GANTRY_EMU_PROFILE="cuda=13010", CUDA_DEVICE_MAX_CONNECTIONS="16", CUDA_LOG_FILE="stderr")
         self.assertRegex(out, r"(?m)^work queues +16, shared, can be handed on \(CUDA_DEVICE_MAX_CONNECTIONS is 16\)$")
         self.assertRegex(out, r"(?m)^driver's log +in stderr \(CUDA_LOG_FILE\)$")
         self.assertEqual(shown["work_queues"], {"limit": 16, "scope": "shared", "can_be_handed_on": True,
                                                 "max_connections": "16"})
         self.assertEqual(shown["log_file"], "stderr")
         for asked, limit in (("", 8), ("0", 8), ("no", 8), ("1", 1), ("32", 32), ("99", 32)):
-            shown = info(GANTRY_EMU_CUDA="13010", CUDA_DEVICE_MAX_CONNECTIONS=asked)[1]
+            shown = info(GANTRY_EMU_PROFILE="cuda=13010", CUDA_DEVICE_MAX_CONNECTIONS=asked)[1]
             self.assertEqual(shown["work_queues"]["limit"], limit, asked)
-        out, shown = info(GANTRY_EMU_CUDA="12030", CUDA_LOG_FILE="stderr")
+        out, shown = info(GANTRY_EMU_PROFILE="cuda=12030", CUDA_LOG_FILE="stderr")
         self.assertRegex(out, r"(?m)^driver's log +nowhere: this driver writes none$")
         self.assertIsNone(shown["log_file"])
 
     def test_info_tells_limits_of_mps_apart(self):
-        def mps(**environment):
-            status, out, err = gantry("info", "--driver", "emulated", GANTRY_EMU_MPS="1", **environment)
+        def mps(device="mps", **environment):
+            status, out, err = gantry("info", "--driver", "emulated", GANTRY_EMU_PROFILE=device, **environment)
             self.assertEqual((status, err), (0, ""))
             return re.search(r"(?m)^MPS +(.*)$", out)[1]
         nvml = {"LD_LIBRARY_PATH": os.path.dirname(NVML)}  # counts the cores of 132 multiprocessors
@@ -371,12 +371,11 @@ class Cli(unittest.TestCase):
                          "a client without a limit: 132 multiprocessors; NVML does not say of how many")
         self.assertEqual(mps(CUDA_MPS_ACTIVE_THREAD_PERCENTAGE="50", **nvml),
                          "active thread percentage 50: 132 of 132 multiprocessors")  # the emulated driver has no limit
-        small = {"GANTRY_EMU_PROFILE": "mig", **nvml}
-        self.assertEqual(mps(**small), "16 of 132 multiprocessors: a limit of the MPS server")
-        self.assertEqual(mps(CUDA_MPS_SM_PARTITION="GPU-1/Dx4", **small),
+        self.assertEqual(mps("mig,mps", **nvml), "16 of 132 multiprocessors: a limit of the MPS server")
+        self.assertEqual(mps("mig,mps", CUDA_MPS_SM_PARTITION="GPU-1/Dx4", **nvml),
                          "static partition GPU-1/Dx4: 16 of 132 multiprocessors")
-        shown = json.loads(gantry("info", "--json", "--driver", "emulated", GANTRY_EMU_MPS="1",
-                                  CUDA_MPS_SM_PARTITION="GPU-1/Dx4", **small)[1])
+        shown = json.loads(gantry("info", "--json", "--driver", "emulated", GANTRY_EMU_PROFILE="mig,mps",
+                                  CUDA_MPS_SM_PARTITION="GPU-1/Dx4", **nvml)[1])
         self.assertEqual(shown["mps"], {"percentage": 100, "static_partition": "GPU-1/Dx4", "sms": 16, "device_sms": 132})
 
     def test_info_shows_how_copies_are_performed(self):
@@ -405,7 +404,9 @@ class Cli(unittest.TestCase):
         for variable, text, why, status in (
                 ("GANTRY_EMU_DEVICES", "many", "a number from 1 to [0-9]+: there is no device", 1),
                 ("GANTRY_EMU_DEVICES", "0", "a number from 1 to [0-9]+: there is no device", 1),
-                ("GANTRY_EMU_PROFILE", "h300", "h200, b200, mig or small: there is no device", 1),
+                ("GANTRY_EMU_PROFILE", "h300", "h200, b200, mig or small, with settings behind commas: there is no device", 1),
+                ("GANTRY_EMU_PROFILE", "h200,fast", "h200, b200, mig or small, with settings behind commas: there is no device", 1),
+                ("GANTRY_EMU_PROFILE", "mps=1", "h200, b200, mig or small, with settings behind commas: there is no device", 1),
                 ("GANTRY_EMU_THREADS", "2x", "a number from 1 to [0-9]+: it is ignored", 0)):
             told, out, err = gantry("info", "--driver", "emulated", **{variable: text})
             self.assertEqual(told, status, err)

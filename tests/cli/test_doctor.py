@@ -72,7 +72,7 @@ class Doctor(unittest.TestCase):
         _, _, by_name = findings()
         self.assertIn("CUDA_DEVICE_MAX_CONNECTIONS is", by_name["work queues"]["found"])
         self.assertNotIn("MPS", by_name)
-        _, _, by_name = findings(GANTRY_EMU_MPS="1", CUDA_MPS_SM_PARTITION="GPU-1/Dx4", CUDA_LOG_FILE="stderr",
+        _, _, by_name = findings(GANTRY_EMU_PROFILE="mps", CUDA_MPS_SM_PARTITION="GPU-1/Dx4", CUDA_LOG_FILE="stderr",
                                  CUDA_DEVICE_MAX_CONNECTIONS="2")
         self.assertEqual(by_name["driver's log"]["found"], "CUDA_LOG_FILE is stderr")
         self.assertIn("CUDA_DEVICE_MAX_CONNECTIONS is 2", by_name["work queues"]["found"])

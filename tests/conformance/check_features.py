@@ -28,7 +28,7 @@ def main(source, program):
     versions, table = read_table(source / "docs/design/driver.md")
     failures = 0
     for column, (major, minor) in enumerate(versions):
-        environment = {**os.environ, "GANTRY_EMU_CUDA": str(int(major) * 1000 + int(minor) * 10), "GANTRY_LOG": ""}
+        environment = {**os.environ, "GANTRY_EMU_PROFILE": "cuda=" + str(int(major) * 1000 + int(minor) * 10), "GANTRY_LOG": ""}
         printed = subprocess.run([program], env=environment, capture_output=True, text=True, check=False)
         if printed.returncode != 0:
             print(f"CUDA {major}.{minor}: {printed.stderr}")

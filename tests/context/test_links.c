@@ -129,6 +129,6 @@ int main(void)
         cmocka_unit_test(test_nonsense_is_refused),
     };
     setenv("GANTRY_EMU_DEVICES", "3", 1);
-    setenv("GANTRY_EMU_LINKS", "pairs", 1);
+    setenv("GANTRY_EMU_PROFILE", "links=pairs", 1);
     return cmocka_run_group_tests_name("links", tests, NULL, NULL);
 }

@@ -251,9 +251,9 @@ static void test_graphs_that_reach_into_other_partitions_are_covered(void **stat
     (void)state;
     wait_for_graphs_across();
     if (gpu_fixture_driver() == GANTRY_DRIVER_EMULATED) {
-        setenv("GANTRY_EMU_CUDA", "12040", 1); /* the driver has no events of contexts */
+        setenv("GANTRY_EMU_PROFILE", "cuda=12040", 1); /* the driver has no events of contexts */
         wait_for_graphs_across();
-        unsetenv("GANTRY_EMU_CUDA");
+        unsetenv("GANTRY_EMU_PROFILE");
     }
 }
 
@@ -302,12 +302,12 @@ static gantry_launch_result launch_foreign(gantry_launch *launch, void *arg)
 }
 
 /* Of a plan, or of the whole device. */
-static void wait_for_a_foreign_graph(const char *version, bool with_plan)
+static void wait_for_a_foreign_graph(const char *profile, bool with_plan)
 {
     struct scene s;
     struct foreign_graph foreign;
-    if (version != NULL) {
-        setenv("GANTRY_EMU_CUDA", version, 1);
+    if (profile != NULL) {
+        setenv("GANTRY_EMU_PROFILE", profile, 1);
     }
     if (with_plan) {
         open_two_partitions(&s, GANTRY_SUBMISSION_STREAMS);
@@ -328,7 +328,7 @@ static void wait_for_a_foreign_graph(const char *version, bool with_plan)
     destroy_foreign(&s, &foreign);
     assert_ok(gantry_context_release(s.gpu.context));
     close_scene(&s);
-    unsetenv("GANTRY_EMU_CUDA");
+    unsetenv("GANTRY_EMU_PROFILE");
 }
 
 /* A callback launches a graph of the application's, whose kernel has SMs of its own. */
@@ -338,8 +338,8 @@ static void test_graphs_of_other_green_contexts_are_covered(void **state)
     wait_for_a_foreign_graph(NULL, false);
     wait_for_a_foreign_graph(NULL, true);
     if (gpu_fixture_driver() == GANTRY_DRIVER_EMULATED) { /* the driver has no events of contexts */
-        wait_for_a_foreign_graph("12040", false);
-        wait_for_a_foreign_graph("12040", true);
+        wait_for_a_foreign_graph("cuda=12040", false);
+        wait_for_a_foreign_graph("cuda=12040", true);
     }
 }
 
@@ -435,7 +435,7 @@ static void test_a_driver_without_events_of_contexts_will_do(void **state)
     if (gpu_fixture_driver() != GANTRY_DRIVER_EMULATED) {
         return; /* this driver behaves so */
     }
-    setenv("GANTRY_EMU_CUDA", "12040", 1);
+    setenv("GANTRY_EMU_PROFILE", "cuda=12040", 1);
     struct scene s;
     open_scene(&s, GANTRY_SUBMISSION_GRAPHS, NULL);
     wait_while_held(&s);
@@ -446,7 +446,7 @@ static void test_a_driver_without_events_of_contexts_will_do(void **state)
     assert_non_null(strstr(gantry_last_error(), "a driver of CUDA 12.5, this one is for 12.4"));
     assert_int_equal(gantry_partition_wait_event(s.partition, &event), GANTRY_ERR_UNSUPPORTED);
     close_scene(&s);
-    unsetenv("GANTRY_EMU_CUDA");
+    unsetenv("GANTRY_EMU_PROFILE");
 }
 
 /* ---- an open capture --------------------------------------------------------------------------- */

@@ -470,6 +470,6 @@ int main(void)
         cmocka_unit_test(test_devices_that_do_not_reach_are_named),
     };
     setenv("GANTRY_EMU_DEVICES", "3", 1);
-    setenv("GANTRY_EMU_LINKS", "pairs", 1);
+    setenv("GANTRY_EMU_PROFILE", "links=pairs", 1);
     return cmocka_run_group_tests_name("peers", tests, NULL, NULL);
 }

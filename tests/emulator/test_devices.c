@@ -267,6 +267,6 @@ int main(void)
         ET_TEST(test_one_device_is_held_while_the_other_goes_on),
     };
     setenv("GANTRY_EMU_DEVICES", "4", 1);
-    setenv("GANTRY_EMU_LINKS", "pairs", 1);
+    setenv("GANTRY_EMU_PROFILE", "links=pairs", 1);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -45,14 +45,13 @@ static int fail_twice(void)
 }
 
 /* Run it in a process whose stdout and stderr are these files. */
-static void fail_in_process(const char *log_file, const char *version, FILE *out, FILE *err)
+static void fail_in_process(const char *log_file, const char *profile, FILE *out, FILE *err)
 {
     fflush(NULL);
     const pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
-        setenv("GANTRY_EMU_PROFILE", "b200", 1);
-        setenv("GANTRY_EMU_CUDA", version, 1);
+        setenv("GANTRY_EMU_PROFILE", profile, 1);
         setenv("CUDA_LOG_FILE", log_file, 1);
         (void)dup2(fileno(out), STDOUT_FILENO);
         (void)dup2(fileno(err), STDERR_FILENO);
@@ -81,11 +80,11 @@ static void expect(FILE *file, const char *pattern)
     "^" LINE "Returning 1 \\(CUDA_ERROR_INVALID_VALUE\\) from cuMemAlloc_v2\n" LINE BROKEN LINE \
     "Returning 719 \\(CUDA_ERROR_LAUNCH_FAILED\\) from cuCtxSynchronize\n" LINE BROKEN
 
-static void expect_in(const char *log_file, const char *version, const char *in_out, const char *in_err)
+static void expect_in(const char *log_file, const char *profile, const char *in_out, const char *in_err)
 {
     FILE *out = tmpfile(), *err = tmpfile();
     assert_true(out != NULL && err != NULL);
-    fail_in_process(log_file, version, out, err);
+    fail_in_process(log_file, profile, out, err);
     expect(out, in_out);
     expect(err, in_err);
     fclose(out);
@@ -95,15 +94,15 @@ static void expect_in(const char *log_file, const char *version, const char *in_
 static void test_log_goes_where_the_variable_says(void **state)
 {
     (void)state;
-    expect_in("stdout", "13000", WHOLE, "^$");
-    expect_in("stderr", "12090", "^$", WHOLE);
+    expect_in("stdout", "b200,cuda=13000", WHOLE, "^$");
+    expect_in("stderr", "b200,cuda=12090", "^$", WHOLE);
 
     char path[] = "/tmp/gantry-log-XXXXXX";
     FILE *file = fdopen(mkstemp(path), "r");
     assert_non_null(file);
-    expect_in(path, "13000", "^$", "^$");
+    expect_in(path, "b200,cuda=13000", "^$", "^$");
     expect(file, WHOLE);
-    expect_in("/no/such/folder/log", "13000", "^$",
+    expect_in("/no/such/folder/log", "b200,cuda=13000", "^$",
               "^gantry-emu: [$]CUDA_LOG_FILE: /no/such/folder/log: No such file or directory\n$");
     fclose(file);
     (void)unlink(path);
@@ -112,8 +111,8 @@ static void test_log_goes_where_the_variable_says(void **state)
 static void test_failed_kernel_is_told_where_there_is_no_log(void **state)
 {
     (void)state;
-    expect_in("stdout", "12080", "^$", "^gantry-emu: " BROKEN "$"); /* once */
-    expect_in("", "13000", "^$", "^$"); /* the library has a callback, and says it in its error */
+    expect_in("stdout", "b200,cuda=12080", "^$", "^gantry-emu: " BROKEN "$"); /* once */
+    expect_in("", "b200,cuda=13000", "^$", "^$"); /* the library has a callback, and says it in its error */
 }
 
 int main(void)

@@ -198,10 +198,10 @@ static void test_another_process_has_it_by_the_fabric(void **state)
         print_message("skipped: fabric handles are text for the emulated driver alone\n");
         skip();
     }
-    setenv("GANTRY_EMU_FABRIC", "1", 1);
+    setenv("GANTRY_EMU_PROFILE", "fabric", 1);
     exchange_with_other(GANTRY_HEAP_HANDLES_FABRIC, GANTRY_HEAP_HANDLES_FABRIC);
     exchange_with_other(GANTRY_HEAP_HANDLES_BEST, GANTRY_HEAP_HANDLES_FABRIC);
-    unsetenv("GANTRY_EMU_FABRIC");
+    unsetenv("GANTRY_EMU_PROFILE");
 }
 
 /* ---- another context ---------------------------------------------------------------------------- */

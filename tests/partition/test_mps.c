@@ -34,7 +34,7 @@ static void test_parts_of_mps_are_told_apart(void **state)
     setenv("CUDA_MPS_SM_PARTITION", "GPU-1/Dx4", 1); /* without MPS it says nothing */
     assert_int_equal(topology_now().mps_is_static, 0);
     unsetenv("CUDA_MPS_SM_PARTITION");
-    setenv("GANTRY_EMU_MPS", "1", 1);
+    setenv("GANTRY_EMU_PROFILE", "mps", 1);
     have_cores(264 * 128);
     t = topology_now();
     assert_int_equal(t.mps_percentage, 100);
@@ -50,7 +50,7 @@ static void test_parts_of_mps_are_told_apart(void **state)
     have_cores(132 * 128);
     assert_int_equal(started(), 0);
     unsetenv("CUDA_MPS_SM_PARTITION");
-    unsetenv("GANTRY_EMU_MPS");
+    unsetenv("GANTRY_EMU_PROFILE");
 }
 
 int main(void)

@@ -372,8 +372,7 @@ static void test_green_contexts_need_the_primary_context(void **state)
 static int restore_emulator(void **state)
 {
     (void)state;
-    unsetenv("GANTRY_EMU_CUDA");
-    unsetenv("GANTRY_EMU_GRANT_LESS");
+    unsetenv("GANTRY_EMU_PROFILE");
     return 0;
 }
 
@@ -451,7 +450,7 @@ static void test_an_old_driver_is_refused_or_falls_back(void **state)
     gantry_partition_options plan = GANTRY_PARTITION_OPTIONS_INIT;
     gantry_partition_request r[] = {request("a", AT_LEAST, 8), request("b", REST, 0)};
     r[0].priority = -2;
-    setenv("GANTRY_EMU_CUDA", "12030", 1);
+    setenv("GANTRY_EMU_PROFILE", "cuda=12030", 1);
     assert_int_equal(open_with(r, 2, NULL, &context), GANTRY_ERR_UNSUPPORTED);
     assert_non_null(strstr(gantry_last_error(), "CUDA 12.3"));
     plan.fallback = GANTRY_PARTITION_PRIORITY_ONLY;
@@ -465,7 +464,7 @@ static void test_an_old_driver_is_refused_or_falls_back(void **state)
     assert_int_equal(context->cuda->driver->cuStreamDestroy(stream), CUDA_SUCCESS);
     assert_ok(gantry_context_release(context));
     gantry_context_destroy(context);
-    setenv("GANTRY_EMU_CUDA", "12040", 1); /* the driver has no call of its own for streams */
+    setenv("GANTRY_EMU_PROFILE", "cuda=12040", 1); /* the driver has no call of its own for streams */
     assert_ok(open_with(r, 2, NULL, &context));
     audit_all(context);
     gantry_context_destroy(context);
@@ -488,7 +487,7 @@ static void test_a_structured_split_and_work_queues(void **state)
     r[2].workqueue_scope = GANTRY_WORKQUEUE_SHARED;
     r[1].overlaps = "a";
     r[1].overlap_sms = 8;
-    setenv("GANTRY_EMU_CUDA", "13010", 1);
+    setenv("GANTRY_EMU_PROFILE", "cuda=13010", 1);
     assert_ok(open_with(r, 4, NULL, &context));
     gantry_partition_layout layout = {.struct_size = sizeof(layout)};
     gantry_sm_topology topology = {.struct_size = sizeof(topology)};
@@ -528,7 +527,7 @@ static void test_a_short_grant_is_an_error_or_a_warning(void **state)
     gantry_context *context = NULL;
     gantry_partition_options plan = GANTRY_PARTITION_OPTIONS_INIT;
     gantry_partition_request r[] = {request("a", AT_LEAST, 16), request("b", REST, 0)};
-    setenv("GANTRY_EMU_GRANT_LESS", "6", 1);
+    setenv("GANTRY_EMU_PROFILE", "grant-less=6", 1);
     assert_int_equal(open_with(r, 2, NULL, &context), GANTRY_ERR_UNSUPPORTED);
     assert_non_null(strstr(gantry_last_error(), "16 SMs were planned, the driver granted 10"));
     plan.shortfall = GANTRY_PARTITION_SHORT_IS_WARNING;

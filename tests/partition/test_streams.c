@@ -36,7 +36,7 @@ static bool on_emulator(void)
 static int restore_emulator(void **state)
 {
     (void)state;
-    unsetenv("GANTRY_EMU_CUDA");
+    unsetenv("GANTRY_EMU_PROFILE");
     return 0;
 }
 
@@ -131,9 +131,9 @@ static void test_streams_tell_their_sms(void **state)
     (void)state;
     ask_about_all();
     if (on_emulator()) {
-        setenv("GANTRY_EMU_CUDA", "12080", 1);
+        setenv("GANTRY_EMU_PROFILE", "cuda=12080", 1);
         ask_about_all();
-        setenv("GANTRY_EMU_CUDA", "13010", 1); /* here streams have a question of their own */
+        setenv("GANTRY_EMU_PROFILE", "cuda=13010", 1); /* here streams have a question of their own */
         ask_about_all();
     }
 }
@@ -192,7 +192,7 @@ static void test_an_old_driver_has_all_sms(void **state)
     if (!on_emulator()) {
         return;
     }
-    setenv("GANTRY_EMU_CUDA", "12030", 1);
+    setenv("GANTRY_EMU_PROFILE", "cuda=12030", 1);
     gantry_context *context = open_plan(NULL, 0);
     void *stream;
     assert_ok(gantry_partition_create_stream(gantry_partition_default(context), &stream));
@@ -324,7 +324,7 @@ static void test_partitions_share_existing_queues(void **state)
     if (!on_emulator()) {
         return; /* since CUDA 13.1 */
     }
-    setenv("GANTRY_EMU_CUDA", "13010", 1);
+    setenv("GANTRY_EMU_PROFILE", "cuda=13010", 1);
     gantry_partition_request r[] = {request("guest", EXACT, 16), request("host", EXACT, 16),
                                     request("own", EXACT, 16), request("rest", REST, 0)};
     r[0].workqueues_of = "host";
@@ -359,7 +359,7 @@ static void test_a_partition_uses_the_queues_of_a_foreign_green_context(void **s
     if (!on_emulator()) {
         return; /* since CUDA 13.1 */
     }
-    setenv("GANTRY_EMU_CUDA", "13010", 1);
+    setenv("GANTRY_EMU_PROFILE", "cuda=13010", 1);
     gantry_partition_request theirs[] = {request("theirs", EXACT, 16), request("rest", REST, 0)};
     theirs[0].workqueue_limit = 3;
     theirs[0].workqueue_scope = GANTRY_WORKQUEUE_BALANCED;

@@ -49,9 +49,9 @@ class Stencil(unittest.TestCase):
 
     @EMULATED
     def test_devices_that_do_not_reach_each_other(self):
-        text = self.run_stencil("--runs", "1", "--steps", "4", GANTRY_EMU_LINKS="none").stdout
+        text = self.run_stencil("--runs", "1", "--steps", "4", GANTRY_EMU_PROFILE="links=none").stdout
         self.assertIn("copies between devices: 8, of these through the host: 8\n", text)
-        result = run_sample("stencil", "--halo", "fused", GANTRY_EMU_LINKS="none")
+        result = run_sample("stencil", "--halo", "fused", GANTRY_EMU_PROFILE="links=none")
         self.assertEqual(result.returncode, 1)
         self.assertIn("kernels of device 0 do not reach memory of device 1", result.stderr)
 

@@ -56,7 +56,7 @@ class TileCholesky(unittest.TestCase):
 
     @EMULATED
     def test_devices_that_do_not_reach_each_other(self):
-        self.rows("--size", "192", GANTRY_EMU_LINKS="none")
+        self.rows("--size", "192", GANTRY_EMU_PROFILE="links=none")
 
     def test_all_devices_there_are(self):
         result = run_sample("tile_cholesky", "--runs", "1", "--tile", "64" if LIGHT and DRIVER == "emulated" else "128",
