@@ -89,7 +89,7 @@ struct gy_proof_ops {
 #define GY_PROOF_LIBRARY "libgantry-proof.so"
 #define GY_PROOF_SYMBOL "gantry_proof_ops"
 
-/* GY_TASK_HEARD of taskman/graph/task.h, which tasks that are made while the proof listens have. */
+/* GY_TASK_HEARD of taskman/graph/task.h, which tasks that run while the proof listens have. */
 #define GY_PROOF_LISTENS 2u
 
 extern _Atomic(const struct gy_proof_ops *) gy_proof_table; /* atomic; NULL: the check is off */

@@ -51,3 +51,15 @@ struct gy_proof_task gy_task_for_proof(const gantry_task *task)
                                   .label = gy_task_label(task),
                                   .steps = steps_before(task)};
 }
+
+static void hear(void *user, gantry_task *task)
+{
+    (void)user;
+    gy_task_set(task, GY_TASK_HEARD);
+}
+
+void gy_taskman_hear_all_locked(gantry_taskman *manager)
+{
+    struct gy_graph_view view = gy_graph_view(&manager->graph);
+    gy_graph_each(&view, hear, NULL);
+}

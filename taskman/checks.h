@@ -20,4 +20,7 @@ static inline void gy_edge_prove(const struct gy_proof_ops *proof, const gantry_
     proof->edge(task, successor, gy_edge_is_done(edge) && !gy_task_is_gpu(successor));
 }
 
+/* The proof listens: the end of each task that there is will be told to it. */
+GY_COLD void gy_taskman_hear_all_locked(gantry_taskman *manager) GY_REQUIRES(manager->lock);
+
 #endif

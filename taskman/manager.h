@@ -3,6 +3,7 @@
 #define TASKMAN_MANAGER_H
 
 #include "base/fast_lock.h"
+#include "base/proof.h"
 #include "base/span.h"
 #include "base/status.h"
 #include "taskman/cpu/account.h"
@@ -142,7 +143,10 @@ static inline void gy_taskman_count_pending(gantry_taskman *manager, gantry_task
 {
     manager->counted++;
     if (gy_taskman_phase(manager) != GY_RUNNING) {
-        return; /* begin_running() counts all at once */
+        return; /* begin_running() counts all at once, and gy_taskman_hear_all_locked() was called */
+    }
+    if (__builtin_expect(gy_proof_listens() != 0, 0)) {
+        gy_task_set(task, GY_TASK_HEARD);
     }
     if ((atomic_load_explicit(&manager->as_owner.epoch, memory_order_relaxed) & 1) == 0) {
         atomic_fetch_add_explicit(&manager->as_owner.work, GY_WORK_PENDING + active, memory_order_relaxed);

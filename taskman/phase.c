@@ -1,6 +1,7 @@
 #include "taskman/phase.h"
 
 #include "base/thread.h"
+#include "taskman/checks.h"
 #include "taskman/cpu/pool.h"
 
 #include <assert.h>
@@ -35,6 +36,9 @@ void gy_taskman_enter_phase(gantry_taskman *manager, enum gy_phase next)
     if (next == GY_RUNNING) {
         manager->gpu_facts.previous_run = manager->gpu_facts.run;
         manager->gpu_facts.run = atomic_fetch_add_explicit(&runs, 1, memory_order_relaxed) + 1;
+        if (__builtin_expect(gy_proof_listens() != 0, 0)) {
+            gy_taskman_hear_all_locked(manager);
+        }
     }
     tell_of_step(manager, next);
     enum gy_phase now = gy_taskman_phase(manager);

@@ -395,7 +395,7 @@ void gy_gpu_debt_pay(struct gy_gpu_debt *debt)
     gy_pool_leave(pool);
 }
 
-static inline void owe(struct gy_gpu_debt *debt, gantry_taskman *manager, uint64_t less, uint64_t odd)
+static GY_INLINE void owe(struct gy_gpu_debt *debt, gantry_taskman *manager, uint64_t less, uint64_t odd)
 {
     if (debt->manager != manager) {
         gy_gpu_debt_settle(debt);
@@ -464,6 +464,13 @@ static GY_INLINE void release_flagged(gantry_task *task, unsigned flags, gantry_
     }
 }
 
+/* Out of line, so that tasks of which nobody hears do not pay for the registers that it needs. */
+static GY_COLD void release_heard(gantry_task *task, unsigned flags, gantry_status result,
+                                  struct gy_ready *ready, struct gy_worker *self, struct gy_gpu_debt *debt)
+{
+    release_flagged(task, flags, result, ready, self, debt);
+}
+
 /* Path of a task, step 9 of 9: it has ended, its successors hear of it.
  *
  * `self`: the worker that the calling thread is in the manager's pool, or NULL; then it may have a `debt`. */
@@ -476,8 +483,10 @@ static GY_INLINE void release_task(gantry_task *task, gantry_status result, stru
         release_flagged(task, GY_TASK_FILLED, result, ready, self, debt);
     } else if (flags == (GY_TASK_FILLED | GY_TASK_FROZEN)) { /* and most of a frozen graph */
         release_flagged(task, GY_TASK_FILLED | GY_TASK_FROZEN, result, ready, self, debt);
+    } else if ((flags & GY_TASK_HEARD) != 0) {
+        release_heard(task, flags, result, ready, self, debt);
     } else {
-        release_flagged(task, flags, result, ready, self, debt);
+        release_flagged(task, flags & ~(unsigned)GY_TASK_HEARD, result, ready, self, debt);
     }
 }
 

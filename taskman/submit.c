@@ -2,7 +2,6 @@
 
 #include "base/handle.h"
 #include "base/point.h"
-#include "base/proof.h"
 #include "taskman/description.h"
 #include "taskman/edges.h"
 #include "taskman/memory.h"
@@ -42,7 +41,6 @@ static gantry_status add_placeholder_locked(gantry_taskman *manager, const struc
     }
     take_task_locked(manager, task);
     task->name = gy_names_add(&manager->names, name, task);
-    atomic_store_explicit(&task->flags, (uint8_t)gy_proof_listens(), memory_order_relaxed);
     gy_task_state_init(task, GANTRY_TASK_STATE_PLACEHOLDER);
     manager->unfilled++;
     manager->special++;
@@ -99,7 +97,7 @@ static GY_INLINE void describe(gantry_task *task, const gantry_task_desc *desc, 
     task->release = desc->release;
     task->label = desc->label;
     task->context_id = desc->context_id;
-    flags |= GY_TASK_FILLED | (desc->release != NULL ? GY_TASK_HEARD : 0u) | gy_proof_listens();
+    flags |= GY_TASK_FILLED | (desc->release != NULL ? GY_TASK_HEARD : 0u);
     atomic_store_explicit(&task->flags, (uint8_t)flags, memory_order_relaxed);
 }
 
