@@ -32,8 +32,8 @@ enum gy_rank {
     GY_RANK_DRIVER_LOAD = 1,  /* driver/: loading of the driver library */
     GY_RANK_USERS,            /* dispatcher/: the task managers of all dispatchers, while a plan is changed */
     GY_RANK_CONTEXT,          /* context/: module list */
-    GY_RANK_EXCHANGES,        /* context/: which exchanges there are */
-    GY_RANK_EXCHANGE,         /* context/: one per exchange */
+    GY_RANK_EXCHANGES,        /* interop/: which exchanges there are */
+    GY_RANK_EXCHANGE,         /* interop/: one per exchange */
     GY_RANK_TASKMAN,          /* taskman/: one per manager: names, growth of storage */
     GY_RANK_CPU_POOL,         /* taskman/: sleeping and waking of workers */
     GY_RANK_COLLECT,          /* dispatcher/: taken by the thread that reads GPU times and charges shares */
