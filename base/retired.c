@@ -9,11 +9,6 @@ static const struct {
     const char *name;
     const char *instead;
 } retired[] = {
-    {"GANTRY_EMU_CUDA", "say GANTRY_EMU_PROFILE=cuda=VERSION"},
-    {"GANTRY_EMU_FABRIC", "say GANTRY_EMU_PROFILE=fabric"},
-    {"GANTRY_EMU_GRANT_LESS", "say GANTRY_EMU_PROFILE=grant-less=SMS"},
-    {"GANTRY_EMU_LINKS", "say GANTRY_EMU_PROFILE=links=WHICH"},
-    {"GANTRY_EMU_MPS", "say GANTRY_EMU_PROFILE=mps"},
     {"GANTRY_EMU_NOOP", "a test calls gantry_emu_set_noop()"},
     {"GANTRY_HANDLE_CHECK", "say GANTRY_CHECK=handles"},
     {"GANTRY_HEAP_CHECK", "say GANTRY_CHECK=frees"},

@@ -150,6 +150,21 @@ static const char *next_element(const char *text, size_t *length)
     return *length != 0 ? text : NULL;
 }
 
+/* Before a setting was one of the list it was a variable, which is still read. */
+static const char *find_older(const char *name)
+{
+    static const char *const variables[][2] = {{"cuda", "GANTRY_EMU_CUDA"},
+                                               {"fabric", "GANTRY_EMU_FABRIC"},
+                                               {"grant-less", "GANTRY_EMU_GRANT_LESS"},
+                                               {"links", "GANTRY_EMU_LINKS"},
+                                               {"mps", "GANTRY_EMU_MPS"}};
+    const char *text = NULL;
+    for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++) {
+        text = strcmp(name, variables[i][0]) == 0 ? gy_environment(variables[i][1]) : text;
+    }
+    return text != NULL && strcmp(text, "0") != 0 ? text : NULL;
+}
+
 bool gy_emu_setting(const char *name, char *value, size_t bytes)
 {
     size_t length;
@@ -162,7 +177,11 @@ bool gy_emu_setting(const char *name, char *value, size_t bytes)
             return true;
         }
     }
-    return false;
+    const char *older = find_older(name);
+    if (older != NULL) {
+        snprintf(value, bytes, "%s", older);
+    }
+    return older != NULL;
 }
 
 static bool is_setting(const char *text, size_t length)

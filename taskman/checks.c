@@ -40,8 +40,8 @@ static enum gy_proof_steps steps_before(const gantry_task *task)
 {
     const bool is_independent = gy_task_is_gpu(task) && (task->traits & GY_TRAIT_INDEPENDENT) != 0;
     return gy_task_manager(task)->gpu_facts.order == NULL ? GY_PROOF_NO_STEPS
-           : is_independent                         ? GY_PROOF_ALL_BUT_THE_LAST_STEP
-                                                    : GY_PROOF_ALL_STEPS;
+           : is_independent                               ? GY_PROOF_ALL_BUT_THE_LAST_STEP
+                                                          : GY_PROOF_ALL_STEPS;
 }
 
 struct gy_proof_task gy_task_for_proof(const gantry_task *task)

@@ -103,7 +103,9 @@ static void test_script_of_the_environment_is_in_force(void **state)
 
 int main(void)
 {
-    setenv("GANTRY_EMU_PROFILE", "small,links=pairs", 1);
+    setenv("GANTRY_EMU_PROFILE", "small", 1);
+    setenv("GANTRY_EMU_LINKS", "pairs", 1); /* the older form of "links=pairs" */
+    setenv("GANTRY_EMU_GRANT_LESS", "0", 1);
     setenv("GANTRY_EMU_DEVICES", "4", 1);
     setenv("CUDA_VISIBLE_DEVICES", "3,1", 1);
     setenv("GANTRY_EMU_FAIL", "cuMemAlloc:2:2,cuCtxSynchronize:1:800:always,not a fault", 1);
