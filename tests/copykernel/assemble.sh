@@ -22,8 +22,10 @@ for number in 80 90 100 120; do
         -cubin -o "$folder/out.cubin" "$root/copykernel/copy_kernels.cu"
     mv "$folder/copy_kernels.ptx" "$folder/out.ptx" # what it was assembled from
     if [ "$number" -ge 100 ]; then
-        grep -q "clusterlaunchcontrol.try_cancel" "$folder/out.ptx"
-        grep -q "clusterlaunchcontrol.query_cancel" "$folder/out.ptx"
+        for part in clusterlaunchcontrol.try_cancel clusterlaunchcontrol.query_cancel mapa.shared::cluster \
+            st.shared::cluster barrier.cluster cluster_ctaid; do # clusters steal clusters
+            grep -q "$part" "$folder/out.ptx" || { echo "no $part for sm_$number"; exit 1; }
+        done
     elif grep "clusterlaunchcontrol" "$folder/out.ptx"; then
         echo "sm_$number has no such instruction" >&2
         exit 1
