@@ -68,6 +68,7 @@ static void test_a_refused_launch_keeps_its_function_in_graphs(void **state)
         struct modes_scene s;
         struct modes_job jobs[3] = {{0}};
         modes_open(&s, &options);
+        gantry_context_dispatcher(s.gpu.context)->graphs.choice.slow_ns = UINT64_MAX; /* no time decides */
         for (uint32_t step = 1; step <= 5; step++) {
             assert_int_equal(modes_run_chain(&s, launch_too_deep, jobs, 3),
                              step == 3 ? GANTRY_ERR_DRIVER : GANTRY_OK);
@@ -75,8 +76,10 @@ static void test_a_refused_launch_keeps_its_function_in_graphs(void **state)
         }
         const gantry_dispatcher_stats stats = gpu_fixture_stats(&s.gpu);
         assert_ok(modes_run_chain(&s, launch_too_deep, jobs, 3));
-        assert_int_equal(gpu_fixture_stats(&s.gpu).graph_launches - stats.graph_launches, 1);
-        assert_int_equal(gpu_fixture_stats(&s.gpu).graph_nodes - stats.graph_nodes, 3);
+        const gantry_dispatcher_stats now = gpu_fixture_stats(&s.gpu);
+        /* the whole step was noted, as one batch, however auto has it done */
+        assert_int_equal(now.graph_launches + now.graph_plays, stats.graph_launches + stats.graph_plays + 1);
+        assert_int_equal(now.graph_cuts, stats.graph_cuts);
         modes_close(&s);
     }
 }
