@@ -166,6 +166,22 @@ static unsigned draw_attributes(CUlaunchAttribute attributes[3])
     return count;
 }
 
+/* The draws are made one after the other: the order in which a list of initialisers is evaluated is open. */
+static CUlaunchConfig draw_config(const unsigned grid[3], const unsigned block[3],
+                                  CUlaunchAttribute *attributes)
+{
+    CUlaunchConfig config = {.gridDimX = grid[0],
+                             .gridDimY = grid[1],
+                             .gridDimZ = grid[2],
+                             .blockDimX = block[0],
+                             .blockDimY = block[1],
+                             .blockDimZ = block[2],
+                             .attrs = attributes};
+    config.sharedMemBytes = draw_shared();
+    config.numAttrs = draw_attributes(attributes);
+    return config;
+}
+
 static void op_launch_ex(void)
 {
     unsigned grid[3], block[3];
@@ -174,16 +190,8 @@ static void op_launch_ex(void)
     CUstream stream = df_stream();
     bool is_plain = draw_grid(grid, block);
     CUfunction function = df_function(params, is_plain);
-    CUlaunchConfig config = {.gridDimX = grid[0],
-                             .gridDimY = grid[1],
-                             .gridDimZ = grid[2],
-                             .blockDimX = block[0],
-                             .blockDimY = block[1],
-                             .blockDimZ = block[2],
-                             .sharedMemBytes = draw_shared(),
-                             .hStream = stream,
-                             .attrs = attributes,
-                             .numAttrs = draw_attributes(attributes)};
+    CUlaunchConfig config = draw_config(grid, block, attributes);
+    config.hStream = stream;
     if (!df_stream_is_there()) {
         df_skip(DF_cuLaunchKernelEx);
         return;
@@ -198,15 +206,7 @@ static void op_clusters(void)
     CUlaunchAttribute attributes[3];
     bool is_size = df_choice("size", 2) == 0;
     (void)draw_grid(grid, block);
-    CUlaunchConfig config = {.gridDimX = grid[0],
-                             .gridDimY = grid[1],
-                             .gridDimZ = grid[2],
-                             .blockDimX = block[0],
-                             .blockDimY = block[1],
-                             .blockDimZ = block[2],
-                             .sharedMemBytes = draw_shared(),
-                             .attrs = attributes,
-                             .numAttrs = draw_attributes(attributes)};
+    CUlaunchConfig config = draw_config(grid, block, attributes);
     CUfunction function = function_of_slot();
     if (is_size) {
         ask(cuOccupancyMaxPotentialClusterSize, df_or_null(&number), function, df_or_null(&config));
