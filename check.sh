@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
 # Build Gantry and run every test.  Debian 12, Ubuntu 24.04 or newer; needs no GPU and no CUDA toolkit.
 #
 #   ./check.sh           all tests in a debug build with gcc, those that depend on the build in one with clang
@@ -33,7 +34,7 @@ case $* in
 esac
 
 require cmake ninja-build gcc g++ pkg-config libpng-dev libjemalloc-dev libcmocka-dev python3
-want protobuf-compiler
+want protobuf-compiler make bzip2 python3-pip
 [ "$presets" = gpu ] || want clang-format-14 dpkg-dev file libcjson-dev libhwloc-dev spin abigail-tools libvulkan-dev mesa-vulkan-drivers libglfw3-dev xvfb \
     doxygen python3-sphinx python3-myst-parser furo
 case $presets$exhaustive in

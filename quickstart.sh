@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
 # Build Gantry and run its main sample on real pictures.  Debian 12, Ubuntu 24.04 or newer; needs no GPU and
 # no CUDA toolkit: without a device the emulated driver runs the same code.
 #
@@ -15,9 +16,7 @@ source tools/packages.sh
 source tools/progress.sh
 
 require cmake ninja-build gcc g++ pkg-config libpng-dev
-want libjemalloc-dev libcjson-dev libhwloc-dev
-jemalloc=ON
-have libjemalloc-dev || jemalloc=OFF
+want libjemalloc-dev make bzip2 libcjson-dev libhwloc-dev
 # On a machine with a device, kernels are compiled by nvcc or else by clang.
 if [ -e /dev/nvidiactl ] && ! command -v nvcc >/dev/null; then
     want clang
@@ -26,7 +25,7 @@ fi
 echo "building build/release (some minutes) ..."
 log=build/quickstart.log
 mkdir -p build
-if ! { cmake --preset release -DGANTRY_BUILD_TESTS=OFF -DGANTRY_WITH_JEMALLOC=$jemalloc >"$log" 2>&1 </dev/null &&
+if ! { cmake --preset release -DGANTRY_BUILD_TESTS=OFF >"$log" 2>&1 </dev/null &&
     cmake --build --preset release 2>&1 </dev/null | tee -a "$log" | show_progress; }; then
     tail -n 60 "$log" >&2
     echo "the build failed; the whole log is in $log" >&2

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Host memory.  Every block carries a small header with its size, so that release() of the caller's
  * allocator gets the size it needs and gy_free() needs none. */
 #include "base/alloc.h"
@@ -25,8 +26,10 @@ static void default_release(void *user, void *pointer, size_t bytes)
     free(pointer);
 }
 
+static const gantry_allocator of_libc = {sizeof(of_libc), default_allocate, default_release, NULL};
+
 /* immutable while live > 0: gantry_set_allocator() refuses to change it then */
-static gantry_allocator current = {default_allocate, default_release, NULL};
+static gantry_allocator current = {sizeof(current), default_allocate, default_release, NULL};
 static atomic_long live;
 
 #ifdef GANTRY_TESTING
@@ -164,5 +167,5 @@ long gy_alloc_count(void)
 
 void gy_alloc_use(const gantry_allocator *allocator)
 {
-    current = allocator != NULL ? *allocator : (gantry_allocator){default_allocate, default_release, NULL};
+    current = allocator != NULL ? *allocator : of_libc;
 }

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Host memory for the library's own objects, and the one place where tests make host resources fail. */
 #ifndef BASE_ALLOC_H
 #define BASE_ALLOC_H

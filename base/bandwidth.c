@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The bandwidth gate.
  *
  * One word counts the threads that have raised the gate.  Loops that yield read it, and sleep on it in the
@@ -11,6 +12,7 @@
 #include "base/fast_lock.h"
 #include "base/options.h"
 #include "base/span.h"
+#include "base/times.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -19,7 +21,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { DEFAULT_HELD_NS = 100000, MOST_HELD_NS = 1000000000, DEFAULT_RUN_PERCENT = 90 };
+enum { DEFAULT_RUN_PERCENT = 90 };
 
 uint32_t gantry_bandwidth_raised; /* atomic; written under lock */
 
@@ -27,7 +29,7 @@ static gy_fast_lock lock = {.rank = GY_RANK_CPU_POOL};
 static uint64_t raised_since_ns;                            /* guarded by lock; while the gate is up */
 static uint64_t raises, raised_ns;                          /* guarded by lock */
 static _Atomic(uint32_t) sleepers;                          /* atomic */
-static _Atomic(uint64_t) bound_ns = DEFAULT_HELD_NS;        /* atomic */
+static _Atomic(uint64_t) bound_ns = GY_BANDWIDTH_HELD_NS;   /* atomic */
 static _Atomic(uint32_t) run_percent = DEFAULT_RUN_PERCENT; /* atomic */
 static _Atomic(uint32_t) way = GANTRY_BANDWIDTH_SLEEP;      /* atomic; of enum gantry_bandwidth_way */
 static _Atomic(uint64_t) holds, held_ns, most_held_ns, bounded, passes; /* atomic */
@@ -182,7 +184,7 @@ gantry_status gantry_bandwidth_configure(const gantry_bandwidth_settings *settin
     if (status != GANTRY_OK) {
         return status;
     }
-    if (ours.most_held_ns > MOST_HELD_NS || ours.run_percent > 99) {
+    if (ours.most_held_ns > GY_BANDWIDTH_HELD_MOST_NS || ours.run_percent > 99) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT,
                        "bandwidth settings: held for at most a second and running for at most 99 %%");
     }
@@ -190,7 +192,7 @@ gantry_status gantry_bandwidth_configure(const gantry_bandwidth_settings *settin
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "bandwidth settings: there is no way %u", ours.way);
     }
     atomic_store_explicit(&way, ours.way, memory_order_relaxed);
-    atomic_store_explicit(&bound_ns, ours.most_held_ns != 0 ? ours.most_held_ns : DEFAULT_HELD_NS,
+    atomic_store_explicit(&bound_ns, ours.most_held_ns != 0 ? ours.most_held_ns : GY_BANDWIDTH_HELD_NS,
                           memory_order_relaxed);
     atomic_store_explicit(&run_percent, ours.run_percent != 0 ? ours.run_percent : DEFAULT_RUN_PERCENT,
                           memory_order_relaxed);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The gate that holds back loops which would take memory bandwidth, as the rest of the library uses it;
  * <gantry/bandwidth.h> says what it is. */
 #ifndef BASE_BANDWIDTH_H

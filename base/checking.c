@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "base/checking.h"
 
 #include "base/environment.h"
@@ -49,8 +50,8 @@ static void tell_unknown(const char *name, size_t length)
     gy_log(GANTRY_LOG_WARNING, "$GANTRY_CHECK has \"%.*s\", which is none of: 1%s", (int)length, name, names);
 }
 
-/* What "1" means: all parts but the one that makes programs many times slower. */
-static const unsigned USUAL = ~0u & ~GY_CHECKS_UNREAD & ~(unsigned)GY_CHECK_EDGES;
+/* What "1" means: all parts but those that make programs many times slower. */
+static const unsigned USUAL = ~0u & ~GY_CHECKS_UNREAD & ~GY_CHECKS_OF_PROOF;
 
 /* A list of names, or of 1. */
 static unsigned read_names(const char *text)
@@ -65,7 +66,7 @@ static unsigned read_names(const char *text)
         parts |= part;
         text += length + (text[length] == ',');
     }
-    return parts;
+    return (parts & GY_CHECKS_OF_PROOF) != 0 ? parts | GY_CHECK_EDGES : parts;
 }
 
 unsigned gy_checks_read(void)

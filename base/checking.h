@@ -1,6 +1,7 @@
+/* SPDX-License-Identifier: MIT */
 /* Checks for people who look for a mistake in their program, and which of these checks are on.
- * $GANTRY_CHECK is "1" for all but EDGES, or names of parts with commas between them. docs/guides/checking.md
- * says what each finds. */
+ * $GANTRY_CHECK is "1" for the usual ones, or names of parts with commas between them.
+ * docs/guides/checking.md says what each finds. */
 #ifndef BASE_CHECKING_H
 #define BASE_CHECKING_H
 
@@ -15,7 +16,11 @@
     X(GUARDS, "guards")           \
     X(BOUNDS, "bounds")           \
     X(COMPLETIONS, "completions") \
-    X(FORKS, "forks") X(STABLE, "stable") X(ARGUMENTS, "arguments") X(EDGES, "edges")
+    X(FORKS, "forks")             \
+    X(STABLE, "stable")           \
+    X(ARGUMENTS, "arguments")     \
+    X(EDGES, "edges")             \
+    X(NEEDLESS, "needless") X(UNWRITTEN, "unwritten") X(NEVER_READ, "unread") X(MALLOC, "malloc")
 
 enum gy_check_number {
 #define GY_CHECK_NUMBER(name, text) GY_CHECK_NUMBER_##name,
@@ -30,6 +35,10 @@ enum gy_check_part {
 #undef GY_CHECK_PART
 };
 
+/* Those of the proof that no edge is missing; each but EDGES turns that on, too. */
+#define GY_CHECKS_OF_PROOF                                                                      \
+    ((unsigned)(GY_CHECK_EDGES | GY_CHECK_NEEDLESS | GY_CHECK_UNWRITTEN | GY_CHECK_NEVER_READ | \
+                GY_CHECK_MALLOC))
 #define GY_CHECKS_UNREAD (1u << 31)
 extern _Atomic(unsigned) gy_checks; /* atomic; parts that are on, or GY_CHECKS_UNREAD */
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Host time: nanoseconds of CLOCK_MONOTONIC, the time axis of profiles. */
 #ifndef BASE_CLOCK_H
 #define BASE_CLOCK_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* CPUs: which ones may be used, and how many of them a quota lets run at a time. */
 #ifndef BASE_CPUS_H
 #define BASE_CPUS_H

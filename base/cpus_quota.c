@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The quotas of control groups, of versions 1 and 2. */
 #include "base/cpus.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Variables of the environment: the library reads them by these functions only. */
 #ifndef BASE_ENVIRONMENT_H
 #define BASE_ENVIRONMENT_H

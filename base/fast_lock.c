@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "base/fast_lock.h"
 
 #include <linux/futex.h>

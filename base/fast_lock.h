@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A mutex for critical sections of a few dozen instructions on paths where two calls into libc would be
  * seen.  Taking a free one and giving it back is one inline instruction each; a thread that finds it taken
  * sleeps in the kernel.  It cannot be waited on with a condition variable.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Names of files that variables of the environment give, and why a file cannot be written. */
 #ifndef BASE_FILE_NAME_H
 #define BASE_FILE_NAME_H

@@ -1,24 +1,21 @@
+/* SPDX-License-Identifier: MIT */
 #include "base/foresight.h"
+
+#include "base/times.h"
 
 #include <assert.h>
 
 enum {
-    EARLY_NS = 10000, /* a lookout begins so much before the time that the spread asks for, */
-    LATE_NS = 20000,  /* and ends so much after it */
-    LOOK_PART = 4,    /* for such a part of the usual time a thread may look without a break */
+    LOOK_PART = 4, /* for such a part of the usual time a thread may look without a break */
     NAP_PART = 64,
-    NAP_LEAST_NS = 25000,
-    NAP_MOST_NS = 200000,       /* between looks that are further apart an interrupt comes sooner */
-    FIRST_PART = 8,             /* after one time the spread is taken to be such a part of it */
-    SECOND_PART = 64,           /* and after two at least such a part */
-    ALIKE_PART = 32,            /* two times that differ by less than such a part are alike, */
-    FAR_PART = 8,               /* by more than such a part they are not */
-    LEARN_PART = 4,             /* the latest time counts for such a part of what is usual */
-    SLEEP_LEAST_NS = 10000,     /* falling asleep for less is not worth it */
-    OVERSLEEP_MOST_NS = 300000, /* hardly any thread hears of an end so much later, asleep or not */
-    OVERSLEEP_PART = 32,        /* what is known of a sleep's end moves by such a part of itself, */
-    OVERSLEEP_STEP_NS = 250,    /* or by so much, if that is more */
-    OVERSLEEP_ODDS = 9          /* so many sleeps end in time for one that does not */
+    FIRST_PART = 8,      /* after one time the spread is taken to be such a part of it */
+    SECOND_PART = 64,    /* and after two at least such a part */
+    ALIKE_PART = 32,     /* two times that differ by less than such a part are alike, */
+    FAR_PART = 8,        /* by more than such a part they are not */
+    LEARN_PART = 4,      /* the latest time counts for such a part of what is usual */
+    OVERSLEEP_PART = 32, /* what is known of a sleep's end moves by such a part of itself, or by
+                          * GY_OVERSLEEP_STEP_NS if that is more */
+    OVERSLEEP_ODDS = 9   /* so many sleeps end in time for one that does not */
 };
 
 static const uint64_t class_ends_ns[GY_OVERSLEEP_CLASSES - 1] = {128000, 512000, 2000000};
@@ -44,13 +41,13 @@ bool gy_foresight_is_valid(const struct gy_foresight *f)
 
 static uint64_t before_ns(const struct gy_foresight *f)
 {
-    uint64_t ns = 2 * f->error_ns + EARLY_NS;
+    uint64_t ns = 2 * f->error_ns + GY_EARLY_NS;
     return ns < f->usual_ns ? ns : f->usual_ns;
 }
 
 static uint64_t behind_ns(const struct gy_foresight *f)
 {
-    return 2 * f->error_ns + LATE_NS;
+    return 2 * f->error_ns + GY_LATE_NS;
 }
 
 static enum gy_foresight_state state_of(const struct gy_foresight *f, uint64_t may_waste_ns)
@@ -96,14 +93,14 @@ uint64_t gy_foresight_learn(struct gy_foresight *f, uint64_t least_ns, uint64_t 
         *f = (struct gy_foresight){GY_FORESIGHT_ONCE, most_ns, most_ns / FIRST_PART, most_ns};
         return most_ns;
     }
-    uint64_t late_ns = most_ns < OVERSLEEP_MOST_NS ? most_ns : OVERSLEEP_MOST_NS;
+    uint64_t late_ns = most_ns < GY_OVERSLEEP_MOST_NS ? most_ns : GY_OVERSLEEP_MOST_NS;
     least_ns = clamp(least_ns, most_ns - late_ns, most_ns);
     uint64_t took_ns = clamp(f->usual_ns, least_ns, most_ns);
     if (has_changed(f, took_ns)) {
         f->usual_ns = took_ns;
         f->error_ns = took_ns / SECOND_PART;
     } else {
-        uint64_t wide_ns = is_missed(f, least_ns, most_ns) ? 2 * f->error_ns + EARLY_NS : 0;
+        uint64_t wide_ns = is_missed(f, least_ns, most_ns) ? 2 * f->error_ns + GY_EARLY_NS : 0;
         uint64_t next_ns = next_error(f, absolute_difference(took_ns, f->usual_ns));
         f->error_ns = next_ns > wide_ns ? next_ns : wide_ns;
         f->usual_ns = f->usual_ns - f->usual_ns / LEARN_PART + took_ns / LEARN_PART;
@@ -140,9 +137,9 @@ void gy_oversleep_learn(struct gy_oversleep *o, uint64_t slept_ns, uint64_t late
     _Atomic(uint64_t) *known = late_of(o, slept_ns);
     uint64_t now_ns = atomic_load_explicit(known, memory_order_relaxed);
     uint64_t step_ns = now_ns / (OVERSLEEP_PART * OVERSLEEP_ODDS);
-    step_ns = step_ns > OVERSLEEP_STEP_NS ? step_ns : OVERSLEEP_STEP_NS;
+    step_ns = step_ns > GY_OVERSLEEP_STEP_NS ? step_ns : GY_OVERSLEEP_STEP_NS;
     if (late_ns > now_ns) {
-        now_ns = clamp(now_ns + OVERSLEEP_ODDS * step_ns, 0, clamp(late_ns, 0, OVERSLEEP_MOST_NS));
+        now_ns = clamp(now_ns + OVERSLEEP_ODDS * step_ns, 0, clamp(late_ns, 0, GY_OVERSLEEP_MOST_NS));
     } else {
         now_ns = now_ns > step_ns ? now_ns - step_ns : 0;
     }
@@ -154,16 +151,16 @@ static uint64_t alarm_for(const struct gy_oversleep *o, uint64_t now_ns, uint64_
 {
     uint64_t left_ns = at_ns > now_ns ? at_ns - now_ns : 0;
     uint64_t late_ns = atomic_load_explicit(late_of(o, left_ns), memory_order_relaxed);
-    return left_ns > late_ns + SLEEP_LEAST_NS ? at_ns - late_ns : 0;
+    return left_ns > late_ns + GY_SLEEP_LEAST_NS ? at_ns - late_ns : 0;
 }
 
 /* ---- lookouts ------------------------------------------------------------------------------------ */
 
 struct gy_lookout gy_foresight_lookout(const struct gy_foresight *f, uint64_t since_ns)
 {
-    uint64_t nap_ns = f->usual_ns / NAP_PART > NAP_LEAST_NS ? f->usual_ns / NAP_PART : NAP_LEAST_NS;
+    uint64_t nap_ns = f->usual_ns / NAP_PART > GY_LOOKOUT_NAP_NS ? f->usual_ns / NAP_PART : GY_LOOKOUT_NAP_NS;
     bool is_rough = f->state != GY_FORESIGHT_CLOSE;
-    if (f->state == GY_FORESIGHT_NOTHING || (is_rough && nap_ns > NAP_MOST_NS)) {
+    if (f->state == GY_FORESIGHT_NOTHING || (is_rough && nap_ns > GY_LOOKOUT_NAP_MOST_NS)) {
         return (struct gy_lookout){0};
     }
     return (struct gy_lookout){

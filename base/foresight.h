@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Foresight: when to look for the end of something that takes about as long as it did lately.
  *
  * A thread that looks all the time is there at once and burns its core; one that sleeps until it is woken is
@@ -26,7 +27,7 @@
  *   sleep of ten exceeds.  Long sleeps end later than short ones, so a thread that is early sleeps once more,
  *   for less, and needs less of a lead.
  *
- * docs/design/waiting.md says who uses them. */
+ * docs/design/threading.md says who uses them. */
 #ifndef BASE_FORESIGHT_H
 #define BASE_FORESIGHT_H
 

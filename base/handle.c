@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* All handles that exist, as address ranges in order of address.  The range of a destroyed object stays, and
  * so does its memory, until it is too old or another object is created there. */
 #include "base/handle.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Which handles are good.  With GANTRY_CHECK=handles in the environment every public function looks up the
  * handles that it is given before it touches what is behind them.  A handle that was destroyed, or is of
  * another kind, is refused by name.  Without the variable a look costs one predictable branch.
@@ -26,6 +27,7 @@
     X(MODULE, "module")                 \
     X(PARTITION, "partition")           \
     X(PROFILE, "profile")               \
+    X(RING, "ring")                     \
     X(SHARED_IMAGE, "shared image")     \
     X(SHARED_MEMORY, "shared memory")   \
     X(TASK, "task")                     \

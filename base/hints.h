@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Hints for the compiler and the core: they change nothing but time. */
 #ifndef BASE_HINTS_H
 #define BASE_HINTS_H
@@ -22,8 +23,9 @@ static inline void gy_prefetch_write(const void *at)
 #endif
 }
 
-/* For a thread's variables that hot paths read: they lie in the static TLS block.  A library that is opened
- * at run time may find too little of that, and is built with GANTRY_PLUGIN then. */
+/* For a thread's variables that hot paths read: they lie in the static TLS block, of which a library that is
+ * opened at run time finds little.  context/hot_variables.c has them all, in a library of its own.  One that
+ * is whole by itself is built with GANTRY_PLUGIN, and has none. */
 #ifdef GANTRY_PLUGIN
 #define GY_TLS_HOT
 #else

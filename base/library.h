@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Shared libraries that are opened at run time. */
 #ifndef BASE_LIBRARY_H
 #define BASE_LIBRARY_H

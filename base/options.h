@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Option and statistics structs of callers, whatever version they were compiled with. */
 #ifndef BASE_OPTIONS_H
 #define BASE_OPTIONS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The application's code, called on a thread that is inside of the library.
  *
  * A thread is inside while the library has made a CUDA context current on it, in a capture mode of its own

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "base/point.h"
 
 #include <stdatomic.h>

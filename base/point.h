@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Points at which a test can step in, and make something happen between two instructions: so lost wake-ups
  * are tested.  They exist in the testing library only.
  *
@@ -35,6 +36,9 @@ enum gy_point {
     GY_POINT_HEAP_ROOM,       /* a thread has found no room, and looks what others have freed; at: the kind */
     GY_POINT_HEAP_SETTLE,     /* a thread knows up to where it settles, and waits; at: the kind */
     GY_POINT_HEAP_SETTLED,    /* it has waited for the device, and frees what has waited; at: the kind */
+    GY_POINT_AWAIT_RETURNED, /* the body of a detached task has returned, and leaves the task; at: the task */
+    GY_POINT_AWAIT_COMPLETED, /* a detached task was completed, and may be released; at: the task */
+    GY_POINT_AWAIT_GIVEN_UP,  /* it was given up instead; at: the task */
     GY_POINT_GUEST_LEAVE,     /* a guest has looked at everything, and leaves; at: the inbox or the ring */
     /* The steps of docs/design/path-of-a-task.md, each in the function that is marked as such; at: the task,
      * or the first of a list of tasks; at step 7 the graphs of the dispatcher, at step 8 the ring of

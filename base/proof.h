@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The proof that no edge is missing ($GANTRY_CHECK has "edges"), as the rest of the library uses it: a table
  * of functions that hear what the program has declared, and what its work touches.  proof/ defines them, in a
  * library of its own that is opened when the check is on.
@@ -10,6 +11,7 @@
 #ifndef BASE_PROOF_H
 #define BASE_PROOF_H
 
+#include <gantry/access.h>
 #include <gantry/heap.h>
 
 #include <stdatomic.h>
@@ -32,8 +34,9 @@ struct gy_proof_task {
 
 /* For the emulated driver, which carries work out. */
 struct gy_proof_device {
-    /* The calling thread enqueues something: its number, for enter(); 0: it belongs to no task. */
-    uint32_t (*enqueue)(void);
+    /* The calling thread enqueues something on a stream: its number, for enter(); 0: it belongs to no task.
+     */
+    uint32_t (*enqueue)(const void *queue);
     /* The calling thread begins to carry out a piece of it, or has ended; `name`: a constant; `block`: of a
      * kernel. */
     void (*enter)(uint32_t work, const char *name, uint64_t block, bool is_kernel);
@@ -44,7 +47,17 @@ struct gy_proof_device {
     void (*watch)(const void *from, size_t bytes);
     /* The memory is another's from now on. */
     void (*forget)(const void *address, size_t bytes);
+    /* Queues of enqueued work: streams, events and contexts, by addresses that no other has until gone().
+     * What `queue` gets from now on comes after all that `other` has; or the calling thread knows that all is
+     * done. */
+    void (*follow)(const void *queue, const void *other);
+    void (*done)(const void *queue);
+    void (*gone)(const void *queue);
 };
+
+/* What is looked for on request: edges that no data needs, memory that is read before it is written, blocks
+ * that nobody reads. */
+enum { GY_PROOF_NEEDLESS = 1, GY_PROOF_UNWRITTEN = 2, GY_PROOF_UNREAD = 4 };
 
 struct gy_proof_ops {
     struct gy_proof_device device;
@@ -53,6 +66,10 @@ struct gy_proof_ops {
     void (*edge)(const void *task, const void *successor, bool when_done);
     /* All edges of the task were told. */
     void (*end)(const void *manager, const void *task);
+    /* A task that has not begun has declared accesses, besides those of calls before; or all tasks of the
+     * manager are over, and what they have declared is void. */
+    void (*declares)(const void *manager, const void *task, const gantry_access *accesses, size_t count);
+    void (*forgets)(const void *manager);
     /* The calling thread begins with the task's body, or has ended; an end without a begin is nothing. */
     void (*body_begin)(const struct gy_proof_task *task);
     void (*body_end)(const void *task);
@@ -70,19 +87,24 @@ struct gy_proof_ops {
     void (*completes)(const void *task, bool of_all);
     /* The calling thread gives back a reference on the task, or makes a task that needs none. */
     void (*let_go)(const void *task);
-    /* The program was told that `task` has ended, when it asked for an edge to `successor`. */
-    void (*has_ended)(const void *manager, const void *task, const void *successor);
+    /* `task` has ended before there could be an edge to `successor`, which comes after it; `with_device`:
+     * after its GPU work, too. */
+    void (*has_ended)(const void *manager, const void *task, const void *successor, bool with_device);
     /* The calling thread starts a step of a manager, of which no task has begun.  Or it has seen the tasks of
      * the step end, or GPU work. */
     void (*step_begin)(const void *manager);
     void (*step_waited)(const void *manager);
     void (*synchronized)(void);
+    /* What the calling thread calls of the driver now is the program's own order, as a wait that it has asked
+     * for; or no more. */
+    void (*calls_driver)(bool is_calling);
     /* The manager is gone. */
     void (*manager_gone)(const void *manager);
-    /* Memory has a new owner. */
-    void (*allocated)(const void *address, size_t bytes, gantry_alloc_site site);
-    /* What calls `tell` with each line that is found. */
-    void (*open)(void (*tell)(const char *line));
+    /* Memory has a new owner; `is_device`: the host cannot touch it. */
+    void (*allocated)(const void *address, size_t bytes, gantry_alloc_site site, bool is_device);
+    /* What calls `tell` with each line that is found; `extras` (GY_PROOF_NEEDLESS ...) are looked for, too.
+     */
+    void (*open)(void (*tell)(gantry_log_level level, const char *line), unsigned extras);
 };
 
 /* What the library exports: `gantry_proof_ops`, of this type. */
@@ -109,5 +131,8 @@ static inline unsigned gy_proof_listens(void)
 /* From now on the library tells `ops` what it does; what is found is logged.  It stays so until the process
  * ends. */
 void gy_proof_begin(const struct gy_proof_ops *ops);
+/* The same where the check is on and the program is linked with the proof: its CPU tasks are looked at though
+ * it may never open a driver. */
+void gy_proof_begin_if_linked(void);
 
 #endif

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "base/retired.h"
 
 #include "base/environment.h"
@@ -13,7 +14,8 @@ static const struct {
     {"GANTRY_HANDLE_CHECK", "say GANTRY_CHECK=handles"},
     {"GANTRY_HEAP_CHECK", "say GANTRY_CHECK=frees"},
     {"GANTRY_NVML", "NVML is libnvidia-ml.so.1, where the system looks for libraries"},
-    {"GANTRY_NVTX_ALWAYS", "say GANTRY_NVTX=always"},
+    {"GANTRY_NVTX_ALWAYS",
+     "spans are told to a tool that is injected ($NVTX_INJECTION64_PATH), recorded or not"},
     {"GANTRY_QUOTA_CONTROLLER", "shares of GPU time keep CUDA_DEVICE_SM_LIMIT"},
 };
 

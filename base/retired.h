@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Variables of the environment that the library reads no longer: who sets one is told what to do instead. */
 #ifndef BASE_RETIRED_H
 #define BASE_RETIRED_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The sanitizer that the library is built with, GY_WITH_ASAN or GY_WITH_TSAN, and hints for it; both are 0
  * without one. */
 #ifndef BASE_SANITIZERS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Threads use a sink under reader counts, so that gy_span_set_sink() can wait until the former one is idle;
  * emit() never blocks, so this wait is bounded.  There are several counts, each on a cache line of its own
  * and shared by few threads, since every span changes one twice.  A thread that counts itself in after the

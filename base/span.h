@@ -1,9 +1,12 @@
+/* SPDX-License-Identifier: MIT */
 /* Spans: what the host has done, and when.  Modules emit them, profile/ receives them.  Off (no sink) costs
  * one relaxed load and a predictable branch. */
 #ifndef BASE_SPAN_H
 #define BASE_SPAN_H
 
 #include "base/clock.h"
+
+#include <gantry/task.h>
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -17,6 +20,7 @@ enum gy_span_category {
     GY_SPAN_WAIT,   /* a wait for the GPU, on the completion thread */
     GY_SPAN_SUBMIT, /* ready GPU tasks were handed to the dispatcher, by the thread that made them ready */
     GY_SPAN_MEMORY, /* a wait for memory */
+    GY_SPAN_SHARE,  /* a share of GPU time holds tasks back, see dispatcher/gates/share_turns.c */
     GY_SPAN_ACROSS, /* an event for other devices is recorded, or waited for, by a dispatcher's thread */
     GY_SPAN_APPLICATION, /* the application gives it, see gantry_profile_span() */
 };
@@ -60,28 +64,39 @@ const uint64_t *gy_span_flows(uint32_t *count);
 /* The counter `name` has `value` from now on; nothing when recording is off. */
 void gy_span_count(const char *name, uint64_t value);
 
-/* A second receiver of spans, which is called as they begin and end, on their own thread: see
- * profile/nvtx.h. */
-struct gy_span_ranges {
-    int (*push)(const char *name);
-    int (*pop)(void);
-    /* For what begins on one thread and ends on another: the number that start() gives goes to end().  Either
-     * both are there, or both are NULL. */
-    uint64_t (*start)(const char *name);
-    void (*end)(uint64_t number);
+/* What a range or a mark is of; for a task add its gantry_task_kind. */
+enum gy_range_kind {
+    GY_RANGE_TASK = 1,
+    GY_RANGE_PHASE = GY_RANGE_TASK + GANTRY_TASK_DTOH + 1,
+    GY_RANGE_BATCH,
+    GY_RANGE_WAIT,
+    GY_RANGE_STEP,
+    GY_RANGE_COPY,
 };
-extern _Atomic(const struct gy_span_ranges *)
-    gy_span_ranges; /* atomic; NULL: nobody; only set while recording */
 
-/* A span begins, with `begin_ns` = gy_span_begin(), which is 0 when recording is off.  The result goes to
+/* A second receiver of spans, which is called as they begin and end, on their own thread: see profile/nvtx.h.
+ * `kind` is of enum gy_range_kind; a name is copied, or not looked at later. */
+struct gy_span_ranges {
+    void (*push)(uint32_t kind, const char *name);
+    void (*pop)(void);
+    /* For what begins on one thread and ends on another: the number that start() gives goes to end(). */
+    uint64_t (*start)(uint32_t kind, const char *name);
+    void (*end)(uint64_t number);
+    void (*mark)(uint32_t kind, const char *name, uint64_t bytes); /* so many were asked to move */
+    void (*name_device)(int device, const char *name);
+    void (*name_stream)(void *stream, const char *name);
+};
+extern _Atomic(const struct gy_span_ranges *) gy_span_ranges; /* atomic; NULL: nobody; set once */
+
+/* A span begins, with `begin_ns` = gy_span_begin(), which is 0 when nobody listens.  The result goes to
  * gy_span_pop() on the same thread, in the opposite order. */
-static inline const struct gy_span_ranges *gy_span_push(uint64_t begin_ns, const char *name)
+static inline const struct gy_span_ranges *gy_span_push(uint64_t begin_ns, uint32_t kind, const char *name)
 {
     const struct gy_span_ranges *ranges = NULL;
     if (__builtin_expect(begin_ns != 0, 0)) {
         ranges = atomic_load_explicit(&gy_span_ranges, memory_order_acquire);
         if (ranges != NULL) {
-            (void)ranges->push(name);
+            ranges->push(kind, name);
         }
     }
     return ranges;
@@ -90,7 +105,7 @@ static inline const struct gy_span_ranges *gy_span_push(uint64_t begin_ns, const
 static inline void gy_span_pop(const struct gy_span_ranges *ranges)
 {
     if (__builtin_expect(ranges != NULL, 0)) {
-        (void)ranges->pop();
+        ranges->pop();
     }
 }
 

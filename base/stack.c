@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "base/stack.h"
 
 #include <pthread.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* How much of its stack the calling thread has left. */
 #ifndef BASE_STACK_H
 #define BASE_STACK_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Errors with their cause, and the log.
  *
  * The first function that decides on an error calls GY_FAIL once: it formats the cause, keeps it as the

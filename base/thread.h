@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Threads, mutexes with ranks, condition variables.
  *
  * Ranks: a thread takes mutexes in strictly increasing rank; debug and testing builds assert it.  The

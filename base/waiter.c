@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "base/waiter.h"
 
 #include "base/clock.h"

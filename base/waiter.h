@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The waiter: how a thread waits for what another one will do, as the wait mode says.
  *
  * Every loop of the dispatcher and of the CPU pool that waits is written with one:
@@ -36,9 +37,11 @@
  *
  * A learned budget: gy_waiter_learn() makes it about twice as long as what is waited for lately took to come,
  * since waking up takes tens of microseconds, but never longer than the mode may waste.
- * docs/design/waiting.md says who waits how, and who is woken before it is needed. */
+ * docs/design/threading.md says who waits how, and who is woken before it is needed. */
 #ifndef BASE_WAITER_H
 #define BASE_WAITER_H
+
+#include "base/times.h"
 
 #include <gantry/taskman.h>
 
@@ -46,10 +49,7 @@
 #include <stdint.h>
 
 enum {
-    GY_WAITER_LEAST_NS = 20000, /* a learned budget at least: less than falling asleep and waking up takes */
-    GY_WAITER_HYBRID_NS = 200000, /* what looking in vain costs at most, once per wait, in HYBRID */
-    GY_WAITER_MOST_NS = 2000000,  /* likewise in ADAPTIVE */
-    GY_WAITER_CLOCK_LOOKS = 32,   /* pauses between two readings of the clock */
+    GY_WAITER_CLOCK_LOOKS = 32, /* pauses between two readings of the clock */
 };
 
 enum gy_waiter_next { GY_WAITER_LOOK, GY_WAITER_SLEEP, GY_WAITER_GIVE_UP };

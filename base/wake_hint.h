@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Wake hints: who should be awake when, so that work finds its thread awake.
  *
  * A thread that sleeps is tens of microseconds late.  So a thread which knows that another one will be needed
@@ -19,7 +20,7 @@
  * - A forecast is how a thread that cannot know when it will be needed learns that from the past: the thread
  *   that measures sets how long something took lately, and the thread that could give a hint asks once.
  *
- * docs/design/waiting.md says which hints there are: who gives each, when, and to whom. */
+ * docs/design/threading.md says which hints there are: who gives each, when, and to whom. */
 #ifndef BASE_WAKE_HINT_H
 #define BASE_WAKE_HINT_H
 

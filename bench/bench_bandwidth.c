@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What gantry_bandwidth_yield() costs a loop while the gate is down: the loop with it against the loop
  * without. Both are the same but for the call, so the difference of the two columns is its price. */
 #include "bench/harness.h"

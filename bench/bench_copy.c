@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* `gantry bench copy`: batches of copies in one call, against the other ways to perform them.
  *
  * Values are medians in microseconds, on the host's clock, from the call until the host sees that the stream
@@ -502,7 +503,7 @@ static void run_interference(struct copy_bench *b)
         return;
     }
     bool good = ok(gantry_context_device_info(b->context, &info)) && open_burner(b, &burner);
-    burner.blocks = b->emulated ? 8 : info.multiprocessors * 8 * 40;
+    burner.blocks = b->emulated ? 8 : info.total_sms * 8 * 40;
     burner.rounds = b->emulated ? 10 : 4000;
     good = good && bench_copy_work_make(b->emulated ? &small : &large, &b->arenas, &work);
     if (good) {

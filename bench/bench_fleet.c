@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* `gantry bench fleet`: two devices under one task manager, against the same by hand. */
 #include "bench/fleet_pair.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* `gantry bench heap`: what a block of memory costs.
  *
  * A pair is a block taken and given back.  One run takes some blocks and gives them back in the order in
@@ -19,7 +20,7 @@
 #include <string.h>
 
 #define MOST_BLOCKS 64u
-#define MOST_THREADS 8u
+#define MOST_THREADS 16u
 
 struct worker {
     struct heap_bench *bench;
@@ -296,18 +297,13 @@ static bool run_single(struct heap_bench *bench, const struct bench_options *opt
     return good;
 }
 
-static bool run_threads(struct heap_bench *bench, const struct bench_options *options)
+static bool run_threads(struct heap_bench *bench, const struct bench_options *options, uint32_t threads,
+                        const struct pair_case *cases, size_t count)
 {
-    static const struct pair_case cases[] = {
-        {"heap/device-256-8-threads", GANTRY_MEMORY_DEVICE, 256, 16, 256, 0, false, NULL},
-        {"heap/device-4k-8-threads", GANTRY_MEMORY_DEVICE, 4096, 16, 256, 0, false, NULL},
-        {"heap/device-64k-8-threads", GANTRY_MEMORY_DEVICE, 65536, 16, 256, 0, false, NULL},
-        {"heap/device-1m-8-threads", GANTRY_MEMORY_DEVICE, 1048576, 16, 256, 0, false, NULL},
-    };
-    bool good = pthread_barrier_init(&bench->begin, NULL, MOST_THREADS) == 0 &&
-                pthread_barrier_init(&bench->end, NULL, MOST_THREADS) == 0;
+    bool good = pthread_barrier_init(&bench->begin, NULL, threads) == 0 &&
+                pthread_barrier_init(&bench->end, NULL, threads) == 0;
     bench->stop = false;
-    for (bench->threads = 1; good && bench->threads < MOST_THREADS; bench->threads++) {
+    for (bench->threads = 1; good && bench->threads < threads; bench->threads++) {
         struct worker *worker = &bench->workers[bench->threads];
         good = pthread_create(&worker->thread, NULL, work, worker) == 0;
     }
@@ -315,7 +311,7 @@ static bool run_threads(struct heap_bench *bench, const struct bench_options *op
         fputs("bench heap: cannot start threads\n", stderr);
         exit(EXIT_FAILURE); /* the threads that did start would wait for ever */
     }
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; i < count; i++) {
         good &= run_case(bench, options, &cases[i]);
     }
     bench->stop = true;
@@ -326,6 +322,22 @@ static bool run_threads(struct heap_bench *bench, const struct bench_options *op
     pthread_barrier_destroy(&bench->begin);
     pthread_barrier_destroy(&bench->end);
     return good;
+}
+
+static bool run_all_threads(struct heap_bench *bench, const struct bench_options *options)
+{
+    static const struct pair_case eight[] = {
+        {"heap/device-256-8-threads", GANTRY_MEMORY_DEVICE, 256, 16, 256, 0, false, NULL},
+        {"heap/device-4k-8-threads", GANTRY_MEMORY_DEVICE, 4096, 16, 256, 0, false, NULL},
+        {"heap/device-64k-8-threads", GANTRY_MEMORY_DEVICE, 65536, 16, 256, 0, false, NULL},
+        {"heap/device-1m-8-threads", GANTRY_MEMORY_DEVICE, 1048576, 16, 256, 0, false, NULL},
+    };
+    static const struct pair_case sixteen[] = {
+        {"heap/device-4k-16-threads", GANTRY_MEMORY_DEVICE, 4096, 16, 256, 0, false, NULL},
+        {"heap/device-64k-16-threads", GANTRY_MEMORY_DEVICE, 65536, 16, 256, 0, false, NULL},
+    };
+    bool good = run_threads(bench, options, 8, eight, sizeof(eight) / sizeof(eight[0]));
+    return run_threads(bench, options, 16, sixteen, sizeof(sixteen) / sizeof(sixteen[0])) && good;
 }
 
 /* A stream of its own for every thread's yardstick. */
@@ -398,7 +410,7 @@ static bool bench_heap(const struct bench_options *options)
     if (good) {
         context.emulated = info.emulated;
         keep_pool(&context, info.emulated);
-        good = open_workers(&bench) && run_single(&bench, options) && run_threads(&bench, options);
+        good = open_workers(&bench) && run_single(&bench, options) && run_all_threads(&bench, options);
         close_workers(&bench);
         good = good && bench_heap_trace(&context, options) && bench_heap_training(&context, options) &&
                bench_heap_free_after(&context, options) && bench_heap_stall(&context, options);

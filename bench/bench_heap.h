@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The parts of `gantry bench heap`. */
 #ifndef BENCH_BENCH_HEAP_H
 #define BENCH_BENCH_HEAP_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* `gantry bench heap`, the rows "training": several threads allocate and free as a framework does that trains
  * a model, each on a stream of its own.
  *

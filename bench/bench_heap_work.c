@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The work of `gantry bench heap`: allocations and frees of the heap and of its yardsticks. */
 #include "bench/bench_heap.h"
 

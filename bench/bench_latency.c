@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* `gantry bench latency`: how soon the host learns what the GPU has done, and the other way round, by wait
  * mode.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What a limit costs a program that it does not hold: calls of the driver through libgantry-limit.so against
  * the same calls without it, in turn in one process.  tools/limit_figures.py measures shares, and whole
  * programs. */

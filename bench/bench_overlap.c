@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* `gantry bench overlap`: what graphs of one manager cost the work of another.
  *
  * two-managers: each manager submits a step of kernels in 8 pipelines, with 8 blocks each, which leaves room
@@ -516,7 +517,7 @@ static bool open_urgent(struct overlap *o, const struct bench_options *options, 
         return false;
     }
     o->words = memory;
-    o->blocks = options->emulated ? 4 : info.multiprocessors * (2048 / THREADS) * WAVES;
+    o->blocks = options->emulated ? 4 : info.total_sms * (2048 / THREADS) * WAVES;
     o->ns = options->emulated ? 1000 : WAVE_NS;
     return true;
 }

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* `gantry bench partition`: a kernel of 20 us that is in a hurry behind one that fills the device.
  *
  * critical, long: the time from the submission until the host knows the end, through tasks, beside the same
@@ -239,7 +240,7 @@ static bool bench_split(const struct bench_options *options, uint32_t sms, bool 
         bench_scene_measure_way(&scene, BENCH_WAY_TASKS, false,
                                 samples(options, &scene, SPLIT_SAMPLES_PER_RUN), &f) &&
         bench_scene_verify(&scene) && gantry_partition_get_info(scene.critical, &critical) == GANTRY_OK;
-    *total = scene.info.multiprocessors;
+    *total = scene.info.total_sms;
     bench_scene_close(&scene);
     *whole = plain.long_median;
     if (good) {

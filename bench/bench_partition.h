@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The parts of `gantry bench partition`. */
 #ifndef BENCH_BENCH_PARTITION_H
 #define BENCH_BENCH_PARTITION_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the driver takes for green contexts and their streams, one after another, and for launches on those.
  * Then: what a plan of three partitions adds to the creation of a context, and what a change of plans takes.
  */

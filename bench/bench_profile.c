@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* `gantry bench profile`: what a recording costs the kernels it sees.
  *
  * One run is a task that launches a kernel of many blocks again and again; it is timed until the last launch
@@ -531,7 +532,7 @@ static bool run_cases(struct profile_bench *b, const struct bench_options *optio
     if (!ok(gantry_context_device_info(b->context, &info))) {
         return false;
     }
-    b->sms = info.multiprocessors;
+    b->sms = info.total_sms;
     b->emulated = info.emulated;
     b->launches = info.emulated ? 2 : BENCH_SHIFTS;
     bool good = run_kernel_cases(b, options);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* How far the SMs' readings of %globaltimer lie apart, by messages: see ping_pong() in
  * profile_kernels_bench.cu.
  *

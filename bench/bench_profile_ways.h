@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Messages between SMs, for `gantry bench profile`. */
 #ifndef BENCH_BENCH_PROFILE_WAYS_H
 #define BENCH_BENCH_PROFILE_WAYS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* `gantry bench latency`, rows publish: how late a completion is published, and how much CPU time the
  * completion threads use meanwhile.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Part of `gantry bench latency`: how late a completion is published, and what its threads burn meanwhile. */
 #ifndef BENCH_BENCH_PUBLISH_H
 #define BENCH_BENCH_PUBLISH_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* `gantry bench quota`: how well a limit on GPU time is kept, and what it costs.
  *
  * error-LIMIT-US: one tenant launches kernels of US microseconds without a pause, for some seconds

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* `gantry bench replay`: a frozen step of stable tasks, until the device is done.
  *
  * One step is `kernels` launches in 8 pipelines (submit_work.h), unchanged from run to run.  Ours: a frozen

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* `gantry bench latency`, rows rested and return: a step of one kernel, in hybrid, after a pause in which all
  * threads fall asleep, as in a program that has something to do every millisecond, or every twenty.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Part of `gantry bench latency`: steps after which, and before which, all threads sleep. */
 #ifndef BENCH_BENCH_RETURN_H
 #define BENCH_BENCH_RETURN_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* `gantry bench steps`: nanoseconds per GPU task, for steps of 1 to 10000 tasks, until the device is done.
  *
  * The work is that of `gantry bench submit`: kernels in 8 pipelines (submit_work.h), with the same arguments

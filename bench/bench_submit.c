@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* `gantry bench submit`: what it costs the host to get kernels to the device.
  *
  * streams-N: the time from the start until the last task is released.  dispatcher-N: the least time of that

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* How CPU tasks scale with the workers: 1, 2, 4 and so on, as many as there are CPUs. */
 #include "base/clock.h"
 #include "bench/bench_task_shapes.h"
@@ -179,6 +180,9 @@ bool bench_task_curves(const struct bench_options *options)
         good &= bench_task_case(options, "curve-tree-spawn", SHAPE_TREE, depth, WAY_SPAWN, w, TBB_GROUP);
         good &= bench_task_case(options, "curve-tree-spawn-omp", SHAPE_TREE, depth, WAY_SPAWN, w, OPENMP);
         good &= bench_task_case(options, "curve-tree-join", SHAPE_TREE, depth, WAY_JOIN, w, TBB_GROUP);
+        good &= bench_task_case(options, "curve-tree-meet", SHAPE_TREE, depth, WAY_MEET, w, OPENMP);
+        good &=
+            bench_task_case(options, "curve-one-spawns-meet", SHAPE_INDEPENDENT, tasks, WAY_MEET, w, NULL);
         good &=
             bench_task_case(options, "curve-one-spawns", SHAPE_INDEPENDENT, tasks, WAY_SPAWN, w, TBB_GROUP);
         good &=

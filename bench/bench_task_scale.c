@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* How task graphs scale: with their size, down to short tasks, and from the start to the first body. */
 #include "bench/bench_task_shapes.h"
 #include "cli/messages.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The graphs of task_shapes.h with Gantry, and with oneTBB and OpenMP where they were found, in the same run.
  * All are built before they are timed, except where the case is the building itself. */
 #include "bench/bench_task_shapes.h"
@@ -15,6 +16,7 @@ struct shape_bench {
     gantry_cpu_dispatcher *cpus;
     gantry_taskman *manager;
     gantry_task **tasks;
+    gantry_task *meeting; /* comes after all that are made; NULL: nothing does */
     const struct task_peer *peer;
     void *job;
     uint32_t workers;
@@ -44,7 +46,8 @@ static gantry_status spawn(gantry_task *task, void *arg)
     gantry_taskman *manager = gantry_task_manager(task);
     if (field->shape == SHAPE_INDEPENDENT) { /* the first makes all others */
         for (uint32_t other = i == 0 ? 1 : field->count; other < field->count; other++) {
-            gantry_status status = gantry_taskman_spawn(manager, touch, field->cells + other, NULL, NULL);
+            gantry_status status =
+                gantry_taskman_spawn(manager, touch, field->cells + other, NULL, bench_now->meeting);
             if (status != GANTRY_OK) {
                 return status;
             }
@@ -52,10 +55,22 @@ static gantry_status spawn(gantry_task *task, void *arg)
         return GANTRY_OK;
     }
     for (uint32_t child = 2 * i + 1; child <= 2 * i + 2 && child + 1 < field->count; child++) {
-        gantry_status status = gantry_taskman_spawn(manager, spawn, field->cells + child, NULL, NULL);
+        gantry_status status =
+            gantry_taskman_spawn(manager, spawn, field->cells + child, NULL, bench_now->meeting);
         if (status != GANTRY_OK) {
             return status;
         }
+    }
+    return GANTRY_OK;
+}
+
+/* All that were made are done. */
+static gantry_status meet(gantry_task *task, void *arg)
+{
+    (void)task;
+    struct task_field *field = arg;
+    for (uint32_t i = 0; i + 1 < field->count; i += 251) {
+        field->disorder |= field->cells[i] == 0;
     }
     return GANTRY_OK;
 }
@@ -156,10 +171,18 @@ static bool run(void *arg)
         return build(b);
     }
     gantry_task *first = NULL;
-    bool is_spawned = b->way == WAY_SPAWN || b->way == WAY_JOIN;
-    if (is_spawned && !ok(gantry_taskman_create_light(b->manager, b->way == WAY_JOIN ? fork_and_join : spawn,
-                                                      b->field.cells, NULL, NULL, &first))) {
+    b->meeting = NULL;
+    bool is_spawned = b->way == WAY_SPAWN || b->way == WAY_JOIN || b->way == WAY_MEET;
+    if (b->way == WAY_MEET &&
+        !ok(gantry_taskman_create_light(b->manager, meet, &b->field, NULL, NULL, &b->meeting))) {
         return false;
+    }
+    if (is_spawned && !ok(gantry_taskman_create_light(b->manager, b->way == WAY_JOIN ? fork_and_join : spawn,
+                                                      b->field.cells, NULL, b->meeting, &first))) {
+        return false;
+    }
+    if (b->meeting != NULL) {
+        gantry_task_remove_reference(b->meeting);
     }
     if (first != NULL) {
         gantry_task_remove_reference(first);

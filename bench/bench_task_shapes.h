@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The other parts of `gantry bench tasks`. */
 #ifndef BENCH_BENCH_TASK_SHAPES_H
 #define BENCH_BENCH_TASK_SHAPES_H
@@ -12,6 +13,7 @@ enum task_way {
     WAY_RERUN, /* run the frozen graph again */
     WAY_SPAWN, /* make the tasks in tasks */
     WAY_JOIN,  /* the same for trees, where each task has a continuation that waits for the tasks it makes */
+    WAY_MEET,  /* the same as SPAWN, and one task comes after all of them */
     WAY_STEPS, /* run a small frozen graph again and again */
     WAY_APART, /* run it again and again by start and stop */
 };

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* `gantry bench tasks`: what a CPU task costs, from its description to its release.
  *
  * Yardstick: the pool an engineer writes in an afternoon, one queue under one mutex with a condition

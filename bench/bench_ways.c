@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* `gantry bench ways`: AUTO against the better one of streams and graphs, for steps that repeat, change, or
  * never come again, and for those in which graphs gain nothing or do harm.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Work for the multiprocessors that needs no memory, to be disturbed by copies. */
 #include <gantry/kernel.h>
 

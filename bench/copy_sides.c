@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "bench/copy_sides.h"
 
 #include "cli/messages.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The ways to perform a batch that `gantry bench copy` compares. */
 #ifndef BENCH_COPY_SIDES_H
 #define BENCH_COPY_SIDES_H

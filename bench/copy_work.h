@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The batches of `gantry bench copy`: what is copied where, and whether it arrived. */
 #ifndef BENCH_COPY_WORK_H
 #define BENCH_COPY_WORK_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A program of one fixed loop, for tools/count_instructions.py and tools/compare_times.py: it runs the same
  * steps again and again; the first tool counts their instructions, the second takes their time.
  *

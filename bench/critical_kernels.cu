@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A kernel that fills SMs for a while: as the long kernel, or as the short one that is in a hurry. */
 #include <gantry/kernel.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "bench/critical_scene.h"
 
 #include "base/clock.h"
@@ -447,7 +448,7 @@ bool bench_scene_open(struct bench_scene *s, const struct bench_scene_options *o
     s->threads = emulated ? 32 : THREADS;
     s->short_blocks = SHORT_BLOCKS;
     s->short_ns = emulated ? 1000 : SHORT_NS;
-    s->long_blocks = emulated ? 64 : s->info.multiprocessors * BLOCKS_PER_SM * options->waves;
+    s->long_blocks = emulated ? 64 : s->info.total_sms * BLOCKS_PER_SM * options->waves;
     s->long_ns = emulated ? 10000 : options->wave_us * UINT64_C(1000);
     return true;
 }

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A short kernel that is in a hurry behind one that fills the device.
  *
  * The long kernel has several waves of blocks; once its first block runs, a kernel of some 20 us is submitted

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The yardstick cub::DeviceMemcpy::Batched behind a C function, in a shared library of its own: it brings
  * the CUDA runtime along, which nothing else here needs. */
 #include <cub/device/device_memcpy.cuh>

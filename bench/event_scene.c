@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "bench/event_scene.h"
 
 #include "bench/harness.h"

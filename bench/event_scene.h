@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* One kernel in two ways: as tasks of a manager, and launched by hand on a stream and seen by an event. */
 #ifndef BENCH_EVENT_SCENE_H
 #define BENCH_EVENT_SCENE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Part of `gantry bench fleet`: a chain of short kernels from device to device, against events by hand.
  *
  * A kernel at its head holds the chain back until all of it is enqueued.  So only the devices' part is

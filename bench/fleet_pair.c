@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "bench/fleet_pair.h"
 
 #include <string.h>

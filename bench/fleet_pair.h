@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Two devices for `gantry bench fleet`: as a fleet, and by hand, in the same contexts. */
 #ifndef BENCH_FLEET_PAIR_H
 #define BENCH_FLEET_PAIR_H

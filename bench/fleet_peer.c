@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Part of `gantry bench fleet`: copies from one device to another in a task, against the same calls by hand.
  *
  * A kernel before the copies holds them back until all are enqueued, and both sides wait in the same way:

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Benches: a thing of ours timed against a yardstick that does the same job without Gantry.
  *
  * Both are run in turn in the same process, so that whatever disturbs the machine disturbs both.  Every

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The kernels of a chain that hops from device to device: the one that holds it back, and its links. */
 #include <gantry/kernel.h>
 

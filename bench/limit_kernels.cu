@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A kernel of a given length, or of a given amount of work, that tells when it ran. */
 #include <gantry/kernel.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Work for tools/limit_figures.py: a program of the driver API that knows nothing of Gantry's library.  It
  * runs with a limit or without one, and its kernels tell themselves when they ran.
  *

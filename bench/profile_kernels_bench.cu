@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The same work with and without the macros of a recording, each at eight places of the instruction cache's lines; and
  * messages between SMs. */
 #include "bench/profile_work.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The work of profile_kernels_bench.cu in kernels that can be told to read their SM's clock, on any device. */
 #define GANTRY_CTA_SM_CLOCK 1
 #include "bench/profile_work.h"

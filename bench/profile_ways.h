@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the kernels of profile_kernels_bench.cu share with the host. */
 #ifndef BENCH_PROFILE_WAYS_H
 #define BENCH_PROFILE_WAYS_H

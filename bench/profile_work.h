@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the kernels of `gantry bench profile` do.  Its length is a number of steps.  They are arithmetic,
  * which keeps an SM's instruction issue busy as soon as a few blocks are resident, or loads that wait for
  * each other.  Included by kernel files. */

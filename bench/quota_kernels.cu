@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A kernel of a given length that tells when it ran. */
 #include <gantry/kernel.h>
 

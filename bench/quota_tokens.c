@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "bench/quota_tokens.h"
 
 #include "cli/messages.h"
@@ -156,8 +157,8 @@ bool bench_quota_tokens_open(struct quota_tokens *out, const gantry_device_info 
         return false;
     }
     out->limit = limit;
-    out->sms = info->multiprocessors;
-    out->threads = info->threads_per_multiprocessor;
+    out->sms = info->total_sms;
+    out->threads = info->threads_per_sm;
     out->whole = out->sms * out->threads * FACTOR;
     out->tokens = out->whole;
     out->use = -1;

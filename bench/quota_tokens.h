@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The yardstick of `gantry bench quota`: a limit on launches by what NVML says about the device's use.
  * CUDA_DEVICE_SM_LIMIT is known from this algorithm (HAMi-core, before it vcuda).
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "bench/quota_work.h"
 
 #include "bench/quota_tokens.h"
@@ -173,7 +174,7 @@ static bool open_tenant(struct tenant *t, const struct quota_setting *setting)
     }
     t->kernel_ns = UINT64_C(1000) * setting->kernel_us;
     t->room = (uint64_t)(setting->seconds * 1.5e6 / setting->kernel_us) + 16;
-    t->blocks = info.emulated ? 1 : info.multiprocessors * 2;
+    t->blocks = info.emulated ? 1 : info.total_sms * 2;
     t->batch = setting->kernel_us < 20000 ? 20000 / setting->kernel_us : 1;
     gantry_heap *heap = gantry_context_heap(t->context);
     if (!ok(gantry_heap_alloc(heap, GANTRY_MEMORY_PINNED, 16 * t->room, 0, GANTRY_ALLOC_SITE("records"),

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The work of `gantry bench quota`: one tenant that always has kernels of one length to launch, and the
  * share of the device that it got, computed from what its kernels have noted themselves. */
 #ifndef BENCH_QUOTA_WORK_H

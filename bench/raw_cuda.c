@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "bench/raw_cuda.h"
 
 #include "cli/messages.h"

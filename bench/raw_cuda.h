@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The driver that a context of ours has loaded, for yardsticks that use CUDA by hand. */
 #ifndef BENCH_RAW_CUDA_H
 #define BENCH_RAW_CUDA_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A step: each of the 8 pipelines copies 64 KiB to the device, launches its kernels, copies 64 KiB back, and
  * asks for a completion, which starts a CPU task.  By hand: the same calls on 8 streams, and an event on
  * each, for which the thread waits, spinning; then it calls the same function.  Both until all of these were

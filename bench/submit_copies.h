@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The row done-copies-1000 of `gantry bench submit`: pipelines of kernels between a copy to the device and
  * one back, and a CPU task behind each. */
 #ifndef BENCH_SUBMIT_COPIES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Both sides of `gantry bench submit` on one CPU.  On a virtual machine a CPU is, for some milliseconds at
  * a time, one half of a core whose other half somebody else uses: everything takes up to twice as long
  * then.  Two sides on two CPUs would be compared by chance; on one CPU and in turn, both are disturbed

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A graph of the work of `gantry bench submit` that is made once by hand, kept and launched again and again:
  * this is what remains of a step of known shape in which nothing has changed.  When arguments have changed,
  * its nodes are set. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The smallest kernels whose launches can be counted afterwards. */
 #include <gantry/kernel.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "bench/submit_work.h"
 
 #include "cli/messages.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The work of `gantry bench submit` and `replay`: kernels in 8 pipelines, as tasks of ours and as a loop
  * over 8 streams.  Every tenth launch of a pipeline also waits for the launch before it in the neighbouring
  * pipeline.  The kernel increments its pipeline's cell, so a lost, doubled or unordered launch shows. */

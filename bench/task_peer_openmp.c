@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* OpenMP tasks, as gcc's libgomp runs them. */
 #include "bench/task_shapes.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* oneTBB: its flow graph, and its task group. */
 #include "bench/task_shapes.h"
 

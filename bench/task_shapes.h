@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The graphs that `gantry bench tasks` measures, in our own words and in those of other libraries. */
 #ifndef BENCH_TASK_SHAPES_H
 #define BENCH_TASK_SHAPES_H

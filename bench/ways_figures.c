@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "bench/ways_figures.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The figures of `gantry bench ways`: times of steps, and what the ways' times say of each other.
  *
  * A round is one sequence of steps of each way.  The ways take turns of TURN steps, so that what disturbs the

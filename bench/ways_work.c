@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "bench/ways_work.h"
 
 #include "base/clock.h"

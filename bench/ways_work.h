@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The work of `gantry bench ways`: steps of small kernels, each of which adds one to a cell.
  *
  * A scene is one context, which submits in one way.  Steps of most rows are those of `gantry bench submit`

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* `gantry bench`: runs the benches that the command was linked with, and prints what they measure. */
 #include "bench/harness.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The subcommands of `gantry` and the functions they share. */
 #ifndef CLI_COMMAND_H
 #define CLI_COMMAND_H

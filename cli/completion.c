@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* `gantry completion`: what bash, zsh and fish complete behind `gantry`, made from the tables of options. */
 #include "cli/command.h"
 #include "cli/options.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* `gantry doctor`: what of a GPU and of tools is found on this machine, what is missing, and how to get it.
  */
 #include "cli/doctor.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What `gantry doctor` found: one finding for each thing it looks at. */
 #ifndef CLI_DOCTOR_H
 #define CLI_DOCTOR_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What `gantry doctor` looks at: devices, the kernel's module, permissions and drivers. */
 #include "cli/doctor.h"
 
@@ -211,7 +212,7 @@ void cli_doctor_drivers(struct findings *f)
     } else {
         cli_doctor_add(
             f, "emulated driver", f->has_cuda ? FINDING_ABSENT : FINDING_FAULT,
-            "libgantry-emu.so belongs beside libgantry.so (package libgantry0), or $GANTRY_EMULATOR "
+            "libgantry-emu.so belongs beside libgantry.so (package gantry-emu), or $GANTRY_EMULATOR "
             "names it",
             "%s", found_emulated);
     }

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The list of what `gantry doctor` found. */
 #include "cli/doctor.h"
 

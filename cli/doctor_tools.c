@@ -1,5 +1,8 @@
+/* SPDX-License-Identifier: MIT */
 /* What `gantry doctor` looks at: compilers and tools, and what this build of the command can do. */
 #include "cli/doctor.h"
+
+#include "cli/surroundings.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -135,6 +138,10 @@ void cli_doctor_tools(struct findings *f)
     cli_doctor_add(f, "plans", FINDING_ABSENT, "sudo apt install libcjson-dev, and build Gantry again",
                    "this build reads no plans of partitions");
 #endif
+    const char *small = cli_small_allocator();
+    cli_doctor_add(f, "small blocks", strcmp(small, "jemalloc") == 0 ? FINDING_OK : FINDING_ABSENT,
+                   strcmp(small, "installed") == 0 ? "build Gantry again with -DGANTRY_JEMALLOC=SOURCE" : "",
+                   "%s", cli_small_allocator_text());
     void *nvml = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
     if (nvml != NULL) {
         cli_doctor_add(f, "NVML", FINDING_OK, "", "libnvidia-ml.so.1 is found");

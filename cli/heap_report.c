@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "cli/heap_report.h"
 
 #include "cli/command.h"

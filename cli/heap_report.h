@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* `gantry report heap`: what a heap held, from the JSON that gantry_heap_write_json() wrote. */
 #ifndef CLI_HEAP_REPORT_H
 #define CLI_HEAP_REPORT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* `gantry info`: the driver, the device and its copy tuning, as text or as JSON. */
 #include "cli/command.h"
 #include "cli/interrupt.h"
@@ -160,7 +161,7 @@ static void print_text(const struct report *report)
     printf("device             %d: %s\n", device->ordinal, device->name);
     printf("uuid               %s\n", uuid);
     printf("compute capability %d.%d\n", device->compute_major, device->compute_minor);
-    printf("multiprocessors    %" PRIu32 " at %" PRIu32 " MHz\n", device->multiprocessors,
+    printf("multiprocessors    %" PRIu32 " at %" PRIu32 " MHz\n", device->total_sms,
            device->clock_khz / 1000);
     printf("copy engines       %" PRIu32 "\n", device->copy_engines);
     printf("memory             %" PRIu64 " MiB\n", device->memory_bytes >> 20);
@@ -263,8 +264,8 @@ static void print_json(const struct report *report, bool with_copies)
     printf(",");
     print_json_string("uuid", uuid);
     printf(",\"compute_major\":%d,\"compute_minor\":%d,", device->compute_major, device->compute_minor);
-    printf("\"multiprocessors\":%" PRIu32 ",\"clock_khz\":%" PRIu32 ",\"copy_engines\":%" PRIu32 ",",
-           device->multiprocessors, device->clock_khz, device->copy_engines);
+    printf("\"total_sms\":%" PRIu32 ",\"clock_khz\":%" PRIu32 ",\"copy_engines\":%" PRIu32 ",",
+           device->total_sms, device->clock_khz, device->copy_engines);
     printf("\"memory_bytes\":%" PRIu64 ",\"max_threads_per_block\":%" PRIu32 ",", device->memory_bytes,
            device->max_threads_per_block);
     printf("\"shared_bytes_per_block\":%" PRIu32 ",\"integrated\":%s,\"can_map_host_memory\":%s}",

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Ctrl-C while a command works: what is done so far stays, nothing half-written does, exit status 130. */
 #ifndef CLI_INTERRUPT_H
 #define CLI_INTERRUPT_H

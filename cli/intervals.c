@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "cli/intervals.h"
 
 #include <stdlib.h>

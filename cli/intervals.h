@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Lists of intervals of time. */
 #ifndef CLI_INTERVALS_H
 #define CLI_INTERVALS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "cli/json_file.h"
 
 #ifdef GANTRY_HAVE_CJSON

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Files of JSON, read by cJSON (package libcjson-dev). */
 #ifndef CLI_JSON_FILE_H
 #define CLI_JSON_FILE_H

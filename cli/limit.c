@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* `gantry limit`: prepares a job with a limit of GPU time and becomes the program.  What limits it is a
  * library that is loaded with the program (limit/). */
 #include "cli/limit.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The parts of `gantry limit`. */
 #ifndef CLI_LIMIT_H
 #define CLI_LIMIT_H

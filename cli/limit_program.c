@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What can be told about a program before it is executed: whether a library that is preloaded reaches it. */
 #include "cli/limit.h"
 

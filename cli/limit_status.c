@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* `gantry limit --status` and `--explain`. */
 #include "cli/limit.h"
 
@@ -100,9 +101,10 @@ static void print_device(const struct gy_region_device *d, uint64_t now)
     printf("  device %016" PRIx64
            "  charged %.3f s of %.1f s: %.2f %%, worst 100 ms %.1f %%, 1 s %.1f %%, 10 s %.1f %%\n",
            atomic_load(&d->id), f.charged_s, f.seconds, f.mean, f.worst[0], f.worst[1], f.worst[2]);
-    printf("  %23s  held %.3f s, let through on credit %" PRIu64 ", not measured %" PRIu64
-           ", overruns %" PRIu64 "\n",
-           "", f.held_s, atomic_load(&d->credits), atomic_load(&d->unmeasured), atomic_load(&d->overruns));
+    printf("  %23s  held %.3f s, let through for another device %" PRIu64 ", on credit %" PRIu64
+           ", not measured %" PRIu64 ", overruns %" PRIu64 "\n",
+           "", f.held_s, atomic_load(&d->awaited), atomic_load(&d->credits), atomic_load(&d->unmeasured),
+           atomic_load(&d->overruns));
 }
 
 static void print_device_json(const struct gy_region_device *d, uint64_t now)
@@ -110,11 +112,12 @@ static void print_device_json(const struct gy_region_device *d, uint64_t now)
     const struct figures f = read_figures(d, now);
     printf("{\"id\":\"%016" PRIx64
            "\",\"seconds\":%.6f,\"charged_s\":%.9f,\"charged_percent\":%.4f,\"worst_100ms_percent\":%.4f,"
-           "\"worst_1s_percent\":%.4f,\"worst_10s_percent\":%.4f,\"held_s\":%.9f,\"credits\":%" PRIu64
-           ",\"unmeasured\":%" PRIu64 ",\"overruns\":%" PRIu64 ",\"in_flight_s\":%.9f}",
+           "\"worst_1s_percent\":%.4f,\"worst_10s_percent\":%.4f,\"held_s\":%.9f,\"awaited\":%" PRIu64
+           ",\"credits\":%" PRIu64 ",\"unmeasured\":%" PRIu64 ",\"overruns\":%" PRIu64
+           ",\"in_flight_s\":%.9f}",
            atomic_load(&d->id), f.seconds, f.charged_s, f.mean, f.worst[0], f.worst[1], f.worst[2], f.held_s,
-           atomic_load(&d->credits), atomic_load(&d->unmeasured), atomic_load(&d->overruns),
-           (double)atomic_load(&d->in_flight) / 1e9);
+           atomic_load(&d->awaited), atomic_load(&d->credits), atomic_load(&d->unmeasured),
+           atomic_load(&d->overruns), (double)atomic_load(&d->in_flight) / 1e9);
 }
 
 static void print_job(const char *path, void *user)

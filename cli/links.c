@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "cli/links.h"
 
 #include "cli/command.h"

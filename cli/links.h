@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* `gantry info --links`: the links between all devices, measured. */
 #ifndef CLI_LINKS_H
 #define CLI_LINKS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The receiver of the library's log: its lines as messages of the command. */
 #include "cli/command.h"
 

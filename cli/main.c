@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The command `gantry`: finds the subcommand and sends the library's log to stderr.
  *
  * Exit status: 0 done, 1 what was asked for failed, 2 the call was wrong.  Results go to stdout, everything

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the command says on stderr beside its results: errors, warnings, notes, and how far it is.
  *
  * Each message is a line with one prefix: "gantry: error: ", "gantry: warning: ", "gantry: note: ".

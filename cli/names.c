@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "cli/names.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Strings by number, each once. */
 #ifndef CLI_NAMES_H
 #define CLI_NAMES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The options of the command, its subcommands and the samples, as tables. */
 #ifndef CLI_OPTIONS_H
 #define CLI_OPTIONS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Standard output goes into a file, which gets its name when it is complete. */
 #ifndef CLI_OUTPUT_FILE_H
 #define CLI_OUTPUT_FILE_H

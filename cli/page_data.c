@@ -1,48 +1,28 @@
+/* SPDX-License-Identifier: MIT */
 #include "cli/page_data.h"
 
 #define LINE_COLUMNS 120u
 
 static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/* Four digits of three bytes; `padding` of them are "=". */
-static void put_digits(struct page_data *data, uint32_t padding)
+static void put_digit(struct page_data *data, uint32_t digit)
 {
-    char text[4];
-    for (uint32_t i = 0; i < 4; i++) {
-        text[i] = i + padding < 4 ? digits[data->bits >> (18 - 6 * i) & 63] : '=';
-    }
-    fwrite(text, 1, sizeof(text), data->file);
-    data->bits = 0;
-    data->count = 0;
-    data->column += 4;
-    if (data->column == LINE_COLUMNS) {
+    fputc(digits[digit], data->file);
+    if (++data->column == LINE_COLUMNS) {
         fputc('\n', data->file);
         data->column = 0;
     }
 }
 
-static void put_byte(struct page_data *data, uint8_t byte)
-{
-    data->bits |= (uint32_t)byte << (16 - 8 * data->count);
-    data->count++;
-    if (data->count == 3) {
-        put_digits(data, 0);
-    }
-}
-
 void cli_page_number(struct page_data *data, uint64_t value)
 {
-    while (value > 127) {
-        put_byte(data, (uint8_t)(value | 128));
-        value >>= 7;
+    for (; value > 31; value >>= 5) {
+        put_digit(data, (uint32_t)(value & 31) | 32);
     }
-    put_byte(data, (uint8_t)value);
+    put_digit(data, (uint32_t)value);
 }
 
-void cli_page_number_end(struct page_data *data)
+void cli_page_change(struct page_data *data, uint64_t from, uint64_t to)
 {
-    if (data->count > 0) {
-        put_digits(data, 3 - data->count);
-    }
-    fputc('\n', data->file);
+    cli_page_number(data, to >= from ? (to - from) << 1 : (from - to) << 1 | 1);
 }

@@ -1,4 +1,5 @@
-/* Base64 of whole numbers: the form in which a page holds a recording. */
+/* SPDX-License-Identifier: MIT */
+/* Whole numbers in the digits of base64: the form in which a page holds a recording. */
 #ifndef CLI_PAGE_DATA_H
 #define CLI_PAGE_DATA_H
 
@@ -7,14 +8,12 @@
 
 struct page_data {
     FILE *file;
-    uint32_t bits;  /* bytes that are not written yet, the first is the highest */
-    uint32_t count; /* the number of these bytes, at most 2 */
     uint32_t column;
 };
 
-/* Seven bits per byte, the lowest first; the eighth says that more follow. */
+/* Five bits per digit, the lowest first; the sixth says that more follow. */
 void cli_page_number(struct page_data *data, uint64_t value);
-/* Write the rest. */
-void cli_page_number_end(struct page_data *data);
+/* The difference of two numbers below 2^62: twice its size, and 1 more where it is negative. */
+void cli_page_change(struct page_data *data, uint64_t from, uint64_t to);
 
 #endif

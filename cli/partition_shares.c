@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* How well bounds on GPU time are kept: what each partition that has one gets while all of them want
  * everything. */
 #include "audit_kernels.kernels.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "cli/partitions.h"
 
 #include "cli/command.h"
@@ -39,12 +40,13 @@ static bool look(gantry_context *context, uint32_t index, struct seen *out)
 {
     gantry_partition *partition = gantry_partition_at(context, index);
     out->info.struct_size = sizeof(out->info);
+    out->stream.struct_size = out->graph.struct_size = sizeof(out->stream);
     if (gantry_partition_get_info(partition, &out->info) != GANTRY_OK ||
         gantry_partition_audit(partition, GANTRY_AUDIT_STREAM, &out->stream) != GANTRY_OK ||
         gantry_partition_audit(partition, GANTRY_AUDIT_GRAPH, &out->graph) != GANTRY_OK) {
         return false; /* the log said why */
     }
-    uint32_t granted = out->info.granted_sms, ran = out->stream.count;
+    uint32_t granted = out->info.granted_sms, ran = out->stream.seen_sms;
     out->strays = ran > granted ? ran - granted : 0;
     out->missing = ran < granted ? granted - ran : 0;
     out->strays += count_outside(&out->graph, &out->stream);
@@ -77,7 +79,8 @@ static bool look_at_unnamed(gantry_context *context, const struct cli_plan *aske
     if (!cli_look_at_tasks(context, &stream, &graph)) {
         return false;
     }
-    *out = (struct unnamed){stream.count, graph.count, count_outside(&stream, &allowed), own->info.wide_sms};
+    *out = (struct unnamed){stream.seen_sms, graph.seen_sms, count_outside(&stream, &allowed),
+                            own->info.wide_sms};
     out->strays += count_outside(&graph, &allowed);
     return true;
 }
@@ -145,13 +148,13 @@ static void print_grants(const struct seen *seen, uint32_t count)
 static void print_split(const gantry_sm_topology *t, const gantry_partition_layout *plan)
 {
     if (t->unit_count == 0) {
-        printf("multiprocessors    %" PRIu32 ", which this driver does not divide\n", t->sm_count);
+        printf("multiprocessors    %" PRIu32 ", which this driver does not divide\n", t->total_sms);
         printf("split              none: streams with priorities, on all multiprocessors\n");
         return;
     }
     printf("multiprocessors    %" PRIu32 "%s%s, %" PRIu32 " units of %" PRIu32
            "; without co-scheduling %" PRIu32 " of %" PRIu32 "\n",
-           t->sm_count, t->is_mig ? " of a MIG instance" : "", t->mps_percentage != 0 ? " under MPS" : "",
+           t->total_sms, t->is_mig ? " of a MIG instance" : "", t->mps_percentage != 0 ? " under MPS" : "",
            t->unit_count, t->unit_sms, t->fine_unit_count, t->fine_unit_sms);
     printf("split              %s, %" PRIu32 " groups, remainder %" PRIu32 ", unused %" PRIu32 "\n",
            plan->is_structured ? "structured" : "by count", plan->group_count, plan->remainder_sms,
@@ -171,7 +174,7 @@ static void print_text(const gantry_sm_topology *t, const gantry_partition_layou
         print_name(s);
         printf(" %7" PRIu32 " %7" PRIu32 " %6" PRIu32 " %6" PRIu32 " %7" PRIu32 " %7" PRIu32 " %7" PRIu32
                "  %s%s\n",
-               s->info.planned_sms, s->info.granted_sms, s->stream.count, s->graph.count, s->strays,
+               s->info.planned_sms, s->info.granted_sms, s->stream.seen_sms, s->graph.seen_sms, s->strays,
                s->missing, s->overlap, set, s->info.is_default ? "  (default)" : "");
     }
     if (unnamed->wide != 0) {
@@ -227,10 +230,10 @@ static void print_json(const gantry_sm_topology *t, const gantry_partition_layou
                        const struct seen *seen, const struct unnamed *unnamed)
 {
     char set[4096];
-    printf("{\"sm_count\":%" PRIu32 ",\"unit_sms\":%" PRIu32 ",\"unit_count\":%" PRIu32 ",\"is_mig\":%s,"
+    printf("{\"total_sms\":%" PRIu32 ",\"unit_sms\":%" PRIu32 ",\"unit_count\":%" PRIu32 ",\"is_mig\":%s,"
            "\"mps_percentage\":%" PRIu32 ",\"is_divided\":%s,\"is_structured\":%s,\"remainder_sms\":%" PRIu32
            ",\"unused_sms\":%" PRIu32 ",\"partitions\":[",
-           t->sm_count, t->unit_sms, t->unit_count, t->is_mig ? "true" : "false", t->mps_percentage,
+           t->total_sms, t->unit_sms, t->unit_count, t->is_mig ? "true" : "false", t->mps_percentage,
            t->unit_count != 0 ? "true" : "false", plan->is_structured ? "true" : "false", plan->remainder_sms,
            plan->unused_sms);
     for (uint32_t i = 0; i < plan->count; i++) {
@@ -240,9 +243,9 @@ static void print_json(const gantry_sm_topology *t, const gantry_partition_layou
         cli_json_string(stdout, s->info.name);
         printf(",\"planned_sms\":%" PRIu32 ",\"granted_sms\":%" PRIu32 ",\"seen_sms\":%" PRIu32
                ",\"seen_in_graph\":%" PRIu32 ",\"strays\":%" PRIu32 ",\"missing\":%" PRIu32
-               ",\"overlap\":%" PRIu32 ",\"default\":%s,\"sms\":\"%s\",\"cluster_size\":%" PRIu32
+               ",\"overlap\":%" PRIu32 ",\"default\":%s,\"seen_ids\":\"%s\",\"cluster_size\":%" PRIu32
                ",\"priority\":%d,\"workqueue_limit\":%" PRIu32 ",\"workqueue_scope\":\"%s\"",
-               s->info.planned_sms, s->info.granted_sms, s->stream.count, s->graph.count, s->strays,
+               s->info.planned_sms, s->info.granted_sms, s->stream.seen_sms, s->graph.seen_sms, s->strays,
                s->missing, s->overlap, s->info.is_default ? "true" : "false", set, s->info.cluster_size,
                s->info.priority, s->info.workqueue_limit, scope_name(s));
         print_json_share(&s->share);
@@ -261,7 +264,7 @@ static bool read_topology(gantry_context *context, const struct cli_plan *asked,
     if (status == GANTRY_ERR_UNSUPPORTED && asked->options.fallback == GANTRY_PARTITION_PRIORITY_ONLY) {
         gantry_device_info device = {.struct_size = sizeof(device)};
         status = gantry_context_device_info(context, &device);
-        out->sm_count = device.multiprocessors;
+        out->total_sms = device.total_sms;
         out->unit_count = 0;
     }
     if (status != GANTRY_OK) {

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* `gantry info --partitions`: a plan from a file, carried out and checked. */
 #ifndef CLI_PARTITIONS_H
 #define CLI_PARTITIONS_H

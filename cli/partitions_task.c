@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Which SMs a task runs on that names no partition: as everything of an application that knows of none. */
 #include "audit_kernels.kernels.h"
 #include "cli/partitions.h"
@@ -79,10 +80,10 @@ static gantry_status look(gantry_context *context, gantry_taskman *manager, stru
     if (status == GANTRY_OK) {
         status = run(manager, u);
     }
-    out->count = 0;
+    out->seen_sms = 0;
     for (uint32_t w = 0; w < GANTRY_SM_SET_WORDS && status == GANTRY_OK; w++) {
         out->words[w] = u->host[2 * w] | (uint64_t)u->host[2 * w + 1] << 32;
-        out->count += (uint32_t)__builtin_popcountll(out->words[w]);
+        out->seen_sms += (uint32_t)__builtin_popcountll(out->words[w]);
     }
     return status;
 }
@@ -110,7 +111,7 @@ static gantry_status open_unnamed(gantry_context *context, struct unnamed *u)
     }
     u->host = pinned;
     u->ns = info.emulated ? 0 : HOLD_NS; /* virtual SMs need not be filled */
-    u->blocks = info.multiprocessors * BLOCKS_PER_SM;
+    u->blocks = info.total_sms * BLOCKS_PER_SM;
     return status;
 }
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "cli/plan_json.h"
 
 #include "cli/command.h"
@@ -34,7 +35,7 @@ struct field {
 static const struct field fields[] = {
     FIELD("name", TEXT, name),
     {"size", CHOICE, offsetof(gantry_partition_request, size), {"exact", "at_least", "rest"}},
-    FIELD("sms", NUMBER, sm_count),
+    FIELD("sm_count", NUMBER, sm_count),
     FIELD("cluster_size", NUMBER, cluster_size),
     FIELD("preferred_cluster_size", NUMBER, preferred_cluster_size),
     FIELD("backfill", SWITCH, backfill),
@@ -135,9 +136,11 @@ static bool read_share(const char *path, const cJSON *object, gantry_share *shar
     return true;
 }
 
-static bool read_request(const char *path, const cJSON *object, gantry_partition_request *request)
+static bool read_request(const char *path, const cJSON *object, gantry_partition_request *request,
+                         gantry_share *share)
 {
     *request = (gantry_partition_request){.struct_size = sizeof(*request)};
+    *share = (gantry_share)GANTRY_SHARE_INIT;
     for (const cJSON *item = object->child; item != NULL; item = item->next) {
         const struct field *field = NULL;
         for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
@@ -147,9 +150,10 @@ static bool read_request(const char *path, const cJSON *object, gantry_partition
             if (!cJSON_IsObject(item)) {
                 return refuse(path, item->string, "not an object like {\"percent\": 25}");
             }
-            if (!check_keys(path, item) || !read_share(path, item, &request->share)) {
+            if (!check_keys(path, item) || !read_share(path, item, share)) {
                 return false;
             }
+            request->share = share;
         } else if (field == NULL) {
             return refuse(path, item->string, "a partition has no such key");
         } else if (!read_field(item, field, request)) {
@@ -184,7 +188,9 @@ static bool read_document(const char *path, const cJSON *document, struct cli_pl
         if (!cJSON_IsObject(item) || out->options.count == GANTRY_PARTITIONS_MAX) {
             return refuse(path, "partitions", "not a list of at most 16 objects");
         }
-        if (!check_keys(path, item) || !read_request(path, item, &out->requests[out->options.count++])) {
+        const uint32_t index = out->options.count++;
+        if (!check_keys(path, item) ||
+            !read_request(path, item, &out->requests[index], &out->shares[index])) {
             return false;
         }
     }

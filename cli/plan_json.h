@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Plans of partitions as JSON. */
 #ifndef CLI_PLAN_JSON_H
 #define CLI_PLAN_JSON_H
@@ -8,7 +9,8 @@
 struct cli_plan {
     gantry_partition_options options;
     gantry_partition_request requests[GANTRY_PARTITIONS_MAX];
-    void *document; /* the strings are in it */
+    gantry_share shares[GANTRY_PARTITIONS_MAX]; /* of the requests that have one */
+    void *document;                             /* the strings are in it */
 };
 
 /* Read a file; false, with the reason on stderr, when it cannot be read or is no plan. */

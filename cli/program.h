@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What samples that are programs of their own say on stderr when the command runs them.
  *
  * Their in_command.c includes this before the program's source, so that errors get the command's prefix. */

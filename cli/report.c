@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* `gantry report trace`: what a recording says about a run, and the recording itself in other formats; and
  * `gantry report heap`: what a heap held. */
 #include "cli/heap_report.h"

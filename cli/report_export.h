@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A recording in the format of others. */
 #ifndef CLI_REPORT_EXPORT_H
 #define CLI_REPORT_EXPORT_H

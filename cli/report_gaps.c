@@ -1,14 +1,17 @@
+/* SPDX-License-Identifier: MIT */
 /* Why was the GPU idle?  Between two tasks of the GPU lies a gap; its cause is what covers the longest part
  * of it. */
 #include "cli/report_stats.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* Lists by begin; the `from`s move along with the gaps, which come in order. */
 struct host_work {
-    struct intervals tasks, batches, memory;
+    struct intervals tasks;
+    struct intervals united[REPORT_CAUSES]; /* when the host did what may be this cause */
     uint64_t longest_task;
-    size_t task_from, batch_from, memory_from;
+    size_t task_from, from[REPORT_CAUSES];
     struct report_host_task *waited; /* by name */
     struct report_starts starts;
 };
@@ -49,30 +52,49 @@ static void explain(struct host_work *work, uint64_t other_ns, struct report_gap
     uint32_t task = 0;
     const uint64_t begin = gap->begin_ns, end = gap->end_ns;
     uint64_t ns[REPORT_CAUSES] = {0}, length = end - begin;
+    for (int c = 0; c < REPORT_CAUSES; c++) {
+        ns[c] = covered(&work->united[c], &work->from[c], begin, end);
+    }
     ns[REPORT_OTHER_GPU] = other_ns;
     ns[REPORT_HOST_TASK] = longest_task(work, begin, end, &task);
-    ns[REPORT_MEMORY] = covered(&work->memory, &work->memory_from, begin, end);
-    ns[REPORT_DISPATCHER] = covered(&work->batches, &work->batch_from, begin, end);
-    /* A dispatcher that waits for memory is in a batch, too; that time counts as memory only. */
-    ns[REPORT_DISPATCHER] -=
-        ns[REPORT_MEMORY] < ns[REPORT_DISPATCHER] ? ns[REPORT_MEMORY] : ns[REPORT_DISPATCHER];
-    uint64_t known = ns[REPORT_HOST_TASK] + ns[REPORT_MEMORY] + ns[REPORT_DISPATCHER] + other_ns;
+    /* A dispatcher that waits or launches is in a batch, too; that time is the other cause's only. */
+    const uint64_t within = ns[REPORT_MEMORY] + ns[REPORT_SHARE] + ns[REPORT_LAUNCH];
+    ns[REPORT_DISPATCHER] -= within < ns[REPORT_DISPATCHER] ? within : ns[REPORT_DISPATCHER];
+    uint64_t known = ns[REPORT_HOST_TASK] + within + ns[REPORT_DISPATCHER] + other_ns;
     ns[REPORT_NOTHING] = length > known ? length - known : 0;
-    /* What the task is known to wait for goes before what went on meanwhile. */
-    gap->cause = other_ns * 2 >= length && other_ns > 0 ? REPORT_OTHER_GPU : REPORT_HOST_TASK;
-    for (int c = 0; c < REPORT_CAUSES && gap->cause != REPORT_OTHER_GPU; c++) {
+    /* What a task is known to wait for goes before what went on meanwhile. */
+    const bool by_other = other_ns * 2 >= length && other_ns > 0;
+    const bool by_share = ns[REPORT_SHARE] * 2 >= length && ns[REPORT_SHARE] > 0;
+    gap->cause = by_other ? REPORT_OTHER_GPU : by_share ? REPORT_SHARE : REPORT_HOST_TASK;
+    for (int c = 0; c < REPORT_CAUSES && !by_other && !by_share; c++) {
         gap->cause = ns[c] > ns[gap->cause] ? (enum report_cause)c : gap->cause;
     }
     gap->task = task;
 }
 
+/* The times in which shares of the device held tasks back; -1: of any. */
+static bool gather_shares(const struct trace *trace, int ordinal, struct intervals *out)
+{
+    bool good = true;
+    out->count = 0;
+    for (size_t i = 0; i < trace->slice_count && good; i++) {
+        const struct trace_slice *s = &trace->slices[i];
+        if (cli_trace_is(trace, s, "share") &&
+            (ordinal < 0 || cli_trace_argument(trace, s, TRACE_ID, 0) == (uint64_t)ordinal)) {
+            good = cli_intervals_add(out, s->begin_ns, s->end_ns, s->name);
+        }
+    }
+    (void)cli_intervals_unite(out);
+    return good;
+}
+
 static void explain_all(struct report *report, struct host_work *work, uint64_t begin, uint64_t end)
 {
-    struct report_gap *gap = &report->gap_list[report->gap_list_count++];
+    struct report_gap *gap = &report->idle.list[report->idle.list_count++];
     *gap = (struct report_gap){.begin_ns = begin, .end_ns = end};
     explain(work, 0, gap);
-    report->cause_count[gap->cause]++;
-    report->cause_ns[gap->cause] += end - begin;
+    report->idle.cause_count[gap->cause]++;
+    report->idle.cause_ns[gap->cause] += end - begin;
     if (gap->cause == REPORT_HOST_TASK) {
         work->waited[gap->task].name = gap->task;
         work->waited[gap->task].gaps++;
@@ -122,13 +144,17 @@ static uint64_t waited_for_other(const struct trace *trace, const struct report 
     return longest;
 }
 
-static void explain_gpu(const struct trace *trace, struct report *report, const struct intervals *busy,
+static bool explain_gpu(const struct trace *trace, struct report *report, const struct intervals *busy,
                         size_t of, struct host_work *work)
 {
     struct report_gpu *gpu = &report->gpus[of];
-    work->task_from = work->batch_from = work->memory_from = 0;
+    work->task_from = 0;
+    memset(work->from, 0, sizeof(work->from));
+    if (!gather_shares(trace, cli_report_ordinal(trace, gpu->track), &work->united[REPORT_SHARE])) {
+        return false;
+    }
     for (size_t i = 1; i < busy[of].count; i++) {
-        struct report_gap *gap = &report->gap_list[report->gap_list_count++];
+        struct report_gap *gap = &report->idle.list[report->idle.list_count++];
         size_t other = 0;
         *gap = (struct report_gap){
             .begin_ns = busy[of].at[i - 1].end, .end_ns = busy[of].at[i].begin, .gpu = gpu->track};
@@ -143,6 +169,7 @@ static void explain_gpu(const struct trace *trace, struct report *report, const 
             gpu->waited_ns[other] += length;
         }
     }
+    return true;
 }
 
 /* In place of the gaps of all GPUs, the list gets those of each. */
@@ -155,12 +182,12 @@ static bool explain_gpus(const struct trace *trace, struct report *report, struc
         gaps += busy[g].count;
     }
     if (good && report->gpu_count > 1) {
-        free(report->gap_list);
-        report->gap_list = calloc(gaps, sizeof(*report->gap_list));
-        report->gap_list_count = 0;
-        good = report->gap_list != NULL;
+        free(report->idle.list);
+        report->idle.list = calloc(gaps, sizeof(*report->idle.list));
+        report->idle.list_count = 0;
+        good = report->idle.list != NULL;
         for (size_t g = 0; g < report->gpu_count && good; g++) {
-            explain_gpu(trace, report, busy, g, work);
+            good = explain_gpu(trace, report, busy, g, work);
         }
     }
     for (size_t g = 0; g < REPORT_GPUS; g++) {
@@ -181,16 +208,19 @@ static bool gather(const struct trace *trace, struct host_work *work)
     for (size_t i = 0; i < trace->slice_count && good; i++) {
         const struct trace_slice *s = &trace->slices[i];
         struct intervals *list = cli_trace_is(trace, s, "task")     ? &work->tasks
-                                 : cli_trace_is(trace, s, "batch")  ? &work->batches
-                                 : cli_trace_is(trace, s, "memory") ? &work->memory
+                                 : cli_trace_is(trace, s, "batch")  ? &work->united[REPORT_DISPATCHER]
+                                 : cli_trace_is(trace, s, "memory") ? &work->united[REPORT_MEMORY]
+                                 : cli_trace_is(trace, s, "launch") ? &work->united[REPORT_LAUNCH]
                                                                     : NULL;
         good = list == NULL || cli_intervals_add(list, s->begin_ns, s->end_ns, s->name);
         uint64_t ns = s->end_ns - s->begin_ns;
         work->longest_task = list == &work->tasks && ns > work->longest_task ? ns : work->longest_task;
     }
     cli_intervals_sort(&work->tasks);
-    (void)cli_intervals_unite(&work->batches);
-    (void)cli_intervals_unite(&work->memory);
+    for (int c = 0; c < REPORT_CAUSES; c++) {
+        (void)cli_intervals_unite(&work->united[c]);
+    }
+    good = good && gather_shares(trace, -1, &work->united[REPORT_SHARE]);
     work->waited = calloc(trace->name_count, sizeof(*work->waited));
     return good && work->waited != NULL;
 }
@@ -198,13 +228,14 @@ static bool gather(const struct trace *trace, struct host_work *work)
 bool cli_report_gaps(const struct trace *trace, const struct intervals *gpu, struct report *report)
 {
     struct host_work work = {0};
-    report->gap_list = calloc(gpu->count + 1, sizeof(*report->gap_list));
-    bool good = gather(trace, &work) && report->gap_list != NULL;
+    report->idle.list = calloc(gpu->count + 1, sizeof(*report->idle.list));
+    bool good = gather(trace, &work) && report->idle.list != NULL;
     for (size_t i = 1; i < gpu->count && good; i++) {
         uint64_t begin = gpu->at[i - 1].end, end = gpu->at[i].begin;
-        report->gaps++;
-        report->gap_ns += end - begin;
-        report->largest_gap_ns = end - begin > report->largest_gap_ns ? end - begin : report->largest_gap_ns;
+        report->idle.gaps++;
+        report->idle.gap_ns += end - begin;
+        report->idle.largest_ns =
+            end - begin > report->idle.largest_ns ? end - begin : report->idle.largest_ns;
         explain_all(report, &work, begin, end);
     }
     if (good) {
@@ -217,8 +248,9 @@ bool cli_report_gaps(const struct trace *trace, const struct intervals *gpu, str
         good = explain_gpus(trace, report, &work);
     }
     free(work.tasks.at);
-    free(work.batches.at);
-    free(work.memory.at);
+    for (int c = 0; c < REPORT_CAUSES; c++) {
+        free(work.united[c].at);
+    }
     free(work.waited);
     free(work.starts.at);
     return good;

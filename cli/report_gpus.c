@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The devices of a recording, one by one: how busy each was, and what kept it idle. */
 #include "cli/report_stats.h"
 
@@ -127,16 +128,6 @@ uint64_t cli_report_after(const struct report_starts *starts, uint32_t gpu, uint
 
 /* ---- text and JSON ------------------------------------------------------------------------------ */
 
-const char *cli_report_cause(enum report_cause cause)
-{
-    static const char *const names[REPORT_CAUSES] = {
-        [REPORT_HOST_TASK] = "waiting for a host task", [REPORT_MEMORY] = "waiting for memory",
-        [REPORT_DISPATCHER] = "dispatcher busy",        [REPORT_NOTHING] = "nothing ready",
-        [REPORT_OTHER_GPU] = "waiting for another GPU",
-    };
-    return names[cause];
-}
-
 static double ms(uint64_t ns)
 {
     return (double)ns / 1e6;
@@ -179,19 +170,14 @@ void cli_report_gpus_text(const struct trace *trace, const struct report *report
 
 static void json_of_gpu(const struct trace *trace, const struct report *report, const struct report_gpu *gpu)
 {
-    static const char *const keys[REPORT_CAUSES] = {[REPORT_HOST_TASK] = "host_task",
-                                                    [REPORT_MEMORY] = "memory",
-                                                    [REPORT_DISPATCHER] = "dispatcher",
-                                                    [REPORT_NOTHING] = "nothing_ready",
-                                                    [REPORT_OTHER_GPU] = "other_gpu"};
     printf("{\"name\":");
     cli_json_string(stdout, trace->tracks[gpu->track].name);
     printf(",\"tasks\":%" PRIu64 ",\"busy_ns\":%" PRIu64 ",\"alignment_ns\":%" PRIu64
            ",\"gaps\":{\"count\":%" PRIu64 ",\"total_ns\":%" PRIu64 ",\"largest_ns\":%" PRIu64,
            gpu->tasks, gpu->ns, gpu->alignment_ns, gpu->gaps, gpu->gap_ns, gpu->largest_gap_ns);
     for (int c = 0; c < REPORT_CAUSES; c++) {
-        printf(",\"%s\":{\"count\":%" PRIu64 ",\"ns\":%" PRIu64 "}", keys[c], gpu->cause_count[c],
-               gpu->cause_ns[c]);
+        printf(",\"%s\":{\"count\":%" PRIu64 ",\"ns\":%" PRIu64 "}",
+               cli_report_cause_key((enum report_cause)c), gpu->cause_count[c], gpu->cause_ns[c]);
     }
     printf(",\"others\":[");
     bool is_first = true;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "cli/report_page.h"
 
 #include "cli/command.h"
@@ -44,7 +45,7 @@ void cli_page_block(void *user, const struct trace *trace, const struct trace_sl
 
 /* ---- what the JSON says -------------------------------------------------------------------------- */
 
-static void put_tracks(const struct trace *trace, FILE *file)
+static void put_tracks(const struct trace *trace, const struct report_tenants *tenants, FILE *file)
 {
     fputs(",\"tracks\":[[\"\",\"\",0,0]", file);
     for (size_t t = 1; t < trace->track_count; t++) {
@@ -52,11 +53,14 @@ static void put_tracks(const struct trace *trace, FILE *file)
         const struct trace_track *above = &trace->tracks[track->parent];
         bool is_sm = track->kind == TRACE_BLOCKS; /* group: the GPU and "SMs" */
         char group[400];
-        snprintf(group, sizeof(group), "%s%s%s",
+        const struct report_tenant *tenant =
+            is_sm ? cli_report_tenant_of_sm(trace, tenants, above->parent, track->rank) : NULL;
+        snprintf(group, sizeof(group), "%s%s%s%s%s",
                  track->kind == TRACE_THREAD ? "host threads"
                  : is_sm                     ? trace->tracks[above->parent].name
                                              : above->name,
-                 is_sm ? ", " : "", is_sm ? above->name : "");
+                 is_sm ? ", " : "", is_sm ? above->name : "", tenant != NULL ? " of " : "",
+                 tenant != NULL ? tenant->name : "");
         fputs(",[", file);
         cli_json_string(file, track->name);
         fputs(",", file);
@@ -100,8 +104,10 @@ static void put_head(const char *title, const struct trace *trace, const struct 
             cli_report_is_emulated(trace, report) ? "true" : "false", blocks->left);
     put_strings("causes", causes, cause_count, file);
     put_gap_gpus(report, file);
-    put_tracks(trace, file);
+    put_tracks(trace, &report->tenants, file);
     put_strings("names", (const char *const *)trace->names, trace->name_count, file);
+    fputs(",", file);
+    cli_report_tenants_json(trace, &report->tenants, file);
     fputs("}\n", file);
 }
 
@@ -162,16 +168,6 @@ static uint64_t number_of(const struct flows *flows, uint64_t flow)
     return (uint64_t)(found - flows->at);
 }
 
-/* Writes what every slice has. */
-static void put_slice(struct page_data *data, const struct trace_slice *s, uint64_t *last_ns, uint64_t id)
-{
-    cli_page_number(data, s->begin_ns - *last_ns);
-    cli_page_number(data, s->end_ns - s->begin_ns);
-    cli_page_number(data, s->name);
-    cli_page_number(data, id);
-    *last_ns = s->begin_ns;
-}
-
 static void put_slices(struct page_data *data, const struct trace *trace, const struct flows *flows,
                        uint64_t begin_ns)
 {
@@ -193,7 +189,11 @@ static void put_slices(struct page_data *data, const struct trace *trace, const 
             last_ns = begin_ns;
         }
         uint64_t batch = cli_trace_argument(trace, s, TRACE_BATCH, 0);
-        put_slice(data, s, &last_ns, cli_trace_argument(trace, s, TRACE_ID, batch));
+        cli_page_number(data, s->begin_ns - last_ns);
+        cli_page_number(data, s->end_ns - s->begin_ns);
+        cli_page_number(data, s->name);
+        cli_page_number(data, cli_trace_argument(trace, s, TRACE_ID, batch));
+        last_ns = s->begin_ns;
         cli_page_number(data, s->category);
         cli_page_number(data, d->flow_count);
         for (uint32_t f = 0; f < d->flow_count; f++) {
@@ -202,9 +202,25 @@ static void put_slices(struct page_data *data, const struct trace *trace, const 
     }
 }
 
+/* There may be a million: only what differs from the block before is told, and that is little.  The lowest
+ * bit of the number's change says that another name follows. */
+static void put_block(struct page_data *data, const struct page_block *before, const struct page_block *b)
+{
+    const uint64_t change = b->number >= before->number ? (b->number - before->number) << 1
+                                                        : (before->number - b->number) << 1 | 1;
+    const bool renamed = b->slice.name != before->slice.name;
+    cli_page_change(data, before->slice.end_ns, b->slice.begin_ns);
+    cli_page_change(data, before->slice.end_ns - before->slice.begin_ns, b->slice.end_ns - b->slice.begin_ns);
+    cli_page_number(data, change << 1 | renamed);
+    if (renamed) {
+        cli_page_number(data, b->slice.name);
+    }
+}
+
 static void put_blocks(struct page_data *data, const struct page_blocks *blocks, uint64_t begin_ns)
 {
-    uint64_t runs = 0, last_ns = begin_ns;
+    const struct page_block none = {.slice = {.begin_ns = begin_ns, .end_ns = begin_ns}};
+    uint64_t runs = 0;
     for (size_t i = 0; i < blocks->count; i++) {
         runs += i == 0 || blocks->at[i].slice.track != blocks->at[i - 1].slice.track;
     }
@@ -218,18 +234,17 @@ static void put_blocks(struct page_data *data, const struct page_blocks *blocks,
             }
             cli_page_number(data, b->slice.track);
             cli_page_number(data, end - i);
-            last_ns = begin_ns;
         }
-        put_slice(data, &b->slice, &last_ns, b->number);
+        put_block(data, i == 0 || b->slice.track != b[-1].slice.track ? &none : &b[-1], b);
     }
 }
 
 static void put_gaps(struct page_data *data, const struct report *report, uint64_t begin_ns)
 {
     uint64_t last_ns = begin_ns;
-    cli_page_number(data, report->gap_list_count);
-    for (size_t i = 0; i < report->gap_list_count; i++) {
-        const struct report_gap *gap = &report->gap_list[i];
+    cli_page_number(data, report->idle.list_count);
+    for (size_t i = 0; i < report->idle.list_count; i++) {
+        const struct report_gap *gap = &report->idle.list[i];
         last_ns = i > 0 && gap->gpu != gap[-1].gpu ? begin_ns : last_ns;
         cli_page_number(data, gap->begin_ns - last_ns);
         cli_page_number(data, gap->end_ns - gap->begin_ns);
@@ -239,18 +254,24 @@ static void put_gaps(struct page_data *data, const struct report *report, uint64
     }
 }
 
+/* The targets of shares are in the table of tenants. */
+static bool is_shown(const struct trace_track *track)
+{
+    return track->kind == TRACE_COUNTER && strncmp(track->name, "GPU share of ", 13) != 0;
+}
+
 /* A count before `last_ns` is told as if it were at that time: counters of one track come in order, but for
  * what was before the first slice. */
 static void put_counters(struct page_data *data, const struct trace *trace, uint64_t begin_ns)
 {
     uint64_t counters = 0;
     for (size_t t = 1; t < trace->track_count; t++) {
-        counters += trace->tracks[t].kind == TRACE_COUNTER;
+        counters += is_shown(&trace->tracks[t]);
     }
     cli_page_number(data, counters);
     for (size_t t = 1; t < trace->track_count; t++) {
         uint64_t count = 0, last_ns = begin_ns;
-        if (trace->tracks[t].kind != TRACE_COUNTER) {
+        if (!is_shown(&trace->tracks[t])) {
             continue;
         }
         for (size_t i = 0; i < trace->count_count; i++) {
@@ -298,15 +319,14 @@ bool cli_page_recording(const char *title, struct trace *trace, struct page_bloc
     }
     uint64_t begin_ns = begin_of(trace, blocks);
     struct page_data data = {.file = file};
-    fputs("<script type=\"text/x-gantry-recording\">", file);
+    fputs("<script type=\"text/x-gantry-recording-2\">", file);
     put_head(title, trace, blocks, report, file);
     cli_page_number(&data, trace->slice_count + blocks->count);
     put_slices(&data, trace, &flows, begin_ns);
     put_blocks(&data, blocks, begin_ns);
     put_gaps(&data, report, begin_ns);
     put_counters(&data, trace, begin_ns);
-    cli_page_number_end(&data);
-    fputs("</script>\n", file);
+    fputs("\n</script>\n", file);
     free(flows.at);
     return true;
 }

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A recording as a page that needs nothing but a browser. */
 #ifndef CLI_REPORT_PAGE_H
 #define CLI_REPORT_PAGE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A report for people and for programs. */
 #ifndef CLI_REPORT_PRINT_H
 #define CLI_REPORT_PRINT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A recording's ranges inside blocks: how long the groups of a kernel's blocks took, and what for. */
 #include "cli/command.h"
 #include "cli/report_print.h"
@@ -110,8 +111,8 @@ void cli_report_ranges_text(const struct trace *trace, const struct report *r)
     if (r->range_count > ROWS) {
         printf("and %zu more, which --json has\n", r->range_count - ROWS);
     }
-    if (r->ranges_lost != 0) {
-        printf("%" PRIu64 " ranges were lost in all.\n", r->ranges_lost);
+    if (r->records.ranges_lost != 0) {
+        printf("%" PRIu64 " ranges were lost in all.\n", r->records.ranges_lost);
     }
 }
 
@@ -147,7 +148,7 @@ void cli_report_ranges_json(const struct trace *trace, const struct report *r)
 {
     printf("\"ranges\":[");
     print_some(trace, r, false);
-    printf("],\"ranges_lost\":{\"count\":%" PRIu64 ",\"of\":[", r->ranges_lost);
+    printf("],\"ranges_lost\":{\"count\":%" PRIu64 ",\"of\":[", r->records.ranges_lost);
     print_some(trace, r, true);
     printf("]},");
 }

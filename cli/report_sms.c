@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What a recording says about blocks and their SMs.  Blocks come in their millions, so none is kept: each SM
  * has the union of its blocks' times so far. */
 #include "cli/report_stats.h"
@@ -103,20 +104,20 @@ static int by_place(const void *a, const void *b)
 
 bool cli_report_sms_take(const struct report_sms *sms, const struct trace *trace, struct report *report)
 {
-    report->sms = calloc(sms->count + 1, sizeof(*report->sms));
-    if (sms->failed || report->sms == NULL) {
+    report->sms.list = calloc(sms->count + 1, sizeof(*report->sms.list));
+    if (sms->failed || report->sms.list == NULL) {
         return false;
     }
-    report->sm_count = sms->count;
+    report->sms.count = sms->count;
     for (size_t i = 0; i < sms->count; i++) {
         uint64_t ns = cli_growing_ns(&sms->all[i]->busy);
         const uint32_t above = sms->all[i]->parent;
-        report->sms[i] = (struct report_sm){above, sms->all[i]->rank, ns, UINT64_MAX,
-                                            cli_report_ordinal(trace, trace->tracks[above].parent)};
-        report->sm_least_ns = i == 0 || ns < report->sm_least_ns ? ns : report->sm_least_ns;
-        report->sm_most_ns = ns > report->sm_most_ns ? ns : report->sm_most_ns;
-        report->sm_sum_ns += ns;
+        report->sms.list[i] = (struct report_sm){above, sms->all[i]->rank, ns, UINT64_MAX,
+                                                 cli_report_ordinal(trace, trace->tracks[above].parent)};
+        report->sms.least_ns = i == 0 || ns < report->sms.least_ns ? ns : report->sms.least_ns;
+        report->sms.most_ns = ns > report->sms.most_ns ? ns : report->sms.most_ns;
+        report->sms.sum_ns += ns;
     }
-    qsort(report->sms, report->sm_count, sizeof(*report->sms), by_place);
+    qsort(report->sms.list, report->sms.count, sizeof(*report->sms.list), by_place);
     return true;
 }

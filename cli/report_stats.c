@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Busy time is the length of the union of intervals: what overlaps counts once. */
 #include "cli/report_stats.h"
 
@@ -23,11 +24,11 @@ static int by_total_and_name(const void *a, const void *b)
 static void count_copies(const struct trace *trace, const struct trace_slice *s, struct report *report)
 {
     uint64_t copies = cli_trace_argument(trace, s, TRACE_COPIES, 0);
-    report->copy_launches += copies != 0;
-    report->copies += copies;
+    report->copies.launches += copies != 0;
+    report->copies.count += copies;
     for (int way = 0; way < 3; way++) {
         enum trace_argument bytes = (enum trace_argument)(TRACE_BYTES_TO_DEVICE + way);
-        report->copy_bytes[way] += cli_trace_argument(trace, s, bytes, 0);
+        report->copies.bytes[way] += cli_trace_argument(trace, s, bytes, 0);
     }
 }
 
@@ -74,10 +75,10 @@ static bool compute_kernels(const struct trace *trace, struct report *report)
         }
     }
     size_t left;
-    report->kernels_are_tasks = !any;
-    return sum_by_name(trace, any ? "kernel" : "gpu", report->kernels, &report->kernel_count, &left) &&
-           (!any || sum_by_name(trace, "gpu", report->gpu_labels, &report->gpu_label_count,
-                                &report->gpu_labels_left));
+    report->kernels.are_tasks = !any;
+    return sum_by_name(trace, any ? "kernel" : "gpu", report->kernels.list, &report->kernels.count, &left) &&
+           (!any ||
+            sum_by_name(trace, "gpu", report->labels.list, &report->labels.count, &report->labels.left));
 }
 
 /* ---- streams and partitions -------------------------------------------------------------------- */
@@ -227,33 +228,33 @@ static void count_host(const struct trace *trace, const struct trace_slice *s, s
     uint64_t ns = s->end_ns - s->begin_ns;
     if (cli_trace_is(trace, s, "phase")) {
         for (int p = 0; p < 3; p++) {
-            report->phase_ns[p] += strcmp(trace->names[s->name], phases[p]) == 0 ? ns : 0;
+            report->host.phase_ns[p] += strcmp(trace->names[s->name], phases[p]) == 0 ? ns : 0;
         }
     } else if (cli_trace_is(trace, s, "launch")) {
-        report->launches++;
-        report->launch_ns += ns;
+        report->host.launches++;
+        report->host.launch_ns += ns;
     } else if (cli_trace_is(trace, s, "task")) {
-        report->tasks++;
-        report->task_ns += ns;
+        report->host.tasks++;
+        report->host.task_ns += ns;
     } else if (cli_trace_is(trace, s, "memory")) {
-        report->memory_waits++;
-        report->memory_ns += ns;
+        report->host.memory_waits++;
+        report->host.memory_ns += ns;
     } else if (cli_trace_is(trace, s, "batch")) {
-        report->batches++;
+        report->host.batches++;
     } else if (cli_trace_is(trace, s, "gpu_batch")) {
-        report->gpu_batches++;
-        report->gpu_batch_ns += ns;
-        if (ns > report->longest_batch_ns) {
-            report->longest_batch_ns = ns;
-            report->longest_batch = cli_trace_argument(trace, s, TRACE_BATCH, 0);
+        report->gpu.batches++;
+        report->gpu.batch_ns += ns;
+        if (ns > report->gpu.longest_batch_ns) {
+            report->gpu.longest_batch_ns = ns;
+            report->gpu.longest_batch = cli_trace_argument(trace, s, TRACE_BATCH, 0);
         }
     } else if (cli_trace_is(trace, s, "ctas")) {
-        report->ctas += cli_trace_argument(trace, s, TRACE_CTAS, 0);
-        report->ctas_lost += cli_trace_argument(trace, s, TRACE_LOST, 0);
-        keep_most(&report->cta_alignment_ns, cli_trace_argument(trace, s, TRACE_ALIGNMENT, 0));
-        keep_most(&report->sm_alignment_ns, cli_trace_argument(trace, s, TRACE_SM_ALIGNMENT, 0));
-        keep_most(&report->tick_ns, cli_trace_argument(trace, s, TRACE_TICK, 0));
-        keep_most(&report->shift_ns, cli_trace_argument(trace, s, TRACE_SHIFT, 0));
+        report->records.ctas += cli_trace_argument(trace, s, TRACE_CTAS, 0);
+        report->records.ctas_lost += cli_trace_argument(trace, s, TRACE_LOST, 0);
+        keep_most(&report->precision.cta_ns, cli_trace_argument(trace, s, TRACE_ALIGNMENT, 0));
+        keep_most(&report->precision.sm_ns, cli_trace_argument(trace, s, TRACE_SM_ALIGNMENT, 0));
+        keep_most(&report->precision.tick_ns, cli_trace_argument(trace, s, TRACE_TICK, 0));
+        keep_most(&report->precision.shift_ns, cli_trace_argument(trace, s, TRACE_SHIFT, 0));
     }
 }
 
@@ -264,19 +265,19 @@ static void count_marks(const struct trace *trace, struct report *report)
         const struct trace_slice *m = &trace->marks[i];
         const char *track = trace->tracks[m->track].name;
         if (strcmp(track, "recording") == 0 && strcmp(trace->names[m->name], "end") == 0) {
-            report->slices_lost = cli_trace_argument(trace, m, TRACE_LOST, 0);
-            report->gpu_unfinished = cli_trace_argument(trace, m, TRACE_GPU_UNFINISHED, 0);
-            report->ctas_lost = cli_trace_argument(trace, m, TRACE_CTAS_LOST, 0);
-            report->ctas_taken = cli_trace_argument(trace, m, TRACE_CTAS_TAKEN, 0);
-            report->ranges_lost = cli_trace_argument(trace, m, TRACE_RANGES_LOST, 0);
-            report->gpu_alignment_ns = cli_trace_argument(trace, m, TRACE_ALIGNMENT, 0);
+            report->records.slices_lost = cli_trace_argument(trace, m, TRACE_LOST, 0);
+            report->records.gpu_unfinished = cli_trace_argument(trace, m, TRACE_GPU_UNFINISHED, 0);
+            report->records.ctas_lost = cli_trace_argument(trace, m, TRACE_CTAS_LOST, 0);
+            report->records.ctas_taken = cli_trace_argument(trace, m, TRACE_CTAS_TAKEN, 0);
+            report->records.ranges_lost = cli_trace_argument(trace, m, TRACE_RANGES_LOST, 0);
+            report->precision.gpu_ns = cli_trace_argument(trace, m, TRACE_ALIGNMENT, 0);
         }
         int number = -1;
         if (strcmp(track, "SM clocks") == 0 && sscanf(trace->names[m->name], "SM %d", &number) == 1) {
-            for (size_t s = 0; s < report->sm_count; s++) {
-                uint32_t gpu = trace->tracks[report->sms[s].gpu].parent;
-                if (report->sms[s].number == number && gpu == trace->tracks[m->track].parent) {
-                    report->sms[s].alignment_ns = cli_trace_argument(trace, m, TRACE_SM_ALIGNMENT, 0);
+            for (size_t s = 0; s < report->sms.count; s++) {
+                uint32_t gpu = trace->tracks[report->sms.list[s].gpu].parent;
+                if (report->sms.list[s].number == number && gpu == trace->tracks[m->track].parent) {
+                    report->sms.list[s].alignment_ns = cli_trace_argument(trace, m, TRACE_SM_ALIGNMENT, 0);
                 }
             }
         }
@@ -292,7 +293,7 @@ static void scan(const struct trace *trace, struct report *out)
         keep_most(&out->end_ns, s->end_ns);
         count_host(trace, s, out);
         if (trace->tracks[s->track].kind == TRACE_QUEUE) {
-            out->gpu_tasks++;
+            out->gpu.tasks++;
             (void)stream_of(out, &trace->tracks[s->track]);
         }
     }
@@ -307,12 +308,13 @@ bool cli_report_compute(const struct trace *trace, const struct report_sms *sms,
     order_streams(trace, out);
     bool good = cli_report_sms_take(sms, trace, out) && compute_streams(trace, out) &&
                 compute_partitions(trace, out) && compute_kernels(trace, out) &&
-                cli_report_ranges(trace, out) && gather(trace, NULL, &gpu);
+                cli_report_ranges(trace, out) && cli_report_tenants(trace, out, &out->tenants) &&
+                gather(trace, NULL, &gpu);
     count_marks(trace, out);
     if (good) {
-        out->gpu_busy_ns = cli_intervals_unite(&gpu);
-        out->gpu_begin_ns = gpu.count > 0 ? gpu.at[0].begin : 0;
-        out->gpu_end_ns = gpu.count > 0 ? gpu.at[gpu.count - 1].end : 0;
+        out->gpu.busy_ns = cli_intervals_unite(&gpu);
+        out->gpu.begin_ns = gpu.count > 0 ? gpu.at[0].begin : 0;
+        out->gpu.end_ns = gpu.count > 0 ? gpu.at[gpu.count - 1].end : 0;
         good = cli_report_gaps(trace, &gpu, out);
     }
     if (!good) {
@@ -324,7 +326,8 @@ bool cli_report_compute(const struct trace *trace, const struct report_sms *sms,
 
 void cli_report_free(struct report *report)
 {
-    free(report->sms);
-    free(report->gap_list);
+    free(report->sms.list);
+    free(report->idle.list);
     free(report->ranges);
+    cli_report_tenants_free(&report->tenants);
 }

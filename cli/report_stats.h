@@ -1,8 +1,10 @@
+/* SPDX-License-Identifier: MIT */
 /* What `gantry report trace` finds out about a recording. */
 #ifndef CLI_REPORT_STATS_H
 #define CLI_REPORT_STATS_H
 
 #include "cli/intervals.h"
+#include "cli/report_tenants.h"
 #include "cli/trace.h"
 
 #define REPORT_KERNELS 20
@@ -14,8 +16,10 @@
 /* What covers the longest part of a gap, the GPU's idle time between two tasks. */
 enum report_cause {
     REPORT_HOST_TASK,  /* a CPU task */
+    REPORT_SHARE,      /* a share of GPU time held tasks back: it was used up, or it was another one's turn */
     REPORT_MEMORY,     /* some task waited for memory */
-    REPORT_DISPATCHER, /* the dispatcher's thread was in a batch, and did not wait for memory */
+    REPORT_LAUNCH,     /* the dispatcher's thread was in a launch callback */
+    REPORT_DISPATCHER, /* it was in a batch, and none of these held it up */
     REPORT_NOTHING,    /* none of these: nothing was ready */
     REPORT_OTHER_GPU,  /* of one GPU among several: the task behind the gap waited for another GPU, which
                           worked */
@@ -30,7 +34,8 @@ struct report_stream {
     uint64_t tasks;
 };
 
-const char *cli_report_cause(enum report_cause cause); /* for people */
+const char *cli_report_cause(enum report_cause cause);     /* for people */
+const char *cli_report_cause_key(enum report_cause cause); /* in JSON */
 
 struct report_gap {
     uint64_t begin_ns, end_ns;
@@ -94,46 +99,89 @@ void cli_report_sms_free(struct report_sms *sms);
 void cli_report_sms_add(void *user, const struct trace *trace, const struct trace_slice *block,
                         uint64_t number);
 
-struct report {
-    uint64_t begin_ns, end_ns; /* of everything */
-    uint64_t tasks, task_ns;   /* CPU tasks */
+/* What the host did. */
+struct report_host {
+    uint64_t tasks, task_ns; /* CPU tasks */
     uint64_t batches;
     uint64_t launches, launch_ns;
     uint64_t phase_ns[3]; /* dispatcher time in HtoD, Kernel, DtoH */
     uint64_t memory_waits, memory_ns;
-    uint64_t gpu_begin_ns, gpu_end_ns, gpu_busy_ns;
-    uint64_t gpu_tasks;
-    uint64_t gpu_batches, gpu_batch_ns;       /* batches in GPU time, which may overlap */
+};
+
+/* When the GPU, or any of several, worked. */
+struct report_gpu_time {
+    uint64_t begin_ns, end_ns, busy_ns;
+    uint64_t tasks;
+    uint64_t batches, batch_ns;               /* batches in GPU time, which may overlap */
     uint64_t longest_batch_ns, longest_batch; /* its number */
+};
+
+/* When no GPU worked, and why. */
+struct report_idle {
+    uint64_t gaps, gap_ns, largest_ns;
+    uint64_t cause_count[REPORT_CAUSES], cause_ns[REPORT_CAUSES];
+    struct report_gap *list; /* of each GPU where there are several, one after the other, else of the one;
+                              * the caller's to free, with `sms` */
+    size_t list_count;
+};
+
+/* By total time; blocks' launches, else GPU tasks. */
+struct report_kernels {
+    struct report_kernel list[REPORT_KERNELS];
+    size_t count;
+    bool are_tasks;
+};
+
+/* GPU tasks by label, those with and those without blocks' records; by total time; none when the kernels are
+ * tasks. */
+struct report_labels {
+    struct report_kernel list[REPORT_KERNELS];
+    size_t count, left; /* left: those that have no room in it */
+};
+
+struct report_sm_times {
+    struct report_sm *list; /* see struct report_idle */
+    size_t count;
+    uint64_t least_ns, most_ns, sum_ns; /* busy time of an SM */
+};
+
+/* Batched ones. */
+struct report_copies {
+    uint64_t launches, count, bytes[3]; /* to the device, to the host, on the device */
+};
+
+/* What the recording has, and what it has lost. */
+struct report_records {
+    uint64_t slices_lost, gpu_unfinished, ctas, ctas_lost, ctas_taken, ranges_lost;
+};
+
+/* How exact its times are. */
+struct report_precision {
+    uint64_t gpu_ns, cta_ns, sm_ns, tick_ns, shift_ns;
+};
+
+struct report {
+    uint64_t begin_ns, end_ns; /* of everything */
+    struct report_host host;
+    struct report_gpu_time gpu;
     struct report_stream streams[REPORT_STREAMS];
     size_t stream_count;
     struct report_partition partitions[REPORT_PARTITIONS];
     size_t partition_count;
     struct report_gpu gpus[REPORT_GPUS];
     size_t gpu_count;
-    uint64_t gaps, gap_ns, largest_gap_ns; /* when no GPU worked */
-    uint64_t cause_count[REPORT_CAUSES], cause_ns[REPORT_CAUSES];
-    struct report_gap *gap_list; /* of each GPU where there are several, one after the other, else of the one;
-                                  * the caller's to free, with `sms` */
-    size_t gap_list_count;
+    struct report_idle idle;
     struct report_host_task host_tasks[REPORT_HOST_TASKS]; /* by the time that the GPU waited for them */
     size_t host_task_count;
-    struct report_kernel kernels[REPORT_KERNELS]; /* by total time; blocks' launches, else GPU tasks */
-    size_t kernel_count;
-    bool kernels_are_tasks;
-    struct report_kernel
-        gpu_labels[REPORT_KERNELS];          /* GPU tasks by label, those with and those without blocks'
-                                              * records; by total time; none when kernels_are_tasks */
-    size_t gpu_label_count, gpu_labels_left; /* left: those that have no room in it */
-    struct report_sm *sms;                   /* see gap_list */
-    size_t sm_count;
-    uint64_t sm_least_ns, sm_most_ns, sm_sum_ns; /* busy time of an SM */
-    struct report_range *ranges; /* by kernel and total time, the lost ones last; see gap_list */
+    struct report_kernels kernels;
+    struct report_labels labels;
+    struct report_sm_times sms;
+    struct report_range *ranges; /* by kernel and total time, the lost ones last; see struct report_idle */
     size_t range_count;
-    uint64_t copy_launches, copies,
-        copy_bytes[3]; /* batched ones; to the device, to the host, on the device */
-    uint64_t slices_lost, gpu_unfinished, ctas, ctas_lost, ctas_taken, ranges_lost;
-    uint64_t gpu_alignment_ns, cta_alignment_ns, sm_alignment_ns, tick_ns, shift_ns;
+    struct report_tenants tenants; /* see struct report_idle */
+    struct report_copies copies;
+    struct report_records records;
+    struct report_precision precision;
 };
 
 /* Fill in the part about SMs.  False: out of memory. */

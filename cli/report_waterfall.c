@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A stage is all tasks of one label at one place: the host, or a partition. */
 #include "cli/report_waterfall.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* When each stage of the work ran, on the host and on each partition of each GPU: a bar per stage. */
 #ifndef CLI_REPORT_WATERFALL_H
 #define CLI_REPORT_WATERFALL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* `gantry run`: runs one of the samples that the command was linked with. */
 #include "cli/samples.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The interface between a sample and `gantry run`.  Samples are registered with gantry_sample() in CMake. */
 #ifndef CLI_SAMPLES_H
 #define CLI_SAMPLES_H

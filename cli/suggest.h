@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The name that a mistyped word may have meant. */
 #ifndef CLI_SUGGEST_H
 #define CLI_SUGGEST_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "cli/surroundings.h"
 
 #include "cli/command.h"
@@ -59,9 +60,9 @@ void cli_work_queues_text(const struct cli_surroundings *s, char out[CLI_SURROUN
 static void part_text(const gantry_sm_topology *t, char *out, size_t room)
 {
     if (t->device_sms == 0) {
-        snprintf(out, room, "%" PRIu32 " multiprocessors; NVML does not say of how many", t->sm_count);
+        snprintf(out, room, "%" PRIu32 " multiprocessors; NVML does not say of how many", t->total_sms);
     } else {
-        snprintf(out, room, "%" PRIu32 " of %" PRIu32 " multiprocessors", t->sm_count, t->device_sms);
+        snprintf(out, room, "%" PRIu32 " of %" PRIu32 " multiprocessors", t->total_sms, t->device_sms);
     }
 }
 
@@ -79,12 +80,30 @@ bool cli_mps_text(const struct cli_surroundings *s, char out[CLI_SURROUNDINGS_TE
     } else if (t->mps_percentage < 100) {
         snprintf(out, CLI_SURROUNDINGS_TEXT, "active thread percentage %" PRIu32 ": %s", t->mps_percentage,
                  part);
-    } else if (t->device_sms > t->sm_count) { /* no variable of this process says why */
+    } else if (t->device_sms > t->total_sms) { /* no variable of this process says why */
         snprintf(out, CLI_SURROUNDINGS_TEXT, "%s: a limit of the MPS server", part);
     } else {
         snprintf(out, CLI_SURROUNDINGS_TEXT, "a client without a limit: %s", part);
     }
     return true;
+}
+
+const char *cli_small_allocator(void)
+{
+    return GANTRY_SMALL_ALLOCATOR;
+}
+
+const char *cli_small_allocator_text(void)
+{
+    switch (GANTRY_SMALL_ALLOCATOR[0]) {
+    case 'j':
+        return "jemalloc, built with the library, which may be opened at run time";
+    case 'i':
+        return "jemalloc as installed; programs that open the library at run time need "
+               "GLIBC_TUNABLES=glibc.rtld.optional_static_tls=8192";
+    default:
+        return "no jemalloc: small blocks of the heap take whole pages";
+    }
 }
 
 void cli_print_surroundings(const struct cli_surroundings *s)
@@ -107,6 +126,7 @@ void cli_print_surroundings(const struct cli_surroundings *s)
                            ? "nowhere (CUDA_LOG_FILE is not set: stdout, stderr or a file)"
                            : "nowhere: this driver writes none");
     }
+    printf("small blocks       %s\n", cli_small_allocator_text());
 }
 
 static void print_json_text(const char *key, const char *text)
@@ -136,7 +156,7 @@ void cli_print_surroundings_json(const struct cli_surroundings *s)
     } else {
         printf("{\"percentage\":%" PRIu32 ",", t->mps_percentage);
         print_json_text("static_partition", t->mps_is_static != 0 ? s->mps_partition : NULL);
-        printf(",\"sms\":%" PRIu32 ",\"device_sms\":", t->sm_count);
+        printf(",\"total_sms\":%" PRIu32 ",\"device_sms\":", t->total_sms);
         if (t->device_sms != 0) {
             printf("%" PRIu32 "},", t->device_sms);
         } else {
@@ -144,4 +164,6 @@ void cli_print_surroundings_json(const struct cli_surroundings *s)
         }
     }
     print_json_text("log_file", s->driver_version >= LOGS ? s->log_file : NULL);
+    printf(",");
+    print_json_text("small_allocator", cli_small_allocator());
 }

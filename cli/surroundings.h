@@ -1,5 +1,6 @@
+/* SPDX-License-Identifier: MIT */
 /* What of a device this process may use, and what its environment says of it: work queues, MPS, the driver's
- * log. */
+ * log, and the allocator of small blocks. */
 #ifndef CLI_SURROUNDINGS_H
 #define CLI_SURROUNDINGS_H
 
@@ -23,7 +24,13 @@ void cli_work_queues_text(const struct cli_surroundings *surroundings, char out[
 /* "static partition GPU-1/D4: 66 of 132 multiprocessors"; false: the process is no client of MPS. */
 bool cli_mps_text(const struct cli_surroundings *surroundings, char out[CLI_SURROUNDINGS_TEXT]);
 
-/* For `gantry info`: three lines, or keys of a JSON object with a comma before each. */
+/* Which jemalloc serves small blocks of the heap: "jemalloc" (built with the library), "installed" (as it is
+ * on the machine) or "none". */
+const char *cli_small_allocator(void);
+/* What that means for programs that open the library at run time. */
+const char *cli_small_allocator_text(void);
+
+/* For `gantry info`: four lines, or keys of a JSON object with a comma before each. */
 void cli_print_surroundings(const struct cli_surroundings *surroundings);
 void cli_print_surroundings_json(const struct cli_surroundings *surroundings);
 

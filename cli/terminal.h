@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the terminal behind a file can show: colours, and how many columns. */
 #ifndef CLI_TERMINAL_H
 #define CLI_TERMINAL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Text that comes from elsewhere is printed without harm: on a terminal, and as JSON. */
 #ifndef CLI_TEXT_H
 #define CLI_TEXT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Shows on a terminal how long a single call has taken already, where nothing else says how far it is. */
 #ifndef CLI_TICKER_H
 #define CLI_TICKER_H

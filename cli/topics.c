@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "cli/topics.h"
 
 #include "cli/terminal.h"
@@ -50,7 +51,7 @@ static const char plans[] =
     "A plan divides the multiprocessors (SMs) of a device into partitions.  The command reads it as JSON:\n"
     "\n"
     "  {\"partitions\": [\n"
-    "    {\"name\": \"critical\", \"size\": \"at_least\", \"sms\": 16, \"priority\": -1},\n"
+    "    {\"name\": \"critical\", \"size\": \"at_least\", \"sm_count\": 16, \"priority\": -1},\n"
     "    {\"name\": \"bulk\", \"size\": \"rest\", \"share\": {\"percent\": 50}}\n"
     "  ]}\n"
     "\n"

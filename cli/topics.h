@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What `gantry help TOPIC` explains beside the commands. */
 #ifndef CLI_TOPICS_H
 #define CLI_TOPICS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Reads back what profile/pftrace.c writes: not any trace, but every trace of ours.
  *
  * Our writer puts the end of a slice right behind its begin on the same sequence, and gives tracks small

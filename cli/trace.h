@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A recording of Gantry's, read back for `gantry report`. */
 #ifndef CLI_TRACE_H
 #define CLI_TRACE_H
@@ -42,6 +43,8 @@ enum trace_argument {
     TRACE_AFTER, /* of a GPU task: bit n: it waited for work of the device with ordinal n */
     TRACE_GPU_UNFINISHED,
     TRACE_CTAS_TAKEN,
+    TRACE_SM,
+    TRACE_MANAGER, /* of a GPU task: the number of the manager whose share it is charged to */
     TRACE_ARGUMENTS
 };
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The bytes of a recording: protocol buffer fields, and the packets of a file one after the other. */
 #ifndef CLI_TRACE_FILE_H
 #define CLI_TRACE_FILE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the slices of a recording say besides their times. */
 #include "cli/trace_stage.h"
 
@@ -12,7 +13,8 @@ enum trace_argument cli_argument_called(const char *name)
         "alignment_ns", "sm_alignment_ns", "tick_ns",        "shift_ns",
         "block",        "batch",           "ctas_lost",      "ranges_lost",
         "copies",       "bytes_to_device", "bytes_to_host",  "bytes_on_device",
-        "tasks",        "after_gpus",      "gpu_unfinished", "ctas_taken"};
+        "tasks",        "after_gpus",      "gpu_unfinished", "ctas_taken",
+        "sm",           "manager"};
     enum trace_argument a = TRACE_ID;
     while (a < TRACE_ARGUMENTS && strcmp(names[a], name) != 0) {
         a++;
@@ -30,7 +32,8 @@ static void copy_text(const struct span *span, char *text, size_t room)
     text[taken] = '\0';
 }
 
-/* A name and a text: "id" and a number, or "after_gpus" and ordinals with commas between them. */
+/* A name and a text: "id" or "manager" and a number, or "after_gpus" and ordinals with commas between them.
+ */
 void cli_read_stage_data(struct span span, struct trace_details *details)
 {
     struct field field;
@@ -44,6 +47,10 @@ void cli_read_stage_data(struct span span, struct trace_details *details)
     }
     if (strcmp(name, "id") == 0) {
         details->arguments[TRACE_ID] = strtoull(value, NULL, 10);
+    }
+    if (strcmp(name, "manager") == 0) {
+        details->arguments[TRACE_MANAGER] = strtoull(value, NULL, 10);
+        details->present |= 1u << TRACE_MANAGER;
     }
     for (char *at = value, *end; strcmp(name, "after_gpus") == 0; at = end + 1) {
         const unsigned long ordinal = strtoul(at, &end, 10);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the slices of a recording say besides their times. */
 #ifndef CLI_TRACE_STAGE_H
 #define CLI_TRACE_STAGE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Complaints about how the command was called, and causes of failed calls. */
 #include "cli/command.h"
 #include "cli/messages.h"

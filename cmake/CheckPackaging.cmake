@@ -1,4 +1,9 @@
-# CPack reads this before it begins: what a Debian package needs, by the names of the packages that have it.
+# SPDX-License-Identifier: MIT
+# CPack reads this before it begins.  What is in packages is dated as the sources are.
+if("$ENV{SOURCE_DATE_EPOCH}" STREQUAL "")
+  set(ENV{SOURCE_DATE_EPOCH} "${CPACK_GANTRY_EPOCH}")
+endif()
+# What a Debian package needs, by the names of the packages that have it.
 if(NOT CPACK_GENERATOR STREQUAL "DEB")
   return()
 endif()

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # CPack runs this on what was installed for the packages, a folder for each component.  Debian's policy wants of each package its
 # licences and its changes, manual pages compressed, and folders that all can read.
 if(NOT CPACK_GENERATOR STREQUAL "DEB")
@@ -57,18 +58,24 @@ function(override component package)
   endif()
 endfunction()
 set(upload "# Made from the sources, not uploaded to Debian." "initial-upload-closes-no-bugs *")
-override(gantry_runtime libgantry0 ${upload}
+string(REGEX MATCH "gantry_runtime=([^;]+)" unused "${CPACK_GANTRY_PACKAGES}")
+override(gantry_runtime "${CMAKE_MATCH_1}" ${upload}
+  "# libgantry-thread.so lies beside the library, wherever that is opened, and has variables alone."
+  "custom-library-search-path *" "shared-library-lacks-prerequisites *libgantry-thread.so*"
   "# It is opened by its name at run time, and programs are not linked with it."
   "shared-library-lacks-version usr/lib/libgantry-torch.so *" "no-symbols-control-file *"
   "# CPack writes these scripts, beside the trigger." "maintscript-calls-ldconfig *")
 override(gantry_emu gantry-emu ${upload}
   "# These two are opened by their names at run time."
   "shared-library-lacks-version usr/lib/libgantry-emu.so *" "shared-library-lacks-version usr/lib/libgantry-proof.so *" "no-symbols-control-file *" "no-shlibs *"
+  "package-name-doesnt-match-sonames *"
   "# CPack writes these scripts, beside the trigger." "maintscript-calls-ldconfig *")
 override(gantry_dev libgantry-dev ${upload}
   "# For other architectures configure with CMAKE_INSTALL_LIBDIR=lib/TRIPLET." "pkg-config-unavailable-for-cross-compilation *")
 override(gantry_tools gantry-tools ${upload}
   "# It is preloaded, and programs are not linked with it." "shared-library-lacks-version usr/lib/libgantry-limit.so *"
+  "package-name-doesnt-match-sonames *"
+  "# CPack writes these scripts, beside the trigger." "maintscript-calls-ldconfig *"
   "# The photographs of a sample, and where each is from." "arch-dep-package-has-big-usr-share *"
   "package-contains-documentation-outside-usr-share-doc *")
 set(site_overrides)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # cmake -DNAME=... -DINPUT=... -DOUTPUT=... -P EmbedText.cmake: write a text file as a C array with a final NUL.
 file(READ "${INPUT}" bytes HEX)
 string(REGEX REPLACE "(................................)" "\\1\n" bytes "${bytes}00")

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # cmake -DINPUT=docs/reference/environment.md -DOUTPUT=... -P EnvironmentText.cmake: the tables of variables as plain text.
 
 # The text behind the name, in lines of at most 98 columns.

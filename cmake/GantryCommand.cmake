@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Samples and benches are static libraries that the command `gantry` is linked from.  (Not object libraries:
 # those drop the objects that gantry_add_kernels() adds.)
 

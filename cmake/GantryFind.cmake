@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # How libraries that Gantry may use are found.
 #
 # gantry_find_library(<name> <header> <library>): an imported target gantry_dependency_<name>, from the system

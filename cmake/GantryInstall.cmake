@@ -1,11 +1,26 @@
-# What `cmake --install` puts where, and the Debian packages.  There is one for each component: gantry_runtime (libgantry0),
+# SPDX-License-Identifier: MIT
+# What `cmake --install` puts where, and the Debian packages.  There is one for each component: gantry_runtime (libgantry0.2 for 0.2),
 # gantry_emu (gantry-emu), gantry_dev (libgantry-dev), gantry_tools (gantry-tools) and gantry_doc (gantry-doc).
 include(CMakePackageConfigHelpers)
+# When the sources are from: what is dated has this time, so that a commit makes the same files whenever it is built.
+set(gantry_epoch "$ENV{SOURCE_DATE_EPOCH}")
+if(gantry_epoch STREQUAL "")
+  execute_process(COMMAND git log -1 --format=%ct WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}" OUTPUT_VARIABLE gantry_epoch
+    OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+endif()
+set(asked_epoch "$ENV{SOURCE_DATE_EPOCH}")
+set(ENV{SOURCE_DATE_EPOCH} "${gantry_epoch}")
+string(TIMESTAMP gantry_date "%Y-%m-%dT%H:%M:%SZ" UTC)
+set(ENV{SOURCE_DATE_EPOCH} "${asked_epoch}")
 set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/gantry")
 
 install(TARGETS gantry EXPORT gantry_targets
   LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT gantry_runtime NAMELINK_COMPONENT gantry_dev
   ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT gantry_dev)
+if(TARGET gantry-thread) # nobody links it by name
+  install(TARGETS gantry-thread EXPORT gantry_targets
+    LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT gantry_runtime NAMELINK_SKIP)
+endif()
 if(TARGET gantry_command)
   install(TARGETS gantry_command RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}" COMPONENT gantry_tools)
 endif()
@@ -51,6 +66,7 @@ install(SCRIPT "${PROJECT_SOURCE_DIR}/cmake/InstallDocuments.cmake" COMPONENT ga
 # What the target docs has made, if it was built.
 install(DIRECTORY "${PROJECT_BINARY_DIR}/site/html" DESTINATION "${CMAKE_INSTALL_DOCDIR}" COMPONENT gantry_doc OPTIONAL)
 install(DIRECTORY "${PROJECT_BINARY_DIR}/site/man3" DESTINATION "${CMAKE_INSTALL_MANDIR}" COMPONENT gantry_doc OPTIONAL)
+include(Sbom)
 
 if(NOT PROJECT_IS_TOP_LEVEL) # what is packed is the other project then
   return()
@@ -65,7 +81,6 @@ if(NOT CPACK_PACKAGE_CONTACT) # name <address> of who makes the packages, for th
 endif()
 set(CPACK_PACKAGE_VERSION "${PROJECT_VERSION}")
 set(CPACK_PACKAGING_INSTALL_PREFIX "/usr")
-set(CPACK_STRIP_FILES ON)
 set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_COMPONENTS_GROUPING IGNORE) # each component is a package
 set(CPACK_COMPONENTS_ALL gantry_dev gantry_doc gantry_emu)
@@ -95,7 +110,8 @@ device, with a heap of device and page-locked memory, partitions of the
 device, and recordings of what ran when.
 .
 ")
-gantry_package(gantry_runtime libgantry0 libs "task graphs of CPU and GPU work on a CUDA device"
+set(runtime "libgantry${gantry_soversion}")
+gantry_package(gantry_runtime "${runtime}" libs "task graphs of CPU and GPU work on a CUDA device"
   "${about}This package has the library." DEPENDS "gantry-emu (= ${full_version})" SUGGESTS gantry-tools)
 gantry_package(gantry_emu gantry-emu libs "emulated CUDA driver, for machines without a device"
   "A CUDA driver in software: streams, events, graphs, several devices and memory
@@ -106,28 +122,33 @@ LD_LIBRARY_PATH.  It runs kernels that were compiled for the host.
 This package has the library, and the header of its control interface." SUGGESTS gantry-doc)
 gantry_package(gantry_dev libgantry-dev libdevel "task graphs of CPU and GPU work - development files"
   "${about}This package has what programs are built with: headers, and files for CMake
-and pkg-config." DEPENDS "libgantry0 (= ${full_version})" SUGGESTS clang cmake gantry-doc)
+and pkg-config." DEPENDS "${runtime} (= ${full_version})" SUGGESTS clang cmake gantry-doc)
 gantry_package(gantry_tools gantry-tools utils "task graphs of CPU and GPU work - command"
   "${about}This package has the command gantry, which shows devices, reads recordings,
-runs samples and measures." DEPENDS "libgantry0 (= ${full_version})" SUGGESTS gantry-doc)
+runs samples and measures." DEPENDS "${runtime} (= ${full_version})" SUGGESTS gantry-doc)
 gantry_package(gantry_doc gantry-doc doc "task graphs of CPU and GPU work - documents"
   "${about}This package has the documents, and the sources of the samples.")
 set(CPACK_DEBIAN_GANTRY_DOC_PACKAGE_ARCHITECTURE all)
-set(CPACK_DEBIAN_GANTRY_RUNTIME_PACKAGE_SHLIBDEPS ON)
-set(CPACK_DEBIAN_GANTRY_EMU_PACKAGE_SHLIBDEPS ON)
-set(CPACK_DEBIAN_GANTRY_TOOLS_PACKAGE_SHLIBDEPS ON)
+# What a debugger needs is taken out of these into packages of its own, gantry-emu-dbgsym and so on (.ddeb).
+foreach(component RUNTIME EMU TOOLS)
+  set(CPACK_DEBIAN_GANTRY_${component}_PACKAGE_SHLIBDEPS ON)
+  set(CPACK_DEBIAN_GANTRY_${component}_DEBUGINFO_PACKAGE ON)
+endforeach()
 # Packages of programs depend on this very version.
 set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
 file(WRITE "${PROJECT_BINARY_DIR}/install/triggers" "activate-noawait ldconfig\n")
-set(CPACK_DEBIAN_GANTRY_RUNTIME_PACKAGE_CONTROL_EXTRA "${PROJECT_BINARY_DIR}/install/triggers")
-set(CPACK_DEBIAN_GANTRY_EMU_PACKAGE_CONTROL_EXTRA "${PROJECT_BINARY_DIR}/install/triggers")
+foreach(component RUNTIME EMU TOOLS)
+  set(CPACK_DEBIAN_GANTRY_${component}_PACKAGE_CONTROL_EXTRA "${PROJECT_BINARY_DIR}/install/triggers")
+endforeach()
 
 # For cmake/DebianFiles.cmake.
-set(CPACK_GANTRY_PACKAGES "gantry_runtime=libgantry0;gantry_emu=gantry-emu;gantry_dev=libgantry-dev;gantry_tools=gantry-tools;gantry_doc=gantry-doc")
+set(CPACK_GANTRY_PACKAGES "gantry_runtime=${runtime};gantry_emu=gantry-emu;gantry_dev=libgantry-dev;gantry_tools=gantry-tools;gantry_doc=gantry-doc")
+set(CPACK_GANTRY_EPOCH "${gantry_epoch}")
 set(CPACK_GANTRY_SOURCES "${PROJECT_SOURCE_DIR}")
 set(CPACK_GANTRY_FULL_VERSION "${full_version}")
 set(CPACK_GANTRY_BINDIR "${CMAKE_INSTALL_BINDIR}")
 set(CPACK_GANTRY_DOCDIR "${CMAKE_INSTALL_DOCDIR}")
 set(CPACK_GANTRY_MANDIR "${CMAKE_INSTALL_MANDIR}")
 set(CPACK_PRE_BUILD_SCRIPTS "${PROJECT_SOURCE_DIR}/cmake/DebianFiles.cmake")
+set(CPACK_POST_BUILD_SCRIPTS "${PROJECT_SOURCE_DIR}/cmake/DebianDebug.cmake")
 include(CPack)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # gantry_add_kernels(<target> <file.cu>...)
 #
 # Compile kernel files (see <gantry/kernel.h>) and link them into <target>.  For each <name>.cu the target
@@ -6,7 +7,7 @@
 # gantry.hpp (docs/guides/cpp.md).  The image has the host form always, and one device form:
 #
 #   nvcc   a fat binary for those of sm_80, 90, 100, 120 that nvcc knows, with PTX of the oldest and the
-#          newest of them for everything else
+#          newest of them for everything else; compressed, as every driver that loads what nvcc makes can read it
 #   clang  PTX 7.0 for sm_80, which any later device compiles when the image is loaded; needs no CUDA
 #          toolkit and no CUDA header
 #
@@ -105,15 +106,29 @@ function(_gantry_kernel_include out)
   set(${out} "${folder}" PARENT_SCOPE)
 endfunction()
 
-# How code is instrumented; an error where it cannot be.
+# Is code of this folder built with a sanitizer of the compiler?
+function(_gantry_has_sanitizer out)
+  string(TOUPPER "${CMAKE_BUILD_TYPE}" type)
+  get_directory_property(options COMPILE_OPTIONS)
+  string(FIND "${CMAKE_C_FLAGS} ${CMAKE_CXX_FLAGS} ${CMAKE_C_FLAGS_${type}} ${CMAKE_CXX_FLAGS_${type}} ${options}"
+    "-fsanitize=" at)
+  if(at EQUAL -1)
+    set(${out} FALSE PARENT_SCOPE)
+  else()
+    set(${out} TRUE PARENT_SCOPE)
+  endif()
+endfunction()
+
+# How code is instrumented, with calls that take no detour; an error where it cannot be.
 function(_gantry_check_flags out)
-  if("${CMAKE_C_FLAGS} ${CMAKE_CXX_FLAGS}" MATCHES "-fsanitize=")
+  _gantry_has_sanitizer(has_sanitizer)
+  if(has_sanitizer)
     message(FATAL_ERROR "GANTRY_KERNEL_CHECKS takes the place of a sanitizer's runtime: build without -fsanitize")
   endif()
   if(NOT CMAKE_CXX_COMPILER_ID MATCHES "GNU|Clang")
     message(FATAL_ERROR "GANTRY_KERNEL_CHECKS needs gcc or clang, not ${CMAKE_CXX_COMPILER_ID}")
   endif()
-  set(${out} -fsanitize=thread PARENT_SCOPE)
+  set(${out} -fsanitize=thread -fno-plt PARENT_SCOPE)
 endfunction()
 
 # The target of libgantry-proof.so: of the source tree, or of the package this file was installed with.
@@ -176,7 +191,8 @@ function(_gantry_find_kernel_compiler)
   if(NOT GANTRY_KERNEL_COMPILER MATCHES "^(auto|nvcc|clang|none)$")
     message(FATAL_ERROR "GANTRY_KERNEL_COMPILER is ${GANTRY_KERNEL_COMPILER}, not auto, nvcc, clang or none")
   endif()
-  if(GANTRY_KERNEL_CHOICE STREQUAL "${GANTRY_KERNEL_COMPILER} ${GANTRY_KERNEL_ARCHITECTURES}")
+  set(choice "${GANTRY_KERNEL_COMPILER} ${GANTRY_KERNEL_ARCHITECTURES} compressed") # as no earlier build folder says
+  if(GANTRY_KERNEL_CHOICE STREQUAL choice)
     return()
   endif()
   set(form none)
@@ -189,7 +205,7 @@ function(_gantry_find_kernel_compiler)
     if(GANTRY_NVCC)
       _gantry_nvcc_flags("${GANTRY_NVCC}" architectures)
       set(GANTRY_NVCC_FLAGS "${architectures}" CACHE INTERNAL "nvcc's options for them")
-      set(command "${GANTRY_NVCC}" -fatbin -std=c++17 -O3 -ccbin "${CMAKE_CXX_COMPILER}"
+      set(command "${GANTRY_NVCC}" -fatbin -Xfatbin=-compress-all -std=c++17 -O3 -ccbin "${CMAKE_CXX_COMPILER}"
         -allow-unsupported-compiler ${architectures})
       _gantry_try_kernel_compiler(works ${command})
       if(works)
@@ -234,7 +250,7 @@ function(_gantry_find_kernel_compiler)
   endif()
   set(GANTRY_KERNEL_FORM "${form}" CACHE INTERNAL "device form of kernel images")
   set(GANTRY_KERNEL_COMMAND "${command}" CACHE INTERNAL "its compiler and options")
-  set(GANTRY_KERNEL_CHOICE "${GANTRY_KERNEL_COMPILER} ${GANTRY_KERNEL_ARCHITECTURES}" CACHE INTERNAL "the choice that these stand for")
+  set(GANTRY_KERNEL_CHOICE "${choice}" CACHE INTERNAL "the choice that these stand for")
 endfunction()
 
 # The command that makes <name>.embed.h, the device form as a C array.
@@ -327,7 +343,9 @@ function(_gantry_kernel_library target file is_device_only options out_library o
   if(GANTRY_KERNEL_CHECKS AND NOT is_device_only)
     _gantry_check_flags(checks)
   endif()
-  string(SHA1 hash "${file}${options}${checks}")
+  # Seen from the project, so that the same sources make the same names and with them the same bytes.
+  file(RELATIVE_PATH path "${CMAKE_SOURCE_DIR}" "${file}")
+  string(SHA1 hash "${path}${options}${checks}")
   string(SUBSTRING "${hash}" 0 8 hash)
   set(library "gantry_kernels_${name}_${hash}")
   set(folder "${CMAKE_BINARY_DIR}/gantry-kernels/${name}-${hash}")
@@ -382,11 +400,21 @@ const gantry_module_image gantry_image_@name@ = {
   _gantry_kernel_include(include)
   get_filename_component(source_folder "${file}" DIRECTORY)
   add_library(${library} OBJECT "${folder}/${name}.image.cpp")
-  target_compile_features(${library} PRIVATE cxx_std_17)
-  target_compile_options(${library} PRIVATE -fno-exceptions -fno-rtti -fno-math-errno -ffp-contract=off
-    -Wno-unknown-pragmas ${checks})
-  target_include_directories(${library} PRIVATE "${include}" "${source_folder}"
-    "$<TARGET_PROPERTY:${target},INCLUDE_DIRECTORIES>")
+  set(forms ${library})
+  if(CMAKE_EXPORT_COMPILE_COMMANDS AND NOT is_device_only)
+    # Never built: editors find the file in compile_commands.json, as the emulated driver has it.
+    add_library(${library}_in_editors OBJECT EXCLUDE_FROM_ALL "${file}")
+    set_source_files_properties("${file}" PROPERTIES LANGUAGE CXX)
+    target_compile_options(${library}_in_editors PRIVATE "SHELL:-x c++")
+    list(APPEND forms ${library}_in_editors)
+  endif()
+  foreach(form IN LISTS forms)
+    target_compile_features(${form} PRIVATE cxx_std_17)
+    target_compile_options(${form} PRIVATE -fno-exceptions -fno-rtti -fno-math-errno -ffp-contract=off
+      -Wno-unknown-pragmas ${checks})
+    target_include_directories(${form} PRIVATE "${include}" "${source_folder}"
+      "$<TARGET_PROPERTY:${target},INCLUDE_DIRECTORIES>")
+  endforeach()
   set_target_properties(${library} PROPERTIES CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
     POSITION_INDEPENDENT_CODE ON)
   if(TARGET gantry_flags AND PROJECT_NAME STREQUAL "gantry") # inside Gantry's own build
@@ -439,6 +467,7 @@ function(gantry_add_kernels target)
 endfunction()
 
 # Who links with it under a sanitizer is told so by the name of a target that there is not.
-if(TARGET gantry::checked AND "${CMAKE_C_FLAGS} ${CMAKE_CXX_FLAGS}" MATCHES "-fsanitize=")
+_gantry_has_sanitizer(_gantry_sanitizer)
+if(TARGET gantry::checked AND _gantry_sanitizer)
   set_property(TARGET gantry::checked APPEND PROPERTY INTERFACE_LINK_LIBRARIES gantry::checked_is_not_for_builds_with_a_sanitizer)
 endif()

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # gantry_module(): the sources and tests of a room, built into both libraries.
 include(GantryFind)
 
@@ -33,12 +34,17 @@ foreach(library gantry gantry_testing)
 endforeach()
 set_target_properties(gantry PROPERTIES C_VISIBILITY_PRESET hidden CXX_VISIBILITY_PRESET hidden
   VISIBILITY_INLINES_HIDDEN ON)
+# A program runs with the libraries of one SONAME: before 1.0 a minor version may break programs.
+set(gantry_soversion ${PROJECT_VERSION_MAJOR})
+if(PROJECT_VERSION_MAJOR EQUAL 0)
+  set(gantry_soversion ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+endif()
 if(library_type STREQUAL "SHARED")
   set(export_map "${PROJECT_SOURCE_DIR}/cmake/gantry.map")
   # nodelete: the memory that a thread keeps for itself is given back when it ends, by code that dlclose() must not unmap.
   target_link_options(gantry PRIVATE "LINKER:--version-script=${export_map}" LINKER:-z,nodelete)
   set_target_properties(gantry PROPERTIES LINK_DEPENDS "${export_map}"
-    VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
+    VERSION ${PROJECT_VERSION} SOVERSION ${gantry_soversion})
 else() # the emulated driver is a library of its own, which a program with this one in it looks for on its path
   target_link_options(gantry INTERFACE "$<BUILD_INTERFACE:LINKER:-rpath,${PROJECT_BINARY_DIR}>"
     "$<INSTALL_INTERFACE:LINKER:-rpath,$<INSTALL_PREFIX>/${CMAKE_INSTALL_LIBDIR}>")
@@ -149,6 +155,13 @@ function(gantry_test_properties name labels)
   if(NOT GANTRY_FAIL_ON_SKIP)
     set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77)
   endif()
+endfunction()
+
+# What takes hours, label `exhaustive`: ./check.sh --exhaustive.
+function(gantry_exhaustive_properties name)
+  set_tests_properties(${name} PROPERTIES LABELS "campaign;exhaustive" TIMEOUT 14400 RUN_SERIAL ON
+    ENVIRONMENT_MODIFICATION "GANTRY_TEST_DEADLINE=unset:"
+    ENVIRONMENT "GANTRY_EMULATOR=${PROJECT_BINARY_DIR}/libgantry-emu.so")
 endfunction()
 
 # Tests that need what no installation brings: the emulated driver, a newer CUDA, another device, or the files of

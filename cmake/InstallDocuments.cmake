@@ -1,10 +1,11 @@
+# SPDX-License-Identifier: MIT
 # Installs the documents, and the sources of samples and examples.  Run by the installation, with GANTRY_SOURCES, GANTRY_DOCUMENTS (the folder to fill), GANTRY_HEADERS (where
 # include/gantry comes to lie, seen from that folder) and GANTRY_SCRATCH (a folder): the documents, with links that
 # lead somewhere, and those sources.  A link to what is not installed becomes plain text.
 file(GLOB_RECURSE documents RELATIVE "${GANTRY_SOURCES}" "${GANTRY_SOURCES}/docs/*" "${GANTRY_SOURCES}/samples/*"
   "${GANTRY_SOURCES}/examples/*")
 list(FILTER documents EXCLUDE REGEX "^samples/image_pipeline/data/") # these are the command's
-list(PREPEND documents README.md CHANGELOG.md CONTRIBUTING.md LICENSE)
+list(PREPEND documents README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md LICENSE)
 
 # Where a link of `document` leads; "" when that is not installed.
 function(installed_link document link out)

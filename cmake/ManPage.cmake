@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # cmake -DGANTRY=... -DENVIRONMENT=... -DVERSION=... -DOUTPUT=... -P ManPage.cmake: write gantry(1), of what the
 # command says of itself and of the table of variables in docs/reference/environment.md.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Put page.css and the scripts into page.html: cmake -DFOLDER=... -DSCRIPTS=a.js,b.js -DOUTPUT=... -P Page.cmake.
 file(READ "${FOLDER}/page.html" page)
 file(READ "${FOLDER}/page.css" style)

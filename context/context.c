@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A gantry_context puts the rooms together for one CUDA context, in the order of their dependencies, and
  * takes them apart in the reverse order:
  *
@@ -14,11 +15,13 @@
 #include "base/options.h"
 #include "base/proof.h"
 #include "base/retired.h"
+#include "base/span.h"
 #include "driver/device.h"
 #include "driver/inside.h"
 #include "driver/module.h"
 #include "driver/whole.h"
 #include "profile/environment.h"
+#include "profile/nvtx.h"
 #include "taskman/cpu/pool.h"
 #include "taskman/gpu_ops.h"
 
@@ -146,6 +149,11 @@ gantry_status gantry_context_create(const gantry_context_options *options, gantr
     status = gy_context_open(&ours, &c->cuda);
     if (status != GANTRY_OK) {
         goto free_context;
+    }
+    gy_nvtx_begin();
+    const struct gy_span_ranges *ranges = atomic_load_explicit(&gy_span_ranges, memory_order_acquire);
+    if (ranges != NULL) {
+        ranges->name_device(c->cuda->device, c->cuda->info.name);
     }
     status = gy_context_push(c->cuda);
     if (status != GANTRY_OK) {

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The struct behind gantry_context. */
 #ifndef CONTEXT_CONTEXT_H
 #define CONTEXT_CONTEXT_H

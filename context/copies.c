@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The copy tuning of a context. */
 #include "context/context.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Links between devices: what the driver says, and what copies take.
  *
  * The memory on the device that is reached is mapped for both devices, as the heap's slabs are that several

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Modules made of code that was compiled elsewhere, or is compiled now. */
 #include "base/alloc.h"
 #include "base/handle.h"

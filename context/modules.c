@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Kernel images of a context, as the application sees them. */
 #include "context/context.h"
 

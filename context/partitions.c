@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The partitions of a context, as the application sees them. */
 #include "context/context.h"
 
@@ -271,7 +272,8 @@ gantry_status gantry_partition_audit(gantry_partition *partition, gantry_audit_w
     if (status != GANTRY_OK) {
         return status;
     }
-    status = gy_partition_audit(partition, way, out);
+    gantry_sm_set seen = {.struct_size = sizeof(seen)};
+    status = gy_partition_audit(partition, way, &seen);
     leave(context);
-    return status;
+    return status == GANTRY_OK ? gy_stats_export(out, &seen, sizeof(seen), "gantry_sm_set") : status;
 }

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Another plan of partitions for a context that lives on. */
 #include "context/context.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Calls on all streams of a partition, or of the context, at once.
  *
  * Events of all of them break the capture of any stream that they cover, so such a call waits for the
@@ -88,7 +89,15 @@ static gantry_status record_all(const struct whole *w, CUevent event)
 
 static gantry_status wait(const struct whole *w, CUevent event)
 {
-    return gy_partition_wait(w->partition, event);
+    const struct gy_proof_ops *proof = gy_proof();
+    if (proof != NULL) {
+        proof->calls_driver(true);
+    }
+    const gantry_status status = gy_partition_wait(w->partition, event);
+    if (proof != NULL) {
+        proof->calls_driver(false);
+    }
+    return status;
 }
 
 static gantry_status check_outside(const struct whole *w)
@@ -107,9 +116,9 @@ static gantry_status check_outside(const struct whole *w)
 static gantry_status call_whole(const struct whole *w, whole_fn call, CUevent event)
 {
     struct gy_graphs *graphs = &w->context->dispatcher->graphs;
-    gy_graphs_pause(graphs);
+    gy_launch_gate_pause(&graphs->gate);
     gantry_status status = call(w, event);
-    gy_graphs_resume(graphs);
+    gy_launch_gate_resume(&graphs->gate);
     if (status == GANTRY_ERR_STATE) { /* something of the application's is captured */
         gy_error_put_before("%s", w->call);
     }
@@ -176,7 +185,7 @@ static gantry_status synchronize(const struct whole *w)
     }
     struct gy_context *cuda = w->context->cuda;
     const bool is_whole = w->partition == NULL || gy_partition_is_whole(w->partition);
-    const bool is_part = cuda->sms != cuda->info.multiprocessors; /* of an adopted green context */
+    const bool is_part = cuda->sms != cuda->info.total_sms; /* of an adopted green context */
     if (is_whole && (!is_part || !gy_context_has_events(cuda))) {
         status = wait_for_event(w, record_ours);
         status = status == GANTRY_OK ? gy_whole_wait(cuda) : status;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* How addresses are resolved: the heap is asked first, which costs no driver call, then the driver.  The last
  * answer serves all following addresses of the same memory, for each field. */
 #include "copykernel/address.h"

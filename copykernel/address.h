@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The memory that the addresses of a copy lie in, and how the device sees it. */
 #ifndef COPYKERNEL_ADDRESS_H
 #define COPYKERNEL_ADDRESS_H

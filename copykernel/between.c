@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Copies between devices: how they go, and the count of those that went. */
 #include "copykernel/between.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Batches of the copier with copies between devices. */
 #ifndef COPYKERNEL_BETWEEN_H
 #define COPYKERNEL_BETWEEN_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* How boxes are copied.  Contiguous rows are first joined into fewer and longer ones.  A box that is one row
  * then is a batch of one copy, so the copy engines may do it. */
 #include "copykernel/box.h"

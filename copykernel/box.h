@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Copies of rows at even distances: one kernel that reads no list. */
 #ifndef COPYKERNEL_BOX_H
 #define COPYKERNEL_BOX_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Measures the kernel against the copy engines.
  *
  * For each direction and size class, a batch of as many copies of that size as fit is done, first by the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the parts of the calibration share. */
 #ifndef COPYKERNEL_CALIBRATE_H
 #define COPYKERNEL_CALIBRATE_H

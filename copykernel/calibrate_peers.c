@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Measures copies between the device and each of those that its heap is let to.
  *
  * The other device's memory is made for it and mapped for both, as a heap's is, so this needs no context

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Batched copies: from the caller's descriptors to one kernel launch.
  *
  *   check (plan.c)      what can be told from the descriptors alone

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Batched copies on a stream; there is one copier per context. */
 #ifndef COPYKERNEL_COPIER_H
 #define COPYKERNEL_COPIER_H

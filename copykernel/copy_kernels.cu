@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The copy kernel: any number of copies and fills at once, byte-exact, for any alignment.
  *
  * The host has cut the batch into units of about equal cost (format.h); a warp does one at a time.  It

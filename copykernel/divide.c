@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The division of a batch among warps.
  *
  * The cost of a piece is its bytes plus PIECE_COST for the time it takes whatever its size, so that many

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The batches that the copier sends to the copy kernel; the device compilers compile this file, too.
  *
  * A batch is an array of 64-bit words, aligned to 16 bytes: 2 for each piece, 2 for each long pattern, then

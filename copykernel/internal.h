@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The parts of the copier that its own files share. */
 #ifndef COPYKERNEL_INTERNAL_H
 #define COPYKERNEL_INTERNAL_H

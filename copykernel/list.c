@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* How lists that the device reads are launched.  The host knows only their maximum and their place.  The
  * notes that the kernels leave for each other are in the copier's device memory (ring.h). */
 #include "copykernel/list.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Copies whose list the device reads: two kernels, no host work for each copy (list_moves.h). */
 #ifndef COPYKERNEL_LIST_H
 #define COPYKERNEL_LIST_H

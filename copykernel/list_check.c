@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Checks of lists that the device reads, by the device: what the host reads of a list are the copies that a
  * kernel suspects.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Lists that the device reads are checked by the device, before they are done (GANTRY_CHECK=bounds; the
  * host's part is in list_check.c).
  *

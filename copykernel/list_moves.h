@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Copies whose list the device reads: the host has not seen the list, so the kernels do the planning.
  *
  * First kernel: a warp takes a slice of the list, at most 32 copies and fewer when there are more warps than

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* How the copy kernels move bytes: one copy or fill by a team of lanes, byte-exact for any alignment.
  *
  *   head    bytes up to the first 16-byte boundary of the destination

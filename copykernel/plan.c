@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The planner: pure functions on lists of descriptors and items.
  *
  *   check      finds what is wrong with a descriptor, whatever its addresses mean

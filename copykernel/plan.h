@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The planner: pure functions that turn copy descriptors into the batch that the copy kernel performs. */
 #ifndef COPYKERNEL_PLAN_H
 #define COPYKERNEL_PLAN_H

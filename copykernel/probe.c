@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* One measurement of a calibration: batches of copies of one size, by the kernel and by the engines.
  *
  * Times are host times from the call to the end of the GPU's work, the best of a few: a caller waits for this

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Copy queues: growing lists of descriptors.  A long pattern is copied beside its descriptor at once, so
  * that the caller's memory is free again.
  *
@@ -13,8 +14,6 @@
 #include <assert.h>
 #include <stdatomic.h>
 #include <string.h>
-
-_Thread_local struct gy_copy_call gy_copy_call __attribute__((tls_model("initial-exec")));
 
 static _Atomic(uint64_t) calls; /* atomic; that have used a queue and may be made once more */
 

@@ -1,6 +1,9 @@
+/* SPDX-License-Identifier: MIT */
 /* The list behind gantry_copy_queue. */
 #ifndef COPYKERNEL_QUEUE_H
 #define COPYKERNEL_QUEUE_H
+
+#include "base/hints.h"
 
 #include <gantry/copy.h>
 
@@ -16,7 +19,7 @@ struct gy_copy_call {
     enum gy_copy_call_stage stage;
     uint64_t number; /* of the first of the two, and even; 0: no queue has asked for it */
 };
-extern _Thread_local struct gy_copy_call gy_copy_call __attribute__((tls_model("initial-exec")));
+extern _Thread_local struct gy_copy_call gy_copy_call GY_TLS_HOT;
 
 static inline void gy_copy_call_begin(void)
 {

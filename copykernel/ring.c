@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Chunks come in sizes of 16 KiB times a power of two.  A chunk in use is in the list of its size, oldest
  * launch first, and is used again once its event says that the GPU has passed the launch.  When the oldest
  * few are all still in use, another chunk is made: the launching thread never waits for the GPU, and memory

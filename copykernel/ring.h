@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Memory that one launch uses at a time: page-locked memory for batches that do not fit in kernel parameters,
  * or device memory for the notes of the kernels of a list.  Dispatcher thread only. */
 #ifndef COPYKERNEL_RING_H

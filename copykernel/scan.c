@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The short way of large batches.
  *
  * One pass looks at each descriptor once.  It checks its type, that both ranges lie in the memory of the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* One look at a batch that tells whether it is a usual one. */
 #ifndef COPYKERNEL_SCAN_H
 #define COPYKERNEL_SCAN_H

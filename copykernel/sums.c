@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The sums over a batch of copies, for recordings. */
 #include "copykernel/internal.h"
 #include "profile/cta.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The choice between kernel and copy engines.
  *
  * A copy engine fills the link better than the kernel can (55 against 51 GB/s from host memory on an H200)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The choice of the batches that the copy engines do, and of the number of blocks that the kernel may have.
  */
 #ifndef COPYKERNEL_TUNING_H

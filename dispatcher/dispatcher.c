@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The public face of the dispatcher: its life, groups, modes. */
 #include "dispatcher/dispatcher.h"
 
@@ -8,6 +9,7 @@
 #include "base/handle.h"
 #include "base/proof.h"
 #include "base/span.h"
+#include "base/times.h"
 #include "dispatcher/internal.h"
 #include "dispatcher/loop/current.h"
 #include "dispatcher/loop/guest.h"
@@ -23,10 +25,6 @@
 
 /* Joins over several streams that may be open at once before ordering gets coarser (never wrong). */
 #define WAIT_SET_CLOCKS 2048
-
-/* How long a thread that ends a step spins for the launch of a graph: updating a large one takes about that.
- */
-#define LAUNCH_SPIN_NS 200000
 
 /* ---- life ---------------------------------------------------------------------------------- */
 
@@ -133,9 +131,9 @@ static gantry_dispatcher *allocate(const struct gy_dispatcher_config *config)
     d->base.ops = &gy_dispatcher_ops;
     d->base.forks = gy_thread_forks();
     d->config = *config;
-    d->checks = find_checks();
-    atomic_init(&d->watched, d->checks);
-    atomic_init(&d->submission, config->submission);
+    d->watching.checks = find_checks();
+    atomic_init(&d->watching.why, d->watching.checks);
+    atomic_init(&d->told.submission, config->submission);
     gy_mutex_init(&d->batch.lock, GY_RANK_LEAF);
     gy_mutex_init(&d->users.lock, GY_RANK_LEAF);
     gy_plan_list_init(&d->plans, config->context, config->copier);
@@ -168,7 +166,7 @@ gantry_status gy_dispatcher_create(const struct gy_dispatcher_config *config, ga
         goto fini_streams;
     }
     status = gy_graphs_init(&d->graphs, config->context, &d->streams, config->copier,
-                            config->wait == GANTRY_WAIT_BLOCK ? 0 : LAUNCH_SPIN_NS);
+                            config->wait == GANTRY_WAIT_BLOCK ? 0 : GY_LAUNCH_SPIN_NS);
     if (status != GANTRY_OK) {
         goto fini_deferred;
     }
@@ -236,7 +234,7 @@ void gy_dispatcher_destroy(gantry_dispatcher *d)
     if (d == NULL) {
         return;
     }
-    atomic_store(&d->closing, true);
+    atomic_store(&d->told.closing, true);
     gy_inbox_signal(&d->inbox);
     gy_thread_join(&d->thread);
     gy_stand_in_fini(&d->stand_in);
@@ -317,13 +315,13 @@ gantry_status gy_submission_find(gantry_submission asked, gantry_submission *out
 void gantry_dispatcher_start_group(gantry_dispatcher *dispatcher)
 {
     GY_ACCEPT_OR_LEAVE(DISPATCHER, dispatcher);
-    atomic_fetch_add(&dispatcher->open_groups, 1);
+    atomic_fetch_add(&dispatcher->told.open_groups, 1);
 }
 
 void gantry_dispatcher_finish_group(gantry_dispatcher *dispatcher)
 {
     GY_ACCEPT_OR_LEAVE(DISPATCHER, dispatcher);
-    uint32_t before = atomic_fetch_sub(&dispatcher->open_groups, 1);
+    uint32_t before = atomic_fetch_sub(&dispatcher->told.open_groups, 1);
     assert(before > 0 && "finish_group without start_group");
     if (before == 1) {
         gy_inbox_signal(&dispatcher->inbox);
@@ -361,7 +359,7 @@ gantry_status gantry_dispatcher_set_submission(gantry_dispatcher *dispatcher, ga
     if (submission > GANTRY_SUBMISSION_STREAMS) {
         gy_graphs_prepare(&dispatcher->graphs);
     }
-    atomic_store(&dispatcher->submission, submission);
+    atomic_store(&dispatcher->told.submission, submission);
     return GANTRY_OK;
 }
 

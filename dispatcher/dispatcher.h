@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Creating and destroying a dispatcher, for context/. */
 #ifndef DISPATCHER_DISPATCHER_H
 #define DISPATCHER_DISPATCHER_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The dispatcher's own struct, shared by the files of this room.  GD is the dispatcher's thread. */
 #ifndef DISPATCHER_INTERNAL_H
 #define DISPATCHER_INTERNAL_H
@@ -6,12 +7,15 @@
 #include "dispatcher/call/stand_in.h"
 #include "dispatcher/dispatcher.h"
 #include "dispatcher/done/completion_rings.h"
+#include "dispatcher/done/deferred.h"
+#include "dispatcher/gates/admission.h"
 #include "dispatcher/gates/shares.h"
 #include "dispatcher/loop/bins.h"
 #include "dispatcher/loop/inbox.h"
 #include "dispatcher/loop/replan.h"
+#include "dispatcher/loop/stats.h"
 #include "dispatcher/order/export.h"
-#include "dispatcher/order/step_order.h"
+#include "dispatcher/order/placed.h"
 #include "dispatcher/submit/device_loop.h"
 #include "dispatcher/submit/graphs.h"
 #include "dispatcher/submit/replay_units.h"
@@ -35,9 +39,8 @@ enum gd_state { GD_STATE_IDLE, GD_STATE_BATCH, GD_STATE_FAILED, GD_STATE_CLOSED 
 
 /* Counters for the statistics: GD alone writes them (relaxed), any thread reads them. */
 struct gd_counters {
-    _Atomic(uint64_t) tasks, tasks_failed, batches, launch_calls, kernels, copies, batched_copies;
-    _Atomic(uint64_t) peer_copies, staged_copies;
-    _Atomic(uint64_t) between[GY_COPY_WAYS], between_bytes[GY_COPY_WAYS]; /* copies between devices */
+    _Atomic(uint64_t) tasks, tasks_failed, batches, launch_calls, staged_copies;
+    _Atomic(uint64_t) works[GD_WORKS];
     _Atomic(uint64_t) completions, flushes, replays;
     _Atomic(uint64_t) phase_ns[GD_PHASES], phase_tasks[GD_PHASES];
 };
@@ -45,8 +48,7 @@ struct gd_counters {
 /* What the noted call under way had before it, should it have to be made again: see call/again.h. */
 struct gd_first_time {
     uint64_t call; /* these counters are of the call with this number; 0: of none */
-    uint64_t completions, batched_copies, peer_copies;
-    uint64_t between[GY_COPY_WAYS], between_bytes[GY_COPY_WAYS];
+    uint64_t completions, works[GD_WORKS];
     uint64_t completions_left; /* a call is made again, and has not asked again for so many completions */
 };
 
@@ -93,14 +95,44 @@ struct gd_member {
     struct gy_gpu_list visitors;   /* GD only: kept until no graph is being built, see fleet/route.h */
 };
 
+/* Why callbacks are watched. */
+struct gd_watching {
+    unsigned checks;       /* immutable: parts of base/checking.h */
+    _Atomic(unsigned) why; /* atomic; written by GD: `checks`, and GY_WATCHED_STALE of stand_in.h */
+};
+
+/* What other threads tell the loop.  Each field is atomic. */
+struct gd_told {
+    _Atomic(gantry_submission) submission;
+    struct gy_wake_hint announced; /* a step's first GPU task was submitted: GD stays awake */
+    _Atomic(bool) closing;         /* never goes back */
+    _Atomic(bool) streams_due;     /* the last step has ended: return the streams */
+    _Atomic(uint32_t) open_steps;  /* steps begun and not ended */
+    _Atomic(uint32_t) open_groups; /* nesting of start_group */
+    _Atomic(uint32_t) cancels;     /* how often a run was cancelled */
+};
+
+struct gy_round;
+
+/* What the thread that has the loop has at hand.  It alone looks at it. */
+struct gd_loop {
+    enum gd_state state;
+    uint32_t cancels_seen;    /* of gd_told.cancels */
+    struct gy_gpu_list local; /* submitted on GD itself, not binned yet */
+    struct gy_round *round;
+    struct gy_gpu_guest *guest;        /* that has the loop in GD's place; NULL: GD itself has it */
+    uint64_t spin_budget_ns;           /* how long an adaptive wait spins before it sleeps */
+    struct gy_gpu_debt debt;           /* settled before it waits */
+    const struct gy_error *last_error; /* the thread's own */
+    const uint32_t *refusals;          /* the thread's own: see gy_told_refusals() */
+};
+
 /* "GD only" below means: of the thread that has the loop, which is GD, or a guest while GD sleeps, see
  * guest.h.  It is handed on under the inbox's lock. */
 struct gantry_dispatcher {
     struct gy_gpu_dispatcher base;         /* immutable; first: how taskman/ sees us */
     struct gy_dispatcher_config config;    /* immutable, but for the partitions: see replan.h */
-    unsigned checks;                       /* immutable: parts of base/checking.h that watch callbacks */
-    _Atomic(unsigned) watched;             /* atomic; written by GD: why callbacks are watched: `checks`, and
-                                              GY_WATCHED_STALE of stand_in.h */
+    struct gd_watching watching;           /* see there */
     struct gy_inbox inbox;                 /* its own guards */
     struct gy_wait_set_pool wait_sets;     /* its own guards */
     struct gy_streams streams;             /* GD only, atomics apart */
@@ -115,41 +147,14 @@ struct gantry_dispatcher {
     struct gy_units units;                 /* GD only */
     struct gd_counters counters;           /* atomic */
     struct gd_first_time first_time;       /* GD only */
-    struct gy_gpu_list local;              /* GD only: submitted on GD itself, not binned yet */
     struct gd_member member;               /* see there */
-    enum gd_state state;                   /* GD only */
-    struct gy_round *round;                /* GD only */
-    struct gy_gpu_guest
-        *guest; /* GD only: the guest that has the loop in GD's place; NULL: GD itself has it */
     struct gy_stand_in stand_in;           /* see there */
-    _Atomic(gantry_submission) submission; /* atomic */
     struct gd_batch batch;                 /* its own guards */
     struct gd_users users;                 /* its own guards */
     struct gd_replan replan;               /* its own guards */
-    uint64_t spin_budget_ns;               /* GD only: how long an adaptive wait spins before it sleeps */
-    struct gy_wake_hint announced;         /* atomic; a step's first GPU task was submitted: GD stays awake */
-    struct gy_gpu_debt debt;               /* GD only: settled before it waits */
-    const struct gy_error *last_error;     /* GD only: the thread's own */
-    const uint32_t *refusals;              /* GD only: the thread's own: see gy_told_refusals() */
-    _Atomic(bool) closing;                 /* atomic; never goes back */
-    _Atomic(uint32_t) open_steps;          /* atomic: steps begun and not ended */
-    _Atomic(uint32_t) open_groups;         /* atomic: nesting of start_group */
-    _Atomic(uint32_t) cancels;             /* atomic: how often a run was cancelled */
-    uint32_t cancels_seen;                 /* GD only: of these */
-    _Atomic(bool) streams_due;             /* atomic: the last step has ended: return the streams */
+    struct gd_told told;                   /* atomic */
+    struct gd_loop loop;                   /* GD only */
     gy_thread thread;                      /* immutable: GD */
-};
-
-struct gy_round;
-
-/* How a call is made, and where its work goes: see call/mode.h.  gy_mode_set() is the only writer. */
-enum gy_call_mode {
-    GY_MODE_PLAIN,
-    GY_MODE_SYNCHRONOUS,
-    GY_MODE_FIRST,
-    GY_MODE_BATCH,
-    GY_MODE_RECORDING,
-    GY_MODE_AHEAD
 };
 
 /* One call of a launch callback; on GD's stack. */
@@ -160,21 +165,19 @@ struct gantry_launch {
     struct gy_meter *meter; /* it measures the call; NULL: nothing does */
     CUstream stream;        /* the task's */
     struct gy_lane *lane; /* where its launch functions note their work; NULL: they enqueue it on `stream` */
+    struct gy_lane *home; /* the same, also while it is captured aside; noted calls only */
     uint32_t stream_index;
     uint64_t index;           /* calls of the callback before this one */
     uint64_t flow;            /* joins the task's work in a recording; 0: there is none */
     uint32_t nodes;           /* of the batch when its call began, and */
     struct gy_node_set last;  /* of the lane: what to go back to */
-    uint32_t refusals;        /* *dispatcher->refusals when a noted call began */
+    uint32_t refusals;        /* *dispatcher->loop.refusals when a noted call began */
     uint64_t flushed;         /* graphs.flushed then */
     uint64_t kernels, copies; /* the counters then */
     struct gy_deferred_span
         frees; /* for a call that is made once more: the blocks that it gave back before; else empty */
-    enum gy_call_mode mode;
-    enum gy_trust trust;    /* of its function, before the call; noted calls only */
-    bool aside;             /* it is captured apart from its batch: see aside.h */
-    bool asked;             /* the callback has asked for the stream … */
-    bool asked_plainly;     /* … by gantry_launch_stream(), not only by gantry_launch_capture_stream() */
+    enum gy_call_mode mode; /* gy_mode_set() is the only writer */
+    enum gy_trust trust;    /* of its function, and more when it asks for its stream; FIRST and noted calls */
     struct gy_calls *calls; /* the call's actions are noted there; NULL: they are not */
     const char *spoilt; /* why its work cannot be captured, or of a FIRST call leaves graphs; NULL: it can */
 };
@@ -190,12 +193,35 @@ static inline bool gy_launch_is_valid(const struct gantry_launch *launch)
 /* Its work is noted for a graph, and not on the task's stream yet. */
 static inline bool gy_mode_is_noted(const struct gantry_launch *launch)
 {
-    return launch->mode >= GY_MODE_BATCH;
+    return launch->mode >= GY_MODE_AHEAD;
+}
+/* For that of the batch, or of a unit. */
+static inline bool gy_mode_is_of_graph(const struct gantry_launch *launch)
+{
+    return launch->mode >= GY_MODE_TRIAL;
+}
+/* What it enqueues is captured apart from its batch: see aside.h. */
+static inline bool gy_launch_is_aside(const struct gantry_launch *launch)
+{
+    return launch->lane == NULL && gy_mode_is_noted(launch);
 }
 
 static inline void gy_mode_set(struct gantry_launch *launch, enum gy_call_mode mode)
 {
     launch->mode = mode;
+}
+
+/* What the call has shown of its function, by asking for its stream: plainly, or to have it captured. */
+static inline enum gy_trust gy_launch_shows(bool plainly)
+{
+    return plainly ? GY_TRUST_RAW : GY_TRUST_BEARS;
+}
+/* The callback asks for its stream: by gantry_launch_stream(), or by gantry_launch_capture_stream(). */
+static inline void gy_launch_note_ask(struct gantry_launch *launch, bool plainly)
+{
+    const enum gy_trust shown = gy_launch_shows(plainly);
+    launch->trust = launch->trust < shown ? shown : launch->trust;
+    gy_mode_set(launch, launch->mode == GY_MODE_BATCH ? GY_MODE_TRIAL : launch->mode);
 }
 
 /* What its completion rings have in common. */
@@ -225,16 +251,13 @@ static inline struct gantry_partition *gy_gd_partition(const struct gantry_dispa
 /* gy_task_order() on this device. */
 static inline struct gy_gpu_order *gy_gd_order(const struct gantry_dispatcher *d, const gantry_task *task)
 {
-    struct gy_gpu_order *order = gy_task_order(task);
-    return order != NULL && order->members != NULL ? order->members[d->streams.device] : order;
+    return gy_placed_order_of(&d->streams, task);
 }
 
-/* Whose streams are the task's, and whose work it comes after on them; NULL: nobody's. */
-static inline const struct gy_stream_owner *gy_gd_owner(const struct gantry_dispatcher *d,
-                                                        const gantry_task *task)
+/* The task as it is put on its stream. */
+static inline struct gy_placed gy_gd_placed(const struct gantry_dispatcher *d, const gantry_task *task)
 {
-    const struct gy_gpu_order *order = gy_gd_order(d, task);
-    return order != NULL ? &order->owner : NULL;
+    return (struct gy_placed){.task = task, .tasks = 1, .partition = gy_gd_partition_index(d, task)};
 }
 
 static inline void gy_gd_count(_Atomic(uint64_t) *counter, uint64_t n)

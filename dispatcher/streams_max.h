@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* How many streams a dispatcher may have. */
 #ifndef DISPATCHER_STREAMS_MAX_H
 #define DISPATCHER_STREAMS_MAX_H

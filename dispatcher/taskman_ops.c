@@ -1,8 +1,10 @@
+/* SPDX-License-Identifier: MIT */
 #include "dispatcher/taskman_ops.h"
 
 #include "base/clock.h"
 #include "base/point.h"
 #include "base/span.h"
+#include "base/times.h"
 #include "base/waiter.h"
 #include "dispatcher/done/when_done.h"
 #include "dispatcher/internal.h"
@@ -13,11 +15,9 @@
 #include <assert.h>
 #include <stdio.h>
 
-enum { ANNOUNCED_NS = 500000 /* most likely a step is started so long after its first task was submitted */ };
-
 static gantry_status adopt_failure(gantry_dispatcher *d, const gantry_taskman *manager)
 {
-    gy_graphs_wait_launched(&d->graphs, manager); /* a step is over when its work was launched, not noted */
+    gy_launch_gate_wait(&d->graphs.gate, manager); /* a step is over when its work was launched, not noted */
     if (!gy_context_is_lost(d->config.context)) {
         return GANTRY_OK;
     }
@@ -34,10 +34,10 @@ static gantry_status step_begin(gantry_dispatcher *d, bool is_helped)
     if (status != GANTRY_OK) {
         return status;
     }
-    atomic_fetch_add(&d->open_steps, 1);
+    atomic_fetch_add(&d->told.open_steps, 1);
     if (__builtin_expect(!gy_replan_is_still(d),
                          0)) { /* who changes it sees the step, or we see the change */
-        atomic_fetch_sub(&d->open_steps, 1);
+        atomic_fetch_sub(&d->told.open_steps, 1);
         return GY_FAIL(GANTRY_ERR_STATE,
                        "start: another thread gives the context another plan of partitions");
     }
@@ -52,7 +52,7 @@ static gantry_status step_begin(gantry_dispatcher *d, bool is_helped)
 static void step_announced(gantry_dispatcher *d)
 {
     if (gy_waiter_spins_first(d->config.wait)) {
-        gy_wake_hint_give(&d->announced, gy_clock_ns() + ANNOUNCED_NS);
+        gy_wake_hint_give(&d->told.announced, gy_clock_ns() + GY_ANNOUNCED_NS);
         gy_inbox_signal(&d->inbox);
     }
 }
@@ -85,16 +85,6 @@ static bool next_end(gantry_dispatcher *d, const gantry_taskman *manager, bool m
     return is_known;
 }
 
-static void step_end(gantry_dispatcher *d)
-{
-    uint32_t before = atomic_fetch_sub(&d->open_steps, 1);
-    assert(before > 0);
-    if (before == 1) {
-        atomic_store(&d->streams_due, true);
-        gy_inbox_note(&d->inbox); /* soon enough before the next task */
-    }
-}
-
 /* This is before any thread can run the tasks, and so end the recording. */
 static void record_submission(gantry_task *first, gantry_task *last)
 {
@@ -117,7 +107,7 @@ static void record_submission(gantry_task *first, gantry_task *last)
 static inline void deliver(gantry_dispatcher *d, gantry_task *first, gantry_task *last)
 {
     if (gy_gd_current == d) {
-        gy_gpu_list_append(&d->local, first,
+        gy_gpu_list_append(&d->loop.local, first,
                            last); /* the dispatcher's thread polls it when the release returns */
     } else {
         gy_inbox_push(&d->inbox, first, last);
@@ -153,16 +143,10 @@ static void submit_for_guest(gantry_dispatcher *d, gantry_task *first, gantry_ta
     gy_inbox_push_for_guest(&d->inbox, first, last);
 }
 
-static bool device_number(gantry_dispatcher *d, const gantry_context *context, uint32_t *device)
+static gantry_dispatcher *on_device(gantry_dispatcher *d, const gantry_context *context, uint32_t *device)
 {
     *device = 0;
-    return context == d->config.owner;
-}
-
-static gantry_dispatcher *on_device(gantry_dispatcher *d, uint32_t device)
-{
-    (void)device;
-    return d;
+    return context == NULL || context == d->config.owner ? d : NULL;
 }
 
 static uint32_t partition_number(gantry_dispatcher *d, const gantry_partition *partition, uint32_t *device)
@@ -183,19 +167,17 @@ static void drop_deps(gantry_dispatcher *d, gantry_task *task)
     gy_wait_set_drop(&d->wait_sets, atomic_load_explicit(&task->wait_set, memory_order_acquire));
 }
 
-static struct gy_gpu_order *order_open(gantry_dispatcher *d)
+bool gy_dispatcher_isolate(gantry_taskman *manager)
 {
-    return gy_step_order_open(&d->streams);
-}
-
-/* What waits in front of a manager's work would be charged as its GPU time, so with shares there are none. */
-static bool order_isolate(gantry_dispatcher *d, struct gy_gpu_order *order)
-{
-    if (!gy_replan_try_begin(d)) {
+    gantry_dispatcher *d = gantry_taskman_gpu_dispatcher(manager);
+    const struct gy_gpu_facts *facts = gy_manager_facts(manager);
+    if (d == NULL || facts->order == NULL || facts->share != NULL || !gy_replan_try_begin(d)) {
         return false;
     }
+    /* What waits in front of a manager's work would be charged as its GPU time, so with shares there are
+     * none. */
     const bool has_own =
-        d->member.fleet == NULL && !gy_shares_any(&d->shares) && gy_step_order_isolate(order);
+        d->member.fleet == NULL && !gy_shares_any(&d->shares) && gy_step_order_isolate(facts->order);
     gy_replan_call_end(d);
     return has_own;
 }
@@ -210,28 +192,49 @@ static void memory_close(gantry_dispatcher *d, struct gy_gpu_memory *memory)
     gy_admission_close(&d->admission, memory);
 }
 
-static void memory_begin(gantry_dispatcher *d, struct gy_gpu_memory *memory, const gantry_task *task)
-{
-    (void)d;
-    (void)task;
-    gy_admission_begin(memory);
-}
-
-static void memory_end(gantry_dispatcher *d, struct gy_gpu_memory *memory, const gantry_task *task)
+static void memory_count(gantry_dispatcher *d, struct gy_gpu_memory *memory, const gantry_task *task,
+                         bool is_released)
 {
     (void)task;
-    gy_admission_end(&d->admission, memory);
-}
-
-static void quiet(gantry_dispatcher *d)
-{
-    gy_admission_quiet(&d->admission);
+    if (is_released) {
+        gy_admission_end(&d->admission, memory);
+    } else {
+        gy_admission_begin(memory);
+    }
 }
 
 static void cancelled(gantry_dispatcher *d)
 {
-    atomic_fetch_add(&d->cancels, 1);
+    atomic_fetch_add(&d->told.cancels, 1);
     gy_inbox_signal(&d->inbox);
+}
+
+static uint64_t tell(gantry_dispatcher *d, enum gy_gpu_news news)
+{
+    switch (news) {
+    case GY_GPU_STEP_ANNOUNCED:
+        step_announced(d);
+        break;
+    case GY_GPU_GUEST_COMES:
+        guest_comes(d);
+        break;
+    case GY_GPU_STEP_BEGUN:
+        return step_begun(d);
+    case GY_GPU_STEP_ENDED:
+        assert(atomic_load(&d->told.open_steps) > 0);
+        if (atomic_fetch_sub(&d->told.open_steps, 1) == 1) {
+            atomic_store(&d->told.streams_due, true);
+            gy_inbox_note(&d->inbox); /* soon enough before the next task */
+        }
+        break;
+    case GY_GPU_CANCELLED:
+        cancelled(d);
+        break;
+    case GY_GPU_QUIET:
+        gy_admission_quiet(&d->admission);
+        break;
+    }
+    return 0;
 }
 
 static gantry_status share_open(gantry_dispatcher *d, const gantry_share *share, struct gy_gpu_share **out)
@@ -247,11 +250,6 @@ static gantry_status share_open(gantry_dispatcher *d, const gantry_share *share,
     return status;
 }
 
-static void share_close(struct gy_gpu_share *share)
-{
-    gy_shares_close_quota((struct gy_quota *)share);
-}
-
 static void share_usage(struct gy_gpu_share *share, gantry_share_usage *out)
 {
     gy_quota_usage((struct gy_quota *)share, out);
@@ -262,21 +260,16 @@ static gantry_status make_plan(gantry_dispatcher *d, gantry_taskman *manager, st
     return gy_plan_make(&d->plans, manager, GY_PLAN_ALL_DEVICES, out);
 }
 
-/* `user` NULL: a fleet has the manager in its list. */
-static void attach(gantry_dispatcher *d, struct gy_gpu_user *user)
+static void detach(gantry_dispatcher *d, const struct gy_gpu_seat *seat)
 {
-    if (user != NULL) {
-        gy_users_add(&d->users.managers, user);
+    if (seat->share != NULL) {
+        gy_shares_close_quota((struct gy_quota *)seat->share);
     }
-    gy_mutex_lock(&d->users.lock);
-    d->users.count++;
-    gy_mutex_unlock(&d->users.lock);
-}
-
-static void detach(gantry_dispatcher *d, struct gy_gpu_user *user)
-{
-    if (user != NULL) {
-        gy_users_remove(user);
+    if (seat->order != NULL) {
+        gy_step_order_close(seat->order);
+    }
+    if (seat->user != NULL) {
+        gy_users_remove(seat->user);
     }
     gy_mutex_lock(&d->users.lock);
     assert(d->users.count > 0);
@@ -289,39 +282,46 @@ static void detach(gantry_dispatcher *d, struct gy_gpu_user *user)
     }
 }
 
+static gantry_status attach(gantry_dispatcher *d, struct gy_gpu_seat *seat)
+{
+    if (seat->user != NULL) {
+        gy_users_add(&d->users.managers, seat->user);
+    }
+    gy_mutex_lock(&d->users.lock);
+    d->users.count++;
+    gy_mutex_unlock(&d->users.lock);
+    gantry_status status = seat->wanted != NULL ? share_open(d, seat->wanted, &seat->share) : GANTRY_OK;
+    if (status == GANTRY_OK && seat->is_ordered) {
+        seat->order = gy_step_order_open(&d->streams);
+        status = seat->order != NULL ? GANTRY_OK
+                                     : GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY,
+                                               "task manager: no memory for the order of its steps");
+    }
+    if (status != GANTRY_OK) {
+        detach(d, seat);
+    }
+    return status;
+}
+
 const struct gy_gpu_ops gy_dispatcher_ops = {
     .attach = attach,
     .detach = detach,
     .step_begin = step_begin,
-    .step_end = step_end,
+    .tell = tell,
+    .adopt_failure = adopt_failure,
+    .next_end = next_end,
     .submit = submit,
     .merge_deps = merge_deps,
     .drop_deps = drop_deps,
-    .adopt_failure = adopt_failure,
+    .when_done = gy_when_done,
+    .is_unawaited = gy_is_unawaited,
     .plan = make_plan,
-    .order = {.open = order_open,
-              .close = gy_step_order_close,
-              .isolate = order_isolate,
-              .when_done = gy_when_done,
-              .is_unawaited = gy_is_unawaited},
-    .memory = {.open = memory_open,
-               .close = memory_close,
-               .begin = memory_begin,
-               .end = memory_end,
-               .quiet = quiet},
-    .share = {.open = share_open,
-              .close = share_close,
-              .usage = share_usage,
-              .partition_number = partition_number},
+    .share_usage = share_usage,
+    .partition_number = partition_number,
+    .on_device = on_device,
+    .memory = {.open = memory_open, .close = memory_close, .count = memory_count},
     .guests = {.enter = gy_guest_enter,
                .look = gy_guest_look_at_gpu,
                .leave = gy_guest_leave,
                .submit = submit_for_guest},
-    .wake_hints = {.step_announced = step_announced,
-                   .guest_comes = guest_comes,
-                   .step_begun = step_begun,
-                   .next_end = next_end},
-    .cancelled = cancelled,
-    .device_number = device_number,
-    .on_device = on_device,
 };

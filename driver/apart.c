@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "driver/apart.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A green context of all SMs in which nothing ever runs: for captures that must hinder nobody.
  *
  * While a stream is captured, calls on the whole of its context (cuCtxSynchronize(), cuCtxRecordEvent(),

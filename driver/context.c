@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A CUDA context, and how it is lost.
  *
  * Loss: the first sticky result on a context, or gy_context_lose(), keeps its cause and sets `lost`, in this
@@ -161,7 +162,7 @@ static void read_sms(struct gy_context *context)
 {
     const struct gy_driver *driver = context->driver;
     CUdevResource resource;
-    context->sms = context->info.multiprocessors;
+    context->sms = context->info.total_sms;
     if (context->mode != GANTRY_CONTEXT_ADOPT || driver->version < 12040 ||
         driver->cuCtxGetDevResource == NULL) {
         return;
@@ -472,8 +473,6 @@ gantry_status gy_context_adopt_stop(struct gy_context *context)
     gy_mutex_unlock(&context->cause_lock);
     return cause.status == GANTRY_OK ? GANTRY_OK : gy_error_adopt(&cause);
 }
-
-_Thread_local const char *gy_context_subject GY_TLS_HOT;
 
 gantry_status gy_context_failed(struct gy_context *context, CUresult result, const char *call,
                                 const char *file, int line)

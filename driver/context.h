@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* One CUDA context: where it comes from, which threads may use it, and whether it is lost. */
 #ifndef DRIVER_CONTEXT_H
 #define DRIVER_CONTEXT_H
@@ -15,7 +16,7 @@ enum gy_context_stop {
     GY_STOP_ABORTED = 2, /* memory ran out, see gy_context_note_out_of_memory() */
 };
 
-enum { GY_CONTEXTS_IN_GROUP = 16, GY_CONTEXT_REFUSED = 16 };
+enum { GY_CONTEXTS_IN_GROUP = 16, GY_CONTEXT_SPENT = 32 };
 
 /* Contexts that are lost together: a fault in one of them is the process's, and graphs span them. */
 struct gy_context_group {
@@ -29,6 +30,12 @@ struct gy_context_group {
 struct gy_leftover {
     struct gy_leftover *next; /* of whoever has the list */
     _Atomic(bool) is_gone;    /* atomic */
+};
+
+/* One of the two. */
+struct gy_spent {
+    CUgraph graph;
+    CUgraphExec exec;
 };
 
 struct gy_context {
@@ -54,9 +61,8 @@ struct gy_context {
     _Atomic(struct gy_leftover *) leftovers; /* atomic; of modules that were unloaded */
     struct gy_context_group *group;          /* immutable once it has work; NULL: it is lost alone */
     struct gy_places *places;                /* immutable; see places.h */
-    CUgraphExec refused[GY_CONTEXT_REFUSED]; /* guarded by cause_lock; the driver would not destroy them: it
-                                              * is asked again (exec.h) */
-    _Atomic(uint32_t) refused_count;         /* atomic; written under cause_lock */
+    struct gy_spent spent[GY_CONTEXT_SPENT]; /* guarded by cause_lock; see spent.h */
+    _Atomic(uint32_t) spent_count;           /* atomic; written under cause_lock */
     const struct gy_context *self;           /* immutable; == this while the context exists */
     _Atomic(bool) told_of_current; /* atomic; it was said that a callback has left another current */
 };

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The part of the CUDA driver ABI that Gantry uses: types, constants and layouts, declared here so that
  * building needs no CUDA toolkit.  Names are the ABI's own, so that this file and the toolkit's cuda.h
  * exclude each other in one translation unit.  tests/driver/test_abi.c proves every size, offset,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The CUDA results that Gantry tells apart, as a list; the enum is in driver/cuda_abi.h. */
 #ifndef DRIVER_CUDA_RESULTS_H
 #define DRIVER_CUDA_RESULTS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "driver/device.h"
 
 #include "base/environment.h"
@@ -261,7 +262,7 @@ static gantry_status read_attributes(const struct gy_driver *driver, CUdevice de
     if (status != GANTRY_OK) {
         return status;
     }
-    info->multiprocessors = (uint32_t)multiprocessors;
+    info->total_sms = (uint32_t)multiprocessors;
     info->clock_khz = (uint32_t)clock;
     info->copy_engines = (uint32_t)engines;
     info->max_threads_per_block = (uint32_t)threads;
@@ -272,9 +273,9 @@ static gantry_status read_attributes(const struct gy_driver *driver, CUdevice de
     info->memory_clock_khz = (uint32_t)memory_clock;
     info->memory_bus_bits = (uint32_t)bus;
     info->l2_bytes = (uint32_t)cache;
-    info->shared_bytes_per_multiprocessor = (uint32_t)shared_all;
+    info->shared_bytes_per_sm = (uint32_t)shared_all;
     info->most_shared_bytes_per_block = (uint32_t)shared_most;
-    info->threads_per_multiprocessor = (uint32_t)threads_all;
+    info->threads_per_sm = (uint32_t)threads_all;
     return GANTRY_OK;
 }
 

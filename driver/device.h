@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The device that is meant, and its properties. */
 #ifndef DRIVER_DEVICE_H
 #define DRIVER_DEVICE_H

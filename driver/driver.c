@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The loader of CUDA drivers, and the meaning of a CUresult for us.
  *
  * There are two kinds of driver library, the real one and the emulated one, and at most one table of each

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The only door to CUDA: the function table of one loaded driver library, and the functions that every
  * CUresult goes through. */
 #ifndef DRIVER_DRIVER_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "driver/extra.h"
 
 #include "base/alloc.h"

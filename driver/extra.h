@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What a launch may ask for besides its size: clusters, a cooperative grid, an early start, a priority, a
  * memory sync domain. */
 #ifndef DRIVER_EXTRA_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Every driver function Gantry may call: F(need, member, symbol, prototype).
  *
  *   need       true: a driver without it is refused; false: the member is NULL and the caller has another

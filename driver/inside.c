@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The contexts that a thread has pushed, and its way outside and back.
  *
  * Pushes and pops are counted per thread in a small thread-local list of runs, so that a pop without its push

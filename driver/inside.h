@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Threads inside of the library: which context is current on them, and in which capture mode they are.
  *
  * A thread that has pushed a context with gy_context_push() is inside, until the pop.  Every thread of the

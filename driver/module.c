@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* How kernel images are loaded.
  *
  * The emulated driver takes the host form only.  The real one is given the fat binary, and the PTX when there

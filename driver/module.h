@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The kernel images of a context. */
 #ifndef DRIVER_MODULE_H
 #define DRIVER_MODULE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* How a source becomes code.  Each compilation is a program of NVRTC's, which this thread alone uses. */
 #include "driver/nvrtc.h"
 

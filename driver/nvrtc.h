@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* NVRTC, the compiler of CUDA C++ that is a library: it is found when it is first asked for, and stays. */
 #ifndef DRIVER_NVRTC_H
 #define DRIVER_NVRTC_H

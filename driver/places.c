@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "driver/places.h"
 
 #include "base/alloc.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The places that streams have on the device.
  *
  * The driver gives each stream a place, and each branch of an executable graph.  43 of them are 2 MiB of the

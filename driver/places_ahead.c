@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Places are taken ahead, by streams that are made and destroyed again. */
 #include "base/alloc.h"
 #include "driver/places.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Opening the proof that no edge is missing (base/proof.h), where $GANTRY_CHECK has "edges". */
 #ifndef DRIVER_PROOF_H
 #define DRIVER_PROOF_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "driver/told.h"
 
 #include <ctype.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The driver's messages about calls that fail, on the thread that makes them.  They come from
  * cuLogsRegisterCallback(), since CUDA 12.9; older drivers have none.  A failing call ends with the line
  * "Returning 900 (CUDA_ERROR_…) from cuSomething"; the lines before it say why.

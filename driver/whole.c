@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "driver/whole.h"
 
 #define PER_THREAD ((CUstream)(uintptr_t)2) /* the calling thread's default stream */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What concerns a whole CUDA context, beside captures of whoever.
  *
  * While a stream is captured, the driver refuses to wait for its context, or to record or wait for an event

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The arena: reserved addresses, and the region that each granule belongs to. */
 #include "emulator/memory.h"
 
@@ -19,7 +20,9 @@ static uint32_t queued_frees; /* stream-ordered frees that did not happen yet */
 static uintptr_t arena;       /* 0: it is not reserved yet */
 static size_t granule_count;
 static struct gy_emu_region *table[MOST_GRANULES]; /* a guard belongs to the region in front of it */
-static size_t cursor; /* the granule where the search for room begins: addresses are used again late */
+/* The granule where the search for room begins: addresses are used again late.  When there is no region left
+ * it begins anew, so that a program that makes contexts again and again does not meet all of 1 TiB. */
+static size_t cursor;
 static struct gy_emu_region *regions; /* the list of all regions, also those outside of the arena */
 
 /* The number of granules to reserve.  Address space alone costs nothing, unless it is limited (`ulimit -v`):
@@ -192,6 +195,7 @@ static void unlink_region(struct gy_emu_region *region)
     if (region->next != NULL) {
         region->next->prev = region->prev;
     }
+    cursor = regions == NULL ? 0 : cursor;
 }
 
 void gy_emu_region_close(struct gy_emu_region *region)
@@ -262,6 +266,14 @@ CUresult gy_emu_memory_check(enum gy_emu_side side, CUdeviceptr address, size_t 
         return CUDA_ERROR_INVALID_VALUE;
     }
     return is_within(region, (uintptr_t)address, bytes) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult gy_emu_memory_check_written(enum gy_emu_side side, CUdeviceptr address, size_t bytes)
+{
+    const struct gy_emu_region *region = bytes > 0 ? gy_emu_memory_find((uintptr_t)address) : NULL;
+    const bool is_read_only = region != NULL && region->kind == GY_EMU_REGION_REGISTERED &&
+                              (region->flags & GY_EMU_REGISTERED_READ_ONLY) != 0;
+    return is_read_only ? CUDA_ERROR_INVALID_VALUE : gy_emu_memory_check(side, address, bytes);
 }
 
 bool gy_emu_memory_is_granted(const struct gy_emu_context *context, CUdeviceptr address, size_t bytes)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What cuLaunchKernelEx() asks for besides a grid: clusters, cooperative grids, an early start, a priority;
  * and how many of such fit.
  *
@@ -13,20 +14,38 @@ enum { IGNORED = 0, ACCESS_POLICY_WINDOW = 1 };
 
 #define RESERVED_SHARED 1024u /* of each block, for the system */
 
+/* How much of an SM's memory is shared memory for a block that needs `each`, as an H200 divides it. */
+static size_t shared_per_sm(const struct gy_emu_function *function, size_t each)
+{
+    static const uint8_t steps_kib[] = {8, 16, 32, 64, 100, 132, 164, 196};
+    const size_t all = function->object.context->device->profile->shared_bytes_per_sm;
+    const size_t wanted = all * (function->carveout < 0 ? 100u : (unsigned)function->carveout) / 100;
+    for (size_t i = 0; i < sizeof(steps_kib) && function->carveout >= 0; i++) {
+        const size_t step = (size_t)steps_kib[i] << 10;
+        if (step >= wanted && step >= each && step < all) {
+            return step;
+        }
+    }
+    return all;
+}
+
 uint32_t gy_emu_function_occupancy(const struct gy_emu_function *function, uint32_t threads,
                                    size_t shared_bytes)
 {
     const struct gy_emu_profile *profile = function->object.context->device->profile;
-    const size_t each = shared_bytes + RESERVED_SHARED; /* a number that is too large wraps, as in a driver */
+    const size_t each = shared_bytes + RESERVED_SHARED; /* a number that is too large wraps, as on an H200 */
     const size_t limit = function->max_dynamic_shared > profile->shared_bytes_per_block
                              ? function->max_dynamic_shared
                              : profile->shared_bytes_per_block;
-    if (threads == 0 || threads > GY_EMU_MAX_THREADS || each > limit + RESERVED_SHARED) {
+    const bool wraps = each < shared_bytes;
+    if (threads == 0 || threads > GY_EMU_MAX_THREADS || each > limit + RESERVED_SHARED ||
+        (wraps && limit > profile->shared_bytes_per_block)) {
         return 0;
     }
     size_t most = profile->threads_per_sm / threads;
-    if (each > 0 && most > profile->shared_bytes_per_sm / each) {
-        most = profile->shared_bytes_per_sm / each;
+    const size_t shared = shared_per_sm(function, each);
+    if (each > 0 && most > shared / each) {
+        most = shared / each;
     }
     return (uint32_t)(most < profile->blocks_per_sm ? most : profile->blocks_per_sm);
 }
@@ -51,7 +70,9 @@ static CUresult import_one(const CUlaunchAttribute *attribute, struct gy_emu_att
         out->priority = value->priority;
         return CUDA_SUCCESS;
     case CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION:
-        out->preferred_z = value->clusterDim.z;
+        out->preferred[0] = value->clusterDim.x;
+        out->preferred[1] = value->clusterDim.y;
+        out->preferred[2] = value->clusterDim.z;
         return value->clusterDim.x != 0 && value->clusterDim.y != 0 && value->clusterDim.z != 0
                    ? CUDA_SUCCESS
                    : CUDA_ERROR_INVALID_CLUSTER_SIZE;
@@ -131,9 +152,11 @@ static CUresult check_clusters(const struct gy_emu_context *context, const struc
     if (context->device->profile->major < GY_EMU_CLUSTERS_MAJOR) {
         return CUDA_ERROR_NOT_SUPPORTED;
     }
-    const uint32_t preferred_z = launch->attributes.preferred_z;
-    if (preferred_z != 0 && preferred_z != cluster[2]) {
-        gy_emu_explain("The preferred cluster has z %u, and the cluster %u", preferred_z, cluster[2]);
+    const uint32_t *preferred = launch->attributes.preferred;
+    const bool is_multiple = preferred[0] % cluster[0] == 0 && preferred[1] % cluster[1] == 0;
+    if (preferred[2] != 0 && (preferred[2] != cluster[2] || !is_multiple)) {
+        gy_emu_explain("The preferred cluster (%u,%u,%u) is no multiple of the cluster (%u,%u,%u)",
+                       preferred[0], preferred[1], preferred[2], cluster[0], cluster[1], cluster[2]);
         return CUDA_ERROR_INVALID_CLUSTER_SIZE;
     }
     const uint32_t blocks =

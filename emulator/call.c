@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The way into and out of a call. */
 #include "base/environment.h"
 #include "emulator/emu.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Stream capture.
  *
  * A capture begins on one stream (the origin) and spreads to others that wait for an event recorded inside
@@ -185,6 +186,7 @@ CUresult gy_emu_capture_add(struct gy_emu_stream *stream, struct gy_emu_work *wo
     if (result == CUDA_SUCCESS) {
         const bool is_own =
             node->work.kind == GY_EMU_WORK_KERNEL && node->work.kernel.attributes.has_priority;
+        node->is_captured = true;
         node->priority = is_own ? node->work.kernel.attributes.priority : stream->priority;
         stream->capture_tail[0] = node;
         stream->capture_tail_count = 1;
@@ -215,6 +217,12 @@ CUresult gy_emu_capture_record(struct gy_emu_stream *stream, struct gy_emu_event
     return CUDA_SUCCESS;
 }
 
+bool gy_emu_capture_has_lost(const struct gy_emu_event *event)
+{
+    const struct gy_emu_capture *capture = find_capture(event->capture_id);
+    return event->capture_id != 0 && (capture == NULL || capture->is_invalid);
+}
+
 /* An event from inside a capture draws the waiting stream into it; one from outside cannot be waited for
  * by a capturing stream. */
 CUresult gy_emu_capture_wait(struct gy_emu_stream *stream, struct gy_emu_event *event)
@@ -228,15 +236,11 @@ CUresult gy_emu_capture_wait(struct gy_emu_stream *stream, struct gy_emu_event *
     }
     struct gy_emu_capture *source = event->capture_id != 0 ? find_capture(event->capture_id) : NULL;
     if (source == NULL) {
-        return capture != NULL ? gy_emu_capture_refuse(stream, CUDA_ERROR_STREAM_CAPTURE_ISOLATION)
-                               : CUDA_ERROR_CAPTURED_EVENT;
+        return gy_emu_capture_refuse(stream, CUDA_ERROR_STREAM_CAPTURE_ISOLATION);
     }
     if (capture != NULL && capture != source) {
         source->is_invalid = true;
         return gy_emu_capture_refuse(stream, CUDA_ERROR_STREAM_CAPTURE_MERGE);
-    }
-    if (source->is_invalid) {
-        return CUDA_ERROR_INVALID_VALUE; /* the stream is not captured itself */
     }
     if (stream->is_null) {
         source->is_invalid = true;
@@ -330,11 +334,11 @@ CUresult gy_emu_capture_forbids_asking(struct gy_emu_stream *stream)
 
 CUresult gy_emu_capture_forbids_event(const struct gy_emu_event *event)
 {
+    if (gy_emu_capture_has_lost(event)) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
     if (event->capture_id != 0) {
-        struct gy_emu_capture *capture = find_capture(event->capture_id);
-        if (capture != NULL) {
-            capture->is_invalid = true;
-        }
+        find_capture(event->capture_id)->is_invalid = true;
         return CUDA_ERROR_CAPTURED_EVENT;
     }
     return gy_emu_capture_forbids_unsafe();
@@ -422,10 +426,10 @@ CUresult gy_emu_capture_end(struct gy_emu_stream *stream, CUgraph *out)
     }
     if (capture->is_invalid) {
         result = CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
-    } else if (capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED && capture->thread != self()) {
-        result = CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD; /* it is over all the same, as on a device */
     } else if (!all_joined(capture)) {
         result = CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
+    } else if (capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED && capture->thread != self()) {
+        result = CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD; /* it is over all the same, as on a device */
     }
     *out = NULL;
     if (result != CUDA_SUCCESS) {

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Stream capture makes a graph of the work that is enqueued. */
 #ifndef EMULATOR_CAPTURE_H
 #define EMULATOR_CAPTURE_H
@@ -46,5 +47,7 @@ CUresult gy_emu_capture_forbids_context(struct gy_emu_context *context); /* sync
 CUresult gy_emu_capture_forbids_null(struct gy_emu_stream *null_stream); /* enqueueing on it */
 CUresult gy_emu_capture_forbids_asking(struct gy_emu_stream *stream);    /* querying or synchronising it */
 CUresult gy_emu_capture_forbids_event(const struct gy_emu_event *event);
+/* The event was recorded in a capture that has ended or is invalid: it stands for nothing, as on an H200. */
+bool gy_emu_capture_has_lost(const struct gy_emu_event *event);
 
 #endif

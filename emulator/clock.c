@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "emulator/clock.h"
 
 #include "base/clock.h"

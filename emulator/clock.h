@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The device's clock: host time, or a manual one for tests. */
 #ifndef EMULATOR_CLOCK_H
 #define EMULATOR_CLOCK_H

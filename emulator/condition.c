@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Conditional nodes: their value, and which graphs may have them. */
 #include "emulator/condition.h"
 

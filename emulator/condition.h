@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Conditional nodes of type WHILE: the value that decides about one, and the graph that is its body. */
 #ifndef EMULATOR_CONDITION_H
 #define EMULATOR_CONDITION_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Contexts: how they are found, and each thread's stack of current ones.
  *
  * A root context is the primary one of a device or one made by cuCtxCreate().  The context of a green

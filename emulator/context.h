@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Devices and contexts of the emulated driver. */
 #ifndef EMULATOR_CONTEXT_H
 #define EMULATOR_CONTEXT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The lives of contexts: made with their null stream and the device's threads, ended with all that belongs to
  * them. */
 #include "emulator/context.h"
@@ -11,6 +12,7 @@
 #include "emulator/memory.h"
 #include "emulator/module.h"
 #include "emulator/places.h"
+#include "emulator/proof.h"
 #include "emulator/semaphore.h"
 #include "emulator/worker.h"
 
@@ -72,6 +74,7 @@ void gy_emu_green_close_handles(struct gy_emu_green *green)
 void gy_emu_green_close(struct gy_emu_green *green)
 {
     gy_emu_green_close_handles(green);
+    GY_EMU_PROVE(gone, (green->context));
     gy_free(green->context);
     gy_free(green);
 }
@@ -120,12 +123,15 @@ void gy_emu_context_close(struct gy_emu_context *context)
     while (context->graveyard != NULL) {
         struct gy_emu_context *dead = context->graveyard;
         context->graveyard = dead->graveyard;
+        GY_EMU_PROVE(gone, (dead));
         gy_free(dead);
     }
     gy_emu_images_close_all(context);
     gy_emu_external_close_all(context);
     gy_emu_semaphores_close_all(context);
     gy_emu_memory_free_all(context);
+    GY_EMU_PROVE(gone, (context));
+    GY_EMU_PROVE(gone, (&context->streams));
     gy_free(context);
 }
 

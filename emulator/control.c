@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The control interface. */
 #include "emulator/control.h"
 

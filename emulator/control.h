@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The functions that only the control interface (control.c) needs from the other files. */
 #ifndef EMULATOR_CONTROL_H
 #define EMULATOR_CONTROL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the crews of the devices have to do, and whom to wake for it. */
 #include "emulator/crew.h"
 

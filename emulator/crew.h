@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The crews of a device: the threads that execute operations, as lists of what there is to do, and who
  * sleeps. */
 #ifndef EMULATOR_CREW_H

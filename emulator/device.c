@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Devices: which there are, and what they and their driver are like. */
 #include "emulator/resource.h"
 

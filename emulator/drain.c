@@ -1,7 +1,9 @@
+/* SPDX-License-Identifier: MIT */
 /* Waiting on the host: for a marker, a stream, a context.  The lock is given up meanwhile. */
 #include "emulator/queue.h"
 
 #include "emulator/context.h"
+#include "emulator/proof.h"
 #include "emulator/watch.h"
 
 #include <sched.h>
@@ -56,6 +58,7 @@ static CUresult drain(struct gy_emu_context *root, const struct gy_emu_context *
     struct gy_emu_marker *chain = NULL;
     CUresult result = CUDA_SUCCESS;
     GY_EMU_WATCH(see_all_done, ());
+    gy_emu_proof_context_done(root, only);
     for (struct gy_emu_stream *s = root->streams; s != NULL && result == CUDA_SUCCESS; s = s->next_in_root) {
         struct gy_emu_marker *marker = NULL;
         if (only == NULL || s->object.context == only) {

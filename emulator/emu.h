@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The things that every part of the emulated driver shares: the one lock, the way into and out of a call,
  * handles.
  *

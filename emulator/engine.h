@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What an OS thread keeps that runs thread blocks: the struct of the block engine (exec.c), and its fibers.
  */
 #ifndef EMULATOR_ENGINE_H
@@ -35,6 +36,13 @@ struct fiber_queue {
     struct fiber *first, *last;
 };
 
+/* Where threads wait for other blocks. */
+struct engine_meeting {
+    struct fiber_queue threads;
+    uint32_t count; /* of these */
+    enum gy_emu_meeting where;
+};
+
 struct engine {
     struct gantry_host_thread thread; /* the running kernel thread as it sees itself; first member */
     const struct gy_emu_grid *grid;
@@ -49,10 +57,8 @@ struct engine {
     struct fiber_queue at_barrier;
     struct fiber_queue at_steal; /* threads that wait for an answer that nobody has asked for yet */
     struct gy_emu_steal steal;
-    struct fiber_queue at_meeting; /* threads that wait for other blocks */
-    uint32_t at_meeting_count;
-    enum gy_emu_meeting meeting; /* of those */
-    bool has_waited;             /* a thread has waited for earlier work */
+    struct engine_meeting meeting;
+    bool has_waited; /* a thread has waited for earlier work */
     struct fiber_queue ready;
     struct fiber *idle;
     struct fiber *all;

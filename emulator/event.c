@@ -1,7 +1,9 @@
+/* SPDX-License-Identifier: MIT */
 /* Events: the markers that records have left in them. */
 #include "emulator/event.h"
 
 #include "base/alloc.h"
+#include "emulator/proof.h"
 
 bool gy_emu_event_keeps_time(const struct gy_emu_event *event)
 {
@@ -52,6 +54,7 @@ struct gy_emu_marker *gy_emu_event_marker(CUevent handle)
 void gy_emu_event_close(struct gy_emu_event *event)
 {
     gy_emu_handle_close(&event->object);
+    GY_EMU_PROVE(gone, (event));
     gy_emu_marker_unref(event->marker);
     gy_free(event->capture_nodes);
     gy_free(event);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Events: the last point in a stream that was recorded into them. */
 #ifndef EMULATOR_EVENT_H
 #define EMULATOR_EVENT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The block engine.
  *
  * Each OS thread that runs blocks has one struct engine with a pool of fibers.  A fiber is a stack that
@@ -87,12 +88,12 @@ static uint32_t count_warp_waiters(const struct engine *e)
 static _Noreturn void give_up_deadlock(struct engine *e)
 {
     uint32_t in_warps = count_warp_waiters(e);
-    if (e->at_meeting_count != 0) {
+    if (e->meeting.count != 0) {
         snprintf(e->why, sizeof(e->why),
                  "kernel %s: block (%u, %u, %u) can never end: %u of its %u threads wait for other blocks, "
                  "and the others do not come there",
                  e->grid->kernel->name, e->thread.block_index[0], e->thread.block_index[1],
-                 e->thread.block_index[2], e->at_meeting_count, e->thread_count);
+                 e->thread.block_index[2], e->meeting.count, e->thread_count);
         give_up(e);
     }
     snprintf(e->why, sizeof(e->why),
@@ -335,29 +336,29 @@ static _Noreturn void give_up_because(struct engine *e, const char *why)
 static void meet(struct engine *e)
 {
     const char *why =
-        e->grid->gang != NULL ? gy_emu_gang_meet(e->grid->gang, e->grid->member, e->meeting) : NULL;
+        e->grid->gang != NULL ? gy_emu_gang_meet(e->grid->gang, e->grid->member, e->meeting.where) : NULL;
     if (why != NULL) {
         give_up_because(e, why);
     }
     struct fiber *fiber;
-    while ((fiber = pop(&e->at_meeting)) != NULL) {
+    while ((fiber = pop(&e->meeting.threads)) != NULL) {
         push(&e->ready, fiber);
     }
-    e->at_meeting_count = 0;
+    e->meeting.count = 0;
 }
 
 static void wait_at_meeting(struct engine *e, enum gy_emu_meeting where)
 {
-    if (e->at_meeting_count != 0 && e->meeting != where) {
+    if (e->meeting.count != 0 && e->meeting.where != where) {
         give_up_because(e, "its threads wait at the cluster's barrier and at the grid's at the same time");
     }
-    e->meeting = where;
-    if (e->at_meeting_count + 1 + e->exited == e->thread_count) {
+    e->meeting.where = where;
+    if (e->meeting.count + 1 + e->exited == e->thread_count) {
         meet(e);
         return;
     }
-    push(&e->at_meeting, e->current);
-    e->at_meeting_count++;
+    push(&e->meeting.threads, e->current);
+    e->meeting.count++;
     wait_here(e);
 }
 
@@ -438,7 +439,7 @@ static void thread_exited(struct engine *e, uint32_t thread)
     if (e->at_barrier_count != 0 && e->at_barrier_count + e->exited == e->thread_count) {
         release_barrier(e);
     }
-    if (e->at_meeting_count != 0 && e->at_meeting_count + e->exited == e->thread_count) {
+    if (e->meeting.count != 0 && e->meeting.count + e->exited == e->thread_count) {
         meet(e);
     }
     for (uint32_t left = e->warp_waiters[warp]; left != 0; left &= left - 1) {
@@ -597,8 +598,8 @@ static void abandon_block(struct engine *e)
     e->at_barrier.first = NULL;
     e->at_barrier_count = 0;
     e->at_steal.first = NULL;
-    e->at_meeting.first = NULL;
-    e->at_meeting_count = 0;
+    e->meeting.threads.first = NULL;
+    e->meeting.count = 0;
     e->ready.first = NULL;
 }
 

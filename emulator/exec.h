@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The engine of the emulated driver: runs one thread block on the calling OS thread.  A block's threads
  * run one after the other until one needs its siblings (barrier, shuffle); only then do they become
  * fibers. */

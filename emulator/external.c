@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Memory that another API has exported as a file descriptor.
  *
  * A software Vulkan driver (lavapipe) exports a memory file: at its head the size of the file, the offset at
@@ -90,13 +91,10 @@ CUresult gy_emu_external_map(CUexternalMemory handle, uint64_t offset, uint64_t 
                              struct gy_emu_region **out)
 {
     struct gy_emu_context *context;
-    CUresult result = gy_emu_context_current(&context);
+    const struct external_memory *memory = gy_emu_handle_find(GY_EMU_EXTERNAL_MEMORY, handle);
+    CUresult result = memory != NULL ? gy_emu_context_current(&context) : CUDA_ERROR_INVALID_HANDLE;
     if (result != CUDA_SUCCESS) {
         return result;
-    }
-    const struct external_memory *memory = gy_emu_handle_find(GY_EMU_EXTERNAL_MEMORY, handle);
-    if (memory == NULL) {
-        return CUDA_ERROR_INVALID_HANDLE;
     }
     if (bytes == 0 || offset > memory->size || bytes > memory->size - offset || offset > memory->bytes ||
         bytes > memory->bytes - offset) {

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* How contexts fail, and what is queued on a context that has failed or dies. */
 #include "emulator/context.h"
 #include "emulator/graph.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Scripted faults. */
 #include "emulator/fault.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Scripted faults: the n-th call of a function, or the n-th kernel execution, fails or hangs. */
 #ifndef EMULATOR_FAULT_H
 #define EMULATOR_FAULT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Fibers: a hand-written switch for x86-64, ucontext elsewhere (or with GY_EMU_UCONTEXT, for tests).  Both
  * sanitizers are informed of every switch; each stack has a guard page below it. */
 #include "emulator/fiber.h"

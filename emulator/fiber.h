@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Stacks to switch between within one OS thread.  They need no guard: a fiber is made, used and destroyed on
  * one OS thread. */
 #ifndef EMULATOR_FIBER_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* How blocks of a gang wait for each other, and what they leave for each other. */
 #include "emulator/gang.h"
 

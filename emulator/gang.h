@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Gangs: blocks that wait for each other, which are those of a cluster, or of a cooperative grid.  Each runs
  * on an OS thread of its own, since shared memory of a fixed size belongs to the thread. */
 #ifndef EMULATOR_GANG_H

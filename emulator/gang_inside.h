@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What a gang is, for the two files that are about gangs: gang.c, which the engine calls, and gang_run.c,
  * which calls the engine. */
 #ifndef EMULATOR_GANG_INSIDE_H

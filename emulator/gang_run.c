@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* How gangs run.  Helpers are OS threads that wait for a block to run; there are as many as were ever needed
  * at once.  All blocks of a gang get a thread before the first one begins. */
 #include "emulator/gang_inside.h"

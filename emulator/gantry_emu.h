@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /**
  * @file gantry_emu.h
  * The control interface of the emulated driver, for tests and tools: as <gantry_emu.h> in the package

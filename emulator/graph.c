@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Graphs: their nodes, and what these come after. */
 #include "emulator/graph.h"
 
@@ -83,7 +84,7 @@ CUresult gy_emu_graph_add(struct gy_emu_graph *graph, struct gy_emu_work *work,
     }
     node->graph = graph;
     node->work = *work;
-    node->is_inner = node->is_graph = false;
+    node->is_inner = node->is_graph = node->is_captured = false;
     node->priority = 0;
     node->index = graph->count;
     graph->nodes[graph->count++] = node;

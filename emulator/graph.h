@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Graphs and executable graphs.
  *
  * A graph is a list of nodes the application may look at.  Instantiating makes a program of it: an
@@ -23,7 +24,8 @@ struct gy_emu_node {
     bool mark;                /* used by walks of the graph */
     bool is_inner;            /* a copy of a child graph's node: the application does not see it */
     bool is_graph;            /* the node is the end of a child graph, and stands for all of it */
-    int priority;             /* of a captured kernel: the priority of its stream */
+    bool is_captured;
+    int priority;         /* of a captured kernel: the priority of its stream */
     uint32_t outer_count; /* is_graph: the number of nodes that the child graph depends on, as the application
                              sees it */
     struct gy_emu_node **outer;
@@ -94,6 +96,8 @@ CUresult gy_emu_node_params_import(const CUDA_KERNEL_NODE_PARAMS_v2 *params, str
 /* Import what a node of an executable graph shall copy instead of `before`, or fill; work->context is set. */
 CUresult gy_emu_copy_params_import(const CUDA_MEMCPY3D *params, const struct gy_emu_work *before,
                                    struct gy_emu_work *work);
+/* The same ends of both copies are pageable: an update changes nothing of that. */
+bool gy_emu_copies_alike(const struct gy_emu_work *one, const struct gy_emu_work *two);
 CUresult gy_emu_fill_params_import(const CUDA_MEMSET_NODE_PARAMS *params, struct gy_emu_work *work);
 
 #endif

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Green contexts: sets of SMs. */
 #ifndef EMULATOR_GREEN_H
 #define EMULATOR_GREEN_H

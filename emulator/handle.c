@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Handles: kind, generation and slot number packed into a pointer-sized number.  A slot's generation grows
  * when its object is closed, so an old handle no longer matches.  Generations begin with a number that
  * another copy of this library in the process does not begin with: no copy takes a handle of another one for

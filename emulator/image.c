@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Images that another API has exported, as CUDA arrays, and the surfaces by which kernels reach them.
  *
  * The rows of an image lie one behind the other, each from a multiple of 64 bytes on, as a software Vulkan

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Images that another API has exported, as the emulated driver's copies see them. */
 #ifndef EMULATOR_IMAGE_H
 #define EMULATOR_IMAGE_H

@@ -1,9 +1,11 @@
+/* SPDX-License-Identifier: MIT */
 /* Lists of operations: those of crews and streams, those to be started, those that are kept back; and the
  * modes that keep them. */
 #include "emulator/queue.h"
 
 #include "base/alloc.h"
 #include "emulator/context.h"
+#include "emulator/proof.h"
 
 #include <assert.h>
 
@@ -123,6 +125,8 @@ void gy_emu_stream_free(struct gy_emu_stream *stream)
     if (stream->next_in_root != NULL) {
         stream->next_in_root->prev_in_root = stream->prev_in_root;
     }
+    GY_EMU_PROVE(follow, (&root->streams, stream));
+    GY_EMU_PROVE(gone, (stream));
     gy_free(stream->capture_tail);
     gy_free(stream->capture_handles);
     gy_free(stream);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The emulated driver's one lock, and what host threads sleep on while they wait for operations. */
 #include "emulator/emu.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "emulator/logs.h"
 
 #include "base/environment.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The driver's log: the messages of failing calls on their own thread, since CUDA 12.9.
  *
  * Lines that explain a failure are noted while the call runs, and a call that tells the failure of a kernel

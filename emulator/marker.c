@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Markers, launch parameters and references to them.  They are recycled, so that enqueueing allocates nothing
  * once the pools have grown. */
 #include "emulator/queue.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Memory of the emulated devices.
  *
  * Device and pinned memory lives in one reserved range of addresses, the arena, cut into granules of 2 MiB
@@ -54,6 +55,9 @@ enum gy_emu_side {
 struct gy_emu_region *gy_emu_memory_find(uintptr_t address);
 /* INVALID_VALUE unless all of [address, address + bytes) may be accessed. */
 CUresult gy_emu_memory_check(enum gy_emu_side side, CUdeviceptr address, size_t bytes);
+#define GY_EMU_REGISTERED_READ_ONLY 8u /* a flag of cuMemHostRegister() */
+/* As gy_emu_memory_check(), for what the device writes. */
+CUresult gy_emu_memory_check_written(enum gy_emu_side side, CUdeviceptr address, size_t bytes);
 /* May copies and fills of `context` access the memory?  This matters for memory whose access cuMemSetAccess()
  * grants: other memory of other devices is reached through the host, if need be. */
 bool gy_emu_memory_is_granted(const struct gy_emu_context *context, CUdeviceptr address, size_t bytes);

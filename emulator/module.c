@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Modules' ends, and what a launch of a kernel has to be like. */
 #include "emulator/module.h"
 
@@ -70,13 +71,14 @@ static bool has_params(const struct gy_emu_launch *launch, uint32_t count)
 }
 
 CUresult gy_emu_kernel_check(const struct gy_emu_context *context, const struct gy_emu_launch *launch,
-                             const struct gy_emu_function **out)
+                             const struct gy_emu_function **out, bool *lacks_params)
 {
     const struct gy_emu_function *function = gy_emu_handle_find(GY_EMU_FUNCTION, launch->function);
     if (function == NULL || function->object.context != context->root) {
         return CUDA_ERROR_INVALID_HANDLE;
     }
     *out = function;
+    *lacks_params = false;
     CUresult result = has_block(launch) ? launch->failure : CUDA_ERROR_INVALID_VALUE;
     if (result == CUDA_SUCCESS && !has_grid(launch)) {
         result = CUDA_ERROR_INVALID_VALUE;
@@ -85,8 +87,11 @@ CUresult gy_emu_kernel_check(const struct gy_emu_context *context, const struct 
         (launch->attributes.has_bad_cluster || !gy_emu_clusters_are_possible(function, launch))) {
         result = CUDA_ERROR_INVALID_CLUSTER_SIZE;
     }
-    if (result == CUDA_SUCCESS &&
-        (!has_shared_memory(launch, function) || !has_params(launch, function->code->param_count))) {
+    if (result == CUDA_SUCCESS && !has_shared_memory(launch, function)) {
+        result = CUDA_ERROR_INVALID_VALUE;
+    }
+    *lacks_params = result == CUDA_SUCCESS && !has_params(launch, function->code->param_count);
+    if (*lacks_params) {
         result = CUDA_ERROR_INVALID_VALUE;
     }
     const bool is_plain = launch->attributes.cluster[0] == 0 && !launch->attributes.is_cooperative;
@@ -116,6 +121,7 @@ CUresult gy_emu_kernel_prepare(struct gy_emu_context *context, const struct gy_e
                                struct gy_emu_work *work)
 {
     const struct gy_emu_function *function;
-    CUresult result = gy_emu_kernel_check(context, launch, &function);
+    bool lacks_params;
+    CUresult result = gy_emu_kernel_check(context, launch, &function, &lacks_params);
     return result == CUDA_SUCCESS ? gy_emu_kernel_fill(context, launch, function, work) : result;
 }

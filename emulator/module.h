@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Modules and their kernels. */
 #ifndef EMULATOR_MODULE_H
 #define EMULATOR_MODULE_H
@@ -10,6 +11,8 @@ struct gy_emu_function {
     struct gy_emu_object object;
     const struct gantry_host_kernel *code;
     uint32_t max_dynamic_shared; /* set by cuFuncSetAttribute() */
+    bool has_carveout;           /* it was set by cuFuncSetAttribute() */
+    int carveout;                /* percent; -1: the driver chooses */
     bool has_large_clusters;     /* set by cuFuncSetAttribute(): more than 8 blocks */
 };
 
@@ -28,9 +31,9 @@ struct gy_emu_launch {
     CUresult failure; /* what is wrong with the attributes, told behind what is wrong with the block */
 };
 
-/* The two halves of gy_emu_kernel_prepare(). */
+/* The two halves of gy_emu_kernel_prepare().  `lacks_params`: nothing else is wrong. */
 CUresult gy_emu_kernel_check(const struct gy_emu_context *context, const struct gy_emu_launch *launch,
-                             const struct gy_emu_function **out);
+                             const struct gy_emu_function **out, bool *lacks_params);
 CUresult gy_emu_kernel_fill(struct gy_emu_context *context, const struct gy_emu_launch *launch,
                             const struct gy_emu_function *function, struct gy_emu_work *work);
 /* Check a launch on `context` against the device's limits, and fill `work` with copied parameters. */

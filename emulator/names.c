@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The names of the driver's functions and results. */
 #include "emulator/emu.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The order log and the count of executed operations. */
 #include "emulator/order.h"
 

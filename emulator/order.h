@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The order log: which operation began and ended when, in one sequence over the whole device. */
 #ifndef EMULATOR_ORDER_H
 #define EMULATOR_ORDER_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Functions of a CUDA driver that Gantry does not call, for programs of others: each is another one of
  * driver/funcs.h with something left out, or finds them.  They are not counted and have no faults of their
  * own. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Several devices: their links, and the calls about access between them.
  *
  * A topology is a table of ranks: rank[from][to] is the performance rank of the link (0 is the best one), or
@@ -16,6 +17,7 @@
 
 #define NO_LINK (-1)
 #define LINE_BYTES 256
+#define ONLY_SOME_NATIVE_ATOMICS ((CUdevice_P2PAttribute)5) /* since CUDA 13.0 */
 
 static int rank[GY_EMU_MAX_DEVICES][GY_EMU_MAX_DEVICES]; /* by the devices' numbers in the machine */
 
@@ -123,12 +125,12 @@ static CUresult get_attribute(int *out, CUdevice_P2PAttribute attribute, CUdevic
     if (gy_emu_device_find(from) == NULL || gy_emu_device_find(to) == NULL || from == to) {
         return CUDA_ERROR_INVALID_DEVICE;
     }
-    bool known = attribute >= CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK &&
-                 attribute <= CU_DEVICE_P2P_ATTRIBUTE_CUDA_ARRAY_ACCESS_SUPPORTED;
+    bool known =
+        attribute >= CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK && attribute <= ONLY_SOME_NATIVE_ATOMICS;
     if (!known) {
         return CUDA_ERROR_INVALID_VALUE;
     }
-    bool reaches = gy_emu_link_reaches(from, to);
+    bool reaches = gy_emu_link_reaches(from, to) && attribute != ONLY_SOME_NATIVE_ATOMICS;
     *out =
         attribute == CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK ? (reaches ? rank_of(from, to) : 0) : reaches;
     return CUDA_SUCCESS;
@@ -180,6 +182,10 @@ static CUresult enable(CUcontext handle, unsigned int flags)
     }
     if (own->device == peer->device || !gy_emu_link_reaches(own->device->ordinal, peer->device->ordinal)) {
         return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
+    }
+    result = gy_emu_capture_forbids_unsafe();
+    if (result != CUDA_SUCCESS) {
+        return result;
     }
     forget_gone(own);
     if (gy_emu_peer_find(own, peer->object.handle) < own->peer_count) {

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Several devices: which of them reach each other, and what one may touch of another one's memory. */
 #ifndef EMULATOR_PEER_H
 #define EMULATOR_PEER_H

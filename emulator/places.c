@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "emulator/places.h"
 
 #include "base/alloc.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Places of streams on the device.
  *
  * As on an H200 (driver 580): a stream takes a place, and so does each branch of an executable graph.  A

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Executable graphs as they lie in memory, for program.c and program_run.c. */
 #ifndef EMULATOR_PROGRAM_H
 #define EMULATOR_PROGRAM_H

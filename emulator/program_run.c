@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The run of a launch of an executable graph, and the ends of all operations. */
 #include "emulator/program.h"
 

@@ -1,5 +1,7 @@
+/* SPDX-License-Identifier: MIT */
 #include "emulator/proof.h"
 
+#include "emulator/context.h"
 #include "emulator/program.h"
 
 const struct gy_proof_device *gy_emu_proof;
@@ -55,5 +57,45 @@ void gy_emu_proof_enter_any(const struct gy_emu_op *op, uint64_t block)
         break;
     default:
         break;
+    }
+}
+
+void gy_emu_proof_record(const void *event, const struct gy_emu_stream *stream)
+{
+    if (gy_emu_proof == NULL) {
+        return;
+    }
+    gy_emu_proof->gone(event);
+    for (const struct gy_emu_stream *s = stream->root->streams; s != NULL; s = s->next_in_root) {
+        if (gy_emu_stream_stands_for(stream, s)) {
+            gy_emu_proof->follow(event, s);
+        }
+    }
+}
+
+void gy_emu_proof_stream_done(const struct gy_emu_stream *stream)
+{
+    if (gy_emu_proof == NULL) {
+        return;
+    }
+    for (const struct gy_emu_stream *s = stream->root->streams; s != NULL; s = s->next_in_root) {
+        if (gy_emu_stream_stands_for(stream, s)) {
+            gy_emu_proof->done(s);
+        }
+    }
+}
+
+void gy_emu_proof_context_done(const struct gy_emu_context *root, const struct gy_emu_context *only)
+{
+    if (gy_emu_proof == NULL) {
+        return;
+    }
+    for (const struct gy_emu_stream *s = root->streams; s != NULL; s = s->next_in_root) {
+        if (only == NULL || s->object.context == only) {
+            gy_emu_proof->done(s);
+        }
+    }
+    if (only == NULL) {
+        gy_emu_proof->done(&root->streams); /* what streams had that were destroyed */
     }
 }

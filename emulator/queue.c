@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The life of operations, from being pushed to being done.
  *
  *             push, not first                    hold, and it takes no time
@@ -277,6 +278,7 @@ static CUresult order_with_null(struct gy_emu_stream *stream)
     if (!stream->is_null) {
         struct gy_emu_stream *null_stream = context->null_stream;
         GY_EMU_WATCH(see_join, (stream, null_stream));
+        GY_EMU_PROVE(follow, (stream, null_stream));
         if (null_stream->head != NULL && stream->null_seen != null_stream->pushed) {
             result = gy_emu_stream_join(stream, null_stream);
             stream->null_seen = null_stream->pushed;
@@ -285,9 +287,10 @@ static CUresult order_with_null(struct gy_emu_stream *stream)
     }
     for (struct gy_emu_stream *s = context->root->streams; s != NULL && result == CUDA_SUCCESS;
          s = s->next_in_root) {
-        bool orders = s->object.context == context && (s->flags & CU_STREAM_NON_BLOCKING) == 0;
+        const bool orders = gy_emu_stream_stands_for(stream, s);
         if (s != stream && orders) {
             GY_EMU_WATCH(see_join, (stream, s));
+            GY_EMU_PROVE(follow, (stream, s));
         }
         if (s != stream && orders && s->head != NULL && s->joined != s->pushed) {
             result = gy_emu_stream_join(stream, s);
@@ -300,7 +303,7 @@ static CUresult order_with_null(struct gy_emu_stream *stream)
 CUresult gy_emu_stream_push(struct gy_emu_stream *stream, struct gy_emu_work *work)
 {
     GY_EMU_WATCH(see_work, (stream, work));
-    gy_emu_proof_enqueue(work);
+    gy_emu_proof_enqueue(stream, work);
     if ((stream->flags & CU_STREAM_NON_BLOCKING) == 0) {
         CUresult result = order_with_null(stream);
         if (result != CUDA_SUCCESS) {

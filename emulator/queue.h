@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Work and its order: operations, markers, streams.
  *
  * A stream is a FIFO of operations of which only the head may be in work.  The head is "started" under the
@@ -53,7 +54,7 @@ struct gy_emu_args {
 /* What cuLaunchKernelEx() has asked for besides a grid of blocks. */
 struct gy_emu_attributes {
     uint32_t cluster[3];      /* blocks of a cluster; x 0: none */
-    uint32_t preferred_z;     /* of the preferred cluster; 0: none */
+    uint32_t preferred[3];    /* the preferred cluster; 0: none */
     uint32_t has_bad_cluster; /* the cluster, or the preferred one, is impossible */
     uint32_t is_cooperative;
     uint32_t starts_early; /* programmatic stream serialisation */
@@ -186,6 +187,14 @@ struct gy_emu_stream {
     CUgraphNode *capture_handles;       /* given out by cuStreamGetCaptureInfo() */
     struct gy_emu_stream *capture_next; /* other streams of the capture */
 };
+
+/* Is `other` the stream itself, or, where that is the null stream, one that orders with it? */
+static inline bool gy_emu_stream_stands_for(const struct gy_emu_stream *stream,
+                                            const struct gy_emu_stream *other)
+{
+    return other == stream || (stream->is_null && other->object.context == stream->object.context &&
+                               (other->flags & CU_STREAM_NON_BLOCKING) == 0);
+}
 
 /* ---- markers, parameters, work -------------------------------------------------------------- */
 

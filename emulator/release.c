@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Letting go of work, graphs, programs and conditions: each refers to others of them, so the last reference
  * to one may end them all. */
 #include "emulator/program.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* SM resources: the SMs that a CUdevResource stands for.
  *
  * A resource carries its set of SMs, and which split it came from, in the bytes that belong to the driver. */

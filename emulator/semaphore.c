@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Timelines of another API, as work waits for them and signals them. */
 #include "emulator/semaphore.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Timeline semaphores that another API has exported. */
 #ifndef EMULATOR_SEMAPHORE_H
 #define EMULATOR_SEMAPHORE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Cluster Launch Control; see steal.h. */
 #include "emulator/steal.h"
 

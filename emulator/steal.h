@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Cluster Launch Control of one block: requests for blocks that have not started, and their answers.
  *
  * A request takes a block out of the grid at once, but its answer arrives only when a thread waits for it:

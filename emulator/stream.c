@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Streams: opened, found and closed. */
 #include "emulator/queue.h"
 
@@ -5,6 +6,7 @@
 #include "emulator/capture.h"
 #include "emulator/context.h"
 #include "emulator/places.h"
+#include "emulator/proof.h"
 
 #include <pthread.h>
 
@@ -36,6 +38,8 @@ CUresult gy_emu_stream_open(struct gy_emu_context *context, unsigned int flags, 
         stream->next_in_root->prev_in_root = stream;
     }
     stream->root->streams = stream;
+    GY_EMU_PROVE(follow, (stream, context));
+    GY_EMU_PROVE(follow, (stream, stream->root));
     *out = stream;
     return CUDA_SUCCESS;
 }

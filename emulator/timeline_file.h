@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The memory file that stands for a timeline semaphore which another API has exported: a page with a mark at
  * its head and the timeline's value behind it.  A renderer in a test makes and signals one, also from another
  * process; the emulated driver imports it.  (A device's driver exports a descriptor of its own kind.) */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "emulator/visible.h"
 
 #include "base/environment.h"

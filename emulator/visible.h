@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Which devices of the emulated machine the application sees, and in which order: $CUDA_VISIBLE_DEVICES. */
 #ifndef EMULATOR_VISIBLE_H
 #define EMULATOR_VISIBLE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The ways to give the lock back: what became runnable is started first, and threads are woken behind it. */
 #include "emulator/queue.h"
 

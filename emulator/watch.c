@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Each stream has a number: of the operations that the thread has enqueued on it.  For each other stream, it
  * also has the number of that stream's operations that it comes after.  An event has the numbers that its
  * stream had when it was recorded. */

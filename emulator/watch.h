@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A watch: the work that the calling thread enqueues on each stream, and the part of it that each stream
  * comes after. */
 #ifndef EMULATOR_WATCH_H

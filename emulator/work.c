@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What operations do that are no kernels. */
 #include "emulator/work.h"
 
@@ -11,19 +12,22 @@ size_t gy_emu_rows_bytes(size_t pitch, size_t width, size_t height)
     return height == 0 ? 0 : (height - 1) * pitch + width;
 }
 
-/* Nodes may have a value with bits above their elements, which calls cannot: a device then repeats a wider
- * pattern, as was seen on an H200. */
-static uint32_t pattern_width(const struct gy_emu_work *work)
+/* Nodes may have a value with bits above their elements, which calls cannot: a device shifts it to all places
+ * of a word without cutting it, as was seen on an H200. */
+static uint32_t word_of(const struct gy_emu_work *work)
 {
-    const bool is_wide = work->fill.width < 4 && work->fill.value >> 8 * work->fill.width != 0;
-    return is_wide ? 4 : work->fill.width;
+    uint32_t word = work->fill.value;
+    for (uint32_t bits = 8 * work->fill.width; bits < 32; bits *= 2) {
+        word |= word << bits;
+    }
+    return word;
 }
 
 static void fill(const struct gy_emu_work *work)
 {
     const size_t bytes = work->fill.count * work->fill.width;
-    const uint32_t width = pattern_width(work), value = work->fill.value;
-    if (width == 1) {
+    const uint32_t width = 4, value = word_of(work);
+    if (work->fill.width == 1 && work->fill.value <= UINT8_MAX) {
         memset(work->fill.to, (int)value, bytes);
         return;
     }

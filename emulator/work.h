@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Copies, fills, host functions and values, as the emulator's threads do them. */
 #ifndef EMULATOR_WORK_H
 #define EMULATOR_WORK_H

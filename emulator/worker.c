@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The emulator's threads.  A worker takes an operation under the lock, executes it without, and completes
  * it under the lock again.  A kernel's grid is open to any gpu worker of its device that has nothing else to
  * do: blocks are handed out by an atomic counter, and the last thread to leave the grid completes the launch.

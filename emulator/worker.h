@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The emulator's own threads, which execute operations; each device has its own.
  *
  *   gpu    min(4, cores) threads, at least 2 ($GANTRY_EMU_THREADS): kernels, and copies when free; more, up

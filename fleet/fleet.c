@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A gantry_fleet: the contexts of several devices, joined for task managers.
  *
  *   gantry_fleet ──► gantry_context, one per device ──► its dispatcher ◄── struct gy_fleet: all of them as

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A fleet as taskman/ sees it: the table of a GPU dispatcher.  Features that it does not have stay NULL:
  * guests, which work for one device. */
 #include "fleet/fleet_ops.h"
@@ -20,18 +21,6 @@ static struct gy_fleet *fleet_of(gantry_dispatcher *self)
 _Static_assert(GY_STALL_MEMBERS_MAX >= GY_FLEET_MAX, "a fleet's devices are one group");
 
 /* ---- life ----------------------------------------------------------------------------------- */
-
-static void attach(gantry_dispatcher *self, struct gy_gpu_user *user)
-{
-    struct gy_fleet *fleet = fleet_of(self);
-    gy_users_add(&fleet->managers, user);
-    gy_mutex_lock(&fleet->lock);
-    fleet->users++;
-    gy_mutex_unlock(&fleet->lock);
-    for (uint32_t e = 0; e < fleet->count; e++) {
-        fleet->members[e]->base.ops->attach(fleet->members[e], NULL);
-    }
-}
 
 void gy_fleet_leave(struct gy_fleet *fleet)
 {
@@ -58,15 +47,28 @@ static void await_sends(struct gy_fleet *fleet)
 }
 
 /* With the last manager of an abandoned member its context goes, which may need the fleet until then. */
-static void detach(gantry_dispatcher *self, struct gy_gpu_user *user)
+static void detach(gantry_dispatcher *self, const struct gy_gpu_seat *seat)
 {
     struct gy_fleet *fleet = fleet_of(self);
     await_sends(fleet);
-    gy_users_remove(user);
-    for (uint32_t e = 0; e < fleet->count; e++) {
-        fleet->members[e]->base.ops->detach(fleet->members[e], NULL);
-    }
+    gy_users_remove(seat->user);
+    gy_fleet_seat_leave(fleet, seat);
     gy_fleet_leave(fleet);
+}
+
+static gantry_status attach(gantry_dispatcher *self, struct gy_gpu_seat *seat)
+{
+    struct gy_fleet *fleet = fleet_of(self);
+    gy_users_add(&fleet->managers, seat->user);
+    gy_mutex_lock(&fleet->lock);
+    fleet->users++;
+    gy_mutex_unlock(&fleet->lock);
+    gantry_status status = gy_fleet_seat_take(fleet, seat);
+    if (status != GANTRY_OK) {
+        gy_users_remove(seat->user);
+        gy_fleet_leave(fleet);
+    }
+    return status;
 }
 
 static void signal_all(struct gy_fleet *fleet)
@@ -78,12 +80,16 @@ static void signal_all(struct gy_fleet *fleet)
 
 /* ---- steps ---------------------------------------------------------------------------------- */
 
-static void step_end(gantry_dispatcher *self)
+/* Returns the earliest that a device forecasts. */
+static uint64_t tell(gantry_dispatcher *self, enum gy_gpu_news news)
 {
     struct gy_fleet *fleet = fleet_of(self);
+    uint64_t soonest = 0;
     for (uint32_t e = 0; e < fleet->count; e++) {
-        fleet->members[e]->base.ops->step_end(fleet->members[e]);
+        uint64_t ns = fleet->members[e]->base.ops->tell(fleet->members[e], news);
+        soonest = ns != 0 && (soonest == 0 || ns < soonest) ? ns : soonest;
     }
+    return soonest;
 }
 
 /* On all devices, or on none. */
@@ -93,7 +99,7 @@ static gantry_status step_begin(gantry_dispatcher *self, bool is_helped)
     for (uint32_t e = 0; e < fleet->count; e++) {
         gantry_status status = fleet->members[e]->base.ops->step_begin(fleet->members[e], is_helped);
         while (status != GANTRY_OK && e-- > 0) {
-            fleet->members[e]->base.ops->step_end(fleet->members[e]);
+            (void)fleet->members[e]->base.ops->tell(fleet->members[e], GY_GPU_STEP_ENDED);
         }
         if (status != GANTRY_OK) {
             return status;
@@ -113,42 +119,6 @@ static gantry_status adopt_failure(gantry_dispatcher *self, const gantry_taskman
     return first;
 }
 
-static void cancelled(gantry_dispatcher *self)
-{
-    struct gy_fleet *fleet = fleet_of(self);
-    for (uint32_t e = 0; e < fleet->count; e++) {
-        fleet->members[e]->base.ops->cancelled(fleet->members[e]);
-    }
-}
-
-static void guest_comes(gantry_dispatcher *self)
-{
-    struct gy_fleet *fleet = fleet_of(self);
-    for (uint32_t e = 0; e < fleet->count; e++) {
-        fleet->members[e]->base.ops->wake_hints.guest_comes(fleet->members[e]);
-    }
-}
-
-static void step_announced(gantry_dispatcher *self)
-{
-    struct gy_fleet *fleet = fleet_of(self);
-    for (uint32_t e = 0; e < fleet->count; e++) {
-        fleet->members[e]->base.ops->wake_hints.step_announced(fleet->members[e]);
-    }
-}
-
-/* The earliest that a device forecasts. */
-static uint64_t step_begun(gantry_dispatcher *self)
-{
-    struct gy_fleet *fleet = fleet_of(self);
-    uint64_t soonest = 0;
-    for (uint32_t e = 0; e < fleet->count; e++) {
-        uint64_t ns = fleet->members[e]->base.ops->wake_hints.step_begun(fleet->members[e]);
-        soonest = ns != 0 && (soonest == 0 || ns < soonest) ? ns : soonest;
-    }
-    return soonest;
-}
-
 /* The first on any device.  No thread is a guest of a fleet. */
 static bool next_end(gantry_dispatcher *self, const gantry_taskman *manager, bool may_help,
                      struct gy_lookout *out)
@@ -159,8 +129,7 @@ static bool next_end(gantry_dispatcher *self, const gantry_taskman *manager, boo
     for (uint32_t e = 0; e < fleet->count; e++) {
         struct gy_lookout one;
         gantry_dispatcher *d = fleet->members[e];
-        if (d->base.ops->wake_hints.next_end(d, manager, false, &one) &&
-            (!any || one.from_ns < out->from_ns)) {
+        if (d->base.ops->next_end(d, manager, false, &one) && (!any || one.from_ns < out->from_ns)) {
             *out = one;
             any = true;
         }
@@ -219,7 +188,7 @@ static bool when_done(gantry_dispatcher *self, const gantry_task *predecessor, u
     (void)self;
     gantry_dispatcher *d = gy_gd_current;
     assert(d != NULL && gy_wait_set_is_point(wait_set) && gy_timeline_device(wait_set) == d->streams.device);
-    return d->base.ops->order.when_done(d, predecessor, wait_set, successor);
+    return d->base.ops->when_done(d, predecessor, wait_set, successor);
 }
 
 static bool is_unawaited(gantry_dispatcher *self, uint64_t wait_set)
@@ -228,19 +197,19 @@ static bool is_unawaited(gantry_dispatcher *self, uint64_t wait_set)
     struct gy_crossing *crossing = gy_crossing_behind(wait_set);
     if (crossing == NULL) {
         gantry_dispatcher *d = fleet->members[gy_timeline_device(wait_set)];
-        return d->base.ops->order.is_unawaited(d, wait_set);
+        return d->base.ops->is_unawaited(d, wait_set);
     }
     for (uint32_t e = 0; e < fleet->count; e++) {
         gantry_dispatcher *d = fleet->members[e];
         if (crossing->of[e].streams != 0 &&
-            !d->base.ops->order.is_unawaited(d, (uint64_t)(uintptr_t)&crossing->of[e])) {
+            !d->base.ops->is_unawaited(d, (uint64_t)(uintptr_t)&crossing->of[e])) {
             return false;
         }
     }
     return true;
 }
 
-/* ---- places and orders ---------------------------------------------------------------------- */
+/* ---- places ---------------------------------------------------------------------------------- */
 
 static uint32_t partition_number(gantry_dispatcher *self, const gantry_partition *partition, uint32_t *device)
 {
@@ -248,7 +217,7 @@ static uint32_t partition_number(gantry_dispatcher *self, const gantry_partition
     for (uint32_t e = 0; e < fleet->count; e++) {
         uint32_t theirs;
         gantry_dispatcher *d = fleet->members[e];
-        uint32_t number = d->base.ops->share.partition_number(d, partition, &theirs);
+        uint32_t number = d->base.ops->partition_number(d, partition, &theirs);
         if (number != 0) {
             *device = e;
             return number;
@@ -257,84 +226,38 @@ static uint32_t partition_number(gantry_dispatcher *self, const gantry_partition
     return 0;
 }
 
-static bool device_number(gantry_dispatcher *self, const gantry_context *context, uint32_t *device)
+static gantry_dispatcher *on_device(gantry_dispatcher *self, const gantry_context *context, uint32_t *device)
 {
     struct gy_fleet *fleet = fleet_of(self);
+    if (context == NULL) {
+        return fleet->members[*device];
+    }
     for (uint32_t e = 0; e < fleet->count; e++) {
         if (fleet->members[e]->config.owner == context) {
             *device = e;
-            return true;
+            return fleet->members[e];
         }
     }
-    return false;
-}
-
-static gantry_dispatcher *on_device(gantry_dispatcher *self, uint32_t device)
-{
-    return fleet_of(self)->members[device];
-}
-
-/* An order for each device, behind a head that has nothing but those. */
-struct fleet_order {
-    struct gy_gpu_order head; /* first */
-    struct gy_gpu_order *of[GY_FLEET_MAX];
-};
-
-static void order_close(struct gy_gpu_order *order)
-{
-    struct fleet_order *all = (struct fleet_order *)(void *)order;
-    for (uint32_t e = 0; e < GY_FLEET_MAX && all->of[e] != NULL; e++) {
-        gy_step_order_close(all->of[e]);
-    }
-    gy_free(all);
-}
-
-static struct gy_gpu_order *order_open(gantry_dispatcher *self)
-{
-    struct gy_fleet *fleet = fleet_of(self);
-    struct fleet_order *all = gy_zalloc(sizeof(*all));
-    if (all == NULL) {
-        return NULL;
-    }
-    all->head.members = all->of;
-    for (uint32_t e = 0; e < fleet->count; e++) {
-        all->of[e] = gy_step_order_open(&fleet->members[e]->streams);
-        if (all->of[e] == NULL) {
-            order_close(&all->head);
-            return NULL;
-        }
-        all->of[e]->has_peers = true;
-    }
-    return &all->head;
+    return NULL;
 }
 
 static const struct gy_gpu_ops fleet_ops = {
     .attach = attach,
     .detach = detach,
     .step_begin = step_begin,
-    .step_end = step_end,
+    .tell = tell,
+    .adopt_failure = adopt_failure,
+    .next_end = next_end,
     .submit = submit,
     .merge_deps = merge_deps,
     .drop_deps = drop_deps,
-    .adopt_failure = adopt_failure,
+    .when_done = when_done,
+    .is_unawaited = is_unawaited,
     .plan = make_plan,
-    .order = {.open = order_open, .close = order_close, .when_done = when_done, .is_unawaited = is_unawaited},
-    .memory = {.open = gy_fleet_memory_open,
-               .close = gy_fleet_memory_close,
-               .begin = gy_fleet_memory_begin,
-               .end = gy_fleet_memory_end,
-               .quiet = gy_fleet_memory_quiet},
-    .share = {.open = gy_fleet_share_open,
-              .close = gy_fleet_share_close,
-              .usage = gy_fleet_share_usage,
-              .partition_number = partition_number},
-    .wake_hints = {.step_announced = step_announced,
-                   .guest_comes = guest_comes,
-                   .step_begun = step_begun,
-                   .next_end = next_end},
-    .cancelled = cancelled,
+    .share_usage = gy_fleet_share_usage,
+    .partition_number = partition_number,
     .on_device = on_device,
-    .device_number = device_number,
+    .memory = {.open = gy_fleet_memory_open, .close = gy_fleet_memory_close, .count = gy_fleet_memory_count},
 };
 
 static const struct gy_fleet_calls calls = {

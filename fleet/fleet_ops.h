@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A fleet: several dispatchers, each of a device, as one for task managers.
  *
  * To taskman/ it is a GPU dispatcher like any other (fleet_ops.c).  It has no thread of its own: a ready task

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "fleet/route.h"
 
 #include "base/span.h"
@@ -230,19 +231,12 @@ gantry_status gy_fleet_settle(gantry_dispatcher *d, gantry_task *task)
         return gy_context_adopt_loss(d->config.context);
     }
     uint32_t stream;
-    gantry_status status =
-        gy_streams_assign(&d->streams, wait_set, d->config.partitions->default_index, NULL, &stream);
-    if (status != GANTRY_OK) {
-        return status;
-    }
     uint64_t point;
-    status = gy_streams_wait_barrier(&d->streams, stream);
-    if (status == GANTRY_OK) {
-        status = gy_streams_wait(&d->streams, stream, wait_set);
+    const gantry_status status =
+        gy_placed_join(&d->streams, wait_set, d->config.partitions->default_index, 2, 1, &stream, &point);
+    if (point != GY_WAIT_SET_NONE) {
+        gy_wait_set_drop(&d->wait_sets, wait_set);
+        atomic_store_explicit(&task->wait_set, point, memory_order_release);
     }
-    gantry_status finished = gy_streams_finish(&d->streams, stream, 2, 1, &point);
-    d->streams.streams[stream].owner = NULL;
-    gy_wait_set_drop(&d->wait_sets, wait_set);
-    atomic_store_explicit(&task->wait_set, point, memory_order_release);
-    return status != GANTRY_OK ? status : finished;
+    return status;
 }

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The way of a ready task through the dispatchers of its fleet.
  *
  *   ready ──► visit e ──► visit f ──► home: the task's own dispatcher, gates, stream, bin

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The driver's and the system's sources of slab memory, one for each kind.
  *
  * DEVICE comes through virtual memory management where the driver has it: such memory can be given back

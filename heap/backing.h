@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The sources of slabs: each gives memory of one kind, a few MiB to GiB at a time. */
 #ifndef HEAP_BACKING_H
 #define HEAP_BACKING_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Finds out whether the small tier's allocator leaves the blocks alone.
  *
  * It must never read or write the blocks that it hands out, since they may be device memory.  A build that

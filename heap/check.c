@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "heap/check.h"
 
 #include "base/alloc.h"
@@ -201,20 +202,21 @@ void gy_check_resized(struct gy_check *check, gantry_memory_kind kind, const str
 /* ---- freed blocks ---- */
 
 /* What these checks read and write themselves is nobody's, whoever allocates or frees. */
-static void forget_touches(const struct gy_visited *block)
+static void forget_touches(const struct gy_check *check, const struct gy_visited *block)
 {
+    const size_t guard = (check->parts & GY_CHECK_GUARDS) != 0 ? GY_GUARD_BYTES : 0; /* else a neighbour's */
     if (gy_proof() != NULL) {
-        gy_proof()->device.forget((const void *)block->base, block->bytes + GY_GUARD_BYTES);
+        gy_proof()->device.forget((const void *)block->base, block->bytes + guard);
     }
 }
 
 void gy_check_freeing(struct gy_check *check, gantry_memory_kind kind, const struct gy_visited *block)
 {
     look_behind(check, kind, block, "freed");
+    forget_touches(check, block);
     if ((check->parts & GY_CHECK_FREES) == 0) {
         return;
     }
-    forget_touches(block);
     bool filled = fill(check, kind, block->base, looked_at(block->bytes), PATTERN);
     gy_mutex_lock(&check->lock);
     *slot_of(check, block->base) = (struct freed){*block, filled};
@@ -271,15 +273,15 @@ static void look_at_freed(struct gy_check *check, gantry_memory_kind kind, const
 
 void gy_check_allocated(struct gy_check *check, gantry_memory_kind kind, const struct gy_visited *block)
 {
-    forget_touches(block);
+    forget_touches(check, block);
     if ((check->parts & GY_CHECK_FREES) != 0) {
         look_at_freed(check, kind, block);
     }
     guard(check, kind, block);
     if (gy_proof() != NULL) {
         const gantry_alloc_site site = gy_sites_where(check->sites, block->site);
-        forget_touches(block);
-        gy_proof()->allocated((const void *)block->base, block->bytes, site);
+        forget_touches(check, block);
+        gy_proof()->allocated((const void *)block->base, block->bytes, site, kind == GANTRY_MEMORY_DEVICE);
     }
 }
 

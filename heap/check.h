@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Checks for people who look for a bug (base/checking.h): who freed this block before?  Did anybody write to
  * it after that, or behind it while it was live?
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "heap/chunk.h"
 
 #include <assert.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Chunks, which are the 2 MiB pieces that the small tier lives in, and the records of their blocks.
  *
  * A chunk knows which of its pages belong to the small tier's allocator (struct gy_chunk_pool) and, for

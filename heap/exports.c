@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Device memory that other processes get: a whole slab, which is one allocation of the driver when the heap
  * was made for it. */
 #include "base/handle.h"

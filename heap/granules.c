@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "heap/granules.h"
 
 #include "base/alloc.h"

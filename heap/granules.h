@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* From an address to its region: a radix tree over 2 MiB granules of 57-bit addresses.
  *
  * Threading: any thread may call find() at any time without a lock; until fini(), levels are only added. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Growth and trimming of one kind.
  *
  *   gy_kind_alloc ──small──> jemalloc arena ──out of pages──> add_chunk ──┐ 2 MiB of
@@ -22,6 +23,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/options.h"
 #include "base/outside.h"
 
 #include <assert.h>
@@ -41,6 +43,15 @@ static gantry_status exhausted(const struct gy_kind *kind)
 {
     return kind->setup.kind == GANTRY_MEMORY_HOST ? GANTRY_ERR_OUT_OF_HOST_MEMORY
                                                   : GANTRY_ERR_OUT_OF_DEVICE_MEMORY;
+}
+
+gantry_status gy_growth_import_source(const gantry_memory_source *theirs, gantry_memory_source *ours)
+{
+    gantry_status status =
+        gy_options_import(ours, sizeof(*ours), theirs, sizeof(*ours), "gantry_memory_source");
+    return status == GANTRY_OK && (ours->take == NULL || ours->give_back == NULL)
+               ? GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_memory_source: a function is NULL")
+               : status;
 }
 
 static void give_to(const struct gy_kind *kind, void *base, size_t bytes)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* How a memory kind grows and shrinks: when slabs are taken, and given back. */
 #ifndef HEAP_GROWTH_H
 #define HEAP_GROWTH_H
@@ -31,6 +32,9 @@ void gy_kind_note_stall(struct gy_kind *kind, gantry_heap_stall cause, uint64_t 
 void gy_kind_map_ahead(struct gy_kind *kind);
 /* How many nanoseconds excess memory must have lain unused before it goes back; 0: it goes back at once. */
 uint64_t gy_kind_decay_ns(struct gy_kind *kind);
+/* Copy the source of a caller of any version, and check it. */
+GANTRY_MUST_CHECK gantry_status gy_growth_import_source(const gantry_memory_source *theirs,
+                                                        gantry_memory_source *ours);
 /* Give the memory of a slab back to where it came from. */
 void gy_kind_give_back(struct gy_kind *kind, const struct gy_backing *backing);
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The heap of a context.
  *
  *   gantry_heap ─── one struct gy_kind per memory kind          (kind.c)
@@ -27,6 +28,7 @@
 #include "base/hints.h"
 #include "base/options.h"
 #include "base/outside.h"
+#include "base/proof.h"
 #include "heap/growth.h"
 #include "heap/internal.h"
 #include "heap/others.h"
@@ -44,7 +46,9 @@
 
 /* ---- life ---- */
 
-static gantry_status import_options(gantry_heap_options *ours, const gantry_heap_options *theirs)
+/* Copy the options with the sources that they point to. */
+static gantry_status import_options(gantry_heap_options *ours, gantry_memory_source *sources,
+                                    const gantry_heap_options *theirs)
 {
     gantry_status status =
         gy_options_import(ours, sizeof(*ours), theirs, sizeof(size_t) * 2, "gantry_heap_options");
@@ -61,10 +65,12 @@ static gantry_status import_options(gantry_heap_options *ours, const gantry_heap
             return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_heap_options: base_bytes[%d] is too large",
                            i);
         }
-        if (ours->source[i] != NULL &&
-            (ours->source[i]->take == NULL || ours->source[i]->give_back == NULL)) {
-            return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_heap_options: source[%d] lacks a function",
-                           i);
+        if (ours->source[i] != NULL) {
+            status = gy_growth_import_source(ours->source[i], &sources[i]);
+            ours->source[i] = &sources[i];
+        }
+        if (status != GANTRY_OK) {
+            return status;
         }
     }
     if ((unsigned)ours->reclaim > GANTRY_RECLAIM_UNBOUNDED) {
@@ -201,7 +207,8 @@ gantry_status gy_heap_create(struct gy_context *context, const gantry_heap_optio
                              gantry_heap **out)
 {
     gantry_heap_options ours = {0};
-    gantry_status status = import_options(&ours, options);
+    gantry_memory_source sources[GANTRY_MEMORY_KIND_COUNT] = {{0}};
+    gantry_status status = import_options(&ours, sources, options);
     if (status != GANTRY_OK) {
         return status;
     }
@@ -273,6 +280,10 @@ gantry_status gy_heap_alloc_own(gantry_heap *heap, gantry_memory_kind kind, size
     gantry_status status = gantry_heap_alloc(heap, kind, bytes, 0, site, out);
     if (status == GANTRY_OK) {
         atomic_fetch_add_explicit(&heap->own_bytes[kind], whole_pages(bytes), memory_order_relaxed);
+    }
+    if (status == GANTRY_OK && gy_proof() != NULL) { /* it does not see what the library does with it */
+        gy_proof()->device.touch(*out, bytes, GY_PROOF_WRITE);
+        gy_proof()->device.touch(*out, bytes, GY_PROOF_READ);
     }
     return status;
 }

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The heap as the other rooms see it. */
 #ifndef HEAP_HEAP_H
 #define HEAP_HEAP_H

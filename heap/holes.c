@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The parts of the page layer that can go back to the driver: units that lie free as a whole, and holes,
  * whose memory has already gone back. */
 #include "heap/pages_inside.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Device memory of other processes, or of other heaps of this one.  An import is a mapping of its own, beside
  * the heap: it lives until it is released, or the heap ends. */
 #include "base/alloc.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The heap's own struct, shared by the files of this room. */
 #ifndef HEAP_INTERNAL_H
 #define HEAP_INTERNAL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The invariants of the page layer and of streams with blocks, which hold whenever no thread has the page
  * layer's lock; they are asserted where these change. */
 #include "heap/pages.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* jemalloc's functions, under names of our own where it is built in (GANTRY_OWN_JEMALLOC).
  *
  * A library that needs libjemalloc.so brings its malloc() and its operators new and delete into the whole

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* One memory kind: its blocks and their sums.  growth.c says how it grows and shrinks. */
 #include "heap/kind.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The heap of one memory kind: the two tiers, and how they grow. */
 #ifndef HEAP_KIND_H
 #define HEAP_KIND_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The report of the blocks that are still allocated when a heap is destroyed: bytes and blocks per allocation
  * site. */
 #include "base/alloc.h"

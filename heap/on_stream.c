@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The heap's functions for blocks that are used on streams. */
 #include "base/handle.h"
 #include "heap/internal.h"

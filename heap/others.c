@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "heap/others.h"
 
 #include "heap/internal.h"

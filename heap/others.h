@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* All heaps of the process: whose memory an address is that is not one's own. */
 #ifndef HEAP_OTHERS_H
 #define HEAP_OTHERS_H

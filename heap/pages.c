@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The page layer.
  *
  * A slab is a chain of ranges in address order that covers it without gaps.  A range is FREE (then it is in

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The page layer: carves slabs into ranges of 4 KiB pages.
  *
  * Its records lie in host memory.  It never touches the memory that it hands out, and never calls the driver.

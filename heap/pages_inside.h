@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The page layer as its own files see it: its ranges, under its lock. */
 #ifndef HEAP_PAGES_INSIDE_H
 #define HEAP_PAGES_INSIDE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "heap/park.h"
 
 #include "base/alloc.h"

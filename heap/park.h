@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Blocks of the page layer that were just given back, kept for the next request of the same size.
  *
  * Each shard has a lap, too: blocks that were freed on one stream, and may be used there again at once.  They

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The answers of a heap to questions: budgets, statistics, what an address is. */
 #include "heap/heap.h"
 
@@ -87,8 +88,9 @@ gantry_status gantry_heap_find_block(gantry_heap *heap, const void *address, gan
         return GY_FAIL(GANTRY_ERR_NOT_FOUND, "gantry_heap_find_block: %p is in no live block of this heap",
                        address);
     }
-    *out = (gantry_heap_block){look.kind, (void *)look.base, look.bytes, gy_heap_site(heap, look.site)};
-    return GANTRY_OK;
+    const gantry_heap_block block = {sizeof(block), look.kind, (void *)look.base, look.bytes,
+                                     gy_heap_site(heap, look.site)};
+    return gy_stats_export(out, &block, sizeof(block), "gantry_heap_block");
 }
 
 uint64_t gy_heap_peers(const gantry_heap *heap)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The reclaimer does what takes long, so that nobody else has to do it, and never all at once.
  *
  * There are two sorts of work: releases of the application's memory, and trims of kinds that have more unused

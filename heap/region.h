@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What a 2 MiB granule of address space belongs to: a slab taken from the driver, or a chunk, which is a part
  * of a slab that was handed to the small tier. */
 #ifndef HEAP_REGION_H

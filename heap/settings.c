@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The heap's functions that set a kind up, and have it take or give back memory. */
 #include "base/handle.h"
 #include "base/options.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Allocation sites by number, so that a block's record needs only a few bits for "who asked". */
 #ifndef HEAP_SITES_H
 #define HEAP_SITES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The small tier gives blocks up to GY_SMALL_MAX bytes, from a general-purpose allocator that is fed with
  * chunks of memory it must not touch.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The small tier, built on jemalloc.
  *
  * Each heap kind has one manual arena, which extent hooks feed with pages of chunks.  jemalloc keeps its

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The small tier of a build without jemalloc: there is none, so the page layer serves every block.  Only
  * gy_small_probe() is ever called; the other functions have no object to be called on. */
 #include "heap/small.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A heap as JSON: its numbers, and where each block lies and who asked for it.
  *
  * What lies in slabs is copied under the leaf locks into arrays that were made before, and written without a

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Bitmaps of where the ranges of a slab start: a bit per page, and a bit per word of these.  Threading: to be
  * called under the page layer's lock. */
 #ifndef HEAP_STARTS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* How blocks come back that waited for more than one stream, or for a graph; and the end of streams. */
 #include "base/alloc.h"
 #include "base/status.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Streams by their numbers, and the marks that tell when a stream has passed a free. */
 #include "base/alloc.h"
 #include "base/status.h"

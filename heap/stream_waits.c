@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Who waits for what was freed on streams.
  *
  * A thread that finds no room waits for events of the heap's own, and only for those behind which memory

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Blocks that are allocated and freed on streams. */
 #include "heap/streams.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Blocks that are used on streams: memory freed on a stream is used there again at once, and elsewhere once
  * the stream has passed the free.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Blocks on streams as the files that handle them see them.  Functions are called under the lock of the page
  * layer, unless their comment says otherwise. */
 #ifndef HEAP_STREAMS_INSIDE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The memory that each tag uses, and a map for people. */
 #include "base/alloc.h"
 #include "base/file_name.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "heap/tlsf.h"
 
 #include <assert.h>

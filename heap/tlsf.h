@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The index of free ranges.  It is two-level segregated fit (M. Masmano, I. Ripoll, A. Crespo, J. Real,
  * "TLSF: a new dynamic memory allocator for real-time systems", ECRTS 2004), with its nodes out of band: the
  * memory that a range describes is never touched.

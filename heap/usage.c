@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "heap/usage.h"
 
 #include "base/alloc.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Sums over the blocks of one kind, in all and per allocation site.
  *
  * Peaks are never above what was in use, although threads hold numbers back.  A thread that finds what looks

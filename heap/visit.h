@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Driver calls about memory and events from any thread.  A visit makes the context current and relaxes the
  * thread's capture mode, so that the calls may be made while some thread captures a graph. */
 #ifndef HEAP_VISIT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "heap/waiting.h"
 
 #include "heap/pages_inside.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Ranges that are free for one stream, or one graph, only: memory freed on a stream can be used there at
  * once, in any size, and by everybody else once the stream has passed the free.
  *

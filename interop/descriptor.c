@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "interop/descriptor.h"
 
 #include <errno.h>

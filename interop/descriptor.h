@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Descriptors that another API has exported, of memory or of a semaphore. */
 #ifndef INTEROP_DESCRIPTOR_H
 #define INTEROP_DESCRIPTOR_H

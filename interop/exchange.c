@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Exchanges with a renderer, as the application sees them. */
 #include "interop/exchange.h"
 
@@ -17,7 +18,7 @@ static gantry_status import_options(const gantry_exchange_options *options, gant
 {
     *ours = (gantry_exchange_options){.struct_size = sizeof(*ours)};
     gantry_status status = gy_options_import(
-        ours, sizeof(*ours), options, offsetof(gantry_exchange_options, arg), "gantry_exchange_options");
+        ours, sizeof(*ours), options, offsetof(gantry_exchange_options, user), "gantry_exchange_options");
     if (status != GANTRY_OK) {
         return status;
     }
@@ -73,7 +74,7 @@ gantry_status gantry_exchange_create(gantry_context *context, const gantry_excha
     }
     e->wait = ours.wait;
     e->signal = ours.signal;
-    e->arg = ours.arg;
+    e->arg = ours.user;
     e->timeout_ns = ours.timeout_ns;
     e->context = context;
     snprintf(e->label, sizeof(e->label), "%s", ours.label);
@@ -116,9 +117,9 @@ static gantry_status check_free(const gantry_exchange *e) GY_REQUIRES(e->lock)
     if (e->state == GY_EXCHANGE_LOST) {
         return gy_exchange_refuse(e, "gantry_exchange_tasks");
     }
-    return e->in_step ? GY_FAIL(GANTRY_ERR_STATE,
-                                "gantry_exchange_tasks: a step of exchange '%s' is under way", e->label)
-                      : GANTRY_OK;
+    return e->step.is_open ? GY_FAIL(GANTRY_ERR_STATE,
+                                     "gantry_exchange_tasks: a step of exchange '%s' is under way", e->label)
+                           : GANTRY_OK;
 }
 
 gantry_status gantry_exchange_tasks(gantry_exchange *exchange, gantry_taskman *manager,
@@ -136,7 +137,7 @@ gantry_status gantry_exchange_tasks(gantry_exchange *exchange, gantry_taskman *m
     }
     gy_mutex_lock(&exchange->lock);
     gantry_status status = check_free(exchange);
-    exchange->held = status == GANTRY_OK ? NULL : exchange->held;
+    exchange->step.held = status == GANTRY_OK ? NULL : exchange->step.held;
     gy_mutex_unlock(&exchange->lock);
     struct gy_exchange_tasks tasks = {.begin = NULL};
     if (status == GANTRY_OK) {
@@ -146,8 +147,8 @@ gantry_status gantry_exchange_tasks(gantry_exchange *exchange, gantry_taskman *m
         return status;
     }
     gy_mutex_lock(&exchange->lock);
-    exchange->held = tasks.held;
-    exchange->is_ahead = tasks.is_ahead;
+    exchange->step.held = tasks.held;
+    exchange->step.is_ahead = tasks.is_ahead;
     gy_mutex_unlock(&exchange->lock);
     *out_acquire = tasks.is_ahead ? tasks.begin : tasks.held;
     *out_release = tasks.release;
@@ -160,19 +161,19 @@ static gantry_status check_values(const gantry_exchange *e, uint64_t wait_value,
     if (e->state == GY_EXCHANGE_LOST) {
         return gy_exchange_refuse(e, "gantry_exchange_next");
     }
-    if (e->state != GY_EXCHANGE_IDLE || e->in_step) {
+    if (e->state != GY_EXCHANGE_IDLE || e->step.is_open) {
         return GY_FAIL(GANTRY_ERR_STATE,
                        "gantry_exchange_next: exchange '%s' has values %" PRIu64 " and %" PRIu64
                        " of a step that has not ended",
-                       e->label, e->wait_value, e->signal_value);
+                       e->label, e->step.wait_value, e->step.signal_value);
     }
-    bool wait_rises = !e->has_values || wait_value > e->wait_value;
-    if (!wait_rises || (e->has_values && signal_value <= e->signal_value)) {
+    bool wait_rises = !e->has_values || wait_value > e->step.wait_value;
+    if (!wait_rises || (e->has_values && signal_value <= e->step.signal_value)) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT,
                        "gantry_exchange_next: exchange '%s': the value to %s is %" PRIu64
                        ", not above %" PRIu64 " of the step before",
                        e->label, wait_rises ? "signal" : "wait for", wait_rises ? signal_value : wait_value,
-                       wait_rises ? e->signal_value : e->wait_value);
+                       wait_rises ? e->step.signal_value : e->step.wait_value);
     }
     return GANTRY_OK;
 }
@@ -183,8 +184,8 @@ gantry_status gantry_exchange_next(gantry_exchange *exchange, uint64_t wait_valu
     gy_mutex_lock(&exchange->lock);
     gantry_status status = check_values(exchange, wait_value, signal_value);
     if (status == GANTRY_OK) {
-        exchange->wait_value = wait_value;
-        exchange->signal_value = signal_value;
+        exchange->step.wait_value = wait_value;
+        exchange->step.signal_value = signal_value;
         exchange->has_values = true;
         gy_exchange_enter(exchange, GY_EXCHANGE_ARMED);
     }

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The inside of exchanges with a renderer: the object and its state, which exchange.c keeps; exchange_step.c
  * has the tasks of a step and the thread that waits. */
 #ifndef INTEROP_EXCHANGE_H
@@ -34,6 +35,15 @@ struct gy_exchange_device {
     uint32_t number; /* of the latest wait */
 };
 
+/* The values of the step that next() has chosen, and where it is: exchange_step.c. */
+struct gy_exchange_step {
+    bool is_open; /* from `begin` until `signal` is released */
+    uint64_t wait_value, signal_value;
+    gantry_task *held; /* of the latest manager: what may not start before the renderer has come, which is
+                        * `acquire`, or ahead what `release` comes after */
+    bool is_ahead;     /* the work of the latest manager is enqueued behind the wait */
+};
+
 struct gantry_exchange {
     gantry_exchange_wait_fn wait;     /* immutable */
     gantry_exchange_signal_fn signal; /* immutable */
@@ -55,14 +65,9 @@ struct gantry_exchange {
     struct gy_exchange_device device; /* its fields are immutable while a step waits; else guarded by lock */
     bool on_device;                   /* immutable */
     bool may_be_ahead;                /* immutable */
-    bool in_step;                     /* guarded by lock; from `begin` until `signal` is released */
-    uint64_t wait_value;              /* guarded by lock */
-    uint64_t signal_value;            /* guarded by lock */
-    gantry_task *held; /* guarded by lock; of the latest manager: what may not start before the renderer has
-                        * come, which is `acquire`, or ahead what `release` comes after */
-    bool is_ahead;     /* guarded by lock; the work of the latest manager is enqueued behind the wait */
-    struct gy_error cause;       /* guarded by lock; valid once LOST */
-    gantry_exchange_stats stats; /* guarded by lock */
+    struct gy_exchange_step step;     /* guarded by lock */
+    struct gy_error cause;            /* guarded by lock; valid once LOST */
+    gantry_exchange_stats stats;      /* guarded by lock */
 };
 
 bool gy_exchange_is_valid(const gantry_exchange *e) GY_REQUIRES(e->lock);

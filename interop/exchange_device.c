@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The device way of an exchange: timeline semaphores that the GPU waits for and signals.
  *
  * A wait that is enqueued cannot be taken back.  So nothing is enqueued behind it but a mark: the number of
@@ -43,7 +44,7 @@ static gantry_status check_driver(const struct gy_context *cuda, const char *lab
         return GY_FAIL(GANTRY_ERR_UNSUPPORTED, "exchange '%s': the driver imports no timeline semaphores",
                        label);
     }
-    if (cuda->mode == GANTRY_CONTEXT_ADOPT && cuda->sms < cuda->info.multiprocessors) {
+    if (cuda->mode == GANTRY_CONTEXT_ADOPT && cuda->sms < cuda->info.total_sms) {
         return GY_FAIL(GANTRY_ERR_UNSUPPORTED,
                        "exchange '%s': the adopted context is a green one, on whose streams a wait may hang",
                        label);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* An exchange of shared memory with a renderer, step by step, through two functions of the application.
  *
  *                      next()             the renderer is there already
@@ -25,7 +26,7 @@
 bool gy_exchange_is_valid(const gantry_exchange *e) GY_REQUIRES(e->lock)
 {
     return e->state <= GY_EXCHANGE_LOST &&
-           (e->state != GY_EXCHANGE_WAITING || (e->in_step && e->held != NULL)) &&
+           (e->state != GY_EXCHANGE_WAITING || (e->step.is_open && e->step.held != NULL)) &&
            (e->state == GY_EXCHANGE_IDLE || e->state == GY_EXCHANGE_LOST || e->has_values) &&
            (e->state != GY_EXCHANGE_LOST || e->cause.status != GANTRY_OK) &&
            e->stats.signalled <= e->stats.steps;

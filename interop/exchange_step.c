@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* One step of an exchange: its tasks, and the thread that waits for the renderer. */
 #include "interop/exchange.h"
 
@@ -5,6 +6,7 @@
 #include "base/outside.h"
 #include "base/span.h"
 #include "context/context.h"
+#include "dispatcher/taskman_ops.h"
 #include "taskman/gpu_ops.h"
 
 #include <inttypes.h>
@@ -26,7 +28,7 @@ static gantry_status check_armed(const gantry_exchange *e) GY_REQUIRES(e->lock)
     if (e->state == GY_EXCHANGE_LOST) {
         return gy_exchange_refuse(e, "the step");
     }
-    if (e->state != GY_EXCHANGE_ARMED || e->held == NULL) {
+    if (e->state != GY_EXCHANGE_ARMED || e->step.held == NULL) {
         return GY_FAIL(GANTRY_ERR_STATE,
                        "exchange '%s': gantry_exchange_next() was not called before this step", e->label);
     }
@@ -46,9 +48,9 @@ static gantry_status take_values(gantry_exchange *e, uint64_t *wait_value)
     gy_mutex_lock(&e->lock);
     gantry_status status = check_armed(e);
     if (status == GANTRY_OK) {
-        e->in_step = true;
+        e->step.is_open = true;
         e->stats.steps++;
-        *wait_value = e->wait_value;
+        *wait_value = e->step.wait_value;
     }
     gy_mutex_unlock(&e->lock);
     return status;
@@ -63,13 +65,13 @@ static gantry_status begin_on_device(gantry_exchange *e, gantry_launch *launch)
         return status;
     }
     gy_mutex_lock(&e->lock);
-    gantry_task *held = e->held;
+    gantry_task *held = e->step.held;
     status = check_armed(e);
     status = status == GANTRY_OK ? gantry_task_add_reference(held) : status;
     bool is_held = status == GANTRY_OK;
     if (is_held) {
         uint64_t since = gy_clock_ns();
-        status = gy_exchange_device_wait(e, e->is_ahead ? gantry_launch_stream(launch) : NULL, value);
+        status = gy_exchange_device_wait(e, e->step.is_ahead ? gantry_launch_stream(launch) : NULL, value);
         e->stats.acquire_ns += gy_clock_ns() - since;
         if (status == GANTRY_OK) {
             gy_exchange_enter(e, GY_EXCHANGE_WAITING);
@@ -117,7 +119,7 @@ static gantry_status begin_pinned(gantry_exchange *e)
     e->stats.acquire_ns += gy_clock_ns() - since;
     bool is_wanted = e->state == GY_EXCHANGE_ARMED && !e->closing;
     if (seen == GANTRY_ERR_TIMED_OUT && is_wanted) {
-        status = gantry_task_add_reference(e->held);
+        status = gantry_task_add_reference(e->step.held);
     }
     if (e->closing) {
         status = fail_destroyed();
@@ -172,7 +174,7 @@ static gantry_status signal_pinned(gantry_exchange *e)
 {
     gy_mutex_lock(&e->lock);
     gantry_status status = e->state == GY_EXCHANGE_PASSED ? GANTRY_OK : gy_exchange_refuse(e, "the step");
-    uint64_t value = e->signal_value;
+    uint64_t value = e->step.signal_value;
     gy_mutex_unlock(&e->lock);
     if (status != GANTRY_OK) {
         return status;
@@ -200,7 +202,7 @@ static gantry_status signal_behind(gantry_exchange *e, CUstream stream)
                                                                          : gy_exchange_refuse(e, "the step");
     if (status == GANTRY_OK) {
         uint64_t since = gy_clock_ns();
-        status = gy_exchange_device_signal(e, stream, e->signal_value);
+        status = gy_exchange_device_signal(e, stream, e->step.signal_value);
         e->stats.release_ns += gy_clock_ns() - since;
         e->stats.signalled += status == GANTRY_OK;
     }
@@ -246,7 +248,7 @@ static void end_step(gantry_task *task, void *number, gantry_status result)
         return;
     }
     gy_mutex_lock(&e->lock);
-    e->in_step = false;
+    e->step.is_open = false;
     if (e->state == GY_EXCHANGE_ARMED || e->state == GY_EXCHANGE_PASSED) {
         gy_exchange_enter(e, GY_EXCHANGE_IDLE);
     }
@@ -267,7 +269,7 @@ static gantry_status wait_one_slice(gantry_exchange *e, uint64_t value, uint64_t
         return GY_FAIL(GANTRY_ERR_TIMED_OUT,
                        "exchange '%s': the renderer did not reach value %" PRIu64 " within %" PRIu64
                        " ms; the step was to answer with value %" PRIu64,
-                       e->label, value, e->timeout_ns / 1000000, e->signal_value);
+                       e->label, value, e->timeout_ns / 1000000, e->step.signal_value);
     }
     if (status != GANTRY_OK && status != GANTRY_ERR_TIMED_OUT) {
         return e->on_device ? status : fail_wait(e, value, status);
@@ -322,7 +324,7 @@ static void note_wait(gantry_exchange *e, uint64_t ns) GY_REQUIRES(e->lock)
  * starts. */
 static void end_device_wait(gantry_exchange *e, gantry_taskman *manager, uint64_t value) GY_REQUIRES(e->lock)
 {
-    const bool is_ahead = e->is_ahead;
+    const bool is_ahead = e->step.is_ahead;
     if (e->on_device) {
         gy_mutex_unlock(&e->lock);
         if (is_ahead) {
@@ -339,9 +341,9 @@ static void end_device_wait(gantry_exchange *e, gantry_taskman *manager, uint64_
 static void serve_step(gantry_exchange *e) GY_REQUIRES(e->lock)
 {
     e->is_serving = true;
-    gantry_task *held = e->held;
+    gantry_task *held = e->step.held;
     gantry_taskman *manager = gantry_task_manager(held);
-    uint64_t value = e->wait_value;
+    uint64_t value = e->step.wait_value;
     gy_mutex_unlock(&e->lock);
     uint64_t since = gy_clock_ns(), span = gy_span_begin();
     gantry_status status = wait_for_renderer(e, value, manager);
@@ -422,7 +424,7 @@ static gantry_status submit_all(const gantry_exchange *e, gantry_taskman *manage
 gantry_status gy_exchange_submit(const gantry_exchange *e, gantry_taskman *manager,
                                  struct gy_exchange_tasks *out)
 {
-    out->is_ahead = e->may_be_ahead && gy_taskman_isolate(manager);
+    out->is_ahead = e->may_be_ahead && gy_dispatcher_isolate(manager);
     gantry_status status = submit_all(e, manager, out);
     if (status == GANTRY_OK) {
         status = gantry_task_start_after(out->held, out->begin);

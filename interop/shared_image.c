@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Images in memory that another API has allocated and exported, as CUDA arrays with surfaces.
  *
  * An image is of a shared memory and goes with it, before it.  The driver knows how a renderer lays texels
@@ -201,8 +202,12 @@ struct rows {
 static gantry_status check_box(struct rows *rows, const gantry_image_box *box)
 {
     const gantry_shared_image *image = rows->image;
-    const gantry_image_box whole = {0, 0, image->width, image->height};
-    rows->box = box != NULL ? *box : whole;
+    rows->box = (gantry_image_box){sizeof(rows->box), 0, 0, image->width, image->height};
+    gantry_status status =
+        gy_options_import(&rows->box, sizeof(rows->box), box, sizeof(rows->box), "gantry_image_box");
+    if (status != GANTRY_OK) {
+        return status;
+    }
     box = &rows->box;
     if (box->width == 0 || box->height == 0 || box->x > image->width || box->width > image->width - box->x ||
         box->y > image->height || box->height > image->height - box->y) {

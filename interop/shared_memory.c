@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Memory that another API has allocated and exported, as device memory of a context.
  *
  * This file checks what the driver does not check: the kind of the descriptor, the device it belongs to,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Memory that another API has allocated and exported, as the context sees it. */
 #ifndef INTEROP_SHARED_MEMORY_H
 #define INTEROP_SHARED_MEMORY_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What a group is charged, as arithmetic. */
 #include "limit/meter_inside.h"
 

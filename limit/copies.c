@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Copies.  Within a device they are charged as launches are; between devices, or with host memory, when the
  * job asks for it, since they need little of the device. */
 #include "limit/costs.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "limit/costs.h"
 
 #include <stddef.h>
@@ -64,6 +65,7 @@ void gy_costs_learn(uint64_t key, double ns, bool is_shared)
             place[i].period = is_near(ns, place[i].ns) ? longer : is_shared ? SHARED_PERIOD : FIRST_PERIOD;
             const double part = !is_shared ? 0.25 : ns < place[i].ns ? 1 : SLOW;
             place[i].ns += (ns - place[i].ns) * part;
+            place[i].least += (ns - place[i].least) * (ns < place[i].least ? 1 : SLOW);
             place[i].uses = 0;
             return;
         }
@@ -71,7 +73,8 @@ void gy_costs_learn(uint64_t key, double ns, bool is_shared)
             chosen = &place[i]; /* empty, or longest not measured */
         }
     }
-    *chosen = (struct gy_cost){.key = key, .ns = ns, .period = is_shared ? SHARED_PERIOD : FIRST_PERIOD};
+    *chosen = (struct gy_cost){
+        .key = key, .ns = ns, .least = ns, .period = is_shared ? SHARED_PERIOD : FIRST_PERIOD};
 }
 
 void gy_costs_forget_all(void)

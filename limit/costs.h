@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What kinds of work cost, as measured: of each kernel with its grid, fill, copy or executable graph, by a
  * key.  A group of several launches is charged at least the sum of its costs, and no more than its interval
  * (meter.h).  Guarded by the meter's lock. */
@@ -9,7 +10,8 @@
 
 struct gy_cost {
     uint64_t key;  /* 0: none */
-    double ns;     /* the mean of what was measured lately */
+    double ns;     /* the mean of what was measured lately, */
+    double least;  /* and about the least: what it takes when it waits for nothing */
     uint32_t uses; /* since it was measured last */
     uint32_t
         period; /* it is measured again after so many uses: the more often it stays the same, the later */

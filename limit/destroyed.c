@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What is destroyed: streams, contexts and primary contexts.  What the meter has of them is settled first,
  * and nobody asks the driver about them meanwhile. */
 #include "limit/meter_inside.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "limit/doors.h"
 
 #include "limit/job.h"

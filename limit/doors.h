@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The doors by which a program finds the driver's functions.  Three are watched together: exported names,
  * dlsym() and dlvsym() with any handle, and cuGetProcAddress(), which hands itself out as well.  A function
  * is known by its address: whatever name, version and flags were asked for, the driver's own answer says

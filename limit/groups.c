@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The way of a group from its events to its charge, and where events may be recorded. */
 #include "limit/meter_inside.h"
 

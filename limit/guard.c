@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "limit/guard.h"
 
 #include <signal.h>

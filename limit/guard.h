@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A job's file may be truncated by whoever may write to it, and then touching its memory is a SIGBUS.  The
  * guard puts memory of the process's own in its place: the process goes on with a budget of its own.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "limit/job.h"
 
 #include "limit/guard.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The job that this process belongs to, as the environment says: GANTRY_LIMIT_JOB names the region's file,
  * and GANTRY_LIMIT_SETTINGS has what a new region begins with.  Nothing is opened before the first launch. */
 #ifndef LIMIT_JOB_H

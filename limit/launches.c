@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What computes: launches of kernels and graphs, and fills.  Each exported function asks the meter, calls the
  * driver's and tells the meter.  The _ptsz and _ptds forms mean the calling thread's own default stream. */
 #include "limit/costs.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "limit/meter.h"
 
 #include "limit/costs.h"
@@ -145,9 +146,10 @@ static void record_begin(struct gy_meter_group *group)
     group->is_failed = begin == NULL;
 }
 
-/* Begin a group with a launch of this cost (NULL: it is unknown).  The lock is given up meanwhile. */
+/* Begin a group with a launch of this cost (NULL: it is unknown), of which that is all if it `is_alone`.  The
+ * lock is given up meanwhile. */
 static struct gy_meter_group *open_group(struct gy_meter_stream *stream, const struct gy_cost *cost,
-                                         uint64_t key)
+                                         uint64_t key, bool is_alone)
 {
     struct gy_meter_group *group = calloc(1, sizeof(*group));
     if (group == NULL) {
@@ -157,7 +159,7 @@ static struct gy_meter_group *open_group(struct gy_meter_stream *stream, const s
     group->context->groups++;
     group->stream = stream->key;
     group->key = key;
-    group->is_single = cost == NULL || gy_costs_is_due(cost) || is_touchy(stream);
+    group->is_single = cost == NULL || gy_costs_is_due(cost) || is_touchy(stream) || is_alone;
     group->lacks_begin = is_touchy(stream);
     group->is_trusted = !group->is_single && stream->is_empty && cost->ns <= GY_METER_TRUSTED_NS;
     group->opened_ns = gy_meter_now();
@@ -488,12 +490,12 @@ static bool start(char why[GY_REGION_TEXT_BYTES])
 /* ---- launches ----------------------------------------------------------------------------------- */
 
 /* Wait until the job may compute on this device.  The lock is given up meanwhile: whether it was not. */
-static bool admit(int device)
+static bool admit(int device, enum gy_pace_verdict *verdict)
 {
     const uint64_t begin = gy_meter_now();
     uint64_t now = begin, ready = 0, reclaimed = begin;
-    struct gy_region_device *shared = &gy_meter.place->region->devices[device];
-    while (gy_pace_ask(shared, &gy_meter.place->settings, now, &ready) == GY_PACE_HOLD) {
+    struct gy_region *region = gy_meter.place->region;
+    while ((*verdict = gy_pace_ask(region, device, &gy_meter.place->settings, now, &ready)) == GY_PACE_HOLD) {
         unlock();
         if (now == begin) {
             close_many(false, NULL); /* what is open is not added to */
@@ -516,7 +518,7 @@ static bool admit(int device)
     if (now == begin) {
         return true;
     }
-    atomic_fetch_add(&shared->held, now - begin);
+    atomic_fetch_add(&region->devices[device].held, now - begin);
     return false;
 }
 
@@ -545,6 +547,7 @@ static struct gy_meter_group *group_for(const struct gy_meter_stream_key *key, c
                                         uint64_t work)
 {
     bool is_admitted = false;
+    enum gy_pace_verdict verdict = GY_PACE_HOLD;
     while (atomic_load(&gy_meter.state) == GY_METER_RUNNING) {
         struct gy_meter_stream *stream = gy_meter_find_stream(key);
         stream = stream != NULL ? stream : gy_meter_add_stream(key, gy_meter.place->region);
@@ -562,10 +565,10 @@ static struct gy_meter_group *group_for(const struct gy_meter_stream_key *key, c
             if (!close_group(stream)) {
                 return stream->open; /* another thread launches in it */
             }
-        } else if (!is_admitted && !admit(stream->context->device)) {
+        } else if (!is_admitted && !admit(stream->context->device, &verdict)) {
             is_admitted = true;
         } else if (!meets_blocking(stream)) {
-            return open_group(stream, cost, work);
+            return open_group(stream, cost, work, verdict == GY_PACE_AWAITED);
         } /* the lock was given up: the stream may be gone, or another one by now */
     }
     return NULL;
@@ -587,9 +590,10 @@ static bool is_started(void)
     return is_running;
 }
 
-/* The launch is the group's latest.  The lock is held. */
-static void count_launch(struct gy_meter_group *group, double cost_ns)
+/* The launch is the group's latest; without a key its cost is unknown.  The lock is held. */
+static void count_launch(struct gy_meter_group *group, const struct gy_cost *cost)
 {
+    const double cost_ns = cost->ns;
     struct gy_meter_stream *stream = group->home;
     group->latest_ns = group->launches == 0 && group->is_trusted ? group->opened_ns : gy_meter_now();
     if (stream != NULL) {
@@ -599,6 +603,8 @@ static void count_launch(struct gy_meter_group *group, double cost_ns)
         stream->is_empty = false;
         stream->touched++;
     }
+    gy_pace_expect(gy_meter.place, group->context->device,
+                   (uint64_t)(cost->key != 0 ? cost->least : GY_METER_PATIENT_NS), group->latest_ns);
     group->sequence = ++launches_begun;
     launches_now++;
     group->launching++;
@@ -618,7 +624,7 @@ bool gy_meter_enter(struct gy_meter_ticket *ticket, CUstream handle, uint64_t wo
     struct gy_cost cost = found != NULL ? *found : (struct gy_cost){.key = 0};
     struct gy_meter_group *group = group_for(&key, found != NULL ? &cost : NULL, work);
     if (group != NULL) {
-        count_launch(group, cost.ns);
+        count_launch(group, &cost);
         *ticket = (struct gy_meter_ticket){.group = group, .cost_ns = cost.ns};
     }
     unlock();

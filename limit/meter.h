@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The meter: what runs is measured by timed events around groups of launches on the program's own streams,
  * and charged to the job.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the meter's files share: contexts, streams and groups.  Everything is guarded by gy_meter_lock unless
  * a field says otherwise. */
 #ifndef LIMIT_METER_INSIDE_H
@@ -32,7 +33,8 @@ extern struct gy_meter_shared {
 #define GY_METER_QUIET_NS 200000     /* a group without a launch for so long is closed */
 #define GY_METER_GAP_NS 10000.0      /* shorter gaps are bridged */
 #define GY_METER_BIAS_NS 3500.0      /* what a pair of events reads too much (decision 15) */
-#define GY_METER_UNKNOWN_NS 100000.0 /* what a launch of unknown cost reserves */
+#define GY_METER_UNKNOWN_NS 100000.0 /* what a launch of unknown cost reserves, */
+#define GY_METER_PATIENT_NS 1e7      /* and how long it may take before it is overdue */
 #define GY_METER_TRUSTED_NS 200000.0 /* the longest piece that is charged by its cost alone */
 
 struct gy_meter_context {

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The names of a CUDA driver that the library watches.
  *
  * N(name) is one of which there is one form; V(name, suffix) has a second form for per-thread default

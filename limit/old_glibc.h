@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The versions of glibc's functions that the library asks for: the oldest ones, so that it can be loaded into
  * programs that bring a glibc as old as 2.28.  Included by every file of the library. */
 #ifndef LIMIT_OLD_GLIBC_H

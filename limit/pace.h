@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The pace of a job on one device: a bucket of GPU time in the region that is paid afterwards
  * (partition/bucket.h has the argument why such a bucket keeps a share).  Here it is one word, "paid until",
  * so that any process may change it and none can leave it half changed.  The functions are pure but for the
@@ -19,16 +20,24 @@
 #define GY_PACE_CEILING_NS UINT64_C(1000000000)
 #define GY_PACE_MOST_DEBT_NS (3600 * UINT64_C(1000000000))
 
-enum gy_pace_verdict {
-    GY_PACE_GO,
-    GY_PACE_HOLD,
-    GY_PACE_CREDIT, /* nothing ends, and somebody may wait for what is held: one launch goes, and is paid
-                       later */
-};
+/* Devices of a job wait for each other where kernels do, as NCCL's.  That is seen when work on one is overdue
+ * while a launch on another one is held: by so much at first, and by so much where it was seen lately. */
+#define GY_PACE_LATE_FIRST_NS UINT64_C(2000000)
+#define GY_PACE_LATE_NS UINT64_C(400000)
+#define GY_PACE_HOPE_NS UINT64_C(1000000000)    /* what is later does not wait for a launch */
+#define GY_PACE_COUPLED_NS UINT64_C(5000000000) /* so long it is remembered, */
+#define GY_PACE_LOOK_NS UINT64_C(100000)        /* and so often who is held looks */
 
-/* May work begin?  HOLD: *ready_ns is when to ask again if nothing ends before. */
-enum gy_pace_verdict gy_pace_ask(struct gy_region_device *device, const struct gy_region_settings *settings,
+/* GO, HOLD: as the budget says.  AWAITED: work on another device waits for it, most likely: it goes, and is
+ * paid later.  CREDIT: nothing ends, and somebody may wait for what is held: one launch goes, and is paid
+ * later. */
+enum gy_pace_verdict { GY_PACE_GO, GY_PACE_HOLD, GY_PACE_AWAITED, GY_PACE_CREDIT };
+
+/* May work begin on device `d`?  HOLD: *ready_ns is when to ask again if nothing ends before. */
+enum gy_pace_verdict gy_pace_ask(struct gy_region *region, int d, const struct gy_region_settings *settings,
                                  uint64_t now_ns, uint64_t *ready_ns);
+/* A launch goes that takes so much at least, when it waits for nothing. */
+void gy_pace_expect(const struct gy_region_place *place, int d, uint64_t ns, uint64_t now_ns);
 /* Change what the process has in flight on device `d`. */
 void gy_pace_reserve(const struct gy_region_place *place, int d, uint64_t more_ns);
 void gy_pace_give_back(const struct gy_region_place *place, int d, uint64_t ns);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "limit/real.h"
 
 #include <dlfcn.h>

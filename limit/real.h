@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The driver itself, behind the names that the library takes: where its functions are, and the real dlsym().
  *
  * One driver per process: the first file named libcuda.so* (or the emulated driver) in which a watched name

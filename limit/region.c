@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "limit/region.h"
 
 #include "limit/pace.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The region: the memory that the processes of a job share, a file of one size.  It holds the job's settings,
  * a bucket per device and a slot per process.
  *
@@ -18,7 +19,7 @@
 #include <stdint.h>
 
 enum {
-    GY_REGION_VERSION = 2,
+    GY_REGION_VERSION = 3,
     GY_REGION_DEVICES = 16,
     GY_REGION_SLOTS = 256,
     GY_REGION_BINS = 128, /* of 100 ms: what was used lately */
@@ -46,14 +47,17 @@ struct gy_region_settings {
 
 /* Times are ns of CLOCK_MONOTONIC, amounts are ns of GPU time. */
 struct gy_region_device {
-    _Atomic uint64_t id;         /* what the device's UUID says; 0: the place is free */
-    _Atomic uint64_t paid_until; /* the bucket: tokens are (now - paid_until) times the share */
-    _Atomic uint64_t in_flight;  /* of all slots together, as predicted */
-    _Atomic uint64_t progress;   /* when something ended, or was let through on credit, last */
-    _Atomic uint64_t since;      /* when the device was used first */
-    _Atomic uint64_t ran_out;    /* 1: the tokens were used up, and some are to come together */
-    _Atomic uint64_t begun;      /* groups, of all processes */
-    _Atomic uint64_t charged, held, credits, unmeasured, overruns;
+    _Atomic uint64_t id;            /* what the device's UUID says; 0: the place is free */
+    _Atomic uint64_t paid_until;    /* the bucket: tokens are (now - paid_until) times the share */
+    _Atomic uint64_t in_flight;     /* of all slots together, as predicted */
+    _Atomic uint64_t progress;      /* when something ended, or was let through on credit, last */
+    _Atomic uint64_t since;         /* when the device was used first */
+    _Atomic uint64_t ran_out;       /* 1: the tokens were used up, and some are to come together */
+    _Atomic uint64_t begun;         /* groups, of all processes */
+    _Atomic uint64_t due;           /* when all that is in flight should have ended; 0: nothing is */
+    _Atomic uint64_t level;         /* as due: what was launched since the coupled devices began together */
+    _Atomic uint64_t coupled_until; /* its work and that of others wait for each other: they keep one pace */
+    _Atomic uint64_t charged, held, awaited, credits, unmeasured, overruns;
     _Atomic uint64_t bins[GY_REGION_BINS]; /* the bin's number in the upper half, used us in the lower */
 };
 
@@ -68,6 +72,7 @@ struct gy_region {
     struct gy_region_settings settings;
     _Atomic uint32_t closed; /* 1: the last process is about to remove the file, so nobody may enter */
     uint32_t unused;
+    _Atomic uint64_t line; /* the `level` that devices which wait for each other may reach now */
     struct gy_region_device devices[GY_REGION_DEVICES];
     struct gy_region_slot slots[GY_REGION_SLOTS];
 };

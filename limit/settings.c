@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The settings of a job as text, for the environment. */
 #include "limit/job.h"
 

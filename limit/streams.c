@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The contexts, streams and events of the meter: found out once each, without the lock, and kept until they
  * are destroyed. */
 #include "limit/meter_inside.h"

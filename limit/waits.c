@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Calls that wait or ask, by which groups end; captures; and what is destroyed. */
 #include "limit/doors.h"
 #include "limit/wrap.h"

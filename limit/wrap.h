@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* How an exported function is made. */
 #ifndef LIMIT_WRAP_H
 #define LIMIT_WRAP_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The audit: a kernel fills a partition with blocks that note where they run. */
 #include "partition/partitions.h"
 
@@ -35,19 +36,17 @@ static gantry_status launch(struct audit *a)
 static gantry_status launch_graph(struct audit *a)
 {
     struct gy_context *context = a->context;
-    CUgraph graph = NULL;
-    struct gy_exec exec = {.native = NULL};
+    struct gy_exec exec = {.shape.places = 1};
     gantry_status status =
         GY_CALL(context, cuStreamBeginCapture(a->inside, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
     if (status != GANTRY_OK) {
         return status;
     }
     status = launch(a);
-    gantry_status end = GY_CALL(context, cuStreamEndCapture(a->inside, &graph));
+    gantry_status end = GY_CALL(context, cuStreamEndCapture(a->inside, &exec.graph));
     status = status != GANTRY_OK ? status : end;
     if (status == GANTRY_OK) {
-        const struct gy_exec_shape shape = {.places = 1};
-        status = gy_exec_make(context, graph, shape, GY_EXEC_OF_STREAM, &exec);
+        status = gy_exec_make(context, &exec, GY_EXEC_OF_STREAM);
     }
     if (status == GANTRY_OK) {
         status = GY_CALL(context, cuGraphLaunch(exec.native, a->outside));
@@ -56,9 +55,6 @@ static gantry_status launch_graph(struct audit *a)
         status = GY_CALL(context, cuStreamSynchronize(a->outside));
     }
     gy_exec_drop(context, &exec);
-    if (graph != NULL) {
-        (void)GY_CALL(context, cuGraphDestroy(graph));
-    }
     return status;
 }
 
@@ -72,17 +68,17 @@ static gantry_status look_once(struct audit *a, gantry_sm_set *out)
     if (status == GANTRY_OK) {
         status = gy_context_copy_out(a->context, words, a->seen, sizeof(words));
     }
-    out->count = 0;
+    out->seen_sms = 0;
     for (uint32_t w = 0; w < GANTRY_SM_SET_WORDS && status == GANTRY_OK; w++) {
         out->words[w] = words[2 * w] | (uint64_t)words[2 * w + 1] << 32;
-        out->count += (uint32_t)__builtin_popcountll(out->words[w]);
+        out->seen_sms += (uint32_t)__builtin_popcountll(out->words[w]);
     }
     return status;
 }
 
 static gantry_status look(struct audit *a, gantry_sm_set *out)
 {
-    gantry_sm_set found = {.count = 0};
+    gantry_sm_set found = {.struct_size = sizeof(found)};
     gantry_status status =
         GY_CALL(a->context, cuMemsetD8Async(a->seen, 0, WORDS * sizeof(uint32_t), a->inside));
     if (status == GANTRY_OK) { /* graphs are launched on another stream */
@@ -90,9 +86,9 @@ static gantry_status look(struct audit *a, gantry_sm_set *out)
     }
     int quiet = 0;
     for (int i = 0; i < MOST_LAUNCHES && quiet < QUIET && status == GANTRY_OK; i++) {
-        uint32_t before = found.count;
+        uint32_t before = found.seen_sms;
         status = look_once(a, &found);
-        quiet = found.count == before ? quiet + 1 : 0;
+        quiet = found.seen_sms == before ? quiet + 1 : 0;
     }
     if (status == GANTRY_OK) {
         *out = found;
@@ -134,6 +130,6 @@ unload:
 gantry_status gy_partition_audit(struct gantry_partition *partition, gantry_audit_way way, gantry_sm_set *out)
 {
     struct gy_context *context = partition->owner->context;
-    struct audit a = {.context = context, .way = way, .blocks = WAVES * context->info.multiprocessors};
+    struct audit a = {.context = context, .way = way, .blocks = WAVES * context->info.total_sms};
     return audit(partition, &a, out);
 }

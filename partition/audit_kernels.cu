@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The kernel that tells on which SMs a launch really runs. */
 #include <gantry/kernel.h>
 

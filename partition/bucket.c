@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "partition/bucket.h"
 
 #include <assert.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A bound on GPU time: a bucket of nanoseconds that refills at a rate and is paid afterwards.  The functions
  * are pure: the caller passes the time.
  *

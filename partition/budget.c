@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "partition/budget.h"
 
 #include "base/alloc.h"

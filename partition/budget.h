@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The process's limit on GPU time ($CUDA_DEVICE_SM_LIMIT): there is one bucket per device, which all contexts
  * of that device in this process share.  Each account under the limit has its own bucket as well and asks
  * both; the time that it uses is charged to both.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "partition/busy.h"
 
 #include <assert.h>

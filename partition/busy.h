@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The stretches of time in which the device was busy.  Each moment counts once, in whatever order the
  * intervals are added.  The functions are pure. */
 #ifndef PARTITION_BUSY_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "partition/limit.h"
 
 #include "base/alloc.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The process's limit on GPU time.  It is read from the environment, else from the file that $GANTRY_CONFIG
  * names:
  *

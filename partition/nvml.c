@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "partition/nvml.h"
 
 #include <dlfcn.h>

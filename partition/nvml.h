@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What NVML, the driver's management library, is asked.  It is opened at run time: libnvidia-ml.so.1. */
 #ifndef PARTITION_NVML_H
 #define PARTITION_NVML_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What a plan divides: the device, or the SMs of one green context of the application.  And the list of all
  * plans of the process, since the driver says nothing when two of them divide the same SMs. */
 #include "partition/partitions.h"

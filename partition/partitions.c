@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* How a plan is carried out.
  *
  * What the plan divides, the whole device or its parent's SMs, is split once.  Then each partition gets one
@@ -17,6 +18,7 @@
 #include "base/alloc.h"
 #include "base/handle.h"
 #include "base/options.h"
+#include "base/span.h"
 #include "driver/whole.h"
 #include "partition/plan.h"
 
@@ -49,8 +51,8 @@ static void init_info(struct gy_partitions *all, uint32_t index, const char *nam
                                       .id = next_id(),
                                       .device = all->context->info.ordinal,
                                       .index = index,
-                                      .total_sms = all->context->info.multiprocessors,
-                                      .parent_sms = all->context->info.multiprocessors};
+                                      .total_sms = all->context->info.total_sms,
+                                      .parent_sms = all->context->info.total_sms};
     memcpy(p->info.name, name, strlen(name) + 1);
 }
 
@@ -193,7 +195,7 @@ static gantry_status create_partition(struct build *b, uint32_t index)
         status = create_green(context, b->chosen, count, &p->green, &p->info.granted_sms);
     }
     if (status == GANTRY_OK) {
-        status = check_grant(b, slot->name, slot->sm_count, p->info.granted_sms);
+        status = check_grant(b, slot->name, slot->planned_sms, p->info.granted_sms);
     }
     if (status == GANTRY_OK && slot->wide_sms != 0) {
         count = choose(b, slot->wide_groups, slot->wide_remainder != 0);
@@ -239,7 +241,7 @@ static gantry_status split_structured(struct build *b)
     memset(params, 0, sizeof(params));
     for (uint32_t g = 0; g < plan->group_count; g++) {
         const gantry_sm_group *group = &plan->groups[g];
-        params[g].smCount = group->is_discovered != 0 ? 0 : group->sm_count;
+        params[g].smCount = group->is_discovered != 0 ? 0 : group->planned_sms;
         params[g].coscheduledSmCount = group->cluster_size;
         params[g].preferredCoscheduledSmCount = group->preferred_cluster_size;
         params[g].flags = group->backfill != 0 ? CU_DEV_SM_RESOURCE_GROUP_BACKFILL : 0;
@@ -252,11 +254,11 @@ static gantry_status split_structured(struct build *b)
         GY_CALL(context, cuDevSmResourceSplit(b->parts, plan->group_count, &b->partitions->parent.sms,
                                               &b->rest, 0, params));
     for (uint32_t g = 0; g < plan->group_count && status == GANTRY_OK; g++) {
-        plan->groups[g].sm_count = b->parts[g].sm.smCount; /* the size that discovery has found */
+        plan->groups[g].planned_sms = b->parts[g].sm.smCount; /* the size that discovery has found */
     }
     if (status == GANTRY_OK) {
         plan->remainder_sms = b->rest.type == CU_DEV_RESOURCE_TYPE_SM ? b->rest.sm.smCount : 0;
-        gy_plan_recount(plan, b->planner.topology->sm_count);
+        gy_plan_recount(plan, b->planner.topology->total_sms);
     }
     return status;
 }
@@ -293,8 +295,8 @@ static gantry_status adopt_requests(struct build *b)
         const gantry_partition_slot *slot = &all->layout.partitions[i];
         struct gantry_partition *p = &all->partitions[i];
         init_info(all, i, slot->name);
-        p->info.planned_sms = slot->sm_count;
-        p->info.parent_sms = b->planner.topology->sm_count;
+        p->info.planned_sms = slot->planned_sms;
+        p->info.parent_sms = b->planner.topology->total_sms;
         if (all->parent.green == NULL) {
             p->info.total_sms = p->info.parent_sms; /* of a MIG instance, its own */
         }
@@ -302,7 +304,7 @@ static gantry_status adopt_requests(struct build *b)
         if (slot->request < b->planner.count) {
             const gantry_partition_request *r = &b->planner.requests[slot->request];
             p->info.priority = r->priority < greatest ? greatest : r->priority;
-            p->share = r->share;
+            p->share = b->planner.shares[slot->request];
             p->lender =
                 r->borrows != NULL ? &all->partitions[gy_planner_find(&b->planner, r->borrows)] : NULL;
         }
@@ -338,7 +340,7 @@ static gantry_status fall_back(struct build *b)
 {
     struct gy_partitions *all = b->partitions;
     uint32_t sms = all->context->sms;
-    gantry_sm_topology whole = {.struct_size = sizeof(whole), .sm_count = sms, .alignment = 1};
+    gantry_sm_topology whole = {.struct_size = sizeof(whole), .total_sms = sms, .alignment = 1};
     whole.unit_sms = whole.fine_unit_sms = 1;
     whole.unit_count = whole.fine_unit_count = sms < GY_GROUPS_MAX ? sms : GY_GROUPS_MAX;
     all->topology = whole;
@@ -558,7 +560,15 @@ gantry_status gy_partitions_await(const struct gy_partitions *all)
 gantry_status gy_partition_stream(const struct gantry_partition *p, bool wide, CUstream *out)
 {
     assert(!wide || p->wide != NULL);
-    return gy_context_create_stream(p->owner->context, wide ? p->wide : p->green, p->info.priority, out);
+    gantry_status status =
+        gy_context_create_stream(p->owner->context, wide ? p->wide : p->green, p->info.priority, out);
+    const struct gy_span_ranges *ranges = atomic_load_explicit(&gy_span_ranges, memory_order_acquire);
+    if (status == GANTRY_OK && ranges != NULL) {
+        char name[96];
+        snprintf(name, sizeof(name), "gantry, partition %s", p->info.name);
+        ranges->name_stream(*out, name);
+    }
+    return status;
 }
 
 bool gy_partition_is_whole(const struct gantry_partition *p)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The partitions of a context: a plan carried out with green contexts, or one partition that is everything.
  *
  * Life: the partitions are made before anything of the context makes a stream.  They are destroyed after

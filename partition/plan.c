@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The planner of partitions makes a plan from requests, whichever way the driver splits.
  *
  * Everything that a plan divides comes from ONE split of all SMs: parts of two splits overlap, and a driver
@@ -13,22 +14,23 @@
 #include "base/options.h"
 
 #include <math.h>
+#include <stdio.h>
 
 /* ---- checks --------------------------------------------------------------------------------- */
 
 static gantry_status check_topology(const gantry_sm_topology *t)
 {
-    bool sane = t->sm_count > 0 && t->alignment > 0 && t->unit_sms > 0 && t->fine_unit_sms > 0 &&
+    bool sane = t->total_sms > 0 && t->alignment > 0 && t->unit_sms > 0 && t->fine_unit_sms > 0 &&
                 t->unit_count <= GY_GROUPS_MAX && t->fine_unit_count <= GY_GROUPS_MAX && t->gpc_count <= 32 &&
-                (uint64_t)t->unit_sms * t->unit_count <= t->sm_count &&
-                (uint64_t)t->fine_unit_sms * t->fine_unit_count <= t->sm_count;
+                (uint64_t)t->unit_sms * t->unit_count <= t->total_sms &&
+                (uint64_t)t->fine_unit_sms * t->fine_unit_count <= t->total_sms;
     uint32_t in_clusters = 0;
     for (uint32_t g = 0; sane && g < t->gpc_count; g++) {
         in_clusters += t->gpc_sms[g];
     }
-    if (!sane || (t->gpc_count != 0 && in_clusters != t->sm_count)) {
+    if (!sane || (t->gpc_count != 0 && in_clusters != t->total_sms)) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT,
-                       "gantry_partition_plan: a topology of %u SMs contradicts itself", t->sm_count);
+                       "gantry_partition_plan: a topology of %u SMs contradicts itself", t->total_sms);
     }
     return GANTRY_OK;
 }
@@ -38,18 +40,21 @@ static gantry_status bad(const gantry_partition_request *r, const char *why)
     return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "partition '%s': %s", r->name, why);
 }
 
-static gantry_status check_share(const gantry_partition_request *r)
+gantry_status gy_share_import(const gantry_share *theirs, const char *whose, gantry_share *ours)
 {
-    if (!isfinite(r->share.percent) || r->share.percent < 0) {
-        return bad(r, "a share of less than nothing");
+    gantry_status status =
+        gy_options_import(ours, sizeof(*ours), theirs, offsetof(gantry_share, burst_ns), "gantry_share");
+    if (status == GANTRY_OK && (!isfinite(ours->percent) || ours->percent < 0 || ours->in_flight > 16)) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "%s: a share of %g percent with %u groups in flight",
+                       whose, ours->percent, ours->in_flight);
     }
-    return r->share.in_flight > 16 ? bad(r, "a share with more than 16 groups in flight") : GANTRY_OK;
+    return status;
 }
 
 /* Check the numbers before anything is rounded up, since a sum could wrap. */
 static gantry_status check_numbers(const struct gy_planner *p, const gantry_partition_request *r)
 {
-    uint32_t all = p->topology->sm_count;
+    uint32_t all = p->topology->total_sms;
     if (r->size != GANTRY_PARTITION_REST && r->sm_count > all) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "partition '%s' wants %u SMs: %s has %u", r->name,
                        r->sm_count, p->whole, all);
@@ -85,7 +90,7 @@ static gantry_status check_one(const gantry_partition_request *r)
                        "partition '%s': priority %d; 0 is normal, and negative numbers are more urgent",
                        r->name, r->priority);
     }
-    return check_share(r);
+    return GANTRY_OK;
 }
 
 /* The same on all drivers, although those before CUDA 13.1 would not look at it. */
@@ -203,6 +208,12 @@ static gantry_status import_requests(struct gy_planner *p, const gantry_partitio
                            "gantry_partition_plan: the name of request %u is missing or longer than %d bytes",
                            i, GANTRY_PARTITION_NAME_BYTES - 1);
         }
+        char whose[GANTRY_PARTITION_NAME_BYTES + 16];
+        (void)snprintf(whose, sizeof(whose), "partition '%s'", r->name);
+        status = gy_share_import(r->share, whose, &p->shares[i]);
+        if (status != GANTRY_OK) {
+            return status;
+        }
     }
     p->count = options->count;
     return check_all(p);
@@ -290,7 +301,7 @@ static gantry_status finish(struct gy_planner *p)
     if (status != GANTRY_OK) {
         return status;
     }
-    gy_plan_recount(plan, p->topology->sm_count);
+    gy_plan_recount(plan, p->topology->total_sms);
     for (uint32_t i = 0; i < p->count; i++) {
         borrow(p, i);
     }

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The planner makes groups of one split from requests.  The functions are pure. */
 #ifndef PARTITION_PLAN_H
 #define PARTITION_PLAN_H
@@ -24,6 +25,7 @@ struct gy_planner {
     const gantry_sm_topology *topology;
     const char *whole;                                        /* for messages: what is divided */
     gantry_partition_request requests[GANTRY_PARTITIONS_MAX]; /* copied from the caller's */
+    gantry_share shares[GANTRY_PARTITIONS_MAX];               /* those of the requests; percent 0: no bound */
     uint32_t count;
     gantry_partition_layout *out;
     bool remainder_taken;
@@ -56,6 +58,11 @@ static inline bool gy_groups_any(const uint64_t groups[4])
 {
     return (groups[0] | groups[1] | groups[2] | groups[3]) != 0;
 }
+
+/* Copy the share that a caller of any version asks for, or no bound for NULL, and check it.  `whose`: for
+ * messages. */
+GANTRY_MUST_CHECK gantry_status gy_share_import(const gantry_share *theirs, const char *whose,
+                                                gantry_share *ours);
 
 /* The size of the clusters that the request is for, by its wish or by the device. */
 uint32_t gy_plan_cluster_of(const struct gy_planner *planner, const gantry_partition_request *request);

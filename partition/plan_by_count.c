@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Plans for drivers that make groups of one size: partitions are made of units of one split. */
 #include "partition/plan.h"
 
@@ -38,7 +39,7 @@ static gantry_status too_few(const struct units *u, const gantry_partition_reque
     return GY_FAIL(
         GANTRY_ERR_INVALID_ARGUMENT,
         "partition '%s' wants %u SMs: %u of %u are left in units of %u, %u more come without clusters",
-        r->name, wanted, left(u) * plan->unit_sms, u->planner->topology->sm_count, plan->unit_sms,
+        r->name, wanted, left(u) * plan->unit_sms, u->planner->topology->total_sms, plan->unit_sms,
         u->planner->remainder_taken ? 0 : plan->remainder_sms);
 }
 
@@ -167,7 +168,7 @@ gantry_status gy_plan_by_count(struct gy_planner *p)
     bool fine = plan->ignores_coscheduling != 0;
     plan->unit_sms = fine ? t->fine_unit_sms : t->unit_sms;
     plan->group_count = fine ? t->fine_unit_count : t->unit_count;
-    plan->remainder_sms = t->sm_count - plan->unit_sms * plan->group_count;
+    plan->remainder_sms = t->total_sms - plan->unit_sms * plan->group_count;
     struct units u = {.planner = p, .promised = fine ? t->fine_unit_sms : t->alignment};
     gantry_status status = check_clusters(&u);
     for (int way = 0; way < 3; way++) {

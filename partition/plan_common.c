@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The functions that both ways to plan need: the result of a split by count, names, and sums of SMs. */
 #include "partition/plan.h"
 
@@ -34,7 +35,7 @@ struct gy_split_result gy_split_by_count(const gantry_sm_topology *topology, uin
     uint32_t size = round_up(min_sms > unit ? min_sms : unit, step);
     uint32_t most = units * unit / size;
     uint32_t made = groups < most ? groups : most;
-    return (struct gy_split_result){made, size, topology->sm_count - made * size};
+    return (struct gy_split_result){made, size, topology->total_sms - made * size};
 }
 
 uint32_t gy_plan_count_sms(const gantry_partition_layout *plan, const uint64_t groups[4], bool remainder)
@@ -42,7 +43,7 @@ uint32_t gy_plan_count_sms(const gantry_partition_layout *plan, const uint64_t g
     uint32_t sms = remainder ? plan->remainder_sms : 0;
     for (uint32_t g = 0; g < plan->group_count; g++) {
         if (gy_groups_have(groups, g)) {
-            sms += plan->is_structured ? plan->groups[g].sm_count : plan->unit_sms;
+            sms += plan->is_structured ? plan->groups[g].planned_sms : plan->unit_sms;
         }
     }
     return sms;
@@ -66,7 +67,7 @@ void gy_plan_recount(gantry_partition_layout *plan, uint32_t total_sms)
         gantry_partition_slot *slot = &plan->partitions[i];
         uint64_t shared[4] = {0, 0, 0, 0};
         find_shared(plan, i, shared);
-        slot->sm_count = gy_plan_count_sms(plan, slot->groups, slot->takes_remainder != 0);
+        slot->planned_sms = gy_plan_count_sms(plan, slot->groups, slot->takes_remainder != 0);
         slot->shared_sms = gy_plan_count_sms(plan, shared, false);
         slot->wide_sms = gy_plan_count_sms(plan, slot->wide_groups, slot->wide_remainder != 0);
         remainder = remainder || slot->takes_remainder != 0;

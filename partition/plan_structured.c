@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Plans for drivers that make a group for each partition in one split.
  *
  * The SMs of a cluster lie in one processing cluster (GPC).  So the planner keeps a list of free SMs per GPC,
@@ -42,7 +43,7 @@ static gantry_sm_group *add_group(struct pool *pool, const gantry_partition_requ
     gantry_partition_layout *plan = pool->planner->out;
     uint32_t cluster = cluster_of(pool, r);
     gantry_sm_group *group = &plan->groups[plan->group_count];
-    *group = (gantry_sm_group){.sm_count = sms,
+    *group = (gantry_sm_group){.planned_sms = sms,
                                .cluster_size = cluster,
                                .preferred_cluster_size =
                                    r->preferred_cluster_size != 0 ? r->preferred_cluster_size : cluster,
@@ -193,7 +194,7 @@ static gantry_status check_borrowers(const struct gy_planner *p)
 gantry_status gy_plan_structured(struct gy_planner *p)
 {
     const gantry_sm_topology *t = p->topology;
-    struct pool pool = {.planner = p, .gpcs = t->gpc_count != 0 ? t->gpc_count : 1, .free = {t->sm_count}};
+    struct pool pool = {.planner = p, .gpcs = t->gpc_count != 0 ? t->gpc_count : 1, .free = {t->total_sms}};
     for (uint32_t g = 0; g < t->gpc_count; g++) {
         pool.free[g] = t->gpc_sms[g];
     }

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What a stream has: its partition, its SMs; whoever made it. */
 #include "partition/partitions.h"
 
@@ -58,7 +59,7 @@ static gantry_status read_sms(struct gy_context *context, CUcontext of, CUgreenC
     } else if (driver->cuCtxGetDevResource != NULL) {
         status = GY_CALL(context, cuCtxGetDevResource(of, &sms, CU_DEV_RESOURCE_TYPE_SM));
     } else {
-        sms.sm.smCount = context->info.multiprocessors;
+        sms.sm.smCount = context->info.total_sms;
     }
     *out = sms.sm.smCount;
     return status;
@@ -70,7 +71,7 @@ gantry_status gy_stream_read_info(struct gy_partitions *all, CUstream stream, ga
     struct gy_context *context = all->context;
     CUcontext of = NULL;
     CUgreenCtx green = NULL;
-    gantry_stream_info info = {.struct_size = sizeof(info), .total_sms = context->info.multiprocessors};
+    gantry_stream_info info = {.struct_size = sizeof(info), .total_sms = context->info.total_sms};
     gantry_status status = gy_stream_green(context, stream, &green);
     if (status == GANTRY_OK) {
         status = GY_CALL(context, cuStreamGetCtx(stream, &of));
@@ -79,7 +80,7 @@ gantry_status gy_stream_read_info(struct gy_partitions *all, CUstream stream, ga
         status = GY_CALL(context, cuStreamGetPriority(stream, &info.priority));
     }
     if (status == GANTRY_OK) {
-        status = read_sms(context, of, green, &info.sm_count);
+        status = read_sms(context, of, green, &info.granted_sms);
     }
     if (status != GANTRY_OK) {
         return status;

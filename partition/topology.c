@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The SMs that a device, or a part of it, offers for division.  They are found by trying, since the rules
  * differ by generation and by part. */
 #include "base/environment.h"
@@ -50,7 +51,7 @@ static void read_clusters(struct gy_context *context, const CUdevResource *all, 
             sum += c;
         }
     }
-    if (sum == t->sm_count) {
+    if (sum == t->total_sms) {
         t->gpc_count = count;
         for (uint32_t i = 0; i < count; i++) {
             t->gpc_sms[i] = (uint8_t)sizes[i];
@@ -120,7 +121,7 @@ gantry_status gy_topology_read(struct gy_context *context, const struct gy_paren
     if (status != GANTRY_OK) {
         return status;
     }
-    t.sm_count = all->sm.smCount;
+    t.total_sms = all->sm.smCount;
     t.alignment = driver->version >= 13000 && all->sm.smCoscheduledAlignment != 0
                       ? all->sm.smCoscheduledAlignment
                       : t.unit_sms;

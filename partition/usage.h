@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The part of the GPU's time that was used, in windows of 100 ms, 1 s and 10 s.  The functions are pure. */
 #ifndef PARTITION_USAGE_H
 #define PARTITION_USAGE_H

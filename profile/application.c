@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Slices of a recording that the application gives. */
 #include "base/span.h"
 #include "base/status.h"

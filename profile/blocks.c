@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A batch in four steps:
  *   1. the writer reads each record once, deals it out as a key to its shard, and lets the buffer go;
  *   2. a job for each shard sorts its keys by SM and start, gives each block a line and encodes its slice;
@@ -446,7 +447,7 @@ static void begin_piece(struct batch_slot *slot, struct bin *bin)
 }
 
 struct gy_block_extent gy_blocks_put(struct gy_blocks *blocks, const struct gy_cta_batch *batch,
-                                     const struct gy_cta_launch *launch)
+                                     const struct gy_cta_launch *launch, uint64_t of_sm[GY_SMS])
 {
     struct batch_slot *slot = next_slot(blocks);
     struct bin *bins = slot->bins;
@@ -459,7 +460,7 @@ struct gy_block_extent gy_blocks_put(struct gy_blocks *blocks, const struct gy_c
             extent.taken += gy_block_is_taken(record);
             continue;
         }
-        gy_block_extend(&extent, record);
+        gy_block_extend(&extent, record, of_sm);
         uint32_t sm = record->origin & (GY_SMS - 1);
         struct bin *bin = &bins[sm % GY_BLOCK_SHARDS];
         if (__builtin_expect(bin->at == bin->end, 0)) {

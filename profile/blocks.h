@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The slices of blocks: as many threads as the recording wants bring them from the records of batches into
  * the file.
  *
@@ -61,9 +62,9 @@ void gy_blocks_destroy(struct gy_blocks *blocks);
 /* Write a batch in three calls: open it, put its launches one after the other, add it.  It is not needed any
  * more afterwards.  False: there is no memory for it, and nothing is open. */
 bool gy_blocks_open(struct gy_blocks *blocks, const struct gy_cta_batch *batch);
-/* Put a launch; returns the launch's extent. */
+/* Put a launch; returns the launch's extent.  `of_sm` counts its blocks, see gy_block_extend(). */
 struct gy_block_extent gy_blocks_put(struct gy_blocks *blocks, const struct gy_cta_batch *batch,
-                                     const struct gy_cta_launch *launch);
+                                     const struct gy_cta_launch *launch, uint64_t of_sm[GY_SMS]);
 /* Add the batch; `info->valid` is the sum over the extents, and not 0. */
 void gy_blocks_add(struct gy_blocks *blocks, struct gy_block_gpu *gpu, const struct gy_block_info *info);
 /* Finish all batches that were added. */
@@ -83,12 +84,14 @@ static inline bool gy_block_is_taken(const gantry_cta_record *record)
     return record->start_ns == 0 && record->duration_ns == GANTRY_CTA_TAKEN;
 }
 
-static inline void gy_block_extend(struct gy_block_extent *extent, const gantry_cta_record *record)
+static inline void gy_block_extend(struct gy_block_extent *extent, const gantry_cta_record *record,
+                                   uint64_t of_sm[GY_SMS])
 {
     uint64_t stop_ns = record->start_ns + record->duration_ns;
     extent->first_ns = record->start_ns < extent->first_ns ? record->start_ns : extent->first_ns;
     extent->last_ns = stop_ns > extent->last_ns ? stop_ns : extent->last_ns;
     extent->valid++;
+    of_sm[record->origin & (GY_SMS - 1)]++;
 }
 
 #endif

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* How records of blocks come from the GPU to the writer.
  *
  *            reserve()          end_batch()               collect()            done()
@@ -62,17 +63,17 @@ static void free_buffers(struct gy_cta *cta)
             (void)GY_CALL(context, cuEventDestroy(cta->buffers[i].returned));
         }
     }
-    if (cta->host != NULL) {
-        (void)GY_CALL(context, cuMemFreeHost(cta->host));
+    if (cta->room.host != NULL) {
+        (void)GY_CALL(context, cuMemFreeHost(cta->room.host));
     }
-    if (cta->device != 0) {
-        (void)GY_CALL(context, cuMemFree(cta->device));
+    if (cta->room.device != 0) {
+        (void)GY_CALL(context, cuMemFree(cta->room.device));
     }
-    gy_free(cta->launches);
-    cta->host = NULL;
-    cta->device = 0;
-    cta->launches = NULL;
-    cta->large = cta->small_places = 0;
+    gy_free(cta->room.launches);
+    cta->room.host = NULL;
+    cta->room.device = 0;
+    cta->room.launches = NULL;
+    cta->room.large = cta->room.small_places = 0;
     gy_mutex_lock(&cta->lock);
     struct gy_cta_buffer *buffers = cta->buffers;
     cta->buffers = NULL;
@@ -84,23 +85,23 @@ static void free_buffers(struct gy_cta *cta)
 /* The bytes from a buffer to the next. */
 static size_t stride_of(const struct gy_cta *cta, uint32_t places)
 {
-    return (gy_cta_anchors_at(cta, places, cta->sm_clock ? 2 : 0) + 255) & ~(size_t)255;
+    return (gy_cta_anchors_at(cta, places, cta->room.sm_clock ? 2 : 0) + 255) & ~(size_t)255;
 }
 
 /* The memory of all buffers at once, which takes fewer calls of the driver than one by one. */
 static gantry_status make_memory(struct gy_cta *cta, size_t bytes, size_t launches)
 {
     struct gy_context *context = cta->context;
-    cta->launches = gy_zalloc_array(launches, sizeof(*cta->launches));
-    gantry_status status = cta->launches != NULL ? GANTRY_OK : GANTRY_ERR_OUT_OF_HOST_MEMORY;
+    cta->room.launches = gy_zalloc_array(launches, sizeof(*cta->room.launches));
+    gantry_status status = cta->room.launches != NULL ? GANTRY_OK : GANTRY_ERR_OUT_OF_HOST_MEMORY;
     if (status == GANTRY_OK) {
-        status = GY_CALL(context, cuMemAlloc(&cta->device, bytes));
+        status = GY_CALL(context, cuMemAlloc(&cta->room.device, bytes));
     }
     if (status == GANTRY_OK) {
-        status = GY_CALL(context, cuMemHostAlloc(&cta->host, bytes, 0));
+        status = GY_CALL(context, cuMemHostAlloc(&cta->room.host, bytes, 0));
     }
     if (status == GANTRY_OK) {
-        status = GY_CALL(context, cuMemsetD8Async(cta->device, 0, bytes, cta->stream));
+        status = GY_CALL(context, cuMemsetD8Async(cta->room.device, 0, bytes, cta->stream));
     }
     return status;
 }
@@ -114,11 +115,11 @@ static gantry_status make_each(struct gy_cta *cta)
         struct gy_cta_buffer *b = &cta->buffers[i];
         b->owner = cta;
         b->batch.done = batch_done;
-        b->places = i < cta->large ? cta->ctas_per_buffer : cta->small_places;
-        b->launch_room = i < cta->large ? LAUNCHES : SMALL_LAUNCHES;
-        b->device = cta->device + at;
-        b->host = (char *)cta->host + at;
-        b->launches = cta->launches + launches;
+        b->places = i < cta->room.large ? cta->room.large_places : cta->room.small_places;
+        b->launch_room = i < cta->room.large ? LAUNCHES : SMALL_LAUNCHES;
+        b->device = cta->room.device + at;
+        b->host = (char *)cta->room.host + at;
+        b->launches = cta->room.launches + launches;
         at += stride_of(cta, b->places);
         launches += b->launch_room;
         status = GY_CALL(cta->context, cuEventCreate(&b->returned, CU_EVENT_DISABLE_TIMING));
@@ -130,8 +131,8 @@ static gantry_status make_each(struct gy_cta *cta)
 static gantry_status make_buffers(struct gy_cta *cta, const struct gy_cta_limits *limits)
 {
     bool sm_clock = limits->clock == GANTRY_PROFILE_CLOCK_SM;
-    if (cta->buffer_count != 0 && cta->large == limits->buffers &&
-        cta->ctas_per_buffer == limits->ctas_per_buffer && cta->sm_clock == sm_clock) {
+    if (cta->buffer_count != 0 && cta->room.large == limits->buffers &&
+        cta->room.large_places == limits->ctas_per_buffer && cta->room.sm_clock == sm_clock) {
         return GANTRY_OK;
     }
     free_buffers(cta);
@@ -146,13 +147,13 @@ static gantry_status make_buffers(struct gy_cta *cta, const struct gy_cta_limits
     cta->buffers = buffers;
     cta->buffer_count = limits->buffers + small;
     gy_mutex_unlock(&cta->lock);
-    cta->large = limits->buffers;
-    cta->ctas_per_buffer = limits->ctas_per_buffer;
-    cta->small_places = small != 0 ? places : 0;
-    cta->sm_clock = sm_clock;
-    gantry_status status =
-        make_memory(cta, cta->large * stride_of(cta, cta->ctas_per_buffer) + small * stride_of(cta, places),
-                    (size_t)cta->large * LAUNCHES + (size_t)small * SMALL_LAUNCHES);
+    cta->room.large = limits->buffers;
+    cta->room.large_places = limits->ctas_per_buffer;
+    cta->room.small_places = small != 0 ? places : 0;
+    cta->room.sm_clock = sm_clock;
+    gantry_status status = make_memory(
+        cta, cta->room.large * stride_of(cta, cta->room.large_places) + small * stride_of(cta, places),
+        (size_t)cta->room.large * LAUNCHES + (size_t)small * SMALL_LAUNCHES);
     if (status == GANTRY_OK) {
         status = make_each(cta);
     }
@@ -181,10 +182,10 @@ static void prepare(struct gy_cta *cta, uint64_t generation)
 {
     struct gy_context *context = cta->context;
     struct gy_cta_limits limits = gy_profile_cta_limits(generation);
-    cta->prepared = generation;
-    cta->refused = true;
-    cta->is_wanted = limits.ctas != GANTRY_PROFILE_CTAS_OFF;
-    cta->told_too_large = false;
+    cta->recording.prepared = generation;
+    cta->recording.refused = true;
+    cta->recording.is_wanted = limits.ctas != GANTRY_PROFILE_CTAS_OFF;
+    cta->recording.told_too_large = false;
     if (limits.ctas == GANTRY_PROFILE_CTAS_OFF || gy_context_is_lost(context)) {
         return;
     }
@@ -193,9 +194,9 @@ static void prepare(struct gy_cta *cta, uint64_t generation)
         gy_log(GANTRY_LOG_WARNING, "profile: no buffers for blocks of kernels");
         return;
     }
-    cta->gpu = gy_profile_gpu_of_context(generation, context);
-    cta->refused = cta->gpu == 0;
-    cta->is_compared = false;
+    cta->recording.gpu = gy_profile_gpu_of_context(generation, context);
+    cta->recording.refused = cta->recording.gpu == 0;
+    cta->recording.is_compared = false;
 }
 
 /* ---- dispatcher thread ------------------------------------------------------------------------- */
@@ -206,16 +207,16 @@ void gy_cta_begin_batch(struct gy_cta *cta)
     if (__builtin_expect(generation == 0, 1)) {
         return;
     }
-    if (cta->prepared != generation && (gy_kernel_names_exist() || cta->has_copies)) {
+    if (cta->recording.prepared != generation && (gy_kernel_names_exist() || cta->recording.has_copies)) {
         prepare(cta, generation);
     }
 }
 
 void gy_cta_compare_clocks(struct gy_cta *cta)
 {
-    if (gy_cta_is_ready(cta) && !cta->is_compared) {
-        cta->is_compared = true;
-        gy_device_clock_compare(&cta->clock, cta->prepared, HOST_PATIENCE_FIRST_NS);
+    if (gy_cta_is_ready(cta) && !cta->recording.is_compared) {
+        cta->recording.is_compared = true;
+        gy_device_clock_compare(&cta->clock, cta->recording.prepared, HOST_PATIENCE_FIRST_NS);
         gy_device_clock_compare_sms(&cta->clock, HOST_PATIENCE_FIRST_NS);
     }
 }
@@ -223,7 +224,8 @@ void gy_cta_compare_clocks(struct gy_cta *cta)
 bool gy_cta_is_ready(const struct gy_cta *cta)
 {
     const uint64_t generation = gy_profile_generation();
-    return __builtin_expect(generation != 0, 0) && cta->prepared == generation && !cta->refused;
+    return __builtin_expect(generation != 0, 0) && cta->recording.prepared == generation &&
+           !cta->recording.refused;
 }
 
 /* The first idle buffer of [first, end); NULL: there is none. */
@@ -242,11 +244,11 @@ static struct gy_cta_buffer *find_idle(struct gy_cta *cta, uint32_t first, uint3
  * launch fits. */
 static struct gy_cta_buffer *choose_buffer(struct gy_cta *cta, uint64_t records)
 {
-    bool fits_small = records <= cta->small_places;
+    bool fits_small = records <= cta->room.small_places;
     struct gy_cta_buffer *b =
-        fits_small && cta->open == 0 ? find_idle(cta, cta->large, cta->buffer_count) : NULL;
-    b = b != NULL ? b : find_idle(cta, 0, cta->large);
-    return b != NULL || !fits_small ? b : find_idle(cta, cta->large, cta->buffer_count);
+        fits_small && cta->open == 0 ? find_idle(cta, cta->room.large, cta->buffer_count) : NULL;
+    b = b != NULL ? b : find_idle(cta, 0, cta->room.large);
+    return b != NULL || !fits_small ? b : find_idle(cta, cta->room.large, cta->buffer_count);
 }
 
 /* Open an idle buffer with room for so many records; false when there is none. */
@@ -260,13 +262,13 @@ static bool open_buffer(struct gy_cta *cta, uint64_t generation, uint64_t record
     b->batch.used = 0;
     b->batch.blocks = 0;
     b->batch.launch_count = 0;
-    b->batch.gpu = cta->gpu;
+    b->batch.gpu = cta->recording.gpu;
     b->batch.number = cta->batches;
     b->batch.anchor_count = 0;
-    if (cta->sm_clock) {
+    if (cta->room.sm_clock) {
         if (gy_device_clock_saturate(&cta->clock, cta->stream,
                                      b->device + gy_cta_anchors_at(cta, b->places, 0)) != GANTRY_OK) {
-            cta->refused = true;
+            cta->recording.refused = true;
             return false;
         }
         b->batch.anchor_count = cta->clock.room;
@@ -282,19 +284,19 @@ static bool open_buffer(struct gy_cta *cta, uint64_t generation, uint64_t record
  */
 static void *reserve(struct gy_cta *cta, uint64_t generation, const struct gy_cta_request *request)
 {
-    cta->has_copies = cta->has_copies || request->kernel == GY_KERNEL_COPIES;
-    if (cta->prepared != generation && !request->in_graph) {
+    cta->recording.has_copies = cta->recording.has_copies || request->kernel == GY_KERNEL_COPIES;
+    if (cta->recording.prepared != generation && !request->in_graph) {
         prepare(cta, generation); /* the recording began within this batch */
     }
-    if (cta->prepared != generation && request->kernel == GY_KERNEL_COPIES) {
+    if (cta->recording.prepared != generation && request->kernel == GY_KERNEL_COPIES) {
         return NULL; /* nobody asked for these records, so none is lost */
     }
     uint32_t units = (request->ranges + GANTRY_RANGES_UNIT - 1) / GANTRY_RANGES_UNIT;
     uint32_t ranges = units * GANTRY_RANGES_UNIT;
     uint64_t records = request->ctas * (1 + (uint64_t)ranges);
-    bool possible = cta->prepared == generation && !cta->refused && request->stream < GY_CTA_STREAMS &&
-                    request->ranges <= GANTRY_RANGES_MOST && request->ctas <= cta->ctas_per_buffer &&
-                    records <= cta->ctas_per_buffer;
+    bool possible = cta->recording.prepared == generation && !cta->recording.refused &&
+                    request->stream < GY_CTA_STREAMS && request->ranges <= GANTRY_RANGES_MOST &&
+                    request->ctas <= cta->room.large_places && records <= cta->room.large_places;
     if (possible) {
         struct gy_cta_buffer *b = cta->open != 0 ? &cta->buffers[cta->open - 1] : NULL;
         bool fits = b != NULL && b->generation == generation && b->batch.launch_count < b->launch_room &&
@@ -302,13 +304,14 @@ static void *reserve(struct gy_cta *cta, uint64_t generation, const struct gy_ct
         possible = fits || open_buffer(cta, generation, records);
     }
     if (!possible) {
-        if (cta->prepared == generation && !cta->refused && !cta->told_too_large && cta->large != 0 &&
-            (records > cta->ctas_per_buffer || request->ranges > GANTRY_RANGES_MOST)) {
-            cta->told_too_large = true; /* once, as no other number of buffers helps */
+        if (cta->recording.prepared == generation && !cta->recording.refused &&
+            !cta->recording.told_too_large && cta->room.large != 0 &&
+            (records > cta->room.large_places || request->ranges > GANTRY_RANGES_MOST)) {
+            cta->recording.told_too_large = true; /* once, as no other number of buffers helps */
             gy_kernel_tell_too_large(request->kernel, request->ctas, request->ranges, records,
-                                     cta->ctas_per_buffer);
+                                     cta->room.large_places);
         }
-        if (cta->prepared != generation ||
+        if (cta->recording.prepared != generation ||
             gy_profile_cta_limits(generation).ctas != GANTRY_PROFILE_CTAS_OFF) {
             gy_profile_count_lost_ctas(generation, request->ctas);
         }
@@ -332,7 +335,7 @@ static void *reserve(struct gy_cta *cta, uint64_t generation, const struct gy_ct
     cta->streams |= UINT64_C(1) << request->stream;
     cta->natives[request->stream] = request->native;
     /* see profile_kernel.h and kernel/ranges.h */
-    return (void *)(uintptr_t)(address | 2u | cta->sm_clock | (uint64_t)units << GANTRY_RANGES_SHIFT);
+    return (void *)(uintptr_t)(address | 2u | cta->room.sm_clock | (uint64_t)units << GANTRY_RANGES_SHIFT);
 }
 
 /* A launch without room has a slot all the same: the graph that it is in stays as it is. */
@@ -343,7 +346,7 @@ void *gy_cta_reserve(struct gy_cta *cta, const struct gy_cta_request *request)
         return NULL;
     }
     void *records = reserve(cta, generation, request);
-    if (request->lane == NULL || cta->prepared != generation || !cta->is_wanted) {
+    if (request->lane == NULL || cta->recording.prepared != generation || !cta->recording.is_wanted) {
         return records;
     }
     return (void *)(uintptr_t)gy_slot_args_give(request->lane->nodes, (uintptr_t)records);
@@ -386,14 +389,14 @@ static gantry_status fetch(struct gy_cta *cta, struct gy_cta_buffer *b, size_t a
 static gantry_status return_buffer(struct gy_cta *cta, struct gy_cta_buffer *b)
 {
     gantry_status status = GANTRY_OK;
-    if (cta->sm_clock) {
+    if (cta->room.sm_clock) {
         status = gy_device_clock_saturate(&cta->clock, cta->stream,
                                           b->device + gy_cta_anchors_at(cta, b->places, 1));
     }
     if (status == GANTRY_OK) {
         status = fetch(cta, b, 0, b->batch.used * sizeof(gantry_cta_record));
     }
-    if (status == GANTRY_OK && cta->sm_clock) {
+    if (status == GANTRY_OK && cta->room.sm_clock) {
         size_t anchors = gy_cta_anchors_at(cta, b->places, 0);
         status = fetch(cta, b, anchors, gy_cta_anchors_at(cta, b->places, 2) - anchors);
     }
@@ -425,7 +428,7 @@ void gy_cta_end_batch(struct gy_cta *cta)
         status = status == GANTRY_OK ? return_buffer(cta, b) : status;
         if (status != GANTRY_OK) {
             /* Blocks may still write into the buffer, so it is not given out again in this recording. */
-            cta->refused = true;
+            cta->recording.refused = true;
             gy_profile_count_lost_ctas(b->generation, b->batch.blocks);
             gy_cta_set_state(b, GY_CTA_BUFFER_IDLE);
         } else {

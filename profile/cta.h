@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Buffers into which the blocks of instrumented kernels write, and their way to the recording.  There is one
  * struct per context; it holds nothing until a recording wants blocks and kernels have been registered. */
 #ifndef PROFILE_CTA_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Records of blocks on their way from a context to the writer of a recording. */
 #ifndef PROFILE_CTA_BATCH_H
 #define PROFILE_CTA_BATCH_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The records of blocks on their way from a buffer that has come home to the writer. */
 #include "profile/cta_inside.h"
 
@@ -190,6 +191,6 @@ void gy_cta_move(struct gy_cta *cta)
     collect(cta, UINT64_MAX);
     gy_context_drop_stream(cta->context, &cta->stream);
     gy_context_drop_stream(cta->context, &cta->clock.stream);
-    cta->prepared = 0;
+    cta->recording.prepared = 0;
     leave_collect(cta);
 }

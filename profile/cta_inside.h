@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The buffers of records of blocks as the files that handle them see them: cta.c has the dispatcher's part,
  * cta_collect.c that of the threads which bring records to the writer.  The states are at the head of cta.c.
  */
@@ -35,6 +36,29 @@ struct gy_cta_buffer {
     struct gy_cta_launch *launches;
 };
 
+/* The recording that prepare() was done for. */
+struct gy_cta_recording {
+    uint64_t prepared; /* its generation */
+    bool has_copies;   /* batched copies were launched in a recording: later recordings want buffers from
+                        * their begin */
+    bool refused;
+    bool is_wanted;      /* it wants records of blocks */
+    bool is_compared;    /* the clocks were compared for it */
+    bool told_too_large; /* a launch that no buffer of it has room for has been logged */
+    uint32_t gpu;        /* its number there */
+};
+
+/* The memory of the buffers. */
+struct gy_cta_room {
+    uint32_t large;                 /* the first so many buffers are large, the others small */
+    uint32_t large_places;          /* of a large buffer */
+    uint32_t small_places;          /* of a small one; 0: there is none */
+    CUdeviceptr device;             /* all of it */
+    void *host;                     /* likewise */
+    struct gy_cta_launch *launches; /* likewise */
+    bool sm_clock;                  /* blocks read their SM's clock, and the buffers have anchors */
+};
+
 struct gy_cta {
     struct gy_profile_recorder recorder; /* first; session.c's */
     struct gy_context *context;          /* immutable */
@@ -48,24 +72,11 @@ struct gy_cta {
     struct gy_passes passes;       /* guarded by lock */
 
     /* The dispatcher thread alone: */
-    uint64_t prepared; /* the recording that prepare() was done for */
-    bool has_copies; /* batched copies were launched in a recording: later recordings want buffers from their
-                        begin */
-    bool refused;
-    bool is_wanted;           /* the recording `prepared` wants records of blocks */
-    bool is_compared;         /* the clocks were compared for the recording `prepared` */
-    bool told_too_large;      /* a launch that no buffer of this recording has room for has been logged */
-    uint32_t gpu;             /* its number in the recording */
-    uint32_t large;           /* the first so many buffers are large, the others small */
-    uint32_t ctas_per_buffer; /* places of a large buffer */
-    uint32_t small_places;    /* of a small one; 0: there is none */
-    CUdeviceptr device;       /* all buffers' memory */
-    void *host;               /* likewise */
-    struct gy_cta_launch *launches; /* likewise */
-    bool sm_clock;                  /* blocks read their SM's clock, and the buffers have anchors */
-    uint32_t open;                  /* index + 1 of the buffer to reserve from; 0: none */
-    uint32_t first_open;            /* index + 1 of the one that the batch opened first */
-    uint64_t streams;               /* bit s: natives[s] has launched into the batch's buffers */
+    struct gy_cta_recording recording;
+    struct gy_cta_room room;
+    uint32_t open;       /* index + 1 of the buffer to reserve from; 0: none */
+    uint32_t first_open; /* index + 1 of the one that the batch opened first */
+    uint64_t streams;    /* bit s: natives[s] has launched into the batch's buffers */
     uint64_t orders, batches;
     CUstream natives[GY_CTA_STREAMS];
     CUevent forks[GY_CTA_STREAMS]; /* made when first used */

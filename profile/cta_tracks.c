@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* How records become tracks.
  *
  * A batch's clock maps %globaltimer to host time with a stated error.  Besides, no block starts before its
@@ -18,6 +19,7 @@
 
 #define STREAMS 64u
 #define RANK_RECORDS 1000u /* after the streams; SM clocks: 1500, SMs: GY_BLOCK_RANK_SMS */
+#define RANK_PLACES 1600u
 
 /* The tracks of one name: as many as overlapping slices need. */
 struct stack {
@@ -33,6 +35,11 @@ struct gpu {
     uint64_t lost;
     struct stack *records;
     struct stack *streams[STREAMS];
+    uint64_t
+        *blocks_of[STREAMS]; /* by SM: the blocks of the stream that ran on it; NULL: none has come yet */
+    const char (
+        *partitions)[GY_CTA_PARTITION_BYTES]; /* of the streams, the recording's; NULL: not known yet */
+    uint64_t end_ns;                          /* host time of the latest block */
     struct gy_sm_times *times;
     struct gy_ranges *ranges;
 };
@@ -120,13 +127,14 @@ static uint64_t host_time(const struct reading *reading, uint64_t gpu_ns)
     return gy_gpu_clock_host(&reading->clock, gpu_ns) + (uint64_t)reading->shift_ns;
 }
 
-static struct gy_block_extent extent_of(const struct gy_cta_batch *batch, const struct gy_cta_launch *launch)
+static struct gy_block_extent extent_of(const struct gy_cta_batch *batch, const struct gy_cta_launch *launch,
+                                        uint64_t of_sm[GY_SMS])
 {
     struct gy_block_extent extent = {UINT64_MAX, 0, 0, 0};
     for (uint32_t i = 0; i < launch->count; i++) {
         const gantry_cta_record *record = &batch->records[launch->first + i];
         if (gy_block_is_valid(record, launch->kernel)) {
-            gy_block_extend(&extent, record);
+            gy_block_extend(&extent, record, of_sm);
         } else {
             extent.taken += gy_block_is_taken(record);
         }
@@ -135,7 +143,7 @@ static struct gy_block_extent extent_of(const struct gy_cta_batch *batch, const 
 }
 
 /* Read all records once.  False: out of memory. */
-static bool read_records(struct gy_cta_tracks *tracks, struct reading *reading)
+static bool read_records(struct gy_cta_tracks *tracks, struct gpu *gpu, struct reading *reading)
 {
     const struct gy_cta_batch *batch = reading->batch;
     if (tracks->extent_room < batch->launch_count) {
@@ -146,12 +154,20 @@ static bool read_records(struct gy_cta_tracks *tracks, struct reading *reading)
             return false;
         }
     }
+    for (uint32_t l = 0; l < batch->launch_count; l++) {
+        uint64_t **of_sm = &gpu->blocks_of[batch->launches[l].stream % STREAMS];
+        *of_sm = *of_sm != NULL ? *of_sm : gy_zalloc_array(GY_SMS, sizeof(**of_sm));
+        if (*of_sm == NULL) {
+            return false;
+        }
+    }
     reading->extents = tracks->extents;
     reading->has_blocks = tracks->blocks != NULL && gy_blocks_open(tracks->blocks, batch);
     for (uint32_t l = 0; l < batch->launch_count; l++) {
         const struct gy_cta_launch *launch = &batch->launches[l];
-        tracks->extents[l] =
-            reading->has_blocks ? gy_blocks_put(tracks->blocks, batch, launch) : extent_of(batch, launch);
+        uint64_t *of_sm = gpu->blocks_of[launch->stream % STREAMS];
+        tracks->extents[l] = reading->has_blocks ? gy_blocks_put(tracks->blocks, batch, launch, of_sm)
+                                                 : extent_of(batch, launch, of_sm);
     }
     return true;
 }
@@ -344,7 +360,7 @@ void gy_cta_tracks_add(struct gy_cta_tracks *tracks, gy_pftrace_track track, con
     }
     gy_sm_times_convert(gpu->times, batch);
     struct reading reading = {.batch = batch, .clock = batch->clock};
-    if (!read_records(tracks, &reading)) {
+    if (!read_records(tracks, gpu, &reading)) {
         tracks->lost += batch->blocks;
         return;
     }
@@ -356,6 +372,7 @@ void gy_cta_tracks_add(struct gy_cta_tracks *tracks, gy_pftrace_track track, con
         write_launch(tracks, gpu, &reading, l);
         gy_ranges_add(gpu->ranges, batch, &batch->launches[l], &reading.clock, reading.shift_ns);
     }
+    gpu->end_ns = reading.end_ns > gpu->end_ns ? reading.end_ns : gpu->end_ns;
     if (reading.valid != 0) {
         gy_sm_times_state(gpu->times, tracks->trace, track, reading.begin_ns);
     }
@@ -405,6 +422,44 @@ void gy_cta_tracks_stats(const struct gy_cta_tracks *tracks, gantry_profile_stat
     }
 }
 
+void gy_cta_tracks_name(struct gy_cta_tracks *tracks, gy_pftrace_track track,
+                        const char (*partitions)[GY_CTA_PARTITION_BYTES])
+{
+    struct gpu *gpu = gpu_of(tracks, track);
+    if (gpu != NULL) {
+        gpu->partitions = partitions;
+    }
+}
+
+/* Marks behind the last block: how many blocks of each partition ran on each SM, one for each of its streams.
+ */
+static void write_places(struct gy_cta_tracks *tracks, struct gpu *gpu)
+{
+    gy_pftrace_track track = 0;
+    uint64_t time_ns = gpu->end_ns;
+    for (uint32_t s = 0; s < STREAMS * GY_SMS && gpu->partitions != NULL; s++) {
+        const uint32_t stream = s / GY_SMS, sm = s % GY_SMS;
+        if (gpu->blocks_of[stream] == NULL || gpu->blocks_of[stream][sm] == 0 ||
+            gpu->partitions[stream][0] == '\0') {
+            continue;
+        }
+        if (track == 0) {
+            track = gy_pftrace_add_track(tracks->trace, gpu->blocks.track, "SMs of partitions", RANK_PLACES);
+        }
+        const struct gy_pftrace_slice mark = {
+            .track = track,
+            .category = GY_PFTRACE_CTAS,
+            .instant = true,
+            .name = gpu->partitions[stream],
+            .begin_ns = time_ns, /* marks of the same time would nest */
+            .end_ns = time_ns,
+            .argument_count = 2,
+            .arguments = {{GY_ARGUMENT_SM, sm}, {GY_ARGUMENT_CTAS, gpu->blocks_of[stream][sm]}}};
+        gy_pftrace_add_slice(tracks->trace, &mark);
+        time_ns++;
+    }
+}
+
 void gy_cta_tracks_destroy(struct gy_cta_tracks *tracks)
 {
     if (tracks == NULL) {
@@ -413,9 +468,11 @@ void gy_cta_tracks_destroy(struct gy_cta_tracks *tracks)
     while (tracks->gpus != NULL) {
         struct gpu *gpu = tracks->gpus;
         gy_block_gpu_fini(&gpu->blocks, tracks->trace);
+        write_places(tracks, gpu);
         stack_destroy(gpu->records);
         for (uint32_t i = 0; i < STREAMS; i++) {
             stack_destroy(gpu->streams[i]);
+            gy_free(gpu->blocks_of[i]);
         }
         gy_sm_times_destroy(gpu->times);
         gy_ranges_destroy(gpu->ranges);

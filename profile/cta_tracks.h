@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The tracks of a trace that show the blocks of instrumented kernels:
  *
  *   GPU ─┬─ CTA records   a slice per buffer, with what is known of its clock and what was lost
@@ -26,6 +27,12 @@ void gy_cta_tracks_destroy(struct gy_cta_tracks *tracks);
 /* Write a batch, whose GPU has the track `gpu`.  The batch is not needed any more afterwards, although its
  * blocks may come into the file later. */
 void gy_cta_tracks_add(struct gy_cta_tracks *tracks, gy_pftrace_track gpu, const struct gy_cta_batch *batch);
+
+/* The partitions of the GPU's streams, "" for those without one; names may come until the tracks are
+ * destroyed.  They say at the end how many blocks of each partition ran on which SM. */
+#define GY_CTA_PARTITION_BYTES 32
+void gy_cta_tracks_name(struct gy_cta_tracks *tracks, gy_pftrace_track gpu,
+                        const char (*partitions)[GY_CTA_PARTITION_BYTES]);
 
 /* Make sure that all batches are in the trace. */
 void gy_cta_tracks_finish(struct gy_cta_tracks *tracks);

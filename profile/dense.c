@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A slice is two packets.  From slice to slice only their times change, so the rest is encoded when the name
  * changes, and copied in whole words.  The length of the rest is known, and the few bytes of a time are
  * spread without a branch.  Packets are short, so a length is one byte. */

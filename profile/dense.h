@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Tracks of very many slices that follow each other, each packed into some 30 bytes.  The packets of such a
  * track are a sequence of their own, with a clock that counts from packet to packet.
  *

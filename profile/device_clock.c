@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Host and device: the host writes its time into page-locked memory again and again.  A kernel of one thread
  * answers with what it read there and with its own time.  Each answer bounds the clocks' difference from both
  * sides, and all are intersected (gpu_clock.h).  The remaining error is half of the way of a read's answer,
@@ -53,7 +54,7 @@ void gy_device_clock_init(struct gy_device_clock *clock, struct gy_context *cont
 
 static uint32_t sample_room(const struct gy_device_clock *clock)
 {
-    return (uint32_t)clock->context->info.multiprocessors * SM_ROUNDS;
+    return (uint32_t)clock->context->info.total_sms * SM_ROUNDS;
 }
 
 static gantry_status load_kernels(struct gy_device_clock *clock)
@@ -80,7 +81,7 @@ gantry_status gy_device_clock_open(struct gy_device_clock *clock)
     int least, greatest;
     void *mailbox = NULL;
     size_t bytes = sizeof(*clock->mailbox) + sample_room(clock) * sizeof(struct gy_sm_sample);
-    clock->room = 2 * (uint32_t)context->info.multiprocessors;
+    clock->room = 2 * (uint32_t)context->info.total_sms;
     clock->room = clock->room < GY_SMS ? clock->room : GY_SMS;
     gantry_status status = GY_CALL(context, cuCtxGetStreamPriorityRange(&least, &greatest));
     if (status == GANTRY_OK && clock->stream == NULL) {
@@ -347,7 +348,7 @@ struct gy_gpu_clock gy_device_clock_latest(struct gy_device_clock *clock, uint64
 void gy_device_clock_compare_sms(struct gy_device_clock *clock, uint64_t patience_ns)
 {
     struct gy_context *context = clock->context;
-    uint32_t sms = (uint32_t)context->info.multiprocessors, rounds = SM_ROUNDS, room = sample_room(clock);
+    uint32_t sms = (uint32_t)context->info.total_sms, rounds = SM_ROUNDS, room = sample_room(clock);
     clock->offset_count = 0;
     if (clock->offsets == NULL) {
         clock->offsets = gy_zalloc_array(GY_SMS, sizeof(*clock->offsets));
@@ -377,7 +378,7 @@ size_t gy_device_clock_anchor_bytes(const struct gy_device_clock *clock)
 
 gantry_status gy_device_clock_saturate(struct gy_device_clock *clock, CUstream stream, CUdeviceptr anchors)
 {
-    uint32_t sms = (uint32_t)clock->context->info.multiprocessors, room = clock->room;
+    uint32_t sms = (uint32_t)clock->context->info.total_sms, room = clock->room;
     void *args[] = {&anchors, &sms, &room};
     return GY_CALL(clock->context,
                    cuLaunchKernel(clock->saturate->function, 2 * sms, 1, 1, 1, 1, 1, 0, stream, args, NULL));

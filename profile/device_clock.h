@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The clocks of a device: %globaltimer against the host's clock, and the SMs' clocks against each other.
  * There is one struct per context, a part of its struct gy_cta. */
 #ifndef PROFILE_DEVICE_CLOCK_H

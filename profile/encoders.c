@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "profile/encoders.h"
 
 #include "base/cpus.h"

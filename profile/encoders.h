@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A few threads that do jobs in the order in which they are added.
  *
  *   coordinator --add--> list of jobs --> threads, and the coordinator while it waits

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "profile/environment.h"
 
 #include "base/environment.h"
@@ -5,7 +6,6 @@
 #include "base/status.h"
 #include "base/thread.h"
 #include "profile/environment_options.h"
-#include "profile/nvtx.h"
 #include "profile/session.h"
 #include "profile/trace_file.h"
 
@@ -71,7 +71,6 @@ static gantry_status choose_file(const char *text, unsigned number, char *out, s
 void gy_profile_environment_enter(void)
 {
     const char *path = gy_environment("GANTRY_PROFILE");
-    gy_nvtx_enter();
     gy_mutex_lock(&lock);
     bool first = contexts++ == 0 && profile == NULL && path != NULL;
     unsigned number = first ? ++recordings : 0;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* $GANTRY_PROFILE records any program, without a line of code in it. */
 #ifndef PROFILE_ENVIRONMENT_H
 #define PROFILE_ENVIRONMENT_H

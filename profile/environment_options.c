@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "profile/environment_options.h"
 
 #include "base/status.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* $GANTRY_PROFILE_OPTIONS: the options of a recording that $GANTRY_PROFILE begins. */
 #ifndef PROFILE_ENVIRONMENT_OPTIONS_H
 #define PROFILE_ENVIRONMENT_OPTIONS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "profile/gpu_anchor.h"
 
 #include "base/clock.h"

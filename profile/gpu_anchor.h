@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A point that the GPU's timed events and the host's clock have in common. */
 #ifndef PROFILE_GPU_ANCHOR_H
 #define PROFILE_GPU_ANCHOR_H

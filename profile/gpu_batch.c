@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "profile/gpu_batch.h"
 
 #include "base/alloc.h"

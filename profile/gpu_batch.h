@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Batches in GPU time: from the begin of the first task of a batch to the end of its last, on whatever
  * streams they ran.  A batch is held by the marks of its tasks, and by the dispatcher while it adds some; who
  * lets go of it last writes its slice. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The arithmetic of clocks; profile/device_clock.c takes the readings. */
 #include "profile/gpu_clock.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The conversion of %globaltimer to host time. */
 #ifndef PROFILE_GPU_CLOCK_H
 #define PROFILE_GPU_CLOCK_H

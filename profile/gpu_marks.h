@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Marks of GPU time: pairs of timed events around a task's work, and the queues in which the GPU passes them.
  *
  * Its events may be exchanged with those of another one until the graph of their nodes is launched
@@ -27,9 +28,10 @@ struct gy_gpu_mark {
     /* The other fields belong to the holder of the mark. */
     uint64_t begun, ended; /* the numbers of its two records among all records, on any stream */
     uint64_t id;
-    uint64_t after;       /* see gy_gpu_time_waits_for() */
+    uint64_t after;       /* see gy_gpu_time_describe() */
     uint64_t end_call_ns; /* host time before the end was recorded */
     uint32_t stream;
+    uint32_t manager;      /* see struct gy_gpu_slice */
     bool is_void;          /* its task was not called: no slice comes of it */
     const char *partition; /* NULL: none */
     char name[GY_RING_NAME_BYTES];

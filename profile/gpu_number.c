@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The number under which a recording has a context's GPU work. */
 #include "driver/context.h"
 #include "profile/ring.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* GPU time of tasks.
  *
  * A mark is a pair of timed events around a task's work on its stream.  Marks are made in chunks, when a
@@ -272,6 +273,7 @@ struct gy_gpu_mark *gy_gpu_time_begin(struct gy_gpu_time *time, CUstream stream,
     mark->partition = partition;
     mark->id = id;
     mark->after = 0;
+    mark->manager = 0;
     gy_ring_copy_name(mark->name, name);
     if (record(time, &mark->begin, stream, lane) != GANTRY_OK) {
         time->refused = true;
@@ -282,10 +284,11 @@ struct gy_gpu_mark *gy_gpu_time_begin(struct gy_gpu_time *time, CUstream stream,
     return mark;
 }
 
-void gy_gpu_time_waits_for(struct gy_gpu_mark *mark, uint64_t after)
+void gy_gpu_time_describe(struct gy_gpu_mark *mark, uint64_t after, uint32_t manager)
 {
     if (mark != NULL) {
         mark->after = after;
+        mark->manager = manager <= GY_RING_MANAGER_MAX ? manager : 0;
     }
 }
 
@@ -424,7 +427,8 @@ static void emit(struct gy_gpu_time *time, struct gy_gpu_mark *mark, bool is_anc
                                  .partition = mark->partition,
                                  .name = mark->name,
                                  .id = mark->id,
-                                 .after = mark->after};
+                                 .after = mark->after,
+                                 .manager = mark->manager};
     bool placed = time->broken != mark->generation && place(time, mark, &slice.begin_ns, &slice.end_ns);
     mark->end->event = end;
     if (!placed) {

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* GPU time of tasks: pairs of timed events on their streams, which are read back when the GPU has passed them
  * and aligned to host time.  There is one struct per context, made with the context and idle while nothing is
  * recorded. */
@@ -36,9 +37,9 @@ void gy_gpu_time_end_batch(struct gy_gpu_time *time);
 struct gy_gpu_mark *gy_gpu_time_begin(struct gy_gpu_time *time, CUstream stream, struct gy_lane *lane,
                                       uint32_t stream_index, const char *partition, const char *name,
                                       uint64_t id);
-/* Dispatcher thread.  The work of the mark waits for other devices: bit n: for that with ordinal n.  A NULL
- * mark is ignored. */
-void gy_gpu_time_waits_for(struct gy_gpu_mark *mark, uint64_t after);
+/* Dispatcher thread.  What struct gy_gpu_slice says besides: `after` and `manager`.  A NULL mark is ignored.
+ */
+void gy_gpu_time_describe(struct gy_gpu_mark *mark, uint64_t after, uint32_t manager);
 /* Dispatcher thread.  The next call of the task is held back, for a time that nobody knows, or is not any
  * longer.  The end of a recording waits for no such task: its mark is counted as unfinished. */
 void gy_gpu_time_rest(struct gy_gpu_time *time, struct gy_gpu_mark *mark, bool rests);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The names of instrumented kernels by their numbers, for the life of the process. */
 #ifndef PROFILE_KERNEL_NAMES_H
 #define PROFILE_KERNEL_NAMES_H

@@ -1,86 +1,96 @@
-/* The library is opened once, at the first recording, and stays: a range that is open when the recording ends
- * is closed by the code that opened it. */
+/* SPDX-License-Identifier: MIT */
+/* The tool's library is opened once and stays: a range may be open at any time, and is closed by the code
+ * that opened it. */
 #include "profile/nvtx.h"
 
 #include "base/environment.h"
-#include "base/library.h"
 #include "base/span.h"
 #include "base/status.h"
 #include "base/thread.h"
-
-#include <dlfcn.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-/* The library of toolkits up to 12.8, and that of later ones. */
-static const char *const libraries[] = {"libnvToolsExt.so.1", "libnvtx3interop.so.1"};
+#include "profile/injection.h"
 
 static gy_mutex lock = {PTHREAD_MUTEX_INITIALIZER, GY_RANK_LEAF};
-static struct gy_span_ranges ranges; /* guarded by lock until it is published; immutable then */
-static bool is_open;                 /* guarded by lock: opening was tried before, successfully or not */
-static char missing[256];            /* guarded by lock: why the library is not there */
-static atomic_bool always;           /* atomic: spans are forwarded also while nothing is recorded */
+static bool was_tried;           /* guarded by lock: the tool was looked for */
+static atomic_bool is_there;     /* atomic: a tool listens; set once */
+static struct gy_injection tool; /* guarded by lock; immutable once is_there */
+static void *domain;             /* likewise */
 
-/* What $GANTRY_NVTX says: FILE, "always", "always:FILE", or nothing. */
-struct wish {
-    const char *file; /* NULL: one of `libraries`; "": none */
-    bool always;
+static const char *const categories[] = {
+    [GY_RANGE_TASK + GANTRY_TASK_CPU] = "CPU task",
+    [GY_RANGE_TASK + GANTRY_TASK_SYNC_POINT] = "sync point",
+    [GY_RANGE_TASK + GANTRY_TASK_HTOD] = "HtoD",
+    [GY_RANGE_TASK + GANTRY_TASK_KERNEL] = "kernel",
+    [GY_RANGE_TASK + GANTRY_TASK_DTOH] = "DtoH",
+    [GY_RANGE_PHASE] = "phase",
+    [GY_RANGE_BATCH] = "batch",
+    [GY_RANGE_WAIT] = "wait",
+    [GY_RANGE_STEP] = "step",
+    [GY_RANGE_COPY] = "copy",
 };
 
-static struct wish read_wish(void)
+static struct gy_injection_event event_of(uint32_t kind, const char *name)
 {
-    static const char word[] = "always";
-    const size_t length = sizeof(word) - 1;
-    const char *text = gy_environment_even_empty("GANTRY_NVTX");
-    if (text == NULL || strncmp(text, word, length) != 0 || (text[length] != '\0' && text[length] != ':')) {
-        return (struct wish){text, false};
-    }
-    return (struct wish){text[length] == ':' ? text + length + 1 : NULL, true};
+    return (struct gy_injection_event){.version = GY_INJECTION_VERSION,
+                                       .bytes = sizeof(struct gy_injection_event),
+                                       .category = kind,
+                                       .message_type = GY_INJECTION_ASCII,
+                                       .message = name};
 }
 
-static void open_library(void)
+static void push(uint32_t kind, const char *name)
 {
-    const char *name = read_wish().file;
-    void *library = name != NULL && name[0] != '\0' ? dlopen(name, RTLD_NOW) : NULL;
-    for (size_t i = 0; i < sizeof(libraries) / sizeof(libraries[0]) && name == NULL && library == NULL; i++) {
-        library = dlopen(libraries[i], RTLD_NOW);
-    }
-    if (library == NULL) {
-        if (name != NULL && name[0] == '\0') {
-            snprintf(missing, sizeof(missing), "$GANTRY_NVTX names none");
-        } else {
-            (void)gy_library_error(missing, sizeof(missing));
-        }
-        return;
-    }
-    *(void **)&ranges.push = dlsym(library, "nvtxRangePushA");
-    *(void **)&ranges.pop = dlsym(library, "nvtxRangePop");
-    *(void **)&ranges.start = dlsym(library, "nvtxRangeStartA");
-    *(void **)&ranges.end = dlsym(library, "nvtxRangeEnd");
-    if (ranges.start == NULL || ranges.end == NULL) {
-        ranges.start = NULL;
-        ranges.end = NULL;
-    }
-    if (ranges.push == NULL || ranges.pop == NULL) {
-        snprintf(missing, sizeof(missing), "%.200s has no nvtxRangePushA() or nvtxRangePop()",
-                 name != NULL ? name : "it");
+    const struct gy_injection_event event = event_of(kind, name);
+    if (tool.push != NULL) {
+        (void)tool.push(domain, &event);
     }
 }
 
-/* Is there a library?  The first call looks for it, and sets *is_first. */
-static bool find_library(bool *is_first)
+static void pop(void)
 {
-    gy_mutex_lock(&lock);
-    *is_first = !is_open;
-    if (!is_open) {
-        is_open = true;
-        open_library();
+    if (tool.pop != NULL) {
+        (void)tool.pop(domain);
     }
-    bool works = ranges.push != NULL && ranges.pop != NULL;
-    gy_mutex_unlock(&lock);
-    return works;
 }
+
+static uint64_t start(uint32_t kind, const char *name)
+{
+    const struct gy_injection_event event = event_of(kind, name);
+    return tool.start != NULL ? tool.start(domain, &event) : 0;
+}
+
+static void end(uint64_t number)
+{
+    if (tool.end != NULL) {
+        tool.end(domain, number);
+    }
+}
+
+static void mark(uint32_t kind, const char *name, uint64_t bytes)
+{
+    struct gy_injection_event event = event_of(kind, name);
+    event.payload_type = GY_INJECTION_UINT64;
+    event.payload = bytes;
+    if (tool.put_mark != NULL) {
+        tool.put_mark(domain, &event);
+    }
+}
+
+static void name_device(int device, const char *name)
+{
+    if (tool.name_device != NULL) {
+        tool.name_device(device, name);
+    }
+}
+
+static void name_stream(void *stream, const char *name)
+{
+    if (tool.name_stream != NULL) {
+        tool.name_stream(stream, name);
+    }
+}
+
+static const struct gy_span_ranges ranges = {push, pop,         start,      end,
+                                             mark, name_device, name_stream}; /* immutable */
 
 /* Spans are emitted to this sink while nothing is recorded: it makes them begin and end. */
 static void ignore(struct gy_span_sink *self, enum gy_span_category category, const char *name,
@@ -95,56 +105,49 @@ static void ignore(struct gy_span_sink *self, enum gy_span_category category, co
 }
 static struct gy_span_sink idle = {.emit = ignore}; /* immutable */
 
-/* A recording that runs has a sink of its own, and calls gy_nvtx_end() behind its end. */
-static void forward_without_recording(void)
+/* A recording that runs has a sink of its own. */
+static void tell(void)
 {
     struct gy_span_sink *none = NULL;
-    atomic_store_explicit(&gy_span_ranges, &ranges, memory_order_release);
+    if (!atomic_load(&is_there)) {
+        return;
+    }
     (void)atomic_compare_exchange_strong(&gy_span_current, &none, &idle);
 }
 
-void gy_nvtx_enter(void)
+static void open_tool(const char *file)
 {
-    if (!read_wish().always || atomic_load(&always)) {
+    char why[256];
+    if (!gy_injection_open(file, &tool, why, sizeof(why))) {
+        gy_note("no NVTX ranges: %s", why);
         return;
     }
-    bool is_first;
-    if (!find_library(&is_first)) {
-        gy_mutex_lock(&lock);
-        char why[sizeof(missing)];
-        memcpy(why, missing, sizeof(why));
-        gy_mutex_unlock(&lock);
-        gy_log(GANTRY_LOG_WARNING,
-               "profile: no NVTX ranges although $GANTRY_NVTX says always: it names no other library than "
-               "libnvToolsExt.so.1 and libnvtx3interop.so.1, or one that cannot be used: %s",
-               why);
-        return;
+    domain = tool.create_domain != NULL ? tool.create_domain("gantry") : NULL;
+    for (uint32_t i = GY_RANGE_TASK;
+         i < sizeof(categories) / sizeof(categories[0]) && tool.name_category != NULL; i++) {
+        tool.name_category(domain, i, categories[i]);
     }
-    atomic_store(&always, true);
-    forward_without_recording();
-    gy_log(GANTRY_LOG_INFO, "profile: spans are forwarded as NVTX ranges, recorded or not");
+    atomic_store(&is_there, true);
+    atomic_store_explicit(&gy_span_ranges, &ranges, memory_order_release);
+    gy_log(GANTRY_LOG_DEBUG, "profile: spans are told to %.200s as NVTX ranges", file);
 }
 
 void gy_nvtx_begin(void)
 {
-    bool is_new;
-    bool works = find_library(&is_new);
-    if (works) {
-        atomic_store_explicit(&gy_span_ranges, &ranges, memory_order_release);
+    gy_mutex_lock(&lock);
+    if (!was_tried) {
+        was_tried = true;
+        const char *ours = gy_environment_even_empty("GANTRY_NVTX");
+        const char *file = ours != NULL ? ours : gy_environment_even_empty("NVTX_INJECTION64_PATH");
+        if (file != NULL && file[0] != '\0') {
+            open_tool(file);
+        }
     }
-    if (works && is_new) {
-        gy_log(GANTRY_LOG_DEBUG, "profile: spans of recordings are forwarded as NVTX ranges");
-    }
+    gy_mutex_unlock(&lock);
+    tell();
 }
 
 void gy_nvtx_end(void)
 {
-    if (atomic_load(&always)) {
-        forward_without_recording();
-        return;
-    }
-    atomic_store_explicit(&gy_span_ranges, NULL, memory_order_release);
-    if (atomic_load(&always)) { /* said meanwhile */
-        forward_without_recording();
-    }
+    tell();
 }

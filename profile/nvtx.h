@@ -1,15 +1,14 @@
-/* Spans of the host as NVTX ranges, for tools that collect NVTX ranges beside their own data.  They are
- * forwarded while something is recorded, and where $GANTRY_NVTX says "always" from the first context on. */
+/* SPDX-License-Identifier: MIT */
+/* Spans of the host as NVTX ranges of a domain `gantry`, for tools that show those beside their own data.
+ * Where a tool is injected ($NVTX_INJECTION64_PATH, or $GANTRY_NVTX), they are told from the first context or
+ * recording on. */
 #ifndef PROFILE_NVTX_H
 #define PROFILE_NVTX_H
 
-/* A recording begins: forward spans if the library is there. */
+/* A context is being made, or a recording begins: from the first on, tell the tool, if there is one.  A
+ * warning says that the one that is named cannot be used. */
 void gy_nvtx_begin(void);
-/* The recording ends; ranges that are open are closed all the same. */
+/* A recording has ended, and its sink is gone: spans go on being told. */
 void gy_nvtx_end(void);
-
-/* A context is being made: where $GANTRY_NVTX says "always", forward spans from now on, also while nothing is
- * recorded.  A warning says that there is no library. */
-void gy_nvtx_enter(void);
 
 #endif

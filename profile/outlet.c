@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "profile/outlet.h"
 
 #include "base/alloc.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The file of a trace, filled by several threads in one order.
  *
  * A thread that has something to write asks for a ticket.  Bytes come into the file in the order of tickets,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The numbers of Perfetto's messages and fields that we write, and the functions that several writers of them
  * share. */
 #ifndef PROFILE_PACKETS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "profile/passes.h"
 
 void gy_passes_note(struct gy_passes *passes, uint32_t stream, uint64_t recorded_ns, uint64_t seen_ns)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* When the GPU was seen to have passed what its streams held: the latest moments of each stream, which bound
  * the ends of its launches. */
 #ifndef PROFILE_PASSES_H

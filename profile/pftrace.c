@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Perfetto's native format: a file is a sequence of TracePackets, so it is written front to back and is
  * whole after every packet.  The field numbers below are Perfetto's; messages are encoded by hand
  * (profile/wire.h), the inner one first, since its length precedes it.
@@ -38,6 +39,7 @@ static const char *const category_names[GY_PFTRACE_CATEGORIES] = {
     [GY_SPAN_ACROSS] = "across",    [GY_PFTRACE_GPU] = "gpu",
     [GY_PFTRACE_KERNEL] = "kernel", [GY_PFTRACE_CTAS] = "ctas",
     [GY_PFTRACE_RANGE] = "range",   [GY_PFTRACE_BATCH] = "gpu_batch",
+    [GY_SPAN_SHARE] = "share",
 };
 
 const char *const gy_argument_names[GY_ARGUMENTS] = {
@@ -60,6 +62,7 @@ const char *const gy_argument_names[GY_ARGUMENTS] = {
     [GY_ARGUMENT_BYTES_ON_DEVICE] = "bytes_on_device",
     [GY_ARGUMENT_CTAS_TAKEN] = "ctas_taken",
     [GY_ARGUMENT_TASKS] = "tasks",
+    [GY_ARGUMENT_SM] = "sm",
 };
 
 struct name {
@@ -429,21 +432,29 @@ static uint8_t *put_after(uint8_t *at, uint64_t after)
     return gy_wire_bytes(at, STAGE_DATA, data, (size_t)(d - data));
 }
 
+static uint8_t *put_number(uint8_t *at, const char *name, uint64_t number)
+{
+    char text[24];
+    snprintf(text, sizeof(text), "%llu", (unsigned long long)number);
+    uint8_t data[64], *d = data;
+    d = gy_wire_string(d, DATA_NAME, name);
+    d = gy_wire_string(d, DATA_VALUE, text);
+    return gy_wire_bytes(at, STAGE_DATA, data, (size_t)(d - data));
+}
+
 void gy_pftrace_add_stage(struct gy_pftrace *trace, const struct gy_pftrace_stage *stage)
 {
     uint8_t interned[6 * GY_PFTRACE_NAME_BYTES], *i = interned;
     uint32_t iid = intern(trace, stage->name, &i);
     i = declare_stage(trace, stage, iid, i);
-    char id[24];
-    snprintf(id, sizeof(id), "%llu", (unsigned long long)stage->id);
-    uint8_t data[64], *d = data;
-    d = gy_wire_string(d, DATA_NAME, "id");
-    d = gy_wire_string(d, DATA_VALUE, id);
-    uint8_t event[448], *e = event;
+    uint8_t event[512], *e = event;
     e = gy_wire_uint(e, STAGE_EVENT, ++trace->stages);
     e = gy_wire_uint(e, STAGE_DURATION, stage->end_ns - stage->begin_ns);
     e = gy_wire_uint(e, STAGE_CONTEXT, stage->gpu);
-    e = gy_wire_bytes(e, STAGE_DATA, data, (size_t)(d - data));
+    e = put_number(e, "id", stage->id);
+    if (stage->manager != 0) {
+        e = put_number(e, "manager", stage->manager);
+    }
     if (stage->after != 0) {
         e = put_after(e, stage->after);
     }

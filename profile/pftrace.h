@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A Perfetto trace file, written as it grows.
  *
  * Threading: one thread at a time.  Only gy_pftrace_flush() and a full chunk write to the file. */
@@ -69,6 +70,7 @@ enum gy_pftrace_argument {
     GY_ARGUMENT_BYTES_ON_DEVICE,
     GY_ARGUMENT_CTAS_TAKEN,
     GY_ARGUMENT_TASKS, /* of a batch in GPU time */
+    GY_ARGUMENT_SM,
     GY_ARGUMENTS
 };
 #define GY_PFTRACE_SLICE_ARGUMENTS 10
@@ -105,7 +107,8 @@ struct gy_pftrace_stage {
     const char *name;
     uint64_t begin_ns, end_ns;
     uint64_t id;
-    uint64_t after; /* bit n: it waited for work of the device with ordinal n */
+    uint64_t after;   /* bit n: it waited for work of the device with ordinal n */
+    uint32_t manager; /* of the manager whose share it is charged to, see shares.c; 0: none */
 };
 #define GY_PFTRACE_GPUS 64
 #define GY_PFTRACE_STREAMS 64

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The kernels that compare clocks: the host's with the device's, and the SMs' among each other. */
 #include "profile/sm_anchor.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "profile/range_names.h"
 
 #include "base/alloc.h"

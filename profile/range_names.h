@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The names of ranges inside blocks by kernel and id, for the life of the process. */
 #ifndef PROFILE_RANGE_NAMES_H
 #define PROFILE_RANGE_NAMES_H

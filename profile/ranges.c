@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A launch's blocks are taken by their begin, so that a few lines are enough.  Of each block the records of
  * one group follow each other, in the order in which its ranges ended.  They are sorted by begin, the longer
  * one first, and written on the first line of the SM and the group that is free; where ranges of a group

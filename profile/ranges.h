@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The tracks of a trace that show ranges inside blocks:
  *
  *   GPU ─┬─ ranges of KERNEL ── group 0, SM 000 ── as many lines as blocks were resident at once

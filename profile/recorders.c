@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The parts of the library that hold back work of a recording, and that are asked for it before the recording
  * ends. */
 #include "base/clock.h"

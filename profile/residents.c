@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A block adds its time to the buckets that it covers in part, and a step up and a step down around those
  * that it covers.  Buckets are written when they are older than the newest batch by half of the ring's
  * length: only a batch that comes later than that is missing there. */

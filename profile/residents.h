@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The counter "resident CTAs" of a GPU: the number of blocks, averaged over buckets of 20 us.
  *
  * Several threads add blocks of one batch or of several.  Before a batch, the writer's thread says which

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* `head` and `tail` only grow; slot = number & mask.  The producer publishes a filled slot by a release
  * store of head, the consumer an emptied one by a release store of tail; each side reads the other's
  * counter with acquire.  The producer keeps the last tail it saw, so that in the common case it touches
@@ -32,6 +33,8 @@ struct gy_ring *gy_ring_create(uint32_t spans)
     ring->tid = (int32_t)gettid();
     if (gy_thread_name() != NULL) {
         snprintf(ring->track, sizeof(ring->track), "%s", gy_thread_name());
+    } else if (ring->tid == (int32_t)getpid()) {
+        snprintf(ring->track, sizeof(ring->track), "main thread");
     } else {
         snprintf(ring->track, sizeof(ring->track), "thread %d", (int)ring->tid);
     }

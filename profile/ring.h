@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* One thread's finished spans on their way to the writer: a ring with one producer and one consumer. */
 #ifndef PROFILE_RING_H
 #define PROFILE_RING_H
@@ -15,18 +16,20 @@
 #define GY_RING_FLOWS 254u      /* the category of an entry that holds further flows of the span after it */
 #define GY_RING_FLOWS_OF_ONE 6u /* the most flows in the `name` of such an entry */
 #define GY_RING_FLOWS_KEPT 32u
+#define GY_RING_MANAGER_MAX 1023u
 #define GY_RING_MAX_SPANS (1u << 24)
 
 struct gy_ring_span {
     uint64_t begin_ns;
     uint64_t end_ns;
     uint64_t id;
-    uint64_t flow;    /* 0: none; of GY_PFTRACE_GPU: bit n: it waited for the device with ordinal n; of
-                         GY_PFTRACE_BATCH: its tasks */
-    uint8_t category; /* enum gy_span_category; GY_PFTRACE_GPU or _BATCH; GY_RING_COUNT: id is the value at
-                         begin_ns; or GY_RING_FLOWS: `id` flows are in `name` */
-    uint8_t gpu;      /* 0: the thread's own track; else 1 + number of the GPU in the session */
-    uint16_t stream;  /* valid with gpu */
+    uint64_t flow;       /* 0: none; of GY_PFTRACE_GPU: bit n: it waited for the device with ordinal n; of
+                            GY_PFTRACE_BATCH: its tasks */
+    uint8_t category;    /* enum gy_span_category; GY_PFTRACE_GPU or _BATCH; GY_RING_COUNT: id is the value at
+                            begin_ns; or GY_RING_FLOWS: `id` flows are in `name` */
+    uint8_t gpu;         /* 0: the thread's own track; else 1 + number of the GPU in the session */
+    uint16_t stream : 6; /* valid with gpu */
+    uint16_t manager : 10; /* of GY_PFTRACE_GPU: as in struct gy_gpu_slice */
     char name[GY_RING_NAME_BYTES];
 };
 

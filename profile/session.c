@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A recording: rings filled by the threads that emit, one writer thread that empties them into the file.
  *
  *   emitting threads --> ring each --> writer thread --> tracks --> file
@@ -26,6 +27,7 @@
 #include "profile/encoders.h"
 #include "profile/nvtx.h"
 #include "profile/pftrace.h"
+#include "profile/recording.h"
 #include "profile/ring.h"
 #include "profile/session_options.h"
 #include "profile/tracks.h"
@@ -34,48 +36,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define FLUSH_NS 1000000000u /* recorded spans are in the file after this time */
-#define MAX_RINGS 1024       /* threads of one recording; those that end keep their ring */
+#define MAX_RINGS 1024 /* threads of one recording; those that end keep their ring */
 
 enum session_state { SESSION_IDLE, SESSION_STARTING, SESSION_RUNNING, SESSION_STOPPING };
-
-struct gantry_profile {
-    struct gy_span_sink sink;    /* immutable */
-    uint64_t generation;         /* immutable */
-    uint32_t spans;              /* immutable: slots of a ring */
-    struct gy_cta_limits limits; /* immutable */
-    uint64_t first_step;         /* immutable */
-    uint64_t step_count;         /* immutable; 0: no window */
-    uint64_t steps;              /* guarded by window_lock: steps begun so far */
-
-    gy_mutex lock;                                       /* rank PROFILE */
-    gy_cond work;                                        /* signalled when `wanted` or `stopping` is set */
-    struct gy_ring *rings;                               /* guarded by lock; only grows */
-    uint32_t ring_count;                                 /* guarded by lock */
-    uint32_t gpu_count;                                  /* guarded by lock */
-    const void *gpu_owners[GY_TRACKS_GPUS];              /* guarded by lock; NULL: nobody asks again */
-    char gpu_names[GY_TRACKS_GPUS][GY_RING_TRACK_BYTES]; /* guarded by lock until its number is given out */
-    atomic_uint_fast64_t named[GY_TRACKS_GPUS]; /* atomic: bit s: stream s has its partition's name */
-    char partitions[GY_TRACKS_GPUS][GY_PFTRACE_STREAMS][32]; /* guarded by lock until its bit is set */
-    struct gy_cta_batch *batches, *last_batch;               /* guarded by lock: for the writer, in order */
-    bool stopping;                                           /* guarded by lock; never goes back to false */
-    atomic_bool wanted; /* set under lock, read without: a ring is half full */
-
-    atomic_uint_fast64_t lost;                       /* atomic: spans that never got to a ring */
-    atomic_uint_fast64_t alignment;                  /* atomic: the greatest bound noted */
-    atomic_uint_fast64_t alignments[GY_TRACKS_GPUS]; /* atomic: likewise, of each GPU */
-    atomic_uint_fast64_t ctas_lost;                  /* atomic: blocks that never got to the writer */
-    uint64_t unfinished;                             /* start and stop only: see gpu_unfinished */
-    unsigned forks;                                  /* immutable: in which process its threads are */
-    gy_thread writer;                                /* start and stop only */
-
-    /* The writer thread alone, while it runs: */
-    struct gy_pftrace *trace;
-    struct gy_tracks *tracks;
-    struct gy_cta_tracks *cta_tracks;
-    uint64_t written; /* spans in the trace */
-    uint64_t dropped; /* spans that were lost since there was no memory for their track */
-};
 
 static atomic_int state;                    /* atomic: enum session_state; changed by start and stop alone */
 static _Atomic(gantry_profile *) current;   /* atomic: the recording; NULL unless RUNNING */
@@ -134,7 +97,7 @@ static void leave(void)
 
 static void count_lost(gantry_profile *profile, uint64_t spans)
 {
-    atomic_fetch_add_explicit(&profile->lost, spans, memory_order_relaxed);
+    atomic_fetch_add_explicit(&profile->noted.lost, spans, memory_order_relaxed);
 }
 
 static struct gy_ring *register_thread(gantry_profile *profile)
@@ -240,15 +203,15 @@ static void sink_count(struct gy_span_sink *self, const char *name, uint64_t val
 
 static void name_stream(gantry_profile *profile, const struct gy_gpu_slice *slice)
 {
-    atomic_uint_fast64_t *named = &profile->named[slice->gpu - 1];
+    atomic_uint_fast64_t *named = &profile->gpus.named[slice->gpu - 1];
     uint64_t bit = UINT64_C(1) << slice->stream;
     if (slice->partition == NULL || slice->stream >= GY_PFTRACE_STREAMS || (atomic_load(named) & bit) != 0) {
         return;
     }
     gy_mutex_lock(&profile->lock);
-    char *name = profile->partitions[slice->gpu - 1][slice->stream];
+    char *name = profile->gpus.partitions[slice->gpu - 1][slice->stream];
     if (name[0] == '\0') {
-        snprintf(name, sizeof(profile->partitions[0][0]), "%s", slice->partition);
+        snprintf(name, sizeof(profile->gpus.partitions[0][0]), "%s", slice->partition);
         atomic_fetch_or(named, bit);
     }
     gy_mutex_unlock(&profile->lock);
@@ -266,7 +229,8 @@ void gy_profile_gpu_slice(uint64_t generation, const struct gy_gpu_slice *slice)
                                 .flow = slice->tasks != 0 ? slice->tasks : slice->after,
                                 .category = slice->tasks != 0 ? GY_PFTRACE_BATCH : GY_PFTRACE_GPU,
                                 .gpu = (uint8_t)slice->gpu,
-                                .stream = (uint16_t)slice->stream};
+                                .stream = slice->stream & (GY_PFTRACE_STREAMS - 1),
+                                .manager = slice->manager & GY_RING_MANAGER_MAX};
     name_stream(profile, slice);
     put(profile, &head, slice->name);
     leave();
@@ -317,7 +281,7 @@ void gy_profile_count_lost_ctas(uint64_t generation, uint64_t ctas)
 {
     gantry_profile *profile = enter(generation);
     if (profile != NULL) {
-        if (atomic_fetch_add_explicit(&profile->ctas_lost, ctas, memory_order_relaxed) == 0) {
+        if (atomic_fetch_add_explicit(&profile->noted.ctas_lost, ctas, memory_order_relaxed) == 0) {
             gy_log(GANTRY_LOG_WARNING, "profile: blocks of a kernel are not recorded: no buffer has room for "
                                        "them (ctas_per_buffer, buffers)");
         }
@@ -332,11 +296,11 @@ static void window_step(void)
     gy_mutex_lock(&window_lock);
     gantry_profile *profile = atomic_load(&windowed) ? atomic_load(&current) : NULL;
     if (profile != NULL) {
-        uint64_t step = profile->steps++;
-        if (step == profile->first_step) {
+        uint64_t step = profile->window.begun++;
+        if (step == profile->window.first) {
             atomic_store(&generation_now, profile->generation);
             gy_span_set_sink(&profile->sink);
-        } else if (step == profile->first_step + profile->step_count) {
+        } else if (step == profile->window.first + profile->window.count) {
             gy_span_set_sink(NULL);
             atomic_store(&generation_now, 0);
             atomic_store(&windowed, false);
@@ -362,13 +326,13 @@ uint32_t gy_profile_gpu_of(uint64_t generation, const void *owner, const char *n
     }
     uint32_t number = 0;
     gy_mutex_lock(&profile->lock);
-    for (uint32_t i = 0; i < profile->gpu_count && owner != NULL && number == 0; i++) {
-        number = profile->gpu_owners[i] == owner ? i + 1 : 0;
+    for (uint32_t i = 0; i < profile->gpus.count && owner != NULL && number == 0; i++) {
+        number = profile->gpus.owners[i] == owner ? i + 1 : 0;
     }
-    if (number == 0 && profile->gpu_count < GY_TRACKS_GPUS) {
-        snprintf(profile->gpu_names[profile->gpu_count], GY_RING_TRACK_BYTES, "%s", name);
-        profile->gpu_owners[profile->gpu_count] = owner;
-        number = ++profile->gpu_count;
+    if (number == 0 && profile->gpus.count < GY_TRACKS_GPUS) {
+        snprintf(profile->gpus.names[profile->gpus.count], GY_RING_TRACK_BYTES, "%s", name);
+        profile->gpus.owners[profile->gpus.count] = owner;
+        number = ++profile->gpus.count;
     }
     gy_mutex_unlock(&profile->lock);
     leave();
@@ -400,84 +364,10 @@ void gy_profile_note_alignment(uint64_t generation, uint32_t gpu, uint64_t bound
 {
     gantry_profile *profile = enter(generation);
     if (profile != NULL) {
-        raise_to(&profile->alignment, bound_ns);
-        raise_to(&profile->alignments[gpu - 1], bound_ns);
+        raise_to(&profile->noted.alignment, bound_ns);
+        raise_to(&profile->noted.alignments[gpu - 1], bound_ns);
         leave();
     }
-}
-
-/* This takes at most one full ring: a thread that emits without end must not keep the writer from the other
- * rings. */
-static void drain(gantry_profile *profile, struct gy_ring *ring)
-{
-    const struct gy_ring_span *span;
-    for (uint64_t n = 0; n <= ring->mask && (span = gy_ring_peek(ring)) != NULL; n++) {
-        /* A span with a gpu number comes after gy_profile_add_gpu() gave it out, on the same thread or
-         * handed over by a lock: the name is complete. */
-        const char *gpu_name = span->gpu != 0 ? profile->gpu_names[span->gpu - 1] : NULL;
-        const char *partition =
-            span->gpu != 0 ? profile->partitions[span->gpu - 1][span->stream % GY_PFTRACE_STREAMS] : NULL;
-        bool added = gy_tracks_add(profile->tracks, ring, span, gpu_name, partition);
-        profile->written += added && span->category < GY_RING_FLOWS;
-        profile->dropped += !added;
-        gy_ring_pop(ring);
-    }
-}
-
-/* Take the batches that have come; the caller holds the lock. */
-static struct gy_cta_batch *take_batches(gantry_profile *profile) GY_REQUIRES(profile->lock)
-{
-    struct gy_cta_batch *first = profile->batches;
-    profile->batches = NULL;
-    profile->last_batch = NULL;
-    return first;
-}
-
-static void write_batches(gantry_profile *profile, struct gy_cta_batch *batch)
-{
-    while (batch != NULL) {
-        struct gy_cta_batch *next = batch->next; /* done() gives the batch away */
-        gy_pftrace_track gpu = gy_tracks_gpu(profile->tracks, batch->gpu, profile->gpu_names[batch->gpu - 1]);
-        gy_cta_tracks_add(profile->cta_tracks, gpu, batch);
-        batch->done(batch);
-        batch = next;
-    }
-}
-
-/* Wait for work.  False: the recording ends. */
-static bool wait_for_work(gantry_profile *profile, uint64_t until_ns) GY_REQUIRES(profile->lock)
-{
-    while (!atomic_load_explicit(&profile->wanted, memory_order_relaxed) && !profile->stopping &&
-           gy_clock_ns() < until_ns) {
-        gy_cond_wait_until(&profile->work, &profile->lock, until_ns);
-    }
-    return !profile->stopping;
-}
-
-static void writer_main(void *arg)
-{
-    gantry_profile *profile = arg;
-    uint64_t flush_ns = 0; /* flush at once: readers recognize a file only when it is not empty */
-    bool last;
-    do {
-        if (gy_clock_ns() >= flush_ns) {
-            gy_cta_tracks_finish(profile->cta_tracks);
-            gy_pftrace_flush(profile->trace);
-            flush_ns = gy_clock_ns() + FLUSH_NS;
-        }
-        gy_mutex_lock(&profile->lock);
-        last = !wait_for_work(profile, flush_ns);
-        atomic_store_explicit(&profile->wanted, false, memory_order_relaxed);
-        struct gy_ring *ring = profile->rings;
-        struct gy_cta_batch *batches = take_batches(profile);
-        gy_mutex_unlock(&profile->lock);
-        write_batches(profile, batches);
-        for (; ring != NULL; ring = ring->next) {
-            drain(profile, ring);
-        }
-    } while (!last);
-    gy_cta_tracks_finish(profile->cta_tracks);
-    gy_pftrace_flush(profile->trace);
 }
 
 static gantry_status session_create(const gantry_profile_options *options, gantry_profile **out)
@@ -492,29 +382,31 @@ static gantry_status session_create(const gantry_profile_options *options, gantr
     profile->spans = options->spans_per_thread;
     profile->limits =
         (struct gy_cta_limits){options->ctas, options->ctas_per_buffer, options->buffers, options->clock};
-    profile->first_step = options->first_step;
-    profile->step_count = options->step_count;
+    profile->window.first = options->first_step;
+    profile->window.count = options->step_count;
     gy_mutex_init(&profile->lock, GY_RANK_PROFILE);
     gantry_status status = gy_cond_init(&profile->work);
     if (status != GANTRY_OK) {
         goto free_profile;
     }
-    status = gy_pftrace_open(options->path, options->compress, 2u + 4u * options->encoders, &profile->trace);
+    status = gy_pftrace_open(options->path, options->compress, 2u + 4u * options->encoders,
+                             &profile->output.trace);
     if (status != GANTRY_OK) {
         goto fini_cond;
     }
-    profile->tracks = gy_tracks_create(profile->trace);
-    if (profile->tracks == NULL) {
+    profile->output.tracks = gy_tracks_create(profile->output.trace);
+    if (profile->output.tracks == NULL) {
         status = GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "profile: no memory for tracks");
         goto close_trace;
     }
-    profile->cta_tracks = gy_cta_tracks_create(profile->trace, options->ctas, options->encoders);
-    if (profile->cta_tracks == NULL) {
+    profile->output.cta_tracks =
+        gy_cta_tracks_create(profile->output.trace, options->ctas, options->encoders);
+    if (profile->output.cta_tracks == NULL) {
         status = GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "profile: no memory for tracks");
         goto destroy_tracks;
     }
     profile->forks = gy_thread_forks();
-    status = gy_thread_start(&profile->writer, "gantry profile", writer_main, profile);
+    status = gy_thread_start(&profile->writer, "gantry profile", gy_profile_write, profile);
     if (status != GANTRY_OK) {
         goto destroy_cta_tracks;
     }
@@ -522,11 +414,11 @@ static gantry_status session_create(const gantry_profile_options *options, gantr
     *out = profile;
     return GANTRY_OK;
 destroy_cta_tracks:
-    gy_cta_tracks_destroy(profile->cta_tracks);
+    gy_cta_tracks_destroy(profile->output.cta_tracks);
 destroy_tracks:
-    gy_tracks_destroy(profile->tracks);
+    gy_tracks_destroy(profile->output.tracks);
 close_trace:
-    (void)gy_pftrace_close(profile->trace, NULL); /* the error above is the cause */
+    (void)gy_pftrace_close(profile->output.trace, NULL); /* the error above is the cause */
 fini_cond:
     gy_cond_fini(&profile->work);
 free_profile:
@@ -581,7 +473,7 @@ gantry_status gy_profile_start(const gantry_profile_options *options, bool by_en
     gy_nvtx_begin();
     gy_mutex_lock(&window_lock);
     atomic_store(&current, profile);
-    if (profile->step_count != 0) {
+    if (profile->window.count != 0) {
         atomic_store(&windowed, true);
     } else {
         atomic_store(&generation_now, profile->generation);
@@ -641,12 +533,12 @@ static void write_end(gantry_profile *profile, const gantry_profile_stats *stats
                                                   {GY_ARGUMENT_UNFINISHED, stats->gpu_unfinished},
                                                   {GY_ARGUMENT_CTAS_TAKEN, stats->ctas_taken}}};
     mark.end_ns = mark.begin_ns;
-    mark.track =
-        gy_pftrace_add_track(profile->trace, gy_pftrace_process_track(profile->trace), "recording", 0);
-    gy_pftrace_add_slice(profile->trace, &mark);
-    for (uint32_t gpu = 0; gpu < profile->gpu_count; gpu++) {
-        gy_tracks_note_clock(profile->tracks, mark.track, profile->gpu_names[gpu],
-                             atomic_load(&profile->alignments[gpu]));
+    mark.track = gy_pftrace_add_track(profile->output.trace, gy_pftrace_process_track(profile->output.trace),
+                                      "recording", 0);
+    gy_pftrace_add_slice(profile->output.trace, &mark);
+    for (uint32_t gpu = 0; gpu < profile->gpus.count; gpu++) {
+        gy_tracks_note_clock(profile->output.tracks, mark.track, profile->gpus.names[gpu],
+                             atomic_load(&profile->noted.alignments[gpu]));
     }
 }
 
@@ -666,19 +558,19 @@ gantry_status gantry_profile_stop(gantry_profile *profile, gantry_profile_stats 
     }
     quiesce(profile);
     gy_nvtx_end();
-    gantry_profile_stats ours = {.spans = profile->written,
-                                 .lost = profile->dropped + atomic_load(&profile->lost),
-                                 .gpu_alignment_ns = atomic_load(&profile->alignment),
-                                 .ctas_lost = atomic_load(&profile->ctas_lost),
+    gantry_profile_stats ours = {.spans = profile->output.written,
+                                 .lost = profile->output.dropped + atomic_load(&profile->noted.lost),
+                                 .gpu_alignment_ns = atomic_load(&profile->noted.alignment),
+                                 .ctas_lost = atomic_load(&profile->noted.ctas_lost),
                                  .gpu_unfinished = profile->unfinished};
-    gy_cta_tracks_stats(profile->cta_tracks, &ours);
+    gy_cta_tracks_stats(profile->output.cta_tracks, &ours);
     for (struct gy_ring *ring = profile->rings; ring != NULL; ring = ring->next) {
         ours.lost += gy_ring_lost(ring);
     }
     write_end(profile, &ours);
-    gy_cta_tracks_destroy(profile->cta_tracks);
-    gy_tracks_destroy(profile->tracks);
-    gantry_status status = gy_pftrace_close(profile->trace, &ours.bytes);
+    gy_cta_tracks_destroy(profile->output.cta_tracks);
+    gy_tracks_destroy(profile->output.tracks);
+    gantry_status status = gy_pftrace_close(profile->output.trace, &ours.bytes);
     session_free(profile);
     atomic_store(&state, SESSION_IDLE);
     if (status == GANTRY_OK && ours.lost != 0) {

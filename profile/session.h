@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The recording, as the rest of profile/ sees it.  A recording is known by its generation, a number that
  * never comes back; calls for one that has ended do nothing. */
 #ifndef PROFILE_SESSION_H
@@ -46,8 +47,10 @@ struct gy_gpu_slice {
     const char *name;      /* copied */
     uint64_t begin_ns, end_ns;
     uint64_t id;
-    uint64_t after; /* bit n: it waited for work of the device with ordinal n */
-    uint64_t tasks; /* 0: it is a task; else it is batch `id`, which has so many */
+    uint64_t after;   /* bit n: it waited for work of the device with ordinal n */
+    uint32_t manager; /* the number of the share of a task manager that it is charged to; 0: none, or above
+                         GY_RING_MANAGER_MAX */
+    uint64_t tasks;   /* 0: it is a task; else it is batch `id`, which has so many */
 };
 
 /* Any thread.  Record a slice.  This does not block. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "profile/session_options.h"
 
 #include "base/options.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The options of a recording: they are checked, and defaults are filled in. */
 #ifndef PROFILE_SESSION_OPTIONS_H
 #define PROFILE_SESSION_OPTIONS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The structs that the kernels of profile_kernels.cu write, the same for host and device. */
 #ifndef PROFILE_SM_ANCHOR_H
 #define PROFILE_SM_ANCHOR_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Offsets.  Each SM counts up one counter in the L2 cache, again and again, and reads its clock before and
  * after. The counter orders the steps of all SMs, and no SM waits for another.  A step happened about in the
  * middle between the two readings.  So in the order of the counter the middles of all SMs grow steadily, and

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The offsets of the clocks of a device's SMs against each other: arithmetic, without a device. */
 #ifndef PROFILE_SM_CLOCK_H
 #define PROFILE_SM_CLOCK_H

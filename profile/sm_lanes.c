@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "profile/sm_lanes.h"
 
 #include "base/alloc.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The tracks of one SM: as many lines as blocks were resident at the same time.
  *
  * Blocks of one SM overlap; each goes to the first line that is free when it starts.  Batches may overlap,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "profile/sm_times.h"
 
 #include "base/alloc.h"

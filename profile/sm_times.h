@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The writer's knowledge of the SMs' clocks of one GPU.  The trace shows it as a mark per SM on the track "SM
  * clocks", which is repeated when the error grows.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A file is locked as long as something is recorded into it (flock(2), which the system gives back when a
  * process ends): a second process, which may have the same $GANTRY_PROFILE, destroys nothing.
  *

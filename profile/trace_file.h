@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The file of a trace, which takes whole packets and may deflate them.
  *
  * Threading: one thread at a time; any thread may pack. */

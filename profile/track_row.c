@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A slice arrives when it has ended, hence after everything inside it.  It fits if every slice of the row
  * ends before it begins, or begins after it begins and ends before it ends.  Only the outermost slices need
  * to be looked at: a slice inside of one is inside or outside together with it.  Those that the new slice

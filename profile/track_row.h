@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Which slices may share one track of a trace.
  *
  * A trace viewer rebuilds slices from begin and end marks sorted by time, each end closing the innermost

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A thread's track is a chain of lanes, each a track of its own in the file: the first is the one a reader
  * looks for, the others exist only where slices overlap without nesting and are called "<thread>:
  * overlapping".  GPU tasks go to queues instead, where slices may overlap. */
@@ -173,7 +174,8 @@ static void add_task(struct gy_tracks *tracks, const struct gy_ring_span *span, 
                                      .begin_ns = span->begin_ns,
                                      .end_ns = span->end_ns,
                                      .id = span->id,
-                                     .after = span->flow};
+                                     .after = span->flow,
+                                     .manager = span->manager};
     gy_pftrace_add_stage(tracks->trace, &stage);
 }
 

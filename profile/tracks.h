@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The tracks of threads and GPUs in a trace.  A track is made when its first span comes, and a span goes to
  * the first lane of its track that can take it.
  *
@@ -9,7 +10,7 @@
 #include "profile/ring.h"
 
 #define GY_TRACKS_GPUS GY_PFTRACE_GPUS /* GPUs (contexts) of one recording */
-#define GY_TRACKS_COUNTERS 96
+#define GY_TRACKS_COUNTERS 192
 
 struct gy_tracks;
 

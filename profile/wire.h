@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The wire format of protocol buffers, as far as a writer needs it: varints and length-delimited fields.
  * Each function writes at `at` and returns the position behind what it wrote; the caller provides the room.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What there is no more room for: the first that was told counts. */
 #include "proof/order.h"
 

@@ -1,7 +1,9 @@
+/* SPDX-License-Identifier: MIT */
 #include "proof/names.h"
 
 #include "base/alloc.h"
 #include "base/fast_lock.h"
+#include "proof/access.h"
 
 #include <string.h>
 
@@ -43,6 +45,8 @@ const char *gy_name_keep(const char *text)
         return "?";
     }
     struct kept_name **slot = &names[hash_of(text) % SLOTS];
+    const bool was_inside = gy_proof_is_inside;
+    gy_proof_is_inside = true; /* malloc() asks for a lock of the proof otherwise */
     gy_fast_lock_take(&lock);
     struct kept_name *name = *slot;
     while (name != NULL && strcmp(name->text, text) != 0) {
@@ -56,5 +60,6 @@ const char *gy_name_keep(const char *text)
         }
     }
     gy_fast_lock_give(&lock);
+    gy_proof_is_inside = was_inside;
     return name != NULL ? name->text : "?";
 }

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Names that outlive those who gave them; equal ones are one pointer. */
 #ifndef PROOF_NAMES_H
 #define PROOF_NAMES_H

@@ -1,10 +1,10 @@
+/* SPDX-License-Identifier: MIT */
 /* Pasts are computed while the program runs, edge by edge.
  *
- *   past of a host part      what comes before the task on the host: host parts of what it comes after and of
- * what those come after; device parts only where their end is waited for (start_after_done(), completions,
- * synchronisation); what the thread has seen that started the step past of a device part    that, its own
- * host part, and the device parts of all that the task comes after, however far up and through whatever lies
- * between; those of the manager's steps before
+ * Before a host part come host parts of what its task comes after, and of what those come after; device parts
+ * only where their end is waited for (start_after_done(), completions, synchronisation); and what the thread
+ * has seen that started the step.  Before a device part come those, its own host part, and the device parts
+ * of all that the task comes after, through whatever lies between, and of the manager's steps before.
  *
  * A task's record lives from the first edge that reaches it, or its begin, to its end.  What it has then goes
  * to its successors and to its step.  So the memory is that of tasks which are not done yet.
@@ -14,95 +14,61 @@
 
 #include "base/alloc.h"
 #include "base/fast_lock.h"
+#include "proof/before.h"
+#include "proof/declared.h"
+#include "proof/meetings.h"
 #include "proof/names.h"
+#include "proof/numbers.h"
+#include "proof/trail.h"
 
 #include <string.h>
-#include <sys/mman.h>
 
 struct record {
     const void *task;
     struct record *next;             /* in its slot */
-    struct gy_past *host, *device;   /* what comes after the task comes after these, too; a reference each */
-    uint32_t host_part, device_part; /* 0: not begun */
+    struct gy_before host, device;   /* what comes after the task comes after these, too; a reference each */
+    uint32_t host_part, device_part; /* 0: not begun; the latest of the device */
+    uint32_t edges;                  /* to the task, until it begins: the last one (trail.h); 0: none */
 };
 
 struct step {
     const void *manager;
     struct step *next;
-    struct gy_past *base;          /* before all of the step's tasks */
-    struct gy_past *before;        /* device parts of earlier steps, and what comes before those */
-    struct gy_past *long_before;   /* the same, without the step just before */
-    struct gy_past *host, *device; /* of the tasks of this step that have ended */
+    struct gy_before base;         /* before all of the step's tasks */
+    struct gy_before before;       /* device parts of earlier steps, and what comes before those */
+    struct gy_before long_before;  /* the same, without the step just before */
+    struct gy_before host, device; /* of the tasks of this step that have ended */
 };
 
 enum { DEEPEST = 256 }; /* works within works of which the tasks are known */
-
-/* A mutex of the program that a task has held, or a condition that one has told of; never freed. */
-struct mutex {
-    const void *at;
-    struct mutex *next;      /* in its slot */
-    struct gy_past *parts;   /* that have held it alone; of a condition: that have told, and their pasts */
-    struct gy_past *readers; /* that have held it beside others */
-};
 
 /* What a thread is doing. */
 struct thread {
     struct gy_access frames[GY_PROOF_FRAMES];
     const void *tasks[DEEPEST]; /* whose host part the frame is; NULL: it carries out enqueued work */
     int depth;                  /* frames in use; may be above their number: those do nothing */
-    struct gy_past *past;       /* what the thread has seen outside of tasks */
+    struct gy_before past;      /* what the thread has seen outside of tasks */
+    bool calls_driver;          /* by a call of the program's */
 };
 
-enum { SLOTS = 1 << 16 /* of records */, MUTEX_SLOTS = 1024 };
+enum { SLOTS = 1 << 16 /* of records */ };
 static gy_fast_lock lock = {0, GY_RANK_LEAF}; /* guards all below */
 static struct record *records[SLOTS];
 static struct step *steps;
-static struct mutex *mutexes[MUTEX_SLOTS];
-static struct gy_past *launched; /* all device parts, and their pasts */
-static struct gy_part *parts;    /* [GY_PROOF_MOST]; immutable below part_count */
-static struct gy_work *works;    /* [GY_PROOF_MOST]; immutable below work_count, but for names */
-static struct gy_past **pasts;   /* [GY_PROOF_MOST]; of device parts whose tasks have not ended */
-static uint32_t part_count, work_count;
-static bool is_spent; /* no memory or no numbers are left: nothing more is noted */
+static struct gy_before launched; /* all device parts, and their pasts */
+static struct gy_before *pasts;   /* [GY_PROOF_MOST]; of device parts whose tasks have not ended */
 
 _Thread_local struct gy_access *gy_access_now __attribute__((tls_model("initial-exec")));
 _Thread_local bool gy_proof_is_inside __attribute__((tls_model("initial-exec")));
 static _Thread_local struct thread *own_thread __attribute__((tls_model("initial-exec"))); /* never freed */
 
-const struct gy_work *gy_work_of(uint32_t work)
-{
-    return &works[work];
-}
-
-const struct gy_part *gy_part_of(uint32_t part)
-{
-    return &parts[part];
-}
-
-static void spend(const char *what) GY_REQUIRES(lock)
-{
-    is_spent = true;
-    gy_order_lack(what);
-}
-
-static void *reserve(size_t bytes)
-{
-    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    return p == MAP_FAILED ? NULL : p;
-}
-
 static void take(void) GY_ACQUIRE(lock)
 {
     gy_proof_is_inside = true;
     gy_fast_lock_take(&lock);
-    if (parts == NULL && !is_spent) {
-        parts = reserve(GY_PROOF_MOST * sizeof(*parts));
-        works = reserve(GY_PROOF_MOST * sizeof(*works));
-        pasts = reserve(GY_PROOF_MOST * sizeof(*pasts));
-        part_count = work_count = 1;
-        if (parts == NULL || works == NULL || pasts == NULL) {
-            spend("addresses");
-        }
+    gy_numbers_begin();
+    if (pasts == NULL) {
+        pasts = gy_number_table(sizeof(*pasts));
     }
 }
 
@@ -112,61 +78,11 @@ static void give(void) GY_RELEASE(lock)
     gy_proof_is_inside = false;
 }
 
-/* ---- pasts, parts, works -------------------------------------------------------------------------- */
-
-static void add(struct gy_past **past, uint32_t part) GY_REQUIRES(lock)
-{
-    if (part != 0 && !gy_past_add(past, part)) {
-        spend("memory");
-    }
-}
-
-static void join(struct gy_past **past, struct gy_past *other) GY_REQUIRES(lock)
-{
-    if (!gy_past_join(past, other)) {
-        spend("memory");
-    }
-}
-
-static void drop(struct gy_past **past) GY_REQUIRES(lock)
-{
-    gy_past_unref(*past);
-    *past = NULL;
-}
-
-/* 0: there are no more. */
-static uint32_t new_part(const char *label, bool is_device) GY_REQUIRES(lock)
-{
-    if (is_spent || part_count == GY_PROOF_MOST) {
-        spend("numbers of tasks");
-        return 0;
-    }
-    parts[part_count] = (struct gy_part){label, is_device, false};
-    return part_count++;
-}
-
-static uint32_t new_work(uint32_t part) GY_REQUIRES(lock)
-{
-    if (is_spent || part == 0 || work_count == GY_PROOF_MOST) {
-        if (part != 0) {
-            spend("numbers of kernels and copies");
-        }
-        return 0;
-    }
-    works[work_count].part = part;
-    return work_count++;
-}
-
 /* ---- records and steps ---------------------------------------------------------------------------- */
-
-static uint32_t slot_number(const void *of)
-{
-    return (uint32_t)(((uint64_t)(uintptr_t)of >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> 48);
-}
 
 static struct record **slot_of(const void *task)
 {
-    return &records[slot_number(task)];
+    return &records[((uint64_t)(uintptr_t)task >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> 48];
 }
 
 static struct record *find(const void *task) GY_REQUIRES(lock)
@@ -185,7 +101,7 @@ static struct record *find_or_make(const void *task) GY_REQUIRES(lock)
     if (record == NULL) {
         record = gy_zalloc(sizeof(*record));
         if (record == NULL) {
-            spend("memory");
+            gy_number_spend("memory");
             return NULL;
         }
         record->task = task;
@@ -204,7 +120,7 @@ static struct step *step_of(const void *manager) GY_REQUIRES(lock)
     if (step == NULL) {
         step = gy_zalloc(sizeof(*step));
         if (step == NULL) {
-            spend("memory");
+            gy_number_spend("memory");
             return NULL;
         }
         step->manager = manager;
@@ -221,10 +137,12 @@ void gy_order_edge(const void *task, const void *successor, bool when_done)
     struct record *from = find(task);
     struct record *to = from != NULL ? find_or_make(successor) : NULL;
     if (to != NULL) { /* else nothing comes before */
-        join(&to->host, from->host);
-        join(&to->device, from->device);
+        const uint32_t edge = gy_trail_edge(from->host_part, when_done, to->edges);
+        to->edges = edge != 0 ? edge : to->edges;
+        gy_before_join_by(&to->host, from->host, edge);
+        gy_before_join_by(&to->device, from->device, edge);
         if (when_done) {
-            join(&to->host, from->device);
+            gy_before_join_by(&to->host, from->device, edge);
         }
     }
     give();
@@ -241,16 +159,16 @@ void gy_order_end(const void *manager, const void *task)
     struct record *record = *place;
     struct step *step = record != NULL ? step_of(manager) : NULL;
     if (step != NULL) {
-        join(&step->host, record->host);
-        join(&step->device, record->device);
+        gy_before_join(&step->host, record->host);
+        gy_before_join(&step->device, record->device);
     }
     if (record != NULL) {
-        if (record->device_part != 0) {
-            drop(&pasts[record->device_part]);
+        for (uint32_t part = record->device_part; part != 0; part = gy_part_of(part)->earlier) {
+            gy_before_drop(&pasts[part]);
         }
         *place = record->next;
-        drop(&record->host);
-        drop(&record->device);
+        gy_before_drop(&record->host);
+        gy_before_drop(&record->device);
         gy_free(record);
     }
     give();
@@ -277,7 +195,7 @@ static void show(struct thread *thread)
 }
 
 /* One more frame, if there is room: NULL then.  It keeps what it knows if it was this work's before. */
-static struct gy_access *push(struct thread *thread, uint32_t work, uint32_t part, struct gy_past *past,
+static struct gy_access *push(struct thread *thread, uint32_t work, uint32_t part, struct gy_before past,
                               const void *task) GY_REQUIRES(lock)
 {
     const int at = thread->depth++;
@@ -288,24 +206,28 @@ static struct gy_access *push(struct thread *thread, uint32_t work, uint32_t par
         return NULL;
     }
     struct gy_access *frame = &thread->frames[at];
-    gy_past_ref(past);
-    gy_past_unref(frame->past);
-    gy_past_unref(frame->held);
+    past = gy_before_copy(past);
+    gy_before_drop(&frame->past);
+    gy_before_drop(&frame->held);
+    gy_declared_drop(frame->declared);
     memset(frame, 0, sizeof(*frame));
-    frame->work = work;
+    frame->declared = work != 0 ? gy_declared_ref(gy_part_of(part)->declared) : NULL;
+    frame->work = frame->first_work = work;
     frame->part = part;
     frame->past = past;
+    frame->began = gy_trail_now();
     return frame;
 }
 
-/* What comes before the frame's part has changed. */
+/* What comes before the frame's part has changed, or the frame is another work. */
 static void forget_answers(struct gy_access *frame)
 {
     memset(frame->known, 0, sizeof(frame->known));
+    memset(frame->joined, 0, sizeof(frame->joined));
 }
 
 /* What the calling thread has seen, to add to. */
-static struct gy_past **seen_by(struct thread *thread)
+static struct gy_before *seen_by(struct thread *thread)
 {
     const int depth = thread->depth;
     if (depth == 0 || depth > GY_PROOF_FRAMES) {
@@ -318,13 +240,16 @@ static struct gy_past **seen_by(struct thread *thread)
 /* ---- bodies and callbacks ---------------------------------------------------------------------------- */
 
 /* The task's host part begins, unless it has begun already; `label`: of gy_name_keep(). */
-static void begin_host(struct record *record, struct step *step, const char *label) GY_REQUIRES(lock)
+static void begin_host(struct record *record, struct step *step, const char *label,
+                       struct gy_declared *declared) GY_REQUIRES(lock)
 {
     if (record->host_part != 0) {
         return;
     }
-    join(&record->host, step->base);
-    record->host_part = new_part(label, false);
+    gy_before_join(&record->host, step->base);
+    record->host_part = gy_number_part((struct gy_part){.label = label, .declared = declared});
+    gy_trail_begin(record->host_part, 0, record->host.trail, record->edges);
+    record->edges = 0;
 }
 
 /* The frame of a host part ends: what comes after the task comes after it, and after what it has seen. */
@@ -333,14 +258,15 @@ static void end_host(struct thread *thread) GY_REQUIRES(lock)
     const int at = --thread->depth;
     struct record *record = at < GY_PROOF_FRAMES ? find(thread->tasks[at]) : NULL;
     if (record != NULL) {
-        join(&record->host, thread->frames[at].past);
-        add(&record->host, record->host_part);
-        join(&record->device, record->host);
+        gy_before_join(&record->host, thread->frames[at].past);
+        gy_before_add(&record->host, record->host_part);
+        gy_before_join(&record->device, record->host);
     }
     if (at < GY_PROOF_FRAMES) {
-        drop(&pasts[thread->frames[at].part]); /* of what the body has enqueued */
-        drop(&thread->frames[at].past);
-        drop(&thread->frames[at].held);
+        gy_trail_took(&thread->frames[at]);
+        gy_before_drop(&pasts[thread->frames[at].part]); /* of what the body has enqueued */
+        gy_before_drop(&thread->frames[at].past);
+        gy_before_drop(&thread->frames[at].held);
         thread->frames[at].work = 0;
     }
 }
@@ -357,6 +283,24 @@ void gy_order_body_end(const void *task)
     }
 }
 
+/* A device part of the task begins behind `past`, a reference, and the one before it. */
+static void add_device(struct record *record, struct gy_before past) GY_REQUIRES(lock)
+{
+    const uint32_t host = record->host_part;
+    const struct gy_part part = {.label = gy_part_of(host)->label,
+                                 .is_device = true,
+                                 .host = host,
+                                 .earlier = record->device_part,
+                                 .declared = gy_part_of(host)->declared};
+    gy_before_add(&past, record->device_part);
+    record->device_part = gy_number_part(part);
+    gy_trail_begin(record->device_part, host, past.trail, 0);
+    pasts[record->device_part] = past;
+    gy_before_join(&record->device, past);
+    gy_before_add(&record->device, record->device_part);
+    gy_before_join(&launched, record->device);
+}
+
 /* The device part begins with the first call of the callback. */
 static void begin_device(struct record *record, struct step *step, const struct gy_proof_task *task)
     GY_REQUIRES(lock)
@@ -364,18 +308,14 @@ static void begin_device(struct record *record, struct step *step, const struct 
     if (record->device_part != 0 || record->host_part == 0) {
         return;
     }
-    struct gy_past *past = gy_past_ref(record->device);
-    parts[record->host_part].is_callback = true;
-    join(&past, record->host);
-    add(&past, record->host_part);
+    struct gy_before past = gy_before_copy(record->device);
+    gy_number_callback(record->host_part);
+    gy_before_join(&past, record->host);
+    gy_before_add(&past, record->host_part);
     if (task->steps != GY_PROOF_NO_STEPS) {
-        join(&past, task->steps == GY_PROOF_ALL_STEPS ? step->before : step->long_before);
+        gy_before_join(&past, task->steps == GY_PROOF_ALL_STEPS ? step->before : step->long_before);
     }
-    record->device_part = new_part(gy_part_of(record->host_part)->label, true);
-    pasts[record->device_part] = past;
-    join(&record->device, past);
-    add(&record->device, record->device_part);
-    join(&launched, record->device);
+    add_device(record, past);
 }
 
 /* A body, or with `launches` a launch callback. */
@@ -386,19 +326,20 @@ static void begin(const struct gy_proof_task *task, bool launches)
         return;
     }
     const char *label = gy_name_keep(task->label);
+    struct gy_declared *declared = gy_declared_by(task->task);
     take();
     struct record *record = find_or_make(task->task);
     struct step *step = step_of(task->manager);
     uint32_t work = 0;
     if (record != NULL && step != NULL) {
-        begin_host(record, step, label);
+        begin_host(record, step, label, declared);
         if (launches) {
             begin_device(record, step, task);
         }
-        work = new_work(record->host_part);
+        work = gy_number_work(record->host_part);
     }
-    (void)push(thread, work, record != NULL ? record->host_part : 0, record != NULL ? record->host : NULL,
-               task->task);
+    (void)push(thread, work, record != NULL ? record->host_part : 0,
+               record != NULL ? record->host : (struct gy_before){NULL, 0}, task->task);
     give();
     show(thread);
 }
@@ -429,7 +370,7 @@ void gy_order_completes(const void *task, bool of_all)
     struct record *from = launching(own_thread);
     struct record *to = from != NULL ? find_or_make(task) : NULL;
     if (to != NULL) {
-        join(&to->host, of_all ? launched : from->device);
+        gy_before_join(&to->host, of_all ? launched : from->device);
     }
     give();
 }
@@ -445,20 +386,49 @@ static uint32_t enqueue_in_body(const struct thread *thread) GY_REQUIRES(lock)
         return 0;
     }
     const struct gy_access *frame = &thread->frames[at];
-    drop(&pasts[frame->part]);
-    pasts[frame->part] = gy_past_ref(frame->past);
-    add(&pasts[frame->part], frame->part); /* so that it is not the empty set */
-    return new_work(frame->part);
+    gy_before_drop(&pasts[frame->part]);
+    pasts[frame->part] = gy_before_copy(frame->past);
+    gy_before_add(&pasts[frame->part], frame->part); /* so that it is not the empty set */
+    return gy_number_work(frame->part);
 }
 
-uint32_t gy_order_enqueue(void)
+/* What the launch callback enqueues from now on comes after what of `queued` was launched before: it is
+ * another device part then.  NULL: there is no callback. */
+static void follow_on_device(struct record *record, const struct gy_past *queued) GY_REQUIRES(lock)
+{
+    if (record == NULL) {
+        return;
+    }
+    struct gy_before past = gy_before_copy(pasts[record->device_part]);
+    if (past.set != NULL && gy_before_join_launched(&past, queued, 0)) {
+        add_device(record, past);
+    } else {
+        gy_before_drop(&past);
+    }
+}
+
+/* The queue has what the callback enqueues, and all that comes before it. */
+static void note_queued(const void *at, struct record *record) GY_REQUIRES(lock)
+{
+    struct gy_meeting *queue = at != NULL && record != NULL ? gy_meeting_at(GY_MEETING_QUEUE, at) : NULL;
+    if (queue != NULL) {
+        follow_on_device(record, queue->beside.set);
+    }
+    if (queue != NULL && !gy_past_has(queue->parts.set, record->device_part)) {
+        gy_before_join(&queue->parts, pasts[record->device_part]);
+        gy_before_add(&queue->parts, record->device_part);
+    }
+}
+
+uint32_t gy_order_enqueue(const void *queue)
 {
     if (own_thread == NULL || own_thread->depth == 0) {
         return 0;
     }
     take();
-    const struct record *record = launching(own_thread);
-    const uint32_t work = record != NULL ? new_work(record->device_part) : enqueue_in_body(own_thread);
+    struct record *record = launching(own_thread);
+    note_queued(queue, record);
+    const uint32_t work = record != NULL ? gy_number_work(record->device_part) : enqueue_in_body(own_thread);
     give();
     return work;
 }
@@ -472,15 +442,15 @@ void gy_order_enter(uint32_t work, const char *name, uint64_t block, bool is_ker
     const int at = thread->depth;
     if (at < GY_PROOF_FRAMES && thread->frames[at].work == work && work != 0) {
         thread->depth++; /* another block of the same kernel */
+        thread->frames[at].began = gy_trail_now();
     } else {
         take();
-        const uint32_t part = work != 0 ? works[work].part : 0;
-        struct gy_past *past = part != 0 ? pasts[part] : NULL;
+        const uint32_t part = work != 0 ? gy_work_of(work)->part : 0;
+        const struct gy_before past = part != 0 ? pasts[part] : (struct gy_before){NULL, 0};
         if (work != 0) {
-            atomic_store_explicit(&works[work].name, name, memory_order_relaxed);
-            atomic_store_explicit(&works[work].is_kernel, is_kernel, memory_order_relaxed);
+            gy_number_name(work, name, is_kernel);
         }
-        (void)push(thread, past != NULL ? work : 0, part, past, NULL);
+        (void)push(thread, past.set != NULL ? work : 0, part, past, NULL);
         give();
     }
     if (at < GY_PROOF_FRAMES) {
@@ -495,6 +465,9 @@ void gy_order_leave(void)
     struct thread *thread = own_thread;
     if (thread == NULL || thread->depth == 0) {
         return;
+    }
+    if (thread->depth <= GY_PROOF_FRAMES) {
+        gy_trail_took(&thread->frames[thread->depth - 1]);
     }
     thread->depth--; /* the frame keeps what it knows, for the kernel's next block */
     show(thread);
@@ -511,32 +484,26 @@ void gy_order_share_begin(const void *shared)
     struct thread *thread = self();
     if (thread != NULL) {
         take();
-        (void)push(thread, of->work, of->part, of->past, NULL);
+        (void)push(thread, of->first_work, of->part, of->past, NULL);
         give();
         show(thread);
     }
 }
 
-bool gy_order_enter_launched(void)
-{
-    const uint32_t work = gy_order_enqueue();
-    if (work == 0) {
-        return false;
-    }
-    gy_order_enter(work, NULL, 0, false);
-    return true;
-}
-
 /* ---- steps and threads that wait ---------------------------------------------------------------------- */
 
-/* `past` comes after what the calling thread has seen, and after the part that it carries out. */
-static void join_seen(struct gy_past **past, struct thread *thread) GY_REQUIRES(lock)
+/* Which the thread carries out; 0: none. */
+static uint32_t part_of(const struct thread *thread)
 {
     const int at = thread->depth - 1;
-    join(past, *seen_by(thread));
-    if (at >= 0 && at < GY_PROOF_FRAMES) {
-        add(past, thread->frames[at].part);
-    }
+    return at >= 0 && at < GY_PROOF_FRAMES ? thread->frames[at].part : 0;
+}
+
+/* `past` comes after what the calling thread has seen, and after the part that it carries out. */
+static void join_seen(struct gy_before *past, struct thread *thread) GY_REQUIRES(lock)
+{
+    gy_before_join(past, *seen_by(thread));
+    gy_before_add(past, part_of(thread));
 }
 
 /* Who holds a reference on a task orders it: completions of the program's own, and graphs that are divided
@@ -552,15 +519,17 @@ void gy_order_let_go(const void *task)
     give();
 }
 
-/* What has ended on the host comes before: `task` may have given its past to its step by now. */
-void gy_order_has_ended(const void *manager, const void *task, const void *successor)
+/* `task` may have given its past to its step by now. */
+void gy_order_has_ended(const void *manager, const void *task, const void *successor, bool with_device)
 {
     take();
     const struct record *from = find(task);
     const struct step *step = step_of(manager);
     struct record *to = step != NULL ? find_or_make(successor) : NULL;
     if (to != NULL) {
-        join(&to->host, from != NULL ? from->host : step->host);
+        gy_before_join(&to->host, from != NULL ? from->host : step->host);
+        const struct gy_before device = from != NULL ? from->device : step->device;
+        gy_before_join(&to->device, with_device ? device : (struct gy_before){.set = NULL});
     }
     give();
 }
@@ -571,11 +540,11 @@ void gy_order_step_begin(const void *manager)
     take();
     struct step *step = step_of(manager);
     if (step != NULL && thread != NULL) {
-        join(&step->long_before, step->before);
-        join(&step->before, step->device);
-        join(&step->base, step->host); /* a step begins when all tasks of the one before have ended */
-        drop(&step->device);
-        drop(&step->host);
+        gy_before_join(&step->long_before, step->before);
+        gy_before_join(&step->before, step->device);
+        gy_before_join(&step->base, step->host); /* it begins when all tasks of the one before have ended */
+        gy_before_drop(&step->device);
+        gy_before_drop(&step->host);
         join_seen(&step->base, thread);
     }
     give();
@@ -585,9 +554,9 @@ void gy_order_step_waited(const void *manager)
 {
     struct thread *thread = self();
     take();
-    const struct step *step = step_of(manager);
-    if (step != NULL && thread != NULL) {
-        join(seen_by(thread), step->host);
+    const struct step *step = thread != NULL ? step_of(manager) : NULL;
+    if (step != NULL) {
+        gy_before_join(seen_by(thread), step->host);
     }
     give();
 }
@@ -598,41 +567,71 @@ void gy_order_synchronized(void)
     struct thread *thread = self();
     take();
     if (thread != NULL) {
-        join(seen_by(thread), launched);
+        gy_before_join(seen_by(thread), launched);
     }
+    give();
+}
+
+/* ---- waits by the driver's own functions -------------------------------------------------------------- */
+
+void gy_order_calls_driver(bool is_calling)
+{
+    struct thread *thread = self();
+    if (thread != NULL) {
+        thread->calls_driver = is_calling;
+    }
+}
+
+void gy_order_queue_follows(const void *queue, const void *other)
+{
+    take();
+    const struct gy_meeting *from = gy_meeting_find(GY_MEETING_QUEUE, other);
+    struct gy_meeting *to = from != NULL ? gy_meeting_at(GY_MEETING_QUEUE, queue) : NULL;
+    if (to != NULL) {
+        gy_before_join(&to->parts, from->parts);
+        gy_before_join(&to->beside, from->beside);
+    }
+    struct record *record = launching(own_thread);
+    const bool is_asked = to != NULL && own_thread != NULL && own_thread->calls_driver;
+    if (is_asked && record != NULL) {
+        follow_on_device(record, from->parts.set);
+    } else if (is_asked) {
+        gy_before_join(&to->beside, from->parts);
+    }
+    give();
+}
+
+void gy_order_queue_done(const void *queue)
+{
+    take();
+    const struct gy_meeting *one = gy_meeting_find(GY_MEETING_QUEUE, queue);
+    if (one != NULL && own_thread != NULL && own_thread->calls_driver) {
+        (void)gy_before_join_launched(seen_by(own_thread), one->parts.set, part_of(own_thread));
+        follow_on_device(launching(own_thread), one->parts.set);
+    }
+    give();
+}
+
+void gy_order_queue_gone(const void *queue)
+{
+    take();
+    gy_meeting_drop(GY_MEETING_QUEUE, queue);
     give();
 }
 
 /* ---- mutexes ------------------------------------------------------------------------------------------ */
 
-/* NULL: no memory. */
-static struct mutex *mutex_at(const void *at) GY_REQUIRES(lock)
-{
-    struct mutex *one = mutexes[slot_number(at) % MUTEX_SLOTS];
-    while (one != NULL && one->at != at) {
-        one = one->next;
-    }
-    if (one == NULL && (one = gy_zalloc(sizeof(*one))) != NULL) {
-        one->at = at;
-        one->next = mutexes[slot_number(at) % MUTEX_SLOTS];
-        mutexes[slot_number(at) % MUTEX_SLOTS] = one;
-    }
-    return one;
-}
-
 void gy_order_locked(const void *mutex, bool is_shared)
 {
     struct gy_access *frame = gy_access_now;
     take();
-    struct mutex *one = mutex_at(mutex);
+    struct gy_meeting *one = gy_meeting_at(GY_MEETING_MUTEX, mutex);
     if (one != NULL) {
-        join(&frame->held, one->parts);
-        if (!is_shared) {
-            join(&frame->held, one->readers);
-        }
-        add(is_shared ? &one->readers : &one->parts, frame->part);
+        gy_before_join(&frame->held, one->parts);
+        gy_before_join(&frame->held, is_shared ? (struct gy_before){NULL, 0} : one->beside);
+        gy_before_add(is_shared ? &one->beside : &one->parts, frame->part);
     }
-    frame->mutexes++;
+    frame->work = frame->mutexes++ != 0 ? frame->work : gy_number_again(frame->work, true);
     forget_answers(frame);
     give();
 }
@@ -640,7 +639,7 @@ void gy_order_locked(const void *mutex, bool is_shared)
 void gy_order_wakes(const void *condition)
 {
     take();
-    struct mutex *one = mutex_at(condition);
+    struct gy_meeting *one = gy_meeting_at(GY_MEETING_MUTEX, condition);
     if (one != NULL) {
         join_seen(&one->parts, own_thread);
     }
@@ -650,9 +649,9 @@ void gy_order_wakes(const void *condition)
 void gy_order_woken(const void *condition)
 {
     take();
-    struct mutex *one = mutex_at(condition);
+    struct gy_meeting *one = gy_meeting_at(GY_MEETING_MUTEX, condition);
     if (one != NULL) {
-        join(seen_by(own_thread), one->parts);
+        gy_before_join(seen_by(own_thread), one->parts);
     }
     give();
 }
@@ -662,9 +661,10 @@ void gy_order_unlocking(void)
     struct gy_access *frame = gy_access_now;
     if (frame->mutexes != 0 && --frame->mutexes == 0) {
         take();
-        drop(&frame->held);
-        give();
+        gy_before_drop(&frame->held);
+        frame->work = gy_number_again(frame->work, false);
         forget_answers(frame);
+        give();
     }
 }
 
@@ -678,20 +678,24 @@ void gy_order_manager_gone(const void *manager)
     struct step *step = *place;
     if (step != NULL) {
         *place = step->next;
-        drop(&step->base);
-        drop(&step->before);
-        drop(&step->long_before);
-        drop(&step->host);
-        drop(&step->device);
+        gy_before_drop(&step->base);
+        gy_before_drop(&step->before);
+        gy_before_drop(&step->long_before);
+        gy_before_drop(&step->host);
+        gy_before_drop(&step->device);
         gy_free(step);
     }
+    const bool is_last = steps == NULL;
     give();
+    if (is_last) {
+        gy_trail_judge();
+    }
 }
 
 struct gy_order_counts gy_order_counts(void)
 {
     take();
-    const struct gy_order_counts counts = {part_count - 1, work_count - 1};
+    const struct gy_order_counts counts = gy_number_counts();
     give();
     return counts;
 }

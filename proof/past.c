@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "proof/past.h"
 
 #include "base/alloc.h"
@@ -27,6 +28,41 @@ bool gy_past_has(const struct gy_past *past, uint32_t number)
         return false;
     }
     return past->pages[at] == &full || (past->pages[at]->bits[bit / 64] >> bit % 64 & 1) != 0;
+}
+
+/* 64 numbers. */
+static uint64_t word_of(const struct page *page, uint32_t word)
+{
+    return page == NULL ? 0 : page == &full ? ~UINT64_C(0) : page->bits[word];
+}
+
+/* What of the page is not in `known`, from a number in the page on; PAGE_BITS: nothing. */
+static uint32_t next_in_page(const struct page *page, const struct page *known, uint32_t from)
+{
+    if (page == NULL || page == known || known == &full) {
+        return PAGE_BITS;
+    }
+    uint64_t mask = ~UINT64_C(0) << from % 64;
+    for (uint32_t word = from / 64; word < PAGE_WORDS; word++, mask = ~UINT64_C(0)) {
+        const uint64_t left = word_of(page, word) & ~word_of(known, word) & mask;
+        if (left != 0) {
+            return word * 64 + (uint32_t)__builtin_ctzll(left);
+        }
+    }
+    return PAGE_BITS;
+}
+
+uint32_t gy_past_next(const struct gy_past *past, const struct gy_past *known, uint32_t from)
+{
+    const uint32_t pages = past != NULL && past != known ? past->page_count : 0;
+    for (uint32_t at = from / PAGE_BITS, in = from % PAGE_BITS; at < pages; at++, in = 0) {
+        const struct page *other = known != NULL && at < known->page_count ? known->pages[at] : NULL;
+        const uint32_t next = next_in_page(past->pages[at], other, in);
+        if (next != PAGE_BITS) {
+            return at * PAGE_BITS + next;
+        }
+    }
+    return 0;
 }
 
 struct gy_past *gy_past_ref(struct gy_past *past)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Pasts: sets of numbers that only grow.  What comes before a part of a task is such a set.
  *
  * A set is a list of pages of bits.  Sets share pages: most of a past is the past of what it comes after, and
@@ -14,7 +15,16 @@
 
 struct gy_past; /* NULL is the empty set */
 
+/* A set, and where it comes from (trail.h). */
+struct gy_before {
+    struct gy_past *set;
+    uint32_t trail;
+};
+
 bool gy_past_has(const struct gy_past *past, uint32_t number);
+
+/* The least number from `from` on that is in `past` and not in `known`; 0: there is none. */
+uint32_t gy_past_next(const struct gy_past *past, const struct gy_past *known, uint32_t from);
 
 /* Returns `past`, with one more reference. */
 struct gy_past *gy_past_ref(struct gy_past *past);

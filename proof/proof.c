@@ -1,26 +1,36 @@
+/* SPDX-License-Identifier: MIT */
 /* The table that the library finds here. */
+#include "proof/declared.h"
+#include "proof/marks.h"
 #include "proof/order.h"
 #include "proof/report.h"
 #include "proof/shadow.h"
+#include "proof/trail.h"
 
 #include <stdbool.h>
+
+static _Atomic(bool) wants_marks; /* atomic */
+
+/* Once both have come: the request, and blocks to look at. */
+static void open_marks(void)
+{
+    if (atomic_load(&wants_marks) && atomic_load(&gy_watched[GY_WATCHED_BLOCKS].bytes) != 0) {
+        gy_marks_open();
+    }
+}
 
 /* Once, when the emulated driver reserves the addresses of its blocks. */
 static void watch(const void *from, size_t bytes)
 {
-    if (!gy_shadow_watch((uintptr_t)from, bytes)) {
+    if (!gy_shadow_watch(GY_WATCHED_BLOCKS, (uintptr_t)from, bytes)) {
         gy_order_lack("addresses for the shadow");
     }
+    open_marks();
 }
 
 static void touch(const void *address, size_t bytes, enum gy_proof_touch how)
 {
-    struct gy_access *access = gy_access_now;
-    if (access != NULL) {
-        access->touches++;
-        gy_shadow_note(access, (uintptr_t)address, bytes,
-                       how == GY_PROOF_WRITE ? GY_TOUCH_WRITE : GY_TOUCH_READ);
-    }
+    gy_shadow_touch(address, bytes, how == GY_PROOF_WRITE ? GY_TOUCH_WRITE : GY_TOUCH_READ, NULL);
 }
 
 /* A kernel that has said nothing at all is not instrumented, most likely. */
@@ -36,10 +46,12 @@ static void leave(void)
 }
 
 /* What a callback has enqueued and the library knows of: it touches the memory some time before the task's
- * end. */
+ * end. It is entered as if it were carried out now. */
 static void launch_touch(const void *address, size_t bytes, enum gy_proof_touch how)
 {
-    if (gy_order_enter_launched()) {
+    const uint32_t work = gy_order_enqueue(NULL);
+    if (work != 0) {
+        gy_order_enter(work, "a copy of a batch", 0, false);
         touch(address, bytes, how);
         gy_order_leave();
     }
@@ -47,14 +59,26 @@ static void launch_touch(const void *address, size_t bytes, enum gy_proof_touch 
 
 static void forget(const void *address, size_t bytes)
 {
+    gy_report_freed((uintptr_t)address, bytes);
+    gy_marks_forget((uintptr_t)address, bytes);
     gy_shadow_forget((uintptr_t)address, bytes);
 }
 
 /* Who had the memory before has freed it, and the heap has ordered that. */
-static void allocated(const void *address, size_t bytes, gantry_alloc_site site)
+static void allocated(const void *address, size_t bytes, gantry_alloc_site site, bool is_device)
 {
-    gy_shadow_forget((uintptr_t)address, bytes);
-    gy_report_block((uintptr_t)address, bytes, site);
+    forget(address, bytes);
+    gy_report_block((uintptr_t)address, bytes, site, is_device);
+}
+
+static void open_proof(void (*tell)(gantry_log_level level, const char *line), unsigned extras)
+{
+    gy_report_open(tell, extras);
+    if ((extras & GY_PROOF_NEEDLESS) != 0) {
+        gy_trail_open();
+    }
+    atomic_store(&wants_marks, (extras & (GY_PROOF_UNWRITTEN | GY_PROOF_UNREAD)) != 0);
+    open_marks();
 }
 
 __attribute__((visibility("default"))) extern const struct gy_proof_ops gantry_proof_ops;
@@ -64,9 +88,14 @@ const struct gy_proof_ops gantry_proof_ops = {
                .leave = leave,
                .touch = touch,
                .watch = watch,
-               .forget = forget},
+               .forget = forget,
+               .follow = gy_order_queue_follows,
+               .done = gy_order_queue_done,
+               .gone = gy_order_queue_gone},
     .edge = gy_order_edge,
     .end = gy_order_end,
+    .declares = gy_declared_add,
+    .forgets = gy_declared_forget,
     .body_begin = gy_order_body_begin,
     .body_end = gy_order_body_end,
     .launch_begin = gy_order_launch_begin,
@@ -81,7 +110,8 @@ const struct gy_proof_ops gantry_proof_ops = {
     .step_begin = gy_order_step_begin,
     .step_waited = gy_order_step_waited,
     .synchronized = gy_order_synchronized,
+    .calls_driver = gy_order_calls_driver,
     .manager_gone = gy_order_manager_gone,
     .allocated = allocated,
-    .open = gy_report_open,
+    .open = open_proof,
 };

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What is noted of an access: who wrote the bytes, if that was another work, is asked whether it comes
  * before; a write asks the readers since, too.  A write then stands alone.  Reads join: those that the new
  * one comes after are left out, since whoever comes after it comes after them.  So do atomics that nothing
@@ -8,8 +9,12 @@
 #include "proof/shadow.h"
 
 #include "base/fast_lock.h"
+#include "proof/declared.h"
+#include "proof/marks.h"
 #include "proof/order.h"
+#include "proof/places.h"
 #include "proof/report.h"
+#include "proof/trail.h"
 
 #include <string.h>
 #include <sys/mman.h>
@@ -28,9 +33,8 @@ enum {
 #define FORGET_PAGES \
     ((size_t)1 << 20) /* of shadow: so much is given back to the system rather than cleared */
 
-uintptr_t gy_shadow_begin;
-_Atomic(size_t) gy_shadow_bytes;
-struct gy_cell *gy_shadow;
+struct gy_watched gy_watched[GY_WATCHED_KINDS];
+struct gy_watched_span gy_watched_span;
 
 struct set {
     uint32_t work, rest; /* immutable; works are in falling order; `rest`: who */
@@ -59,22 +63,47 @@ static void *reserve(size_t bytes)
     return p == MAP_FAILED ? NULL : p;
 }
 
-bool gy_shadow_watch(uintptr_t begin, size_t bytes)
+/* What all that is watched shares. */
+static bool begin_once(void)
 {
-    void *cells = reserve(bytes / 4 * sizeof(struct gy_cell));
-    sets = reserve(MOST_SETS * sizeof(*sets));
-    slots = reserve(HASH_SLOTS * sizeof(*slots));
-    splits = reserve(MOST_SPLITS * sizeof(*splits));
-    if (cells == NULL || sets == NULL || slots == NULL || splits == NULL) {
+    if (sets == NULL) {
+        sets = reserve(MOST_SETS * sizeof(*sets));
+        slots = reserve(HASH_SLOTS * sizeof(*slots));
+        splits = reserve(MOST_SPLITS * sizeof(*splits));
+        set_count = split_count = 1;
+        for (int i = 0; i < LOCKS; i++) {
+            gy_fast_lock_init(&locks[i], GY_RANK_PROOF);
+        }
+    }
+    return sets != NULL && slots != NULL && splits != NULL;
+}
+
+/* Threads may look meanwhile, who must not miss what is watched already. */
+static void widen_span(uintptr_t begin, size_t bytes)
+{
+    const uintptr_t old_begin = atomic_load(&gy_watched_span.begin);
+    const size_t old_bytes = atomic_load(&gy_watched_span.bytes);
+    uintptr_t end = begin + bytes;
+    if (old_bytes != 0) {
+        begin = begin < old_begin ? begin : old_begin;
+        end = end > old_begin + old_bytes ? end : old_begin + old_bytes;
+    }
+    atomic_store(&gy_watched_span.bytes, SIZE_MAX);
+    atomic_store(&gy_watched_span.begin, begin);
+    atomic_store(&gy_watched_span.bytes, end - begin);
+}
+
+bool gy_shadow_watch(enum gy_watched_kind kind, uintptr_t begin, size_t bytes)
+{
+    struct gy_watched *watched = &gy_watched[kind];
+    struct gy_cell *cells = reserve(bytes / 4 * sizeof(struct gy_cell));
+    if (cells == NULL || !begin_once()) {
         return false;
     }
-    set_count = split_count = 1;
-    for (int i = 0; i < LOCKS; i++) {
-        gy_fast_lock_init(&locks[i], GY_RANK_PROOF);
-    }
-    gy_shadow = cells;
-    gy_shadow_begin = begin;
-    atomic_store(&gy_shadow_bytes, bytes);
+    watched->cells = cells;
+    watched->begin = begin;
+    atomic_store(&watched->bytes, bytes);
+    widen_span(begin, bytes);
     return true;
 }
 
@@ -84,16 +113,21 @@ bool gy_shadow_watch(uintptr_t begin, size_t bytes)
 static bool is_before(const struct gy_access *access, uint32_t work)
 {
     const uint32_t part = gy_work_of(work)->part;
-    return part == access->part || gy_past_has(access->past, part);
+    return part == access->part || gy_past_has(access->past.set, part);
 }
 
-/* The same, or both hold one mutex: what comes later knows nothing of that. */
-static bool is_no_race(const struct gy_access *access, uint32_t work)
+/* Both hold one mutex.  What a part did before it has taken that one counts, too, as it may be handed over
+ * so; not what it has done since it gave back the last one. */
+static bool is_guarded(const struct gy_access *access, uint32_t work)
 {
-    return is_before(access, work) || gy_past_has(access->held, gy_work_of(work)->part);
+    const uint32_t part = gy_work_of(work)->part;
+    return gy_past_has(access->held.set, part) &&
+           work <= atomic_load_explicit(&gy_part_of(part)->guarded, memory_order_relaxed);
 }
 
-/* A kernel asks the same of millions of cells, so answers are remembered.  The past of a body may grow while
+/* Both may hold one mutex, too: what comes later knows nothing of that.
+ *
+ * A kernel asks the same of millions of cells, so answers are remembered.  The past of a body may grow while
  * it runs, when it waits for something: then order.c forgets them. */
 uint32_t gy_shadow_find_bad(struct gy_access *access, uint32_t who)
 {
@@ -105,7 +139,11 @@ uint32_t gy_shadow_find_bad(struct gy_access *access, uint32_t who)
     while (left != 0 && bad == 0) {
         const bool is_set = (left & GY_WHO_SET) != 0;
         const uint32_t work = is_set ? sets[left & ~(uint32_t)GY_WHO_SET].work : left;
-        bad = is_no_race(access, work) ? 0 : work;
+        if (is_before(access, work)) {
+            gy_trail_needs(access, gy_work_of(work)->part);
+        } else if (!is_guarded(access, work)) {
+            bad = work;
+        }
         left = is_set ? sets[left & ~(uint32_t)GY_WHO_SET].rest : 0;
     }
     access->known[at].who = who;
@@ -142,11 +180,12 @@ static uint32_t pair(uint32_t work, uint32_t rest) GY_REQUIRES(set_lock)
  * likely end first. */
 static uint32_t join_anew(const struct gy_access *access, uint32_t who) GY_REQUIRES(set_lock)
 {
-    uint32_t members[MOST_MEMBERS + 1], count = 0, left = who;
+    uint32_t members[MOST_MEMBERS * GY_TRAIL_READERS + 1], count = 0, kept = 0, left = who;
+    const uint32_t most = gy_trail_kept() ? MOST_MEMBERS * GY_TRAIL_READERS : MOST_MEMBERS;
     bool is_in = false;
     while (left != 0) {
-        if (count == MOST_MEMBERS) {
-            gy_order_lack("more than 64 readers at a time of one piece of memory");
+        if (count == most) {
+            gy_order_lack("readers at a time of one piece of memory");
             break;
         }
         const bool is_set = (left & GY_WHO_SET) != 0;
@@ -156,7 +195,11 @@ static uint32_t join_anew(const struct gy_access *access, uint32_t who) GY_REQUI
             members[count++] = access->work;
             is_in = true;
         }
-        if (work != access->work && !is_before(access, work)) {
+        const bool is_old = work != access->work && is_before(access, work);
+        if (is_old && gy_trail_keeps(access, work, kept)) {
+            members[count++] = work;
+            kept++;
+        } else if (work != access->work && !is_old) {
             members[count++] = work;
         }
     }
@@ -171,7 +214,7 @@ static uint32_t join_anew(const struct gy_access *access, uint32_t who) GY_REQUI
 }
 
 /* join_anew(), which is asked the same for one cell after another. */
-static uint32_t join(const struct gy_access *access, uint32_t who)
+static uint32_t join(struct gy_access *access, uint32_t who)
 {
     if (who == 0 || who == access->work) {
         return access->work;
@@ -186,6 +229,7 @@ static uint32_t join(const struct gy_access *access, uint32_t who)
         joins[at].result = result;
     }
     gy_fast_lock_give(&set_lock);
+    access->joined[result % GY_PROOF_JOINED] = result;
     return result;
 }
 
@@ -203,7 +247,8 @@ static inline void store(_Atomic(uint64_t) *entry, uint64_t value)
 
 static inline uint64_t entry_of(const struct gy_access *access, uint32_t who, unsigned mask, bool is_atomic)
 {
-    return mask | (uint64_t)who << 4 | (uint64_t)(access->block & 0x7fffffff) << 32 |
+    const uint64_t block = access->block < GY_NO_BLOCK ? access->block : GY_NO_BLOCK;
+    return mask | (uint64_t)who << 4 | block << 32 | (uint64_t)gy_place_number(access->place) << 52 |
            (is_atomic ? GY_ENTRY_ATOMIC : 0);
 }
 
@@ -226,8 +271,9 @@ static void judge(struct judged *j, uint64_t entry, unsigned mask, uintptr_t at,
     if (bad != 0 && j->conflict.work == 0) {
         const unsigned shared = (unsigned)entry & mask & MASK_ALL;
         j->conflict = (struct gy_conflict){.work = bad,
-                                           .block = (uint32_t)(entry >> 32) & 0x7fffffff,
-                                           .has_block = who == bad,
+                                           .block = (uint32_t)(entry >> 32) & GY_NO_BLOCK,
+                                           .is_known = who == bad,
+                                           .place = gy_place_at((uint32_t)(entry >> 52) & (GY_PLACES - 1)),
                                            .was_write = was_write,
                                            .at = at + (unsigned)__builtin_ctz(shared),
                                            .bytes = (unsigned)__builtin_popcount(shared)};
@@ -407,12 +453,12 @@ static void touch_any(struct judged *j, struct gy_cell *cell, unsigned mask, uin
 
 /* ---- ranges ------------------------------------------------------------------------------------- */
 
-/* Clip to the watched addresses; false: nothing is left. */
-static bool clip(uintptr_t *at, size_t *bytes)
+bool gy_shadow_clip(enum gy_watched_kind kind, uintptr_t *at, size_t *bytes)
 {
-    const size_t watched = atomic_load_explicit(&gy_shadow_bytes, memory_order_relaxed);
-    const uintptr_t begin = *at > gy_shadow_begin ? *at : gy_shadow_begin;
-    const uintptr_t end = *at + *bytes < gy_shadow_begin + watched ? *at + *bytes : gy_shadow_begin + watched;
+    const uintptr_t from = gy_watched[kind].begin;
+    const size_t watched = atomic_load_explicit(&gy_watched[kind].bytes, memory_order_relaxed);
+    const uintptr_t begin = *at > from ? *at : from;
+    const uintptr_t end = *at + *bytes < from + watched ? *at + *bytes : from + watched;
     *at = begin;
     *bytes = begin < end ? end - begin : 0;
     return watched != 0 && begin < end;
@@ -420,23 +466,29 @@ static bool clip(uintptr_t *at, size_t *bytes)
 
 /* Cells that share a lock lie side by side, so a range takes each lock once.  A conflict is told without the
  * lock: who hears of it may allocate, which forgets. */
-void gy_shadow_note(struct gy_access *access, uintptr_t at, size_t bytes, unsigned touch)
+static void note(struct gy_access *access, enum gy_watched_kind kind, uintptr_t at, size_t bytes,
+                 unsigned touch)
 {
-    if (!clip(&at, &bytes) || access->work == 0) {
+    if (!gy_shadow_clip(kind, &at, &bytes)) {
         return;
     }
+    const struct gy_watched *watched = &gy_watched[kind];
     const uintptr_t end = at + bytes;
+    gy_trail_touches(access);
+    if (access->declared != NULL && kind == GY_WATCHED_BLOCKS) {
+        gy_declared_judge(access, at, bytes, touch);
+    }
     while (at < end) {
         struct judged j = {access, touch, {0}};
-        const size_t cell = (at - gy_shadow_begin) / 4;
+        const size_t cell = (at - watched->begin) / 4;
         gy_fast_lock *lock = &locks[cell / CELLS_PER_LOCK % LOCKS];
-        const uintptr_t stop = gy_shadow_begin + (cell / CELLS_PER_LOCK + 1) * CELLS_PER_LOCK * 4;
+        const uintptr_t stop = watched->begin + (cell / CELLS_PER_LOCK + 1) * CELLS_PER_LOCK * 4;
         gy_fast_lock_take(lock);
         while (at < end && at < stop) {
             const uintptr_t first = at & ~(uintptr_t)3;
             const uintptr_t last = end < first + 4 ? end : first + 4;
             const unsigned mask = ((1u << (last - at)) - 1) << (at - first);
-            touch_any(&j, &gy_shadow[(at - gy_shadow_begin) / 4], mask, first);
+            touch_any(&j, &watched->cells[(at - watched->begin) / 4], mask, first);
             at = last;
         }
         gy_fast_lock_give(lock);
@@ -446,6 +498,36 @@ void gy_shadow_note(struct gy_access *access, uintptr_t at, size_t bytes, unsign
     }
 }
 
+void gy_shadow_note(struct gy_access *access, uintptr_t at, size_t bytes, unsigned touch)
+{
+    if (gy_marks_kept()) {
+        gy_marks_note(access, at, bytes, touch);
+    }
+    const int kinds = access != NULL && access->work != 0 ? gy_watched_kinds(access) : 0;
+    for (int kind = 0; kind < kinds; kind++) {
+        note(access, (enum gy_watched_kind)kind, at, bytes, touch);
+    }
+}
+
+void gy_shadow_touch(const void *address, size_t bytes, unsigned touch, const void *place)
+{
+    struct gy_access *access = gy_access_now;
+    if (access != NULL) {
+        access->touches++;
+        access->place = place;
+    }
+    if (access != NULL || gy_marks_kept()) {
+        gy_shadow_note(access, (uintptr_t)address, bytes, touch);
+    }
+}
+
+uint32_t gy_shadow_writer(uintptr_t at)
+{
+    const uint64_t writer = load(&gy_cell_at(at, GY_WATCHED_KINDS)->writer);
+    const bool is_single = split_of(writer) == 0 && (gy_entry_who(writer) & GY_WHO_SET) == 0;
+    return is_single ? gy_entry_who(writer) : 0;
+}
+
 /* Nobody has touched it. */
 static void forget_cell(struct gy_cell *cell)
 {
@@ -453,34 +535,45 @@ static void forget_cell(struct gy_cell *cell)
     if (number != 0) {
         give_split(number);
     }
-    store(&cell->writer, 0);
-    store(&cell->reader, 0);
+    if ((load(&cell->writer) | load(&cell->reader)) != 0) { /* else it may be a page that is not there yet */
+        store(&cell->writer, 0);
+        store(&cell->reader, 0);
+    }
 }
 
-/* Whole cells alone: blocks are aligned to more. */
-void gy_shadow_forget(uintptr_t at, size_t bytes)
+static void forget(enum gy_watched_kind kind, uintptr_t at, size_t bytes)
 {
-    if (!clip(&at, &bytes)) {
+    if (!gy_shadow_clip(kind, &at, &bytes)) {
         return;
     }
-    size_t cell = (at - gy_shadow_begin) / 4;
-    const size_t end = (at + bytes - gy_shadow_begin + 3) / 4;
+    struct gy_cell *cells = gy_watched[kind].cells;
+    const uintptr_t begin = gy_watched[kind].begin;
+    size_t cell = (at - begin) / 4;
+    const size_t end = (at + bytes - begin + 3) / 4;
     gy_fast_lock_take(&split_lock);
     const bool has_splits = live_splits != 0;
     gy_fast_lock_give(&split_lock);
     if (!has_splits && (end - cell) * sizeof(struct gy_cell) >= 2 * FORGET_PAGES) {
-        const uintptr_t page = 4096, from = ((uintptr_t)&gy_shadow[cell] + page - 1) & ~(page - 1);
-        const uintptr_t to = (uintptr_t)&gy_shadow[end] & ~(page - 1);
+        const uintptr_t page = 4096, from = ((uintptr_t)&cells[cell] + page - 1) & ~(page - 1);
+        const uintptr_t to = (uintptr_t)&cells[end] & ~(page - 1);
         (void)madvise((void *)from, to - from, MADV_DONTNEED); /* NOLINT: computed from a pointer */
-        gy_shadow_forget(at, (from - (uintptr_t)&gy_shadow[cell]) / sizeof(struct gy_cell) * 4);
-        cell = (to - (uintptr_t)gy_shadow) / sizeof(struct gy_cell);
+        forget(kind, at, (from - (uintptr_t)&cells[cell]) / sizeof(struct gy_cell) * 4);
+        cell = (to - (uintptr_t)cells) / sizeof(struct gy_cell);
     }
     while (cell < end) {
         gy_fast_lock *lock = &locks[cell / CELLS_PER_LOCK % LOCKS];
         gy_fast_lock_take(lock);
         do {
-            forget_cell(&gy_shadow[cell++]);
+            forget_cell(&cells[cell++]);
         } while (cell < end && cell % CELLS_PER_LOCK != 0);
         gy_fast_lock_give(lock);
+    }
+}
+
+/* Whole cells alone: blocks are aligned to more. */
+void gy_shadow_forget(uintptr_t at, size_t bytes)
+{
+    for (int kind = 0; kind < GY_WATCHED_KINDS; kind++) {
+        forget((enum gy_watched_kind)kind, at, bytes);
     }
 }

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Release callbacks: the application's code, called while a task is being released.
  *
  * A callback may give back the last reference of another task.  One that somebody else runs is queued.  One
@@ -10,12 +11,6 @@
 #include "base/outside.h"
 
 #include <stdio.h>
-
-/* It belongs to the calling thread. */
-static _Thread_local struct {
-    bool is_inside;
-    struct gy_task_list aside; /* READY, to be released; each keeps its manager from being idle */
-} callbacks __attribute__((tls_model("initial-exec")));
 
 static GY_COLD void tell(const struct gy_inside *inside, const gantry_task *task)
 {
@@ -35,25 +30,25 @@ void gy_task_call_release_fn(gantry_task *task, gantry_status result)
 
 bool gy_task_call_release(gantry_task *task, gantry_status result)
 {
-    bool is_outermost = !callbacks.is_inside;
-    callbacks.is_inside = true;
+    bool is_outermost = !gy_callbacks.is_inside;
+    gy_callbacks.is_inside = true;
     gy_task_call_release_fn(task, result);
     return is_outermost;
 }
 
 gantry_task *gy_callbacks_next_aside(void)
 {
-    gantry_task *task = gy_task_list_pop(&callbacks.aside);
-    callbacks.is_inside = task != NULL;
+    gantry_task *task = gy_task_list_pop(&gy_callbacks.aside);
+    gy_callbacks.is_inside = task != NULL;
     return task;
 }
 
 bool gy_task_put_aside(struct gy_ready *ready)
 {
     gantry_task *task = ready->resolve.first;
-    if (!callbacks.is_inside || task == NULL) {
+    if (!gy_callbacks.is_inside || task == NULL) {
         return false;
     }
-    gy_task_list_add(&callbacks.aside, task);
+    gy_task_list_add(&gy_callbacks.aside, task);
     return true;
 }

@@ -1,8 +1,17 @@
+/* SPDX-License-Identifier: MIT */
 /* Release callbacks: the application's code, called while a task is being released. */
 #ifndef TASKMAN_CALLBACKS_H
 #define TASKMAN_CALLBACKS_H
 
+#include "base/hints.h"
 #include "taskman/graph/ready.h"
+
+/* What the calling thread knows of the release callbacks that it is in. */
+struct gy_callbacks {
+    bool is_inside;
+    struct gy_task_list aside; /* READY, to be released; each keeps its manager from being idle */
+};
+extern _Thread_local struct gy_callbacks gy_callbacks GY_TLS_HOT;
 
 /* Call the task's release callback, and nothing else. */
 void gy_task_call_release_fn(gantry_task *task, gantry_status result);

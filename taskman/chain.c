@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Chains: the commonest graph, in one call. */
 #include "base/handle.h"
 #include "base/status.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "taskman/checks.h"
 
 #include "base/checking.h"
@@ -7,11 +8,10 @@
 
 static void check_completions(const gantry_task *task)
 {
-    gantry_dispatcher *gpu = gy_task_manager(task)->gpu;
-    const struct gy_gpu_ops *ops = gy_task_manager(task)->gpu_ops;
+    gantry_dispatcher *gpu = gy_task_manager(task)->gpu.dispatcher;
+    const struct gy_gpu_ops *ops = gy_task_manager(task)->gpu.ops;
     uint64_t wait_set = atomic_load_explicit(&task->wait_set, memory_order_acquire);
-    if (wait_set == 0 || gpu == NULL || ops->order.is_unawaited == NULL ||
-        !ops->order.is_unawaited(gpu, wait_set)) {
+    if (wait_set == 0 || gpu == NULL || ops->is_unawaited == NULL || !ops->is_unawaited(gpu, wait_set)) {
         return;
     }
     const char *label = gantry_task_label(task);
@@ -50,6 +50,18 @@ struct gy_proof_task gy_task_for_proof(const gantry_task *task)
                                   .task = task,
                                   .label = gy_task_label(task),
                                   .steps = steps_before(task)};
+}
+
+static void end_for_proof(void *user, gantry_task *task)
+{
+    gy_proof()->end(user, task);
+}
+
+void gy_taskman_end_for_proof(gantry_taskman *manager)
+{
+    struct gy_graph_view view = gy_graph_view(&manager->graph);
+    gy_graph_each(&view, end_for_proof, manager);
+    gy_proof()->forgets(manager);
 }
 
 static void hear(void *user, gantry_task *task)

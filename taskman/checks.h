@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What is done for checks (base/checking.h) when a task or a step begins. */
 #ifndef TASKMAN_CHECKS_H
 #define TASKMAN_CHECKS_H
@@ -19,6 +20,9 @@ static inline void gy_edge_prove(const struct gy_proof_ops *proof, const gantry_
     const gantry_task *successor = gy_edge_successor(edge);
     proof->edge(task, successor, gy_edge_is_done(edge) && !gy_task_is_gpu(successor));
 }
+
+/* The proof listens, and all tasks go.  Some may never have begun: their addresses will be others'. */
+GY_COLD void gy_taskman_end_for_proof(gantry_taskman *manager) GY_REQUIRES(manager->lock);
 
 /* The proof listens: the end of each task that there is will be told to it. */
 GY_COLD void gy_taskman_hear_all_locked(gantry_taskman *manager) GY_REQUIRES(manager->lock);

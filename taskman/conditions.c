@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Graphs with conditions: tasks that pick which of their dependents run, and thereby loops.
  *
  * Such a graph is frozen, and a run does not know beforehand which of its tasks will be released, nor how

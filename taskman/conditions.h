@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Graphs with conditions: tasks that pick which of their dependents run, and thereby loops. */
 #ifndef TASKMAN_CONDITIONS_H
 #define TASKMAN_CONDITIONS_H

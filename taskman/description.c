@@ -1,7 +1,9 @@
+/* SPDX-License-Identifier: MIT */
 #include "taskman/description.h"
 
 #include "base/handle.h"
 #include "base/options.h"
+#include "taskman/access.h"
 #include "taskman/cpu/queues.h"
 
 #include <stddef.h>
@@ -9,17 +11,18 @@
 uint32_t gy_taskman_partition_number(const gantry_taskman *manager, const gantry_partition *partition,
                                      uint32_t *device)
 {
-    return manager->gpu_ops != NULL && manager->gpu_ops->share.partition_number != NULL
-               ? manager->gpu_ops->share.partition_number(manager->gpu, partition, device)
+    return manager->gpu.ops != NULL && manager->gpu.ops->partition_number != NULL
+               ? manager->gpu.ops->partition_number(manager->gpu.dispatcher, partition, device)
                : 0;
 }
 
 uint32_t gy_description_place(const gantry_taskman *manager, const gantry_task_desc *desc, uint32_t *device)
 {
-    uint32_t partition = manager->partition;
-    *device = manager->device;
-    if (desc->context != NULL && manager->gpu_ops->device_number(manager->gpu, desc->context, device)) {
-        partition = *device == manager->device ? partition : 0;
+    uint32_t partition = manager->gpu.partition;
+    *device = manager->gpu.device;
+    if (desc->context != NULL &&
+        manager->gpu.ops->on_device(manager->gpu.dispatcher, desc->context, device) != NULL) {
+        partition = *device == manager->gpu.device ? partition : 0;
     }
     return desc->partition != NULL ? gy_taskman_partition_number(manager, desc->partition, device)
                                    : partition;
@@ -73,7 +76,7 @@ static gantry_status check_gpu_traits(const gantry_taskman *manager, const gantr
                                       const char *shown)
 {
     bool is_gpu = desc->kind >= GANTRY_TASK_HTOD;
-    if (is_gpu && manager->gpu == NULL) {
+    if (is_gpu && manager->gpu.dispatcher == NULL) {
         return GY_FAIL(GANTRY_ERR_UNSUPPORTED, "task '%s': the task manager has no GPU dispatcher", shown);
     }
     if (desc->is_stable && !is_gpu) {
@@ -115,8 +118,8 @@ static gantry_status check_context(const gantry_taskman *manager, const gantry_t
         return GANTRY_ERR_INVALID_ARGUMENT;
     }
     uint32_t device, other;
-    if (manager->gpu_ops->device_number == NULL ||
-        !manager->gpu_ops->device_number(manager->gpu, desc->context, &device)) {
+    if (manager->gpu.ops->on_device == NULL ||
+        manager->gpu.ops->on_device(manager->gpu.dispatcher, desc->context, &device) == NULL) {
         return GY_FAIL(GANTRY_ERR_FOREIGN_HANDLE, "task '%s': the context is not of its manager's fleet",
                        shown);
     }
@@ -129,6 +132,15 @@ static gantry_status check_context(const gantry_taskman *manager, const gantry_t
     return GANTRY_OK;
 }
 
+static gantry_status check_accesses(const gantry_task_desc *desc, const char *shown)
+{
+    if (desc->access_count != 0 && (desc->accesses == NULL || desc->is_condition)) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "task '%s': %u accesses %s", shown, desc->access_count,
+                       desc->accesses == NULL ? "at NULL" : "of a condition, which has none");
+    }
+    return gy_accesses_check(shown, desc->accesses, desc->access_count);
+}
+
 gantry_status gy_description_check(const gantry_taskman *manager, const gantry_task_desc *desc)
 {
     const char *shown = desc->label != NULL ? desc->label : desc->name != NULL ? desc->name : "task";
@@ -139,7 +151,8 @@ gantry_status gy_description_check(const gantry_taskman *manager, const gantry_t
     status = status == GANTRY_OK ? check_gpu_traits(manager, desc, shown) : status;
     status = status == GANTRY_OK ? check_cpu_traits(manager, desc, shown) : status;
     status = status == GANTRY_OK ? check_partition(manager, desc, shown) : status;
-    return status == GANTRY_OK ? check_context(manager, desc, shown) : status;
+    status = status == GANTRY_OK ? check_context(manager, desc, shown) : status;
+    return status == GANTRY_OK ? check_accesses(desc, shown) : status;
 }
 
 gantry_status gy_description_import(const gantry_taskman *manager, const gantry_task_desc **desc,

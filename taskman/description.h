@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the description of a task says: it is checked and read here, and written into a task in submit.c. */
 #ifndef TASKMAN_DESCRIPTION_H
 #define TASKMAN_DESCRIPTION_H
@@ -24,12 +25,10 @@ uint32_t gy_description_place(const gantry_taskman *manager, const gantry_task_d
 /* Are all the fields 0 that only a later version gives a meaning? */
 static inline bool gy_description_has_no_rest(const gantry_task_desc *desc)
 {
-    uint32_t first; /* in two loads: for an odd size compilers call memcmp() */
-    uint16_t second;
-    _Static_assert(sizeof(desc->reserved) == sizeof(first) + sizeof(second), "all of them");
-    memcpy(&first, desc->reserved, sizeof(first));
-    memcpy(&second, desc->reserved + sizeof(first), sizeof(second));
-    return (first | second) == 0;
+    uint16_t all;
+    _Static_assert(sizeof(desc->reserved) == sizeof(all), "all of them");
+    memcpy(&all, desc->reserved, sizeof(all));
+    return all == 0;
 }
 
 /* Has the description nothing that only some tasks have, and that has to be checked or looked up?  Of most
@@ -37,7 +36,7 @@ static inline bool gy_description_has_no_rest(const gantry_task_desc *desc)
 static GY_INLINE bool gy_description_is_usual(const gantry_task_desc *desc)
 {
     const uintptr_t places = (uintptr_t)desc->partition | (uintptr_t)desc->context | (uintptr_t)desc->name;
-    const unsigned numbers = (unsigned)desc->priority | desc->cpu_class | desc->memory;
+    const unsigned numbers = (unsigned)desc->priority | desc->cpu_class | desc->memory | desc->access_count;
     const unsigned answers = (unsigned)desc->is_condition | (unsigned)desc->bandwidth_critical;
     return (places | numbers | answers) == 0 && gy_description_has_no_rest(desc);
 }
@@ -47,7 +46,7 @@ _Static_assert(GANTRY_TASK_PRIORITY_NORMAL == 0, "gy_description_is_usual() take
 static GY_INLINE bool gy_description_is_good(const gantry_taskman *manager, const gantry_task_desc *desc)
 {
     const bool is_gpu = desc->kind >= GANTRY_TASK_HTOD && (unsigned)desc->kind <= GANTRY_TASK_DTOH;
-    return is_gpu ? desc->launch != NULL && manager->gpu != NULL
+    return is_gpu ? desc->launch != NULL && manager->gpu.dispatcher != NULL
                   : desc->kind == GANTRY_TASK_CPU && desc->run != NULL && !desc->is_stable &&
                         !desc->is_independent;
 }

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "taskman/device_loops.h"
 
 void gy_taskman_cancel_loops(gantry_taskman *manager)
@@ -40,5 +41,5 @@ struct gy_gpu_loop *gy_taskman_loops(const gantry_taskman *manager) GY_NO_ANALYS
 
 bool gy_taskman_has_conditions(const gantry_taskman *manager) GY_NO_ANALYSIS
 {
-    return manager->conditions != 0;
+    return manager->counts.conditions != 0;
 }

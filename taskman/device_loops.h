@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Loops whose turns a word on the device decides, as far as a task manager knows them. */
 #ifndef TASKMAN_DEVICE_LOOPS_H
 #define TASKMAN_DEVICE_LOOPS_H

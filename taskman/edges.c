@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Declaring an edge, also while the tasks run. */
 #include "taskman/edges.h"
 #include "base/handle.h"
@@ -80,6 +81,12 @@ static inline gantry_status link_building_locked(gantry_taskman *manager, gantry
     return GANTRY_OK;
 }
 
+gantry_status gy_edges_link_locked(gantry_taskman *manager, gantry_task *predecessor, gantry_task *successor,
+                                   bool when_done)
+{
+    return link_building_locked(manager, predecessor, successor, when_done);
+}
+
 gantry_status gy_edges_link_all_locked(gantry_taskman *manager, gantry_task *task,
                                        gantry_task *const *predecessors, size_t count)
 {
@@ -98,12 +105,27 @@ static bool append_running_locked(struct gy_graph *graph, gantry_task *predecess
     edge->to = gy_edge_to(successor, when_done);
     atomic_init(&edge->next, NULL);
     if (!atomic_compare_exchange_strong_explicit(end_of_edges(predecessor), &none, edge, memory_order_release,
-                                                 memory_order_relaxed)) {
+                                                 memory_order_acquire)) {
         return false; /* &gy_edge_closed was there */
     }
     gy_graph_take_edge(graph, edge);
     note_edge(graph, predecessor, successor, edge);
     return true;
+}
+
+gantry_status gy_edges_link_late_locked(gantry_taskman *manager, gantry_task *predecessor,
+                                        gantry_task *successor, bool when_done, bool *has_ended)
+{
+    if (gy_graph_peek_edge(&manager->graph) == NULL) {
+        return no_edge_memory(successor);
+    }
+    manager->stall.may_have_cycle |= predecessor->predecessors != 0 && successor->last_edge != NULL;
+    atomic_fetch_add_explicit(&successor->references, 1, memory_order_relaxed);
+    *has_ended = !append_running_locked(&manager->graph, predecessor, successor, when_done);
+    if (*has_ended) {
+        atomic_fetch_sub_explicit(&successor->references, 1, memory_order_relaxed);
+    }
+    return GANTRY_OK;
 }
 
 /* `*give_back`: the reference on `successor` that the edge would have had. */
@@ -120,7 +142,7 @@ static gantry_status link_running_locked(gantry_taskman *manager, gantry_task *p
     if (!append_running_locked(&manager->graph, predecessor, successor, when_done)) {
         *give_back = true;
         if (gy_proof() != NULL) {
-            gy_proof()->has_ended(manager, predecessor, successor);
+            gy_proof()->has_ended(manager, predecessor, successor, false);
         }
         return GY_FAIL(GANTRY_ERR_LATE_DEPENDENCY, "dependency: task '%s' was released already",
                        gantry_task_label(predecessor));
@@ -136,12 +158,12 @@ static gantry_status link_running(gantry_taskman *manager, gantry_task *predeces
     bool give_back = false;
     bool may_close_cycle = gy_taskman_phase(manager) == GY_RUNNING && predecessor->predecessors != 0 &&
                            successor->last_edge != NULL;
-    manager->may_have_cycle |= may_close_cycle;
+    manager->stall.may_have_cycle |= may_close_cycle;
     gantry_status status = link_running_locked(manager, predecessor, successor, when_done, &give_back);
     bool moves = give_back || may_close_cycle;
     if (give_back) {
         atomic_fetch_add(&manager->as_owner.work, GY_WORK_ACTIVE); /* it is ours now */
-        atomic_fetch_add(&manager->frozen_held, gy_task_has(successor, GY_TASK_FROZEN));
+        atomic_fetch_add(&manager->released.frozen_held, gy_task_has(successor, GY_TASK_FROZEN));
     }
     if (moves) {
         gy_pool_enter(pool);
@@ -149,7 +171,7 @@ static gantry_status link_running(gantry_taskman *manager, gantry_task *predeces
     assert(gy_taskman_is_valid(manager));
     gy_fast_lock_give(&manager->lock);
     if (give_back) {
-        (void)gy_taskman_unhold(successor, GANTRY_OK); /* everybody else may have let go meanwhile */
+        (void)gy_taskman_unhold(successor, GANTRY_OK, NULL); /* everybody else may have let go meanwhile */
     }
     if (may_close_cycle) {
         gy_pool_notify_waiters(pool);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "taskman/failure.h"
 
 #include "base/outside.h"
@@ -12,7 +13,7 @@ static GY_COLD void tell(const gantry_taskman *manager, const gantry_task *task,
     struct gy_kept_error before;
     gy_error_keep(&before);
     const struct gy_inside *inside = gy_outside_begin();
-    manager->on_failure(manager->on_failure_user, task, failure->status, failure->text);
+    manager->on_failure.tell(manager->on_failure.user, task, failure->status, failure->text);
     gy_outside_end_of(inside, "gantry_taskman_options.on_failure");
     gy_error_put_back(&before);
 }
@@ -35,7 +36,18 @@ void gy_taskman_keep_failure(gantry_taskman *manager, const gantry_task *task, g
     if (has_cause && is_news) {
         gy_log(GANTRY_LOG_INFO, "%s", failure.text);
     }
-    if (is_news && manager->on_failure != NULL) {
+    if (is_news && manager->on_failure.tell != NULL) {
         tell(manager, task, &failure);
     }
+}
+
+void gy_taskman_keep_cause(gantry_task *task, gantry_status why, const char *text)
+{
+    struct gy_kept_error before;
+    gy_error_keep(&before);
+    if (text[0] != '\0') {
+        (void)GY_FAIL(why, "%s", text);
+    }
+    gy_taskman_keep_failure(gy_task_manager(task), task, why);
+    gy_error_put_back(&before);
 }

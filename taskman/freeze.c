@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Frozen graphs: built once, run many times.
  *
  * freeze() checks what a start checks, puts the edges of each task side by side, collects the tasks that
@@ -9,11 +10,13 @@
 
 #include "base/alloc.h"
 #include "base/handle.h"
+#include "taskman/access.h"
 #include "taskman/graph/cycles.h"
 #include "taskman/graph/failure.h"
 #include "taskman/joins.h"
 #include "taskman/phase.h"
 #include "taskman/places.h"
+#include "taskman/submit.h"
 #include "taskman/successors.h"
 
 #include <assert.h>
@@ -76,25 +79,25 @@ static gantry_status check_freezable(gantry_taskman *manager, const struct freez
         return GY_FAIL(GANTRY_ERR_STATE, "freeze: the task manager is %s",
                        gy_taskman_phase_name(gy_taskman_phase(manager)));
     }
-    if (manager->unfilled != 0) {
+    if (manager->counts.unfilled != 0) {
         struct gy_graph_view view = gy_graph_view(&manager->graph);
-        return gy_graph_fail_unfilled("freeze", manager->unfilled, &view);
+        return gy_graph_fail_unfilled("freeze", manager->counts.unfilled, &view);
     }
-    if (manager->lights != 0) {
+    if (manager->counts.lights != 0) {
         return GY_FAIL(GANTRY_ERR_STATE, "freeze: light tasks are of one run: create them while it lasts");
     }
-    if (manager->conditions != 0 && freezing->held != NULL) {
+    if (manager->counts.conditions != 0 && freezing->held != NULL) {
         return GY_FAIL(GANTRY_ERR_STATE,
                        "freeze: a graph with conditions holds no references of others: '%s'",
                        gantry_task_label(freezing->held));
     }
-    if (manager->conditions != 0 && freezing->awaited != NULL) {
+    if (manager->counts.conditions != 0 && freezing->awaited != NULL) {
         return GY_FAIL(GANTRY_ERR_UNSUPPORTED,
                        "freeze: in a graph with conditions a task can wait for the GPU to be done with GPU "
                        "tasks, not with sync point '%s'",
                        gantry_task_label(freezing->awaited));
     }
-    if (manager->conditions != 0 && manager->memory_tasks != 0) {
+    if (manager->counts.conditions != 0 && manager->counts.memory != 0) {
         return GY_FAIL(
             GANTRY_ERR_UNSUPPORTED,
             "freeze: in a graph with conditions nobody knows which task is the last to need memory");
@@ -113,11 +116,12 @@ static gantry_status make_frozen_locked(gantry_taskman *manager, const struct fr
                        freezing->roots);
     }
     gantry_status status = gy_graph_pack_edges(&manager->graph);
-    const bool is_planned = manager->conditions == 0 ? manager->stables != 0 : manager->loops != NULL;
+    const bool is_planned =
+        manager->counts.conditions == 0 ? manager->counts.stables != 0 : manager->loops != NULL;
     if (status == GANTRY_OK && is_planned) {
-        status = manager->gpu_ops->plan(manager->gpu, manager, &out->gpu);
+        status = manager->gpu.ops->plan(manager->gpu.dispatcher, manager, &out->gpu);
     }
-    if (status != GANTRY_OK || !freezing->has_wide || manager->conditions != 0) {
+    if (status != GANTRY_OK || !freezing->has_wide || manager->counts.conditions != 0) {
         return status;
     }
     out->group_count = gy_joins_count(&view);
@@ -173,13 +177,13 @@ static gantry_status freeze_locked(gantry_taskman *manager) GY_REQUIRES(manager-
     freezing.lists_plain = false;
     gy_graph_each(&view, list_root, &freezing);
     manager->frozen_graph.end = gy_graph_mark(&manager->graph);
-    manager->frozen_graph.tasks = manager->submitted;
+    manager->frozen_graph.tasks = manager->counts.submitted;
     manager->frozen_graph.tasks_gpu = gy_taskman_gpu_tasks(manager);
-    manager->frozen_graph.tasks_sync = manager->submitted_sync;
-    manager->frozen_graph.outside = manager->outside;
+    manager->frozen_graph.tasks_sync = manager->counts.sync;
+    manager->frozen_graph.outside = manager->counts.outside;
     manager->graph.bytes += frozen_bytes(&manager->frozen_graph);
     manager->frozen = true;
-    manager->as_owner.has_conditions = manager->conditions != 0;
+    manager->as_owner.has_conditions = manager->counts.conditions != 0;
     gy_taskman_enter_phase(manager, GY_STOPPED);
     return GANTRY_OK;
 }
@@ -190,7 +194,8 @@ gantry_status gantry_taskman_freeze(gantry_taskman *manager)
     gantry_status status = gy_taskman_check_owner(manager, "freeze");
     if (status == GANTRY_OK) {
         gy_fast_lock_take(&manager->lock);
-        status = freeze_locked(manager);
+        status = gy_accesses_freeze(manager, gy_taskman_add_locked);
+        status = status == GANTRY_OK ? freeze_locked(manager) : status;
         assert(gy_taskman_is_valid(manager));
         gy_fast_lock_give(&manager->lock);
     }
@@ -229,15 +234,15 @@ void gy_taskman_clear_run_locked(gantry_taskman *manager)
 {
     gy_graph_return(&manager->graph, &manager->frozen_graph.end);
     gy_taskman_clear_places(manager);
-    manager->submitted = manager->counted = manager->frozen_graph.tasks;
-    atomic_store_explicit(&manager->submitted_gpu, manager->frozen_graph.tasks_gpu, memory_order_relaxed);
-    manager->submitted_sync = manager->frozen_graph.tasks_sync;
+    manager->counts.submitted = manager->counts.into_work = manager->frozen_graph.tasks;
+    atomic_store_explicit(&manager->counts.gpu, manager->frozen_graph.tasks_gpu, memory_order_relaxed);
+    manager->counts.sync = manager->frozen_graph.tasks_sync;
     manager->failure = (struct gy_error){.status = GANTRY_OK};
     manager->frozen_graph.has_run = true;
     manager->gpu_facts.plan = NULL;
-    manager->outside = manager->frozen_graph.outside;
-    manager->may_have_cycle = manager->has_broken_cycle = false;
-    atomic_store(&manager->failed, 0);
+    manager->counts.outside = manager->frozen_graph.outside;
+    manager->stall.may_have_cycle = manager->stall.has_broken_cycle = false;
+    atomic_store(&manager->released.failed, 0);
     atomic_store(&manager->as_owner.cancelled, 0);
 }
 
@@ -261,7 +266,7 @@ static void follow_plan(gantry_taskman *manager)
 void gy_taskman_rearm(gantry_taskman *manager)
 {
     gy_taskman_clear_run_locked(manager);
-    atomic_store(&manager->frozen_held, manager->outside);
+    atomic_store(&manager->released.frozen_held, manager->counts.outside);
     if (manager->as_owner.has_conditions) {
         struct gy_graph_view view = gy_graph_view(&manager->graph);
         gy_graph_each(&view, rearm_task, NULL);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Frozen graphs: built once, run many times. */
 #ifndef TASKMAN_FREEZE_H
 #define TASKMAN_FREEZE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The part of a task manager that the GPU dispatcher asks for: it needs no more of the owner of its tasks. */
 #ifndef TASKMAN_GPU_FACTS_H
 #define TASKMAN_GPU_FACTS_H
@@ -26,6 +27,11 @@ struct gy_gpu_manager {
 static inline gantry_taskman *gy_task_manager(const gantry_task *task)
 {
     return (gantry_taskman *)(void *)task->owner; /* its first member */
+}
+
+static inline const struct gy_gpu_facts *gy_manager_facts(const gantry_taskman *manager)
+{
+    return &((const struct gy_gpu_manager *)(const void *)manager)->facts;
 }
 
 static inline const struct gy_gpu_facts *gy_task_facts(const gantry_task *task)

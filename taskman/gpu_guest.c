@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "taskman/gpu_guest.h"
 
 #include "base/stack.h"
@@ -10,7 +11,7 @@ enum { GUEST_STACK = 256 << 10 /* a guest has so much of it left: callbacks may 
 
 void gy_gpu_guest_init(struct gy_gpu_guest *guest, gantry_taskman *manager)
 {
-    bool may_help = manager->lets_gpu_guests && !manager->without_gpu && gy_worker_current == NULL &&
+    bool may_help = manager->gpu.lets_guests && !manager->without_gpu && gy_worker_current == NULL &&
                     gy_stack_left() >= GUEST_STACK;
     *guest = (struct gy_gpu_guest){.manager = manager, .may_help = may_help};
 }
@@ -18,7 +19,7 @@ void gy_gpu_guest_init(struct gy_gpu_guest *guest, gantry_taskman *manager)
 void gy_gpu_guest_enter(struct gy_gpu_guest *guest)
 {
     if (guest->may_help) {
-        guest->manager->gpu_ops->guests.enter(guest->manager->gpu, guest);
+        guest->manager->gpu.ops->guests.enter(guest->manager->gpu.dispatcher, guest);
     }
 }
 
@@ -44,7 +45,7 @@ void gy_gpu_guest_stop_helping(struct gy_gpu_guest *guest)
     if (guest->is_in || guest->is_counted) {
         struct gy_kept_error before;
         gy_error_keep(&before);
-        guest->manager->gpu_ops->guests.leave(guest->manager->gpu, guest);
+        guest->manager->gpu.ops->guests.leave(guest->manager->gpu.dispatcher, guest);
         gy_error_put_back(&before);
     }
 }
@@ -67,7 +68,7 @@ bool gy_gpu_guest_help(struct gy_gpu_guest *guest)
 {
     struct gy_kept_error before;
     gy_error_keep(&before);
-    bool any = guest->manager->gpu_ops->guests.look(guest->manager->gpu, guest);
+    bool any = guest->manager->gpu.ops->guests.look(guest->manager->gpu.dispatcher, guest);
     gy_error_put_back(&before);
     if (guest->worker != NULL) {
         run_released(guest);

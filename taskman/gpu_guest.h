@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A thread that waits for a manager and does GPU work for it meanwhile: see dispatcher/loop/guest.h. */
 #ifndef TASKMAN_GPU_GUEST_H
 #define TASKMAN_GPU_GUEST_H

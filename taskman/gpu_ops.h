@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the task manager needs from a GPU dispatcher, and what the dispatcher needs from a task.
  * taskman/ never sees CUDA: a gantry_dispatcher is to it a struct gy_gpu_dispatcher. */
 #ifndef TASKMAN_GPU_OPS_H
@@ -56,26 +57,13 @@ struct gy_gpu_loop {
     struct gy_gpu_loop *next; /* taskman's: of the manager */
 };
 
-/* The order of steps on the GPU, and of CPU tasks behind it. */
-struct gy_gpu_order_ops {
-    /* A manager whose steps are ordered on the GPU is created / destroyed.  NULL: out of host memory.  May
-     * be NULL, both: there is no such order. */
-    struct gy_gpu_order *(*open)(gantry_dispatcher *self);
-    void (*close)(struct gy_gpu_order *order);
-    /* The manager, of which no task is on its way, shall have streams that no other manager gets, from now
-     * on. False: there are none.  May be NULL. */
-    bool (*isolate)(gantry_dispatcher *self, struct gy_gpu_order *order);
-
-    /* `predecessor` was released, and `successor` starts when the GPU has passed everything in `wait_set`,
-     * which is not 0: takes over a reference on `successor`, and gives it back then.  False: it was passed
-     * already, the reference is still the caller's.  Called on the dispatcher's own thread, which releases
-     * all GPU tasks and the sync points that it was handed. */
-    bool (*when_done)(gantry_dispatcher *self, const gantry_task *predecessor, uint64_t wait_set,
-                      gantry_task *successor);
-
-    /* The wait set of a CPU task that is about to run has timeline points, and the host has seen none of them
-     * pass. Any thread.  May be NULL. */
-    bool (*is_unawaited)(gantry_dispatcher *self, uint64_t wait_set);
+/* What a manager asks for when it begins to use a dispatcher, and what it has there as long as it does. */
+struct gy_gpu_seat {
+    struct gy_gpu_user *user;   /* NULL: a fleet has the manager in its list */
+    const gantry_share *wanted; /* asked for: a bound on its GPU time; NULL: none */
+    bool is_ordered;            /* asked for: its steps come after each other on the GPU */
+    struct gy_gpu_share *share; /* its bound; NULL: none, or `wanted` is none */
+    struct gy_gpu_order *order; /* NULL: its steps are independent, or there is no such order */
 };
 
 /* Memory that tasks declare to need. */
@@ -84,42 +72,24 @@ struct gy_gpu_memory_ops {
     struct gy_gpu_memory *(*open)(gantry_dispatcher *self, gantry_taskman *manager, const uint64_t *bytes);
     /* No task names it any more. */
     void (*close)(gantry_dispatcher *self, struct gy_gpu_memory *memory);
-    /* `task`, which names it, will be released / was released.  Any thread. */
-    void (*begin)(gantry_dispatcher *self, struct gy_gpu_memory *memory, const gantry_task *task);
-    void (*end)(gantry_dispatcher *self, struct gy_gpu_memory *memory, const gantry_task *task);
-    /* A manager of which tasks are held back for memory has nothing running, as it seems:
-     * gy_taskman_waits_for_memory() knows.  Any thread, under the pool's lock. */
-    void (*quiet)(gantry_dispatcher *self);
+    /* `task`, which names it, will be released, or, with `is_released`, was.  Any thread. */
+    void (*count)(gantry_dispatcher *self, struct gy_gpu_memory *memory, const gantry_task *task,
+                  bool is_released);
 };
 
-/* A manager's part of the GPU.  May be NULL, all of them: there are neither bounds nor partitions. */
-struct gy_gpu_share_ops {
-    /* A manager's bound on GPU time; NULL comes out when `share` is none.  close: none of its tasks is left.
-     * @retval GANTRY_ERR_INVALID_ARGUMENT, GANTRY_ERR_UNSUPPORTED, GANTRY_ERR_OUT_OF_HOST_MEMORY, … */
-    gantry_status (*open)(gantry_dispatcher *self, const gantry_share *share, struct gy_gpu_share **out);
-    void (*close)(struct gy_gpu_share *share);
-    void (*usage)(struct gy_gpu_share *share, gantry_share_usage *out);
-
-    /* 1 and up; 0: not a partition of this dispatcher's context.  Of a fleet also the number of the context.
-     */
-    uint32_t (*partition_number)(gantry_dispatcher *self, const gantry_partition *partition,
-                                 uint32_t *device);
-};
-
-/* Wake hints for the dispatcher's threads, and from them (base/wake_hint.h).  May be NULL, all of them. */
-struct gy_gpu_wake_hints {
-    /* The first GPU task of a step that is being built was submitted.  Under the manager's lock. */
-    void (*step_announced)(gantry_dispatcher *self);
-    /* The first tasks of a step are about to be handed out, and the thread that does so is likely to be a
-     * guest behind that at once. */
-    void (*guest_comes)(gantry_dispatcher *self);
-    /* The first tasks of a step have been handed out.  Returns the forecast: within so many ns CPU tasks that
-     * wait for the GPU are likely to become ready; 0: that is not known. */
-    uint64_t (*step_begun)(gantry_dispatcher *self);
-    /* When to look for the first end on the GPU that a task of the manager waits for; false: that is not
-     * known. may_help: the caller may be a guest, and looks then.  Any thread. */
-    bool (*next_end)(gantry_dispatcher *self, const gantry_taskman *manager, bool may_help,
-                     struct gy_lookout *out);
+/* What happens to a manager, for the dispatcher to hear.  The first three are wake hints for its threads
+ * (base/wake_hint.h). */
+enum gy_gpu_news {
+    GY_GPU_STEP_ANNOUNCED, /* the first GPU task of a step that is being built was submitted; under the
+                            * manager's lock */
+    GY_GPU_GUEST_COMES,    /* the first tasks of a step are about to be handed out, and the thread that does
+                            * so is likely to be a guest behind that at once */
+    GY_GPU_STEP_BEGUN,     /* the first tasks of a step have been handed out */
+    GY_GPU_STEP_ENDED,     /* of a step that step_begin() has let begin; counted */
+    GY_GPU_CANCELLED, /* the run was cancelled: what is held back of its tasks shall be released, or, where
+                       * it has begun, go on; any number of times */
+    GY_GPU_QUIET,     /* tasks of the manager are held back for memory, and nothing is running, as it
+                       * seems: gy_taskman_waits_for_memory() knows; under the pool's lock */
 };
 
 /* A thread that waits for a manager and does the work of the dispatcher's threads while these sleep: see
@@ -156,19 +126,29 @@ struct gy_gpu_guest_ops {
     void (*submit)(gantry_dispatcher *self, gantry_task *first, gantry_task *last);
 };
 
-/* Every dispatcher has the functions of this table; the tables below belong to features that it may have
- * besides. */
+/* What every dispatcher has, but for what says that it may be NULL. */
 struct gy_gpu_ops {
     /* A manager that uses the dispatcher is created / destroyed: in between the dispatcher does not go.  May
-     * have to wait until other partitions are in force. */
-    void (*attach)(gantry_dispatcher *self, struct gy_gpu_user *user);
-    void (*detach)(gantry_dispatcher *self, struct gy_gpu_user *user);
+     * have to wait until other partitions are in force.
+     * @retval GANTRY_ERR_INVALID_ARGUMENT, GANTRY_ERR_UNSUPPORTED, GANTRY_ERR_OUT_OF_HOST_MEMORY, …: it has
+     *         no seat */
+    gantry_status (*attach)(gantry_dispatcher *self, struct gy_gpu_seat *seat);
+    void (*detach)(gantry_dispatcher *self, const struct gy_gpu_seat *seat);
 
-    /* A manager's step begins / ends; counted.  begin fails (GANTRY_ERR_DEVICE_LOST, cause adopted) when
-     * the dispatcher can do no more work; end is not called then.  is_helped: the thread that begins it will
-     * be a guest at once if it can, or is likely to, so nobody need wake up for it. */
+    /* A manager's step begins.  Fails (GANTRY_ERR_DEVICE_LOST, cause adopted) when the dispatcher can do no
+     * more work; it hears of no end then.  is_helped: the thread that begins it will be a guest at once if it
+     * can, or is likely to, so nobody need wake up for it. */
     gantry_status (*step_begin)(gantry_dispatcher *self, bool is_helped);
-    void (*step_end)(gantry_dispatcher *self);
+    /* Never fails.  For GY_GPU_STEP_BEGUN it returns the forecast: within so many ns CPU tasks that wait for
+     * the GPU are likely to become ready; 0: that is not known.  Any thread. */
+    uint64_t (*tell)(gantry_dispatcher *self, enum gy_gpu_news news);
+    /* The step of `manager` has ended: returns when all its work was launched.  GANTRY_OK, or
+     * GANTRY_ERR_DEVICE_LOST with the first cause as the calling thread's last error. */
+    gantry_status (*adopt_failure)(gantry_dispatcher *self, const gantry_taskman *manager);
+    /* When to look for the first end on the GPU that a task of the manager waits for; false: that is not
+     * known. may_help: the caller may be a guest, and looks then.  Any thread.  May be NULL. */
+    bool (*next_end)(gantry_dispatcher *self, const gantry_taskman *manager, bool may_help,
+                     struct gy_lookout *out);
 
     /* Take ready GPU tasks, and sync points at whose end `when_done` has to be called: a list linked through
      * `next`, in order.  Never fails and never calls back on this stack: each task is released
@@ -185,9 +165,16 @@ struct gy_gpu_ops {
      * Called only when the wait set is neither 0 nor plain. */
     void (*drop_deps)(gantry_dispatcher *self, gantry_task *task);
 
-    /* The step of `manager` has ended: returns when all its work was launched.  GANTRY_OK, or
-     * GANTRY_ERR_DEVICE_LOST with the first cause as the calling thread's last error. */
-    gantry_status (*adopt_failure)(gantry_dispatcher *self, const gantry_taskman *manager);
+    /* `predecessor` was released, and `successor` starts when the GPU has passed everything in `wait_set`,
+     * which is not 0: takes over a reference on `successor`, and gives it back then.  False: it was passed
+     * already, the reference is still the caller's.  Called on the dispatcher's own thread, which releases
+     * all GPU tasks and the sync points that it was handed. */
+    bool (*when_done)(gantry_dispatcher *self, const gantry_task *predecessor, uint64_t wait_set,
+                      gantry_task *successor);
+
+    /* The wait set of a CPU task that is about to run has timeline points, and the host has seen none of them
+     * pass. Any thread.  May be NULL. */
+    bool (*is_unawaited)(gantry_dispatcher *self, uint64_t wait_set);
 
     /* A graph with stable tasks, or one with loops that a word on the device decides and otherwise no stable
      * task that counts, is being frozen: `out` is what the dispatcher remembers of it, or NULL.  Under the
@@ -195,18 +182,18 @@ struct gy_gpu_ops {
      * @retval GANTRY_ERR_OUT_OF_HOST_MEMORY */
     gantry_status (*plan)(gantry_dispatcher *self, gantry_taskman *manager, struct gy_gpu_plan **out);
 
-    struct gy_gpu_order_ops order;
+    void (*share_usage)(struct gy_gpu_share *share, gantry_share_usage *out);
+    /* 1 and up; 0: not a partition of this dispatcher's context.  Of a fleet also the number of the context.
+     * May be NULL: there are no partitions. */
+    uint32_t (*partition_number)(gantry_dispatcher *self, const gantry_partition *partition,
+                                 uint32_t *device);
+    /* The dispatcher of a context that tasks may name, itself or the member of a fleet, and the number of
+     * that device; NULL: it is none of them.  `context` NULL: the dispatcher of `*device`.  May be NULL:
+     * tasks name none. */
+    gantry_dispatcher *(*on_device)(gantry_dispatcher *self, const gantry_context *context, uint32_t *device);
+
     struct gy_gpu_memory_ops memory;
-    struct gy_gpu_share_ops share;
     struct gy_gpu_guest_ops guests;
-    struct gy_gpu_wake_hints wake_hints;
-    /* The run of a manager was cancelled: what is held back of its tasks shall be released, or, where it has
-     * begun, go on.  Any thread, any number of times.  May be NULL. */
-    void (*cancelled)(gantry_dispatcher *self);
-    /* The number of a context that tasks may name; false: it is not this dispatcher's, nor of its fleet. */
-    bool (*device_number)(gantry_dispatcher *self, const gantry_context *context, uint32_t *device);
-    /* The dispatcher of that device: itself, or the member of a fleet. */
-    gantry_dispatcher *(*on_device)(gantry_dispatcher *self, uint32_t device);
 };
 
 /* The first member of struct gantry_dispatcher. */
@@ -227,7 +214,7 @@ struct gy_gpu_fleet {
  * gy_pool_expect(). */
 void gy_task_expect_ready(const gantry_task *task, uint64_t ns);
 
-/* wake_hints.next_end() now knows when that is likely, and to be looked for from then on: see
+/* gy_gpu_ops.next_end() now knows when that is likely, and to be looked for from then on: see
  * gy_pool_foretell_end(). */
 void gy_task_foretell_end(const gantry_task *task, uint64_t from_ns);
 /* That time has come, and it is likely within `ns`: see gy_pool_expect_end(). */
@@ -292,10 +279,6 @@ bool gy_taskman_has_conditions(const gantry_taskman *manager);
 
 /* gy_task_begin() would say true; it may change its mind until then. */
 bool gy_task_may_begin(const gantry_task *task);
-
-/* The manager is being built: from now on its GPU work has streams that no other manager gets, and none of it
- * is counted as anybody's GPU time.  False: that cannot be had here. */
-bool gy_taskman_isolate(gantry_taskman *manager);
 
 /* The manager's run was cancelled. */
 bool gy_taskman_is_cancelled(const gantry_taskman *manager);

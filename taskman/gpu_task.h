@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the GPU dispatcher asks of every task that passes.  It is inline: as calls it would take a fifth of
  * the time per task in builds without link-time optimisation.  gpu_ops.h has the rest. */
 #ifndef TASKMAN_GPU_TASK_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Wide joins of frozen graphs.
  *
  * Every predecessor of a join takes a reference from it.  With thousands of predecessors all workers write

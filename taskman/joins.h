@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Wide joins of frozen graphs: their predecessors count off groups of them. */
 #ifndef TASKMAN_JOINS_H
 #define TASKMAN_JOINS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Memory that tasks declare to need.  The GPU dispatcher gives it its meaning.  Here it is numbered, since a
  * task has two bytes for it, and counted: the dispatcher hears how many tasks that name it are to be
  * released. */
@@ -15,24 +16,24 @@ enum { FIRST_ROOM = 16, MOST_MEMORIES = UINT16_MAX };
 
 static gantry_status make_room_locked(gantry_taskman *manager) GY_REQUIRES(manager->lock)
 {
-    if (manager->memory_count == MOST_MEMORIES) {
+    if (manager->memory.count == MOST_MEMORIES) {
         return GY_FAIL(GANTRY_ERR_STATE, "task memory: no more than %d declarations until the reset",
                        MOST_MEMORIES);
     }
-    if (manager->memory_count < manager->memory_room) {
+    if (manager->memory.count < manager->memory.room) {
         return GANTRY_OK;
     }
-    uint32_t room = manager->memory_room == 0 ? FIRST_ROOM : 2 * manager->memory_room;
+    uint32_t room = manager->memory.room == 0 ? FIRST_ROOM : 2 * manager->memory.room;
     struct gy_gpu_memory **memories = gy_zalloc_array(room, sizeof(struct gy_gpu_memory *));
     if (memories == NULL) {
         return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "task memory: no host memory to declare it");
     }
-    if (manager->memory_count != 0) {
-        memcpy(memories, manager->memories, manager->memory_count * sizeof(struct gy_gpu_memory *));
+    if (manager->memory.count != 0) {
+        memcpy(memories, manager->memory.declared, manager->memory.count * sizeof(struct gy_gpu_memory *));
     }
-    gy_free(manager->memories);
-    manager->memories = memories;
-    manager->memory_room = room;
+    gy_free(manager->memory.declared);
+    manager->memory.declared = memories;
+    manager->memory.room = room;
     return GANTRY_OK;
 }
 
@@ -43,10 +44,10 @@ gantry_status gantry_taskman_declare_memory(gantry_taskman *manager,
     if (manager == NULL || bytes == NULL || out == NULL) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "task memory: manager, bytes or out is NULL");
     }
-    if (manager->gpu == NULL) {
+    if (manager->gpu.dispatcher == NULL) {
         return GY_FAIL(GANTRY_ERR_UNSUPPORTED, "task memory: the task manager has no GPU dispatcher");
     }
-    struct gy_gpu_memory *memory = manager->gpu_ops->memory.open(manager->gpu, manager, bytes);
+    struct gy_gpu_memory *memory = manager->gpu.ops->memory.open(manager->gpu.dispatcher, manager, bytes);
     if (memory == NULL) {
         return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "task memory: no host memory to declare it");
     }
@@ -54,13 +55,13 @@ gantry_status gantry_taskman_declare_memory(gantry_taskman *manager,
     gy_fast_lock_take(&manager->lock);
     gantry_status status = make_room_locked(manager);
     if (status == GANTRY_OK) {
-        manager->memories[manager->memory_count++] = memory;
-        number = manager->memory_count;
+        manager->memory.declared[manager->memory.count++] = memory;
+        number = manager->memory.count;
     }
     assert(gy_taskman_is_valid(manager));
     gy_fast_lock_give(&manager->lock);
     if (status != GANTRY_OK) {
-        manager->gpu_ops->memory.close(manager->gpu, memory);
+        manager->gpu.ops->memory.close(manager->gpu.dispatcher, memory);
         return status;
     }
     *out = number;
@@ -70,7 +71,7 @@ gantry_status gantry_taskman_declare_memory(gantry_taskman *manager,
 void gy_taskman_name_memory(gantry_taskman *manager, gantry_task *task, uint32_t number)
 {
     task->memory = (uint16_t)number;
-    manager->memory_tasks++;
+    manager->counts.memory++;
     if (gy_taskman_phase(manager) == GY_RUNNING) { /* else the start counts them all */
         gy_taskman_begin_memory(manager, task);
     }
@@ -79,7 +80,8 @@ void gy_taskman_name_memory(gantry_taskman *manager, gantry_task *task, uint32_t
 void gy_taskman_begin_memory(gantry_taskman *manager, gantry_task *task)
 {
     if ((task->traits & GY_TRAIT_MEMORY) != 0) {
-        manager->gpu_ops->memory.begin(manager->gpu, manager->memories[task->memory - 1], task);
+        manager->gpu.ops->memory.count(manager->gpu.dispatcher, manager->memory.declared[task->memory - 1],
+                                       task, false);
     }
 }
 
@@ -91,7 +93,7 @@ static void begin_memory(void *manager, gantry_task *task) GY_NO_ANALYSIS
 
 void gy_taskman_begin_all_memory(gantry_taskman *manager)
 {
-    if (manager->memory_tasks != 0) {
+    if (manager->counts.memory != 0) {
         struct gy_graph_view view = gy_graph_view(&manager->graph);
         gy_graph_each(&view, begin_memory, manager);
     }
@@ -99,13 +101,13 @@ void gy_taskman_begin_all_memory(gantry_taskman *manager)
 
 void gy_taskman_close_memory(gantry_taskman *manager)
 {
-    for (uint32_t i = 0; i < manager->memory_count; i++) {
-        manager->gpu_ops->memory.close(manager->gpu, manager->memories[i]);
+    for (uint32_t i = 0; i < manager->memory.count; i++) {
+        manager->gpu.ops->memory.close(manager->gpu.dispatcher, manager->memory.declared[i]);
     }
-    gy_free(manager->memories);
-    manager->memories = NULL;
-    manager->memory_count = manager->memory_room = 0;
-    manager->memory_tasks = 0;
+    gy_free(manager->memory.declared);
+    manager->memory.declared = NULL;
+    manager->memory.count = manager->memory.room = 0;
+    manager->counts.memory = 0;
 }
 
 /* ---- for the GPU dispatcher ------------------------------------------------------------------ */
@@ -114,7 +116,7 @@ struct gy_gpu_memory *gy_task_find_memory(const gantry_task *task)
 {
     gantry_taskman *manager = gy_task_manager(task);
     gy_fast_lock_take(&manager->lock); /* the array moves when more is declared */
-    struct gy_gpu_memory *memory = manager->memories[task->memory - 1];
+    struct gy_gpu_memory *memory = manager->memory.declared[task->memory - 1];
     assert(gy_taskman_is_valid(manager));
     gy_fast_lock_give(&manager->lock);
     return memory;
@@ -123,7 +125,7 @@ struct gy_gpu_memory *gy_task_find_memory(const gantry_task *task)
 void gy_taskman_end_memory(gantry_task *task)
 {
     gantry_taskman *manager = gy_task_manager(task);
-    manager->gpu_ops->memory.end(manager->gpu, gy_task_find_memory(task), task);
+    manager->gpu.ops->memory.count(manager->gpu.dispatcher, gy_task_find_memory(task), task, true);
 }
 
 /* The task is counted before the step may become quiet: the thread that makes it quiet looks there. */
@@ -131,7 +133,7 @@ void gy_task_hold_back(gantry_task *task)
 {
     gantry_taskman *manager = gy_task_manager(task);
     gy_fast_lock_take(&manager->lock);
-    atomic_fetch_add(&manager->held_back, 1);
+    atomic_fetch_add(&manager->stall.held_back, 1);
     assert(gy_taskman_is_valid(manager));
     gy_fast_lock_give(&manager->lock);
     gy_pool_count_held_back(manager->as_owner.pool, true);
@@ -143,8 +145,8 @@ void gy_task_let_go(gantry_task *task)
     gantry_taskman *manager = gy_task_manager(task);
     gy_fast_lock_take(&manager->lock);
     atomic_fetch_add(&manager->as_owner.work, GY_WORK_ACTIVE);
-    atomic_fetch_sub(&manager->held_back, 1);
-    manager->is_awaited = false;
+    atomic_fetch_sub(&manager->stall.held_back, 1);
+    manager->stall.is_awaited = false;
     assert(gy_taskman_is_valid(manager));
     gy_fast_lock_give(&manager->lock);
     gy_pool_count_held_back(manager->as_owner.pool, false);
@@ -153,7 +155,7 @@ void gy_task_let_go(gantry_task *task)
 void gy_owner_fell_quiet(struct gy_task_owner *owner)
 {
     gantry_taskman *manager = (gantry_taskman *)(void *)owner;
-    if (atomic_load(&manager->held_back) != 0) {
-        manager->gpu_ops->memory.quiet(manager->gpu);
+    if (atomic_load(&manager->stall.held_back) != 0) {
+        manager->gpu.ops->tell(manager->gpu.dispatcher, GY_GPU_QUIET);
     }
 }

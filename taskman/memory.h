@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Memory that tasks declare to need. */
 #ifndef TASKMAN_MEMORY_H
 #define TASKMAN_MEMORY_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A device's partitions give way to others: which of a manager's tasks go where. */
 #include "taskman/manager.h"
 #include "taskman/phase.h"
@@ -7,7 +8,7 @@
 
 static gantry_taskman *manager_of(struct gy_gpu_user *user)
 {
-    return (gantry_taskman *)(void *)((char *)user - offsetof(struct gantry_taskman, gpu_user));
+    return (gantry_taskman *)(void *)((char *)user - offsetof(struct gantry_taskman, gpu.user));
 }
 
 gantry_status gy_gpu_user_check_still(struct gy_gpu_user *user, const char *call)
@@ -86,12 +87,13 @@ gantry_status gy_gpu_user_check_moves(struct gy_gpu_user *user, const struct gy_
             "or reset its task manager",
             label, moves->names[number]);
     }
-    if (manager->partition != 0 && manager->device == moves->device && moves->to[manager->partition] == 0) {
+    if (manager->gpu.partition != 0 && manager->gpu.device == moves->device &&
+        moves->to[manager->gpu.partition] == 0) {
         return GY_FAIL(
             GANTRY_ERR_STATE,
             "task manager %p has its tasks in partition '%s', which the new plan does not have: keep "
             "one of that name, or destroy the manager",
-            (void *)manager, moves->names[manager->partition]);
+            (void *)manager, moves->names[manager->gpu.partition]);
     }
     return GANTRY_OK;
 }
@@ -106,8 +108,8 @@ void gy_gpu_user_move(struct gy_gpu_user *user, const struct gy_gpu_moves *moves
         struct gy_graph_view view = gy_graph_view(&manager->graph);
         gy_graph_each(&view, move_task, &m);
     }
-    if (manager->partition != 0 && manager->device == moves->device) {
-        manager->partition = moves->to[manager->partition];
+    if (manager->gpu.partition != 0 && manager->gpu.device == moves->device) {
+        manager->gpu.partition = moves->to[manager->gpu.partition];
     }
     gy_fast_lock_give(&manager->lock);
 }

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Runs of a part of a frozen graph: the tasks that are reachable from some tasks. */
 #include "base/handle.h"
 #include "base/proof.h"
@@ -39,7 +40,7 @@ static struct gy_task_list arm_part_locked(gantry_taskman *manager, gantry_task 
             gy_edge_successor(edge)->scratch += !gy_task_is_condition(task);
         }
     }
-    manager->outside = 0;
+    manager->counts.outside = 0;
     for (gantry_task *task = reached.first; task != NULL; task = task->next) {
         int32_t here = (int32_t)task->scratch - 1;
         if (manager->as_owner.has_conditions) {
@@ -48,7 +49,7 @@ static struct gy_task_list arm_part_locked(gantry_taskman *manager, gantry_task 
         } else {
             int32_t held = gy_task_armed(task) - (int32_t)task->predecessors;
             here += held;
-            manager->outside += (uint64_t)held;
+            manager->counts.outside += (uint64_t)held;
         }
         assert(atomic_load_explicit(&task->preset, memory_order_relaxed) == GANTRY_OK);
         atomic_store_explicit(&task->references, here, memory_order_relaxed);
@@ -77,10 +78,10 @@ static struct gy_ready start_part_locked(gantry_taskman *manager, gantry_task *c
     struct gy_ready ready = {0};
     gy_taskman_clear_run_locked(manager);
     struct gy_task_list reached = arm_part_locked(manager, tasks, count);
-    manager->counted = reached.count;
+    manager->counts.into_work = reached.count;
     uint64_t pending = manager->as_owner.has_conditions ? 0 : reached.count;
-    atomic_store(&manager->frozen_held, manager->outside);
-    uint64_t active = 1 + manager->outside; /* the start itself is one */
+    atomic_store(&manager->released.frozen_held, manager->counts.outside);
+    uint64_t active = 1 + manager->counts.outside; /* the start itself is one */
     for (gantry_task *task = reached.first, *next; task != NULL; task = next) {
         next = task->next;
         task->scratch = 0;

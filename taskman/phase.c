@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "taskman/phase.h"
 
 #include "base/thread.h"
@@ -18,15 +19,15 @@ static void tell_of_step(gantry_taskman *manager, enum gy_phase next) GY_REQUIRE
 {
     if (next == GY_RUNNING) {
         const struct gy_span_ranges *ranges = atomic_load_explicit(&gy_span_ranges, memory_order_acquire);
-        if (__builtin_expect(ranges != NULL && ranges->start != NULL, 0)) {
+        if (__builtin_expect(ranges != NULL, 0)) {
             char name[32];
             snprintf(name, sizeof(name), "step %" PRIu64, manager->gpu_facts.run);
-            manager->step_ranges = ranges;
-            manager->step_range = ranges->start(name);
+            manager->told.ranges = ranges;
+            manager->told.range = ranges->start(GY_RANGE_STEP, name);
         }
-    } else if (__builtin_expect(manager->step_ranges != NULL, 0)) {
-        manager->step_ranges->end(manager->step_range);
-        manager->step_ranges = NULL;
+    } else if (__builtin_expect(manager->told.ranges != NULL, 0)) {
+        manager->told.ranges->end(manager->told.range);
+        manager->told.ranges = NULL;
     }
 }
 
@@ -54,8 +55,8 @@ void gy_taskman_enter_phase(gantry_taskman *manager, enum gy_phase next)
 static bool needs_no_gpu(gantry_taskman *manager)
 {
     gy_fast_lock_take(&manager->lock);
-    const bool needs_none = manager->submitted != 0 && gy_taskman_gpu_tasks(manager) == 0 &&
-                            manager->loops == NULL && manager->memory_count == 0;
+    const bool needs_none = manager->counts.submitted != 0 && gy_taskman_gpu_tasks(manager) == 0 &&
+                            manager->loops == NULL && manager->memory.count == 0;
     assert(gy_taskman_is_valid(manager));
     gy_fast_lock_give(&manager->lock);
     return needs_none;
@@ -63,10 +64,10 @@ static bool needs_no_gpu(gantry_taskman *manager)
 
 gantry_status gy_taskman_begin_gpu(gantry_taskman *manager, bool is_helped, bool *without_gpu)
 {
-    if (manager->gpu == NULL) {
+    if (manager->gpu.dispatcher == NULL) {
         return GANTRY_OK;
     }
-    const gantry_status status = manager->gpu_ops->step_begin(manager->gpu, is_helped);
+    const gantry_status status = manager->gpu.ops->step_begin(manager->gpu.dispatcher, is_helped);
     *without_gpu = status != GANTRY_OK && status != GANTRY_ERR_STATE && needs_no_gpu(manager);
     return *without_gpu ? GANTRY_OK : status;
 }

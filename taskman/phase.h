@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The phases of a manager, and the calls that each of them takes. */
 #ifndef TASKMAN_PHASE_H
 #define TASKMAN_PHASE_H

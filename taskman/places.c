@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "taskman/places.h"
 
 #include "base/alloc.h"

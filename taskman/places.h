@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Where the workers' spawned tasks lie. */
 #ifndef TASKMAN_PLACES_H
 #define TASKMAN_PLACES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "taskman/references.h"
 
 #include "base/handle.h"
@@ -6,11 +7,11 @@
 #include "taskman/conditions.h"
 #include "taskman/cpu/account.h"
 #include "taskman/cpu/client.h"
-#include "taskman/cpu/kept_error.h"
 #include "taskman/cpu/pool.h"
 #include "taskman/failure.h"
 
 #include <assert.h>
+#include <stdio.h>
 
 /* Counted before it is held: in between nobody shall see the step quiet. */
 bool gy_task_hold_outside(gantry_task *task)
@@ -31,8 +32,8 @@ bool gy_task_hold_outside(gantry_task *task)
  * it comes after has ended: is there one? */
 static bool take_frozen_held(gantry_taskman *manager)
 {
-    uint64_t held = atomic_load(&manager->frozen_held);
-    while (held != 0 && !atomic_compare_exchange_weak(&manager->frozen_held, &held, held - 1)) {
+    uint64_t held = atomic_load(&manager->released.frozen_held);
+    while (held != 0 && !atomic_compare_exchange_weak(&manager->released.frozen_held, &held, held - 1)) {
     }
     return held != 0;
 }
@@ -43,21 +44,20 @@ static gantry_status refuse_unhold(const gantry_task *task)
 }
 
 /* A reference on `task` is given back as failed. */
-static GY_COLD void keep_cause(gantry_task *task, gantry_status why)
+static GY_COLD void keep_cause(gantry_task *task, gantry_status why, const char *text)
 {
-    struct gy_kept_error before;
-    gy_error_keep(&before);
-    if (gy_error_last()->status != why) {
-        (void)GY_FAIL(why, "a reference on it was given back with %s", gantry_status_name(why));
+    char unknown[96] = "";
+    if (text == NULL && gy_error_last()->status != why) {
+        (void)snprintf(unknown, sizeof(unknown), "a reference on it was given back with %s",
+                       gantry_status_name(why));
     }
-    gy_taskman_keep_failure(gy_task_manager(task), task, why);
-    gy_error_put_back(&before);
+    gy_taskman_keep_cause(task, why, text != NULL ? text : unknown);
 }
 
 static void unhold_locked(gantry_taskman *manager, gantry_task *task, gantry_status why)
     GY_REQUIRES(manager->lock)
 {
-    manager->outside--;
+    manager->counts.outside--;
     if (why != GANTRY_OK) {
         gy_task_preset_failure(task, why);
     }
@@ -68,7 +68,8 @@ static void unhold_locked(gantry_taskman *manager, gantry_task *task, gantry_sta
 
 /* Before the start, the references that edges and the start itself will remove are not the caller's.
  * True: done here, `*status` says how. */
-static bool unhold_while_building(gantry_task *task, gantry_status why, gantry_status *status)
+static bool unhold_while_building(gantry_task *task, gantry_status why, const char *text,
+                                  gantry_status *status)
 {
     gantry_taskman *manager = gy_task_manager(task);
     bool is_light = gy_task_has(task, GY_TASK_LIGHT);
@@ -85,7 +86,7 @@ static bool unhold_while_building(gantry_task *task, gantry_status why, gantry_s
         *status = is_held ? GANTRY_OK : refuse_unhold(task);
     }
     if (is_held && why != GANTRY_OK) {
-        keep_cause(task, why);
+        keep_cause(task, why, text);
     }
     return is_building;
 }
@@ -105,11 +106,11 @@ static void dispatch(gantry_taskman *manager, gantry_task *task)
     }
 }
 
-gantry_status gy_taskman_unhold(gantry_task *task, gantry_status why)
+gantry_status gy_taskman_unhold(gantry_task *task, gantry_status why, const char *text)
 {
     gantry_taskman *manager = gy_task_manager(task);
     gantry_status status;
-    if (gy_taskman_phase(manager) == GY_BUILDING && unhold_while_building(task, why, &status)) {
+    if (gy_taskman_phase(manager) == GY_BUILDING && unhold_while_building(task, why, text, &status)) {
         return status;
     }
     int32_t references = atomic_load_explicit(&task->references, memory_order_relaxed);
@@ -121,7 +122,7 @@ gantry_status gy_taskman_unhold(gantry_task *task, gantry_status why)
         return refuse_unhold(task);
     }
     if (why != GANTRY_OK) {
-        keep_cause(task, why); /* our reference is still there: the task has not begun */
+        keep_cause(task, why, text); /* our reference is still there: the task has not begun */
         gy_task_preset_failure(task, why);
     }
     do {
@@ -151,11 +152,11 @@ static bool hold_locked(gantry_task *task, enum gy_phase *phase)
     *phase = gy_taskman_phase(manager);
     if (*phase == GY_BUILDING) {
         is_held = gy_task_hold(task);
-        manager->outside += is_held;
-        manager->special += is_held; /* its count shall be right as soon as the step has begun */
+        manager->counts.outside += is_held;
+        manager->counts.special += is_held; /* its count shall be right as soon as the step has begun */
     } else if (*phase == GY_RUNNING) {
         is_held = gy_task_hold_outside(task);
-        atomic_fetch_add(&manager->frozen_held, is_held && gy_task_has(task, GY_TASK_FROZEN));
+        atomic_fetch_add(&manager->released.frozen_held, is_held && gy_task_has(task, GY_TASK_FROZEN));
     }
     assert(gy_taskman_is_valid(manager));
     gy_fast_lock_give(&manager->lock);
@@ -183,12 +184,12 @@ gantry_status gantry_task_remove_reference(gantry_task *task)
         gy_proof()->let_go(task);
     }
     gy_pool_enter(pool);
-    gantry_status status = gy_taskman_unhold(task, GANTRY_OK);
+    gantry_status status = gy_taskman_unhold(task, GANTRY_OK, NULL);
     gy_pool_leave(pool);
     return status;
 }
 
-gantry_status gantry_task_fail_reference(gantry_task *task, gantry_status cause)
+gantry_status gantry_task_fail_reference_with(gantry_task *task, gantry_status cause, const char *text)
 {
     GY_NEED(TASK, task);
     if (!gy_status_is_failure(cause)) {
@@ -197,9 +198,15 @@ gantry_status gantry_task_fail_reference(gantry_task *task, gantry_status cause)
     }
     gantry_cpu_dispatcher *pool = task->owner->pool;
     gy_pool_enter(pool);
-    gantry_status status = gy_taskman_unhold(task, cause);
+    gantry_status status = gy_taskman_unhold(task, cause, text != NULL && text[0] != '\0' ? text : NULL);
     gy_pool_leave(pool);
     return status;
+}
+
+gantry_status gantry_task_fail_reference(gantry_task *task, gantry_status cause)
+{
+    GY_NEED(TASK, task);
+    return gantry_task_fail_reference_with(task, cause, NULL);
 }
 
 /* ---- for the GPU dispatcher ------------------------------------------------------------------ */
@@ -215,6 +222,6 @@ void gy_task_remove_reference_failed(gantry_task *task, gantry_status why)
 {
     gantry_cpu_dispatcher *pool = task->owner->pool;
     gy_pool_enter(pool);
-    (void)gy_taskman_unhold(task, why);
+    (void)gy_taskman_unhold(task, why, NULL);
     gy_pool_leave(pool);
 }

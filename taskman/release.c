@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The release path: the only code that every task passes, from any thread.
  *
  * It takes no lock and allocates nothing: one read-modify-write per edge, one that closes the list of
@@ -18,6 +19,8 @@
 #include "base/point.h"
 #include "base/proof.h"
 #include "base/span.h"
+#include "taskman/arrows.h"
+#include "taskman/awaits.h"
 #include "taskman/callbacks.h"
 #include "taskman/checks.h"
 #include "taskman/conditions.h"
@@ -34,25 +37,6 @@
 /* While a long cascade is being resolved, real work is handed out every so many tasks. */
 enum { CASCADE_BATCH = 256 };
 
-/* ---- spans ------------------------------------------------------------------------------------- */
-
-/* The span of the body that the worker ran last is emitted when its dependents are known, since an arrow
- * leads from it to those of the GPU, and before anybody can run them. */
-static GY_COLD void emit_body(struct gy_worker *self, gantry_task *task, bool submits)
-{
-    uint64_t begin_ns = self->span_begin_ns;
-    self->span_begin_ns = 0;
-    bool expected = atomic_load_explicit(&task->expected, memory_order_relaxed) != 0;
-    if (expected) {
-        atomic_store_explicit(&task->expected, 0, memory_order_relaxed); /* it may run again */
-    }
-    if (expected || submits) {
-        self->span_flow = gy_task_flow(task);
-        gy_span_add_flow(self->span_flow);
-    }
-    gy_span_emit(GY_SPAN_TASK, gantry_task_label(task), begin_ns, self->span_end_ns, task->context_id);
-}
-
 /* ---- handing out ------------------------------------------------------------------------------- */
 
 /* GPU tasks first: once the last list is gone, so may be the manager. */
@@ -62,7 +46,7 @@ static GY_RARE void flush(gantry_taskman *manager, struct gy_ready *ready)
     gantry_cpu_dispatcher *pool = manager->as_owner.pool;
     ready->gpu = ready->cpu = ready->queued = (struct gy_task_list){0};
     if (gpu.first != NULL) {
-        manager->gpu_ops->submit(manager->gpu, gpu.first, gpu.last);
+        manager->gpu.ops->submit(manager->gpu.dispatcher, gpu.first, gpu.last);
     }
     if (cpu.first != NULL) {
         gy_pool_submit(pool, cpu.first, cpu.last, cpu.count);
@@ -87,7 +71,7 @@ static inline void flush_but_one(gantry_taskman *manager, struct gy_ready *ready
         gantry_task *gpu = ready->gpu.first;
         ready->gpu.first = NULL;
         ready->gpu.count = 0;
-        manager->gpu_ops->submit(manager->gpu, gpu, ready->gpu.last);
+        manager->gpu.ops->submit(manager->gpu.dispatcher, gpu, ready->gpu.last);
     }
 }
 
@@ -107,26 +91,6 @@ static GY_RARE void hand_out(gantry_taskman *manager, struct gy_ready *ready, st
     }
     if (keeps_open) {
         gy_taskman_count_off(manager, GY_WORK_ACTIVE);
-    }
-}
-
-/* The dependent was started before its predecessor has ended: a reference was given back that its giver did
- * not own, so one active place too many was counted off.  Where a cycle was broken there is no such
- * mistake. */
-static GY_COLD void repay(gantry_task *successor)
-{
-    gantry_taskman *manager = gy_task_manager(successor);
-    gy_fast_lock_take(&manager->lock);
-    bool has_broken_cycle = manager->has_broken_cycle;
-    assert(gy_taskman_is_valid(manager));
-    gy_fast_lock_give(&manager->lock);
-    if (!has_broken_cycle) {
-        atomic_fetch_add(&manager->as_owner.work, GY_WORK_ACTIVE);
-        atomic_fetch_add(&manager->frozen_held, gy_task_has(successor, GY_TASK_FROZEN));
-        (void)GY_FAIL(GANTRY_ERR_STATE, "it started before what it comes after had ended: "
-                                        "gantry_task_remove_reference() was called for it too often");
-        gy_taskman_keep_failure(manager, successor, GANTRY_ERR_STATE);
-        gy_error_clear();
     }
 }
 
@@ -152,7 +116,7 @@ static GY_INLINE bool let_go(gantry_task *task, const struct gy_edge *edge, gant
     }
     int32_t before = gy_edge_let_go(edge);
     if (__builtin_expect(before < 1, 0)) {
-        repay(successor);
+        gy_task_repay(successor);
     }
     return before == 1;
 }
@@ -195,6 +159,34 @@ static GY_INLINE size_t notify_successors(gantry_task *task, gantry_status resul
     }
 }
 
+/* Give back the references that the worker has on a join, which is counted as active before anybody gets it.
+ */
+static GY_RARE void leave_join(struct gy_worker *self)
+{
+    gantry_task *join = self->debt.join;
+    const int32_t count = self->debt.references;
+    assert(gy_worker_is_valid(self));
+    self->debt.references = 0;
+    self->debt.leave_join = NULL;
+    if (count != 0 && gy_task_let_some_go(join, count)) {
+        struct gy_ready ready;
+        gy_ready_init(&ready);
+        gy_worker_claim_active(self, join->owner, 1);
+        gy_ready_add(&ready, join);
+        gy_ready_dispatch(join->owner, &ready);
+    }
+}
+
+/* The dependent of a light task is none that is ready now.  If very many come before it, the worker keeps the
+ * references that other tasks leave (struct gy_worker_debt). */
+static GY_INLINE void meet_join(struct gy_worker *self, gantry_task *successor)
+{
+    const bool is_wide = atomic_load_explicit(&successor->references, memory_order_relaxed) > GY_JOIN_MANY;
+    if (is_wide && self->has_deque && self->debt.references == 0 && !gy_task_has(successor, GY_TASK_FROZEN)) {
+        self->debt.join = successor;
+    }
+}
+
 /* notify_successors() for a light task, to which no edge is declared any more. */
 static inline size_t notify_continuation(gantry_task *task, gantry_status result, struct gy_ready *ready,
                                          struct gy_worker *keeper)
@@ -203,7 +195,18 @@ static inline size_t notify_continuation(gantry_task *task, gantry_status result
     if (edge == NULL) {
         return 0;
     }
-    return notify_successor(task, edge, result, wait_set_of(task), ready, keeper);
+    const uint64_t wait_set = wait_set_of(task);
+    gantry_task *successor = gy_edge_successor(edge);
+    if (keeper != NULL && keeper->debt.join == successor && result == GANTRY_OK && wait_set == 0) {
+        keeper->debt.references++;
+        keeper->debt.leave_join = leave_join;
+        return 0;
+    }
+    const size_t made_ready = notify_successor(task, edge, result, wait_set, ready, keeper);
+    if (keeper != NULL && made_ready == 0) {
+        meet_join(keeper, successor);
+    }
+    return made_ready;
 }
 
 /* notify_successors() in a frozen graph: no edge is declared meanwhile, and the list is needed again.
@@ -270,7 +273,7 @@ static GY_RARE gantry_status decide_result(gantry_task *task, gantry_status resu
     }
     if (result != GANTRY_OK) {
         atomic_store_explicit(&task->result, result, memory_order_relaxed);
-        atomic_fetch_add_explicit(&manager->failed, 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&manager->released.failed, 1, memory_order_relaxed);
     }
     return result;
 }
@@ -329,8 +332,8 @@ static GY_INLINE size_t end_task(gantry_task *task, gantry_status result, struct
                         : (flags & GY_TASK_LIGHT) != 0  ? notify_continuation(task, result, ready, keeper)
                                                         : notify_successors(task, result, ready, keeper);
     count_ready(manager, made_ready, self);
-    if (self != NULL && __builtin_expect(self->span_begin_ns != 0, 0)) {
-        emit_body(self, task, ready->gpu.first != NULL);
+    if (self != NULL && __builtin_expect(self->span.begin_ns != 0, 0)) {
+        gy_worker_emit_body(self, task, ready->gpu.first != NULL);
     }
     if (ready->resolve.first == NULL) {
         flush_but_one(manager, ready, self);
@@ -362,8 +365,8 @@ static GY_RARE size_t end_round(gantry_task *task, gantry_status result, struct 
         call_release(task, result);
     }
     size_t made_ready = gy_round_notify(task, result, &end, ready);
-    if (self != NULL && self->span_begin_ns != 0) {
-        emit_body(self, task, ready->gpu.first != NULL);
+    if (self != NULL && self->span.begin_ns != 0) {
+        gy_worker_emit_body(self, task, ready->gpu.first != NULL);
     }
     count_ready(manager, made_ready, self);
     if (ready->resolve.first == NULL) {
@@ -435,7 +438,7 @@ static GY_INLINE void release_flagged(gantry_task *task, unsigned flags, gantry_
         result = decide_result(task, result);
     }
     if ((flags & GY_TASK_FILLED) == 0) {
-        atomic_fetch_add_explicit(&manager->resolved_names, 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&manager->released.names, 1, memory_order_relaxed);
     }
     if (manager->as_owner.has_conditions && (flags & GY_TASK_FROZEN) != 0) {
         less = 0;
@@ -517,7 +520,7 @@ void gy_ready_dispatch(struct gy_task_owner *owner, struct gy_ready *ready)
     struct gy_worker *self = gy_worker_is_of(owner->pool) ? gy_worker_current : NULL;
     if (ready->resolve.first != NULL) {
         resolve(ready, self);
-        if (self != NULL && self->owed_to == owner && is_visitor(self, owner)) {
+        if (self != NULL && self->debt.owner == owner && is_visitor(self, owner)) {
             gy_worker_flush(self); /* a thread that waits for the owner need not wait for that */
         }
     } else {
@@ -569,17 +572,17 @@ static inline gantry_status run_body(struct gy_worker *self, gantry_task *task)
         gantry_bandwidth_gate_raise();
     }
     const struct gy_span_ranges *ranges =
-        __builtin_expect(begin != 0, 0) ? gy_span_push(begin, gantry_task_label(task)) : NULL;
+        __builtin_expect(begin != 0, 0) ? gy_span_push(begin, GY_RANGE_TASK, gantry_task_label(task)) : NULL;
     gantry_status result =
         __builtin_expect(gy_place != GY_OUTSIDE, 0) ? run_outside(task) : task->body.run(task, task->arg);
     if (is_critical) {
         (void)gantry_bandwidth_gate_lower();
     }
-    if (__builtin_expect(begin != 0, 0)) { /* see emit_body() */
+    if (__builtin_expect(begin != 0, 0)) { /* see gy_worker_emit_body() */
         gy_span_pop(ranges);
-        self->span_begin_ns = begin;
-        self->span_end_ns = gy_clock_ns();
-        self->span_flow = 0;
+        self->span.begin_ns = begin;
+        self->span.end_ns = gy_clock_ns();
+        self->span.flow = 0;
     }
     return result;
 }
@@ -605,7 +608,7 @@ static inline bool is_unheard(const struct gy_worker *self, const gantry_task *t
     return (atomic_load_explicit(&task->flags, memory_order_relaxed) & ~odd) ==
                (GY_TASK_LIGHT | GY_TASK_FILLED | GY_TASK_SPAWNED) &&
            atomic_load_explicit(&task->edges, memory_order_relaxed) == NULL && result == GANTRY_OK &&
-           self->span_begin_ns == 0;
+           self->span.begin_ns == 0;
 }
 
 void gy_worker_abandon(struct gy_worker *self)
@@ -626,6 +629,10 @@ void gy_worker_abandon(struct gy_worker *self)
         (void)gantry_bandwidth_gate_lower();
     }
     gantry_status why = GY_FAIL(GANTRY_ERR_STATE, "the body has called pthread_exit()");
+    if (self->said.detached != 0) {
+        gy_worker_leave_awaited(self, task, why, gy_ready_dispatch);
+        return;
+    }
     uint32_t cpu_class = gy_task_class(task);
     end_body(self, task, why);
     if (cpu_class != 0) {
@@ -638,8 +645,8 @@ void gy_worker_abandon(struct gy_worker *self)
 static inline bool owes_others(const struct gy_worker *self, const gantry_task *task)
 {
     bool owes_other_epoch =
-        gy_task_has(task, GY_TASK_ODD) ? self->owed >= GY_WORK_PENDING : self->owed_odd != 0;
-    return self->owed_to != task->owner || owes_other_epoch;
+        gy_task_has(task, GY_TASK_ODD) ? self->debt.work >= GY_WORK_PENDING : self->debt.odd != 0;
+    return self->debt.owner != task->owner || owes_other_epoch;
 }
 
 void gy_worker_run(struct gy_worker *self, gantry_task *task)
@@ -648,17 +655,24 @@ void gy_worker_run(struct gy_worker *self, gantry_task *task)
     if (owes_others(self, task)) {
         gy_worker_flush(self);
     }
+    if (__builtin_expect(self->debt.leave_join != NULL, 0) && gy_task_continuation(task) != self->debt.join) {
+        leave_join(self);
+    }
     uint32_t cpu_class = gy_task_class(task);
     if (cpu_class != 0) {
         gy_worker_enter_class(self, cpu_class);
     }
     self->running = task;
     gy_worker_enter(self, GY_WORKER_IN_BODY);
-    self->chosen = 0;
-    self->made_here = 0;
+    self->said.chosen = 0;
+    self->filling.made = 0;
     gantry_status result = run_body(self, task);
-    if (__builtin_expect(self->made_here > GY_BUNDLE_BEHIND, 0)) {
+    if (__builtin_expect(self->filling.made > GY_BUNDLE_BEHIND, 0)) {
         gy_worker_end_bundles(self);
+        if (self->said.detached != 0) {
+            gy_worker_leave_awaited(self, task, result, gy_ready_dispatch);
+            return;
+        }
     }
     if (is_unheard(self, task, result)) {
         gantry_taskman *manager = gy_task_manager(task);

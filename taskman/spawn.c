@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Light tasks.  A body makes those of its own manager without a lock: each worker has a place in each
  * manager for them, and walks of the graph leave them out.
  *
@@ -51,6 +52,24 @@ struct light {
     const char *label;
 };
 
+/* A reference on the continuation, for a task that the running one makes: of those that the worker has, if it
+ * has met it as a join.  It takes more only while the running task has one itself. */
+static inline bool hold(struct gy_worker *self, gantry_task *continuation)
+{
+    if (self->debt.leave_join == NULL || self->debt.join != continuation ||
+        gy_task_continuation(self->running) != continuation) {
+        return gy_task_hold(continuation);
+    }
+    if (self->debt.references == 0) {
+        if (!gy_task_hold_some(continuation, GY_JOIN_AHEAD)) {
+            return false;
+        }
+        self->debt.references = GY_JOIN_AHEAD;
+    }
+    self->debt.references--;
+    return true;
+}
+
 /* Describe a task of the worker's place.  `flags` beside those of every light task.  False: the continuation
  * was dispatched already. */
 static inline bool make_here(struct gy_worker *self, gantry_task *task, const struct light *light,
@@ -59,7 +78,7 @@ static inline bool make_here(struct gy_worker *self, gantry_task *task, const st
 {
     gy_task_clear_all(task);
     task->owner = &manager->as_owner;
-    if (continuation != NULL && !gy_task_hold(continuation)) {
+    if (continuation != NULL && !hold(self, continuation)) {
         return false;
     }
     task->body.run = light->run;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Stalls: what only late declarations can cause, and how a waiting thread gets out of them.
  *
  * The search at the start proves that every task will be released, as long as references taken by others
@@ -19,6 +20,7 @@
 #include "taskman/references.h"
 
 #include <assert.h>
+#include <stdio.h>
 
 struct survey {
     size_t waiting; /* tasks that were not released */
@@ -53,13 +55,13 @@ static enum stall find_stall_locked(gantry_taskman *manager, bool is_stopping, s
     GY_REQUIRES(manager->lock)
 {
     if (!gy_taskman_is_quiet(manager) || gy_taskman_is_idle(manager) ||
-        atomic_load(&manager->held_back) != 0) {
+        atomic_load(&manager->stall.held_back) != 0) {
         return NONE;
     }
-    if (manager->late_names != 0) {
+    if (manager->counts.late_names != 0) {
         return is_stopping ? NAMES : NONE;
     }
-    *count = manager->may_have_cycle ? survey_locked(manager) : 0;
+    *count = manager->stall.may_have_cycle ? survey_locked(manager) : 0;
     return *count != 0 ? CYCLE : NONE;
 }
 
@@ -71,12 +73,12 @@ bool gy_taskman_is_stalled(gantry_taskman *manager, bool is_stopping)
     size_t count;
     gy_fast_lock_take(&manager->lock);
     bool is_stalled = find_stall_locked(manager, is_stopping, &count) != NONE;
-    bool has_held_back = atomic_load(&manager->held_back) != 0;
-    manager->is_awaited = has_held_back;
+    bool has_held_back = atomic_load(&manager->stall.held_back) != 0;
+    manager->stall.is_awaited = has_held_back;
     assert(gy_taskman_is_valid(manager));
     gy_fast_lock_give(&manager->lock);
     if (has_held_back) {
-        manager->gpu_ops->memory.quiet(manager->gpu); /* it knows whether others can go on */
+        manager->gpu.ops->tell(manager->gpu.dispatcher, GY_GPU_QUIET); /* it knows whether others can go on */
     }
     return is_stalled;
 }
@@ -84,8 +86,9 @@ bool gy_taskman_is_stalled(gantry_taskman *manager, bool is_stopping)
 bool gy_taskman_waits_for_memory(gantry_taskman *manager)
 {
     gy_fast_lock_take(&manager->lock);
-    bool may_get_names = manager->late_names != 0 && !manager->is_awaited;
-    bool waits = atomic_load(&manager->held_back) != 0 && gy_taskman_is_quiet(manager) && !may_get_names;
+    bool may_get_names = manager->counts.late_names != 0 && !manager->stall.is_awaited;
+    bool waits =
+        atomic_load(&manager->stall.held_back) != 0 && gy_taskman_is_quiet(manager) && !may_get_names;
     assert(gy_taskman_is_valid(manager));
     gy_fast_lock_give(&manager->lock);
     return waits;
@@ -113,7 +116,7 @@ static struct gy_task_list give_up_names_locked(gantry_taskman *manager) GY_REQU
     struct giving_up giving_up = {.manager = manager};
     struct gy_graph_view view = gy_graph_view(&manager->graph);
     gy_graph_each(&view, give_up_name, &giving_up);
-    manager->late_names = 0;
+    manager->counts.late_names = 0;
     return giving_up.names;
 }
 
@@ -129,7 +132,7 @@ static gantry_task *break_cycle_locked(gantry_taskman *manager, size_t waiting) 
     if (manager->failure.status == GANTRY_OK) {
         manager->failure = *gy_error_last();
     }
-    manager->has_broken_cycle = true;
+    manager->stall.has_broken_cycle = true;
     gy_task_preset_failure(task, GANTRY_ERR_TASK_FAILED);
     atomic_store(&task->references, 1);
     atomic_fetch_add(&manager->as_owner.work, GY_WORK_ACTIVE);
@@ -167,7 +170,85 @@ void gy_taskman_unstall(gantry_taskman *manager, bool is_stopping)
     gy_pool_enter(pool);
     for (gantry_task *task = moved.first, *next; task != NULL; task = next) {
         next = task->next;
-        (void)gy_taskman_unhold(task, GANTRY_OK);
+        (void)gy_taskman_unhold(task, GANTRY_OK, NULL);
     }
     gy_pool_leave(pool);
+}
+
+/* ---- what a step waits for ------------------------------------------------------------------- */
+
+struct waits {
+    bool moves; /* something runs, or is about to */
+    size_t count, used;
+    char labels[GY_ERROR_TEXT_BYTES - 120];
+};
+
+static void clear_mark(void *unused, gantry_task *task)
+{
+    (void)unused;
+    task->scratch = 0;
+}
+
+static void mark_successor(void *unused, gantry_task *task)
+{
+    (void)unused;
+    task->scratch = 1;
+}
+
+static bool is_left(const gantry_task *task)
+{
+    return !gy_task_is_released(task) && (!gy_task_has(task, GY_TASK_FROZEN) || gy_task_takes_part(task));
+}
+
+static void mark_dependents(void *unused, gantry_task *task)
+{
+    if (is_left(task)) {
+        gy_task_each_dependent(task, mark_successor, unused);
+    }
+}
+
+/* A task is held back from outside when it waits for no other one. */
+static void note_wait(void *user, gantry_task *task)
+{
+    struct waits *waits = user;
+    const gantry_task_state state = gy_task_state_of(task);
+    const bool is_awaited = state == GANTRY_TASK_STATE_AWAITED;
+    waits->moves |= state == GANTRY_TASK_STATE_READY || state == GANTRY_TASK_STATE_RUNNING;
+    if (!is_left(task) || gy_task_has(task, GY_TASK_CHOSEN) || (!is_awaited && task->scratch != 0)) {
+        return;
+    }
+    waits->count++;
+    const int more = snprintf(waits->labels + waits->used, sizeof(waits->labels) - waits->used, "%s '%.60s'",
+                              is_awaited ? " awaited" : " held", gantry_task_label(task));
+    if (more > 0 && (size_t)more < sizeof(waits->labels) - waits->used) {
+        waits->used += (size_t)more;
+    }
+    waits->labels[waits->used] = '\0'; /* one that does not fit is left out */
+}
+
+/* Bodies of spawned tasks are in no graph: a worker that is in one does not look for work. */
+static bool has_busy_worker(const gantry_cpu_dispatcher *pool)
+{
+    return pool->host.submit == NULL && atomic_load(&pool->idle) < pool->worker_count;
+}
+
+bool gy_taskman_tell_of_waits(gantry_taskman *manager)
+{
+    struct waits waits = {.moves = has_busy_worker(manager->as_owner.pool)};
+    gy_fast_lock_take(&manager->lock);
+    struct gy_graph_view view = gy_graph_view(&manager->graph);
+    gy_graph_each(&view, clear_mark, NULL);
+    gy_graph_each(&view, mark_dependents, NULL);
+    gy_graph_each(&view, note_wait, &waits);
+    assert(gy_taskman_is_valid(manager));
+    gy_fast_lock_give(&manager->lock);
+    if (waits.moves || waits.count == 0) {
+        return false;
+    }
+    gy_log(GANTRY_LOG_WARNING,
+           "a thread waits for a step whose tasks wait for others; awaited until gantry_task_complete(), or "
+           "held by "
+           "references and work on the GPU, are %zu:%s",
+           waits.count, waits.labels);
+    return true;
 }

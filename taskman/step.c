@@ -1,10 +1,15 @@
+/* SPDX-License-Identifier: MIT */
 /* A step of a task manager: start, wait, stop, reset; and what it counts. */
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/handle.h"
 #include "base/options.h"
 #include "base/proof.h"
+#include "base/times.h"
+#include "taskman/access.h"
+#include "taskman/awaits.h"
 #include "taskman/callbacks.h"
+#include "taskman/checks.h"
 #include "taskman/cpu/client.h"
 #include "taskman/cpu/guest.h"
 #include "taskman/cpu/pool.h"
@@ -69,7 +74,7 @@ static void start_frozen_locked(gantry_taskman *manager, struct starter *starter
 static void start_tasks_locked(gantry_taskman *manager, struct starter *starter) GY_REQUIRES(manager->lock)
 {
     struct gy_graph *graph = &manager->graph;
-    if (manager->special == 0 && gy_pool_fetches(manager->as_owner.pool)) {
+    if (manager->counts.special == 0 && gy_pool_fetches(manager->as_owner.pool)) {
         starter->job = (struct gy_start_job){.chunk = graph->task_chunks, .left = graph->tasks};
         return;
     }
@@ -83,7 +88,7 @@ static gantry_status check_graph_locked(gantry_taskman *manager) GY_REQUIRES(man
     if (manager->frozen) {
         return GANTRY_OK;
     }
-    return manager->conditions != 0
+    return manager->counts.conditions != 0
                ? GY_FAIL(GANTRY_ERR_STATE, "start: the graph has conditions or loops: freeze it first")
                : gy_graph_check_cycles(&manager->graph, "start");
 }
@@ -100,8 +105,8 @@ static void begin_running_locked(gantry_taskman *manager, struct starter *starte
         start_tasks_locked(manager, starter);
     }
     gy_taskman_begin_all_memory(manager);
-    uint64_t pending = manager->as_owner.has_conditions ? 0 : manager->counted;
-    uint64_t active = starter->found + manager->outside + 1;
+    uint64_t pending = manager->as_owner.has_conditions ? 0 : manager->counts.into_work;
+    uint64_t active = starter->found + manager->counts.outside + 1;
     atomic_store_explicit(&manager->as_owner.work, pending * GY_WORK_PENDING + active * GY_WORK_ACTIVE,
                           memory_order_relaxed);
     gy_taskman_enter_phase(manager, GY_RUNNING);
@@ -122,9 +127,7 @@ static gantry_status begin_running(gantry_taskman *manager, struct starter *star
 
 static void wake_for_completions(gantry_taskman *manager, gantry_cpu_dispatcher *pool)
 {
-    uint64_t soon_ns = manager->gpu_ops->wake_hints.step_begun != NULL
-                           ? manager->gpu_ops->wake_hints.step_begun(manager->gpu)
-                           : 0;
+    uint64_t soon_ns = manager->gpu.ops->tell(manager->gpu.dispatcher, GY_GPU_STEP_BEGUN);
     if (soon_ns != 0) {
         gy_pool_expect(pool, soon_ns);
     }
@@ -134,14 +137,14 @@ static void wake_for_completions(gantry_taskman *manager, gantry_cpu_dispatcher 
  * woken for the first GPU tasks. */
 static void expect_guest(gantry_taskman *manager, struct gy_task_list *first)
 {
-    const struct gy_gpu_ops *ops = manager->gpu_ops;
+    const struct gy_gpu_ops *ops = manager->gpu.ops;
     if (first->first != NULL && ops->guests.submit != NULL &&
-        atomic_load_explicit(&manager->punctual, memory_order_relaxed) == GY_PUNCTUAL) {
+        atomic_load_explicit(&manager->hints.punctual, memory_order_relaxed) == GY_PUNCTUAL) {
         const struct gy_task_list tasks = *first;
         *first = (struct gy_task_list){0};
-        ops->guests.submit(manager->gpu, tasks.first, tasks.last);
-    } else if (ops->wake_hints.guest_comes != NULL) {
-        ops->wake_hints.guest_comes(manager->gpu);
+        ops->guests.submit(manager->gpu.dispatcher, tasks.first, tasks.last);
+    } else {
+        ops->tell(manager->gpu.dispatcher, GY_GPU_GUEST_COMES);
     }
 }
 
@@ -152,9 +155,10 @@ static struct gy_worker *hand_out(gantry_taskman *manager, struct starter *start
                                   struct gy_gpu_guest *guest)
 {
     gantry_cpu_dispatcher *pool = manager->as_owner.pool;
-    const bool has_gpu = manager->gpu != NULL && !starter->without_gpu;
-    bool was_helped = atomic_exchange_explicit(&manager->was_helped, false, memory_order_relaxed) && has_gpu;
-    struct gy_worker *self = guest != NULL && starter->job.left != 0 && manager->gpu == NULL
+    const bool has_gpu = manager->gpu.dispatcher != NULL && !starter->without_gpu;
+    bool was_helped =
+        atomic_exchange_explicit(&manager->hints.was_helped, false, memory_order_relaxed) && has_gpu;
+    struct gy_worker *self = guest != NULL && starter->job.left != 0 && manager->gpu.dispatcher == NULL
                                  ? gy_guest_begin(&manager->as_owner)
                                  : NULL;
     if (guest != NULL) {
@@ -176,8 +180,8 @@ static struct gy_worker *hand_out(gantry_taskman *manager, struct starter *start
     if (has_gpu && !was_helped) {
         wake_for_completions(manager, pool);
     }
-    if (manager->lets_gpu_guests) {
-        atomic_store_explicit(&manager->started_ns, gy_clock_ns(), memory_order_relaxed);
+    if (manager->gpu.lets_guests) {
+        atomic_store_explicit(&manager->hints.started_ns, gy_clock_ns(), memory_order_relaxed);
     }
     gy_pool_leave(pool);
     return self;
@@ -196,15 +200,16 @@ static gantry_status prepare_start(gantry_taskman *manager, const struct gy_gpu_
     if (phase != GY_BUILDING && !(phase == GY_STOPPED && manager->frozen)) {
         return GY_FAIL(GANTRY_ERR_STATE, "start: the task manager is %s", gy_taskman_phase_name(phase));
     }
-    const bool is_helped =
-        guest != NULL ? guest->may_help : atomic_load_explicit(&manager->was_helped, memory_order_relaxed);
+    const bool is_helped = guest != NULL
+                               ? guest->may_help
+                               : atomic_load_explicit(&manager->hints.was_helped, memory_order_relaxed);
     return gy_taskman_begin_gpu(manager, is_helped, &starter->without_gpu);
 }
 
 static void undo_prepare_start(gantry_taskman *manager, const struct starter *starter)
 {
-    if (manager->gpu != NULL && !starter->without_gpu) {
-        manager->gpu_ops->step_end(manager->gpu);
+    if (manager->gpu.dispatcher != NULL && !starter->without_gpu) {
+        manager->gpu.ops->tell(manager->gpu.dispatcher, GY_GPU_STEP_ENDED);
     }
 }
 
@@ -278,7 +283,7 @@ static gantry_status check_graph(gantry_taskman *manager, struct starter *starte
 static void begin_running_checked(gantry_taskman *manager, struct starter *starter)
 {
     gy_fast_lock_take(&manager->lock);
-    manager->may_have_cycle |= !manager->frozen && manager->graph.edges != starter->edges;
+    manager->stall.may_have_cycle |= !manager->frozen && manager->graph.edges != starter->edges;
     begin_running_locked(manager, starter);
     assert(gy_taskman_is_valid(manager));
     gy_fast_lock_give(&manager->lock);
@@ -341,6 +346,7 @@ struct waiter {
     bool is_stopping;
     uint32_t epoch; /* in which he came */
     struct gy_gpu_guest *guest;
+    bool has_told; /* what the step waits for */
 };
 
 static bool has_pending(gantry_taskman *manager, uint32_t epoch)
@@ -383,7 +389,7 @@ static bool end_wait(const struct waiter *waiter)
 {
     gantry_taskman *manager = waiter->manager;
     gy_fast_lock_take(&manager->lock);
-    bool is_over = gy_taskman_is_idle(manager) && !(waiter->is_stopping && manager->late_names != 0);
+    bool is_over = gy_taskman_is_idle(manager) && !(waiter->is_stopping && manager->counts.late_names != 0);
     if (is_over && waiter->is_stopping) {
         gy_taskman_end_loops(manager);
         gy_taskman_enter_phase(manager, GY_STOPPED);
@@ -409,28 +415,32 @@ static void stop_helping(void *user)
     gy_gpu_guest_stop_helping(((struct waiter *)user)->guest);
 }
 
+static void remind(void *user)
+{
+    struct waiter *waiter = user;
+    waiter->has_told = waiter->has_told || gy_taskman_tell_of_waits(waiter->manager);
+}
+
 static bool next_end(void *user, struct gy_lookout *out)
 {
     const struct waiter *waiter = user;
-    return waiter->manager->gpu_ops->wake_hints.next_end(waiter->manager->gpu, waiter->manager,
-                                                         waiter->guest->may_help, out);
+    return waiter->manager->gpu.ops->next_end(waiter->manager->gpu.dispatcher, waiter->manager,
+                                              waiter->guest->may_help, out);
 }
-
-enum { AT_ONCE_NS = 10000 /* so soon behind the start a thread that sleeps does not wake up */ };
 
 /* A thread begins to wait, not in run().  Does it come so soon that it can do the work of the dispatcher's
  * threads, if they sleep?  Who waits first behind a start tells how the next one is handed out. */
 static bool comes_at_once(gantry_taskman *manager, const struct gy_gpu_guest *guest)
 {
     const uint64_t started_ns =
-        guest->may_help ? atomic_exchange_explicit(&manager->started_ns, 0, memory_order_relaxed) : 0;
+        guest->may_help ? atomic_exchange_explicit(&manager->hints.started_ns, 0, memory_order_relaxed) : 0;
     if (started_ns == 0) {
         return false;
     }
-    const bool is_at_once = gy_clock_ns() - started_ns < AT_ONCE_NS;
-    const uint32_t before = atomic_load_explicit(&manager->punctual, memory_order_relaxed);
+    const bool is_at_once = gy_clock_ns() - started_ns < GY_AT_ONCE_NS;
+    const uint32_t before = atomic_load_explicit(&manager->hints.punctual, memory_order_relaxed);
     const uint32_t now = !is_at_once ? 0 : before < GY_PUNCTUAL ? before + 1 : before;
-    atomic_store_explicit(&manager->punctual, now, memory_order_relaxed);
+    atomic_store_explicit(&manager->hints.punctual, now, memory_order_relaxed);
     return is_at_once;
 }
 
@@ -438,15 +448,17 @@ static bool comes_at_once(gantry_taskman *manager, const struct gy_gpu_guest *gu
 static void wait_until_over(gantry_taskman *manager, bool is_stopping, struct gy_worker *self,
                             struct gy_gpu_guest *guest)
 {
-    struct waiter waiter = {manager, is_stopping, atomic_load(&manager->as_owner.epoch), guest};
+    struct waiter waiter = {manager, is_stopping, atomic_load(&manager->as_owner.epoch), guest, false};
     struct gy_wait wait = {
         .condition = wait_is_over,
         .user = &waiter,
-        .spin_budget_ns = manager->gpu != NULL ? &manager->spin_budget_ns : NULL,
+        .spin_budget_ns = manager->gpu.dispatcher != NULL ? &manager->hints.spin_budget_ns : NULL,
         .owner = &manager->as_owner,
         .help = guest->may_help ? help : NULL,
         .stop_helping = guest->may_help ? stop_helping : NULL,
-        .next_end = manager->gpu != NULL && manager->gpu_ops->wake_hints.next_end != NULL ? next_end : NULL,
+        .remind = remind,
+        .remind_ns = GY_REMIND_S * (uint64_t)1000000000,
+        .next_end = manager->gpu.dispatcher != NULL && manager->gpu.ops->next_end != NULL ? next_end : NULL,
         .self = self};
     guest->wait = &wait;
     for (;; wait.self = NULL) {
@@ -461,15 +473,15 @@ static void wait_until_over(gantry_taskman *manager, bool is_stopping, struct gy
         gy_proof()->step_waited(manager);
     }
     if (guest->has_helped && !guest->is_kept_out) {
-        atomic_store_explicit(&manager->was_helped, true, memory_order_relaxed);
+        atomic_store_explicit(&manager->hints.was_helped, true, memory_order_relaxed);
     }
 }
 
 /* Returns the status of the step so far; its cause becomes the calling thread's last error. */
 static gantry_status outcome(gantry_taskman *manager)
 {
-    if (manager->gpu != NULL && !(manager->without_gpu && gy_taskman_gpu_tasks(manager) == 0)) {
-        gantry_status status = manager->gpu_ops->adopt_failure(manager->gpu, manager);
+    if (manager->gpu.dispatcher != NULL && !(manager->without_gpu && gy_taskman_gpu_tasks(manager) == 0)) {
+        gantry_status status = manager->gpu.ops->adopt_failure(manager->gpu.dispatcher, manager);
         if (status != GANTRY_OK) {
             return status;
         }
@@ -479,7 +491,7 @@ static gantry_status outcome(gantry_taskman *manager)
     assert(gy_taskman_is_valid(manager));
     gy_fast_lock_give(&manager->lock);
     if (failure.status == GANTRY_OK && atomic_load(&manager->as_owner.cancelled) != 0 &&
-        (atomic_load(&manager->failed) != 0 ||
+        (atomic_load(&manager->released.failed) != 0 ||
          atomic_load(&manager->as_owner.cancelled) == GY_CANCELLED_LOOP)) {
         return GY_FAIL(GANTRY_ERR_CANCELLED, "the run was cancelled");
     }
@@ -513,7 +525,7 @@ gantry_status gantry_taskman_wait(gantry_taskman *manager)
 static gantry_status report_unfilled(gantry_taskman *manager)
 {
     gy_fast_lock_take(&manager->lock);
-    uint64_t unfilled = manager->unfilled;
+    uint64_t unfilled = manager->counts.unfilled;
     struct gy_graph_view view = gy_graph_view(&manager->graph);
     assert(gy_taskman_is_valid(manager));
     gy_fast_lock_give(&manager->lock);
@@ -524,8 +536,8 @@ static gantry_status stop_step(gantry_taskman *manager, struct gy_worker *self, 
 {
     wait_until_over(manager, true, self, guest);
     gantry_status status = outcome(manager);
-    if (manager->gpu != NULL && !manager->without_gpu) {
-        manager->gpu_ops->step_end(manager->gpu);
+    if (manager->gpu.dispatcher != NULL && !manager->without_gpu) {
+        manager->gpu.ops->tell(manager->gpu.dispatcher, GY_GPU_STEP_ENDED);
     }
     return status != GANTRY_OK ? status : report_unfilled(manager);
 }
@@ -590,8 +602,11 @@ gantry_status gantry_taskman_cancel(gantry_taskman *manager)
     }
     assert(gy_taskman_is_valid(manager));
     gy_fast_lock_give(&manager->lock);
-    if (is_running && manager->gpu != NULL && manager->gpu_ops->cancelled != NULL) {
-        manager->gpu_ops->cancelled(manager->gpu);
+    if (is_running && manager->gpu.dispatcher != NULL) {
+        manager->gpu.ops->tell(manager->gpu.dispatcher, GY_GPU_CANCELLED);
+    }
+    if (is_running) {
+        gy_awaits_cancel(manager);
     }
     return is_running ? GANTRY_OK
                       : GY_FAIL(GANTRY_ERR_STATE, "cancel: the task manager is %s",
@@ -629,20 +644,25 @@ gantry_status gantry_taskman_reset(gantry_taskman *manager)
     gy_fast_lock_take(&manager->lock);
     struct gy_gpu_plan *gpu = manager->frozen_graph.gpu;
     struct gy_gpu_loop *loops = gy_taskman_take_loops(manager);
+    gy_accesses_end_step(manager);
     gy_taskman_thaw(manager);
+    if (gy_proof() != NULL) {
+        gy_taskman_end_for_proof(manager);
+    }
     gy_graph_reset(&manager->graph);
     gy_names_reset(&manager->names);
     manager->failure = (struct gy_error){.status = GANTRY_OK};
-    manager->submitted = manager->submitted_sync = 0;
-    atomic_store_explicit(&manager->submitted_gpu, 0, memory_order_relaxed);
-    manager->unfilled = manager->late_names = manager->counted = 0;
-    manager->conditions = manager->stables = manager->lights = manager->special = manager->outside = 0;
-    manager->may_have_cycle = manager->has_broken_cycle = false;
+    manager->counts.submitted = manager->counts.sync = 0;
+    atomic_store_explicit(&manager->counts.gpu, 0, memory_order_relaxed);
+    manager->counts.unfilled = manager->counts.late_names = manager->counts.into_work = 0;
+    manager->counts.conditions = manager->counts.stables = manager->counts.lights = manager->counts.special =
+        manager->counts.outside = 0;
+    manager->stall.may_have_cycle = manager->stall.has_broken_cycle = false;
     gy_taskman_clear_places(manager);
     gy_taskman_close_memory(manager);
     atomic_store(&manager->as_owner.work, 0);
-    atomic_store(&manager->failed, 0);
-    atomic_store(&manager->resolved_names, 0);
+    atomic_store(&manager->released.failed, 0);
+    atomic_store(&manager->released.names, 0);
     atomic_store(&manager->gpu_facts.has_independent, false);
     if (gy_taskman_phase(manager) != GY_BUILDING) {
         gy_taskman_enter_phase(manager, GY_BUILDING);

@@ -1,9 +1,12 @@
+/* SPDX-License-Identifier: MIT */
 #include "taskman/submit.h"
 
 #include "base/handle.h"
 #include "base/point.h"
+#include "taskman/access.h"
 #include "taskman/description.h"
 #include "taskman/edges.h"
+#include "taskman/failure.h"
 #include "taskman/memory.h"
 #include "taskman/references.h"
 
@@ -42,11 +45,11 @@ static gantry_status add_placeholder_locked(gantry_taskman *manager, const struc
     take_task_locked(manager, task);
     task->name = gy_names_add(&manager->names, name, task);
     gy_task_state_init(task, GANTRY_TASK_STATE_PLACEHOLDER);
-    manager->unfilled++;
-    manager->special++;
+    manager->counts.unfilled++;
+    manager->counts.special++;
     if (gy_taskman_phase(manager) == GY_RUNNING) {
         gy_task_set(task, GY_TASK_LATE_NAME);
-        manager->late_names++;
+        manager->counts.late_names++;
     } else {
         gy_taskman_count_pending(manager, task, 0);
     }
@@ -83,10 +86,10 @@ static GY_INLINE void describe(gantry_task *task, const gantry_task_desc *desc, 
     task->traits = (uint8_t)traits_of(desc, usual);
     if (gy_task_is_gpu(task)) {
         const gantry_taskman *manager = gy_task_manager(task);
-        uint32_t device = manager->device;
+        uint32_t device = manager->gpu.device;
         task->body.launch = desc->launch;
         task->partition =
-            (uint8_t)(usual ? manager->partition : gy_description_place(manager, desc, &device));
+            (uint8_t)(usual ? manager->gpu.partition : gy_description_place(manager, desc, &device));
         task->device = (uint8_t)device;
     } else {
         task->body.run = desc->run;
@@ -117,7 +120,7 @@ static gantry_status fill_locked(gantry_taskman *manager, gantry_task *task, con
     }
     if (gy_task_has(task, GY_TASK_LATE_NAME)) {
         gy_task_clear(task, GY_TASK_LATE_NAME);
-        manager->late_names--;
+        manager->counts.late_names--;
         gy_taskman_count_pending(manager, task, GY_WORK_ACTIVE);
     } else if (gy_taskman_phase(manager) == GY_RUNNING && !gy_task_hold_outside(task)) {
         return GY_FAIL(GANTRY_ERR_LATE_DEPENDENCY, "task '%s': what waited for that name has gone on already",
@@ -129,7 +132,7 @@ static gantry_status fill_locked(gantry_taskman *manager, gantry_task *task, con
         gy_graph_loosen(task);
     }
     gy_task_enter(task, GANTRY_TASK_STATE_HELD);
-    manager->unfilled--;
+    manager->counts.unfilled--;
     return GANTRY_OK;
 }
 
@@ -140,9 +143,9 @@ static gantry_status check_phase_locked(gantry_taskman *manager, const gantry_ta
     if (gy_taskman_phase(manager) == GY_STOPPED) {
         return refuse_stopped();
     }
-    if (desc->is_condition || (desc->name != NULL && manager->frozen)) {
+    if (desc->is_condition || ((desc->name != NULL || desc->access_count != 0) && manager->frozen)) {
         return GY_FAIL(GANTRY_ERR_STATE,
-                       "task '%s': a condition, or a name in a frozen graph, comes too late",
+                       "task '%s': a condition, or a name or accesses in a frozen graph, come too late",
                        desc->name != NULL ? desc->name : "");
     }
     return GANTRY_OK;
@@ -151,7 +154,7 @@ static gantry_status check_phase_locked(gantry_taskman *manager, const gantry_ta
 static gantry_status check_memory_locked(gantry_taskman *manager, const gantry_task_desc *desc)
     GY_REQUIRES(manager->lock)
 {
-    return desc->memory <= manager->memory_count
+    return desc->memory <= manager->memory.count
                ? GANTRY_OK
                : GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "task '%s': memory %u was not declared",
                          desc->name != NULL ? desc->name : "", desc->memory);
@@ -162,16 +165,15 @@ static GY_RARE void tell_gpu_locked(gantry_taskman *manager, const gantry_task *
     GY_REQUIRES(manager->lock)
 {
     const uint32_t both = GY_TRAIT_STABLE | GY_TRAIT_MEMORY;
-    if (is_first && manager->gpu_ops->wake_hints.step_announced != NULL &&
-        !atomic_load_explicit(&manager->was_helped, memory_order_relaxed) &&
+    if (is_first && !atomic_load_explicit(&manager->hints.was_helped, memory_order_relaxed) &&
         gy_taskman_phase(manager) == GY_BUILDING) {
-        manager->gpu_ops->wake_hints.step_announced(manager->gpu);
+        manager->gpu.ops->tell(manager->gpu.dispatcher, GY_GPU_STEP_ANNOUNCED);
     }
     if ((task->traits & GY_TRAIT_INDEPENDENT) != 0) {
         atomic_store_explicit(&manager->gpu_facts.has_independent, true, memory_order_relaxed);
     }
-    if ((task->traits & both) == both && !manager->has_told_memory) {
-        manager->has_told_memory = true;
+    if ((task->traits & both) == both && !manager->memory.has_told) {
+        manager->memory.has_told = true;
         gy_log(GANTRY_LOG_INFO,
                "stable task '%s' is called in every run, like all that declare memory: it starts when there "
                "is room",
@@ -182,17 +184,17 @@ static GY_RARE void tell_gpu_locked(gantry_taskman *manager, const gantry_task *
 static GY_INLINE void count_special_locked(gantry_taskman *manager, const gantry_task *task)
     GY_REQUIRES(manager->lock)
 {
-    manager->special++;
+    manager->counts.special++;
     if (gy_task_is_gpu(task)) {
         const uint64_t before = gy_taskman_gpu_tasks(manager);
-        atomic_store_explicit(&manager->submitted_gpu, before + 1, memory_order_relaxed);
-        manager->stables += gy_task_is_stable(task);
+        atomic_store_explicit(&manager->counts.gpu, before + 1, memory_order_relaxed);
+        manager->counts.stables += gy_task_is_stable(task);
         if (before == 0 || (task->traits & (GY_TRAIT_INDEPENDENT | GY_TRAIT_MEMORY)) != 0) {
             tell_gpu_locked(manager, task, before == 0);
         }
     } else {
-        manager->submitted_sync += gy_task_kind(task) == GANTRY_TASK_SYNC_POINT;
-        manager->conditions += gy_task_is_condition(task);
+        manager->counts.sync += gy_task_kind(task) == GANTRY_TASK_SYNC_POINT;
+        manager->counts.conditions += gy_task_is_condition(task);
     }
 }
 
@@ -262,12 +264,38 @@ static GY_INLINE gantry_status add_locked(gantry_taskman *manager, const gantry_
     if (status != GANTRY_OK) {
         return status;
     }
-    manager->submitted++;
+    manager->counts.submitted++;
     if (task->traits != GANTRY_TASK_CPU) {
         count_special_locked(manager, task);
     }
     *out = task;
     return GANTRY_OK;
+}
+
+gantry_status gy_taskman_add_locked(gantry_taskman *manager, const gantry_task_desc *desc, gantry_task **out)
+{
+    return add_locked(manager, desc, false, NULL, out);
+}
+
+/* Gives the lock back.  A task that lacks edges fails; one that runs already, at once: nobody has it. */
+static GY_RARE gantry_status declare(gantry_taskman *manager, gantry_task *task,
+                                     const gantry_access *accesses, size_t count) GY_RELEASE(manager->lock)
+{
+    gantry_task *fence;
+    const bool is_late = gy_taskman_phase(manager) == GY_RUNNING;
+    const gantry_status status =
+        gy_accesses_declare(manager, task, accesses, count, gy_taskman_add_locked, &fence);
+    assert(gy_taskman_is_valid(manager));
+    gy_fast_lock_give(&manager->lock);
+    if (fence != NULL) {
+        (void)gy_taskman_unhold(fence, GANTRY_OK, NULL); /* the reference is ours */
+    }
+    if (status != GANTRY_OK && is_late) {
+        (void)gy_taskman_unhold(task, status, NULL); /* and so is this one */
+    } else if (status != GANTRY_OK) {
+        gy_taskman_keep_failure(manager, task, status);
+    }
+    return status;
 }
 
 /* Path of a task, step 1 of 9: it is described, and held.
@@ -280,8 +308,12 @@ static GY_INLINE gantry_status submit_checked(gantry_taskman *manager, const gan
     gy_fast_lock_take(&manager->lock);
     gantry_status status = add_locked(manager, desc, usual, name, &task);
     gy_point(GY_POINT_PATH_1, task);
-    assert(gy_taskman_is_valid(manager));
-    gy_fast_lock_give(&manager->lock);
+    if (!usual && status == GANTRY_OK && desc->access_count != 0) {
+        status = declare(manager, task, desc->accesses, desc->access_count);
+    } else {
+        assert(gy_taskman_is_valid(manager));
+        gy_fast_lock_give(&manager->lock);
+    }
     if (status == GANTRY_OK && out != NULL) {
         *out = task;
     }
@@ -372,8 +404,12 @@ gantry_status gantry_taskman_submit_after(gantry_taskman *manager, const gantry_
         gy_point(GY_POINT_PATH_1, task);
         status = status == GANTRY_OK ? gy_edges_link_all_locked(manager, task, predecessors, count) : status;
     }
-    assert(gy_taskman_is_valid(manager));
-    gy_fast_lock_give(&manager->lock);
+    if (at_once && !usual && status == GANTRY_OK && desc->access_count != 0) {
+        status = declare(manager, task, desc->accesses, desc->access_count);
+    } else {
+        assert(gy_taskman_is_valid(manager));
+        gy_fast_lock_give(&manager->lock);
+    }
     if (!at_once) {
         status = submit_and_link(manager, desc, predecessors, count, &task);
     }
@@ -381,6 +417,37 @@ gantry_status gantry_taskman_submit_after(gantry_taskman *manager, const gantry_
         *out = task;
     }
     return status;
+}
+
+/* ---- accesses of a task that is there ---------------------------------------------------------- */
+
+gantry_status gantry_task_access(gantry_task *task, const gantry_access *accesses, size_t count)
+{
+    GY_ACCEPT(TASK, task);
+    if (task == NULL || (accesses == NULL && count != 0)) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "access: the task or its accesses are NULL");
+    }
+    const char *label = gantry_task_label(task);
+    if (gy_task_has(task, GY_TASK_LIGHT) || gy_task_is_condition(task) ||
+        !gy_task_has(task, GY_TASK_FILLED)) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT,
+                       "access: '%s' is a light task, a condition or a name without a task", label);
+    }
+    gantry_taskman *manager = gy_task_manager(task);
+    const gantry_status status = gy_accesses_check(label, accesses, count);
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    gy_fast_lock_take(&manager->lock);
+    if (gy_taskman_phase(manager) != GY_BUILDING || manager->frozen) {
+        assert(gy_taskman_is_valid(manager));
+        gy_fast_lock_give(&manager->lock);
+        return GY_FAIL(GANTRY_ERR_STATE,
+                       "access: the step of task '%s' was started, or its graph is frozen: a task that is "
+                       "made while a step runs has its accesses in its description",
+                       label);
+    }
+    return declare(manager, task, accesses, count);
 }
 
 /* ---- loops, for the GPU dispatcher ------------------------------------------------------------ */
@@ -424,7 +491,8 @@ gantry_status gy_taskman_submit_loop(gantry_taskman *manager, const struct gy_gp
     if (status == GANTRY_OK) {
         uint32_t device;
         (void)gy_description_place(manager, tasks->test, &device);
-        status = tasks->prepare(tasks->loop, manager->gpu_ops->on_device(manager->gpu, device));
+        status =
+            tasks->prepare(tasks->loop, manager->gpu.ops->on_device(manager->gpu.dispatcher, NULL, &device));
     }
     if (status != GANTRY_OK) {
         return status;
@@ -483,10 +551,10 @@ static gantry_status add_light_locked(gantry_taskman *manager, const gantry_task
     describe(task, desc, true, GY_TASK_LIGHT);
     gy_task_state_init(task, GANTRY_TASK_STATE_HELD);
     gy_taskman_count_pending(manager, task, GY_WORK_ACTIVE);
-    manager->outside += gy_taskman_phase(manager) == GY_BUILDING;
-    manager->submitted++;
-    manager->special++;
-    manager->lights++;
+    manager->counts.outside += gy_taskman_phase(manager) == GY_BUILDING;
+    manager->counts.submitted++;
+    manager->counts.special++;
+    manager->counts.lights++;
     if (continuation != NULL) {
         gy_graph_link_own(task, continuation);
         manager->graph.edges++;

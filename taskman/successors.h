@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the end of a task means to a successor: timeline points, failure, one reference less. */
 #ifndef TASKMAN_SUCCESSORS_H
 #define TASKMAN_SUCCESSORS_H
@@ -48,6 +49,12 @@ static GY_INLINE bool gy_edge_notify(gantry_task *task, const struct gy_edge *ed
  * then GY_NOT_LAST_OF_JOIN, 1 or less as below, else GY_NOT_LAST_OF_JOIN. */
 enum { GY_NOT_LAST_OF_JOIN = 2 };
 int32_t gy_edge_let_group_go(const struct gy_edge *edge);
+
+/* The successor was started before its predecessor has ended: see successors.c. */
+GY_COLD void gy_task_repay(gantry_task *successor);
+
+/* It loses so many references at once, which the caller has.  True: they were its last. */
+bool gy_task_let_some_go(gantry_task *successor, int32_t count);
 
 /* The successor loses the reference that the edge has.  Returns how many it had: 1 for the last. */
 static inline int32_t gy_edge_let_go(const struct gy_edge *edge)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Functions of the application and of the GPU dispatcher on a single task. */
 #include "base/handle.h"
 #include "base/status.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The task manager.
  *
  * Building and late submission take the manager's lock: they touch the names, the storage and the lists
@@ -14,6 +15,8 @@
 #include "base/handle.h"
 #include "base/options.h"
 #include "base/proof.h"
+#include "taskman/access.h"
+#include "taskman/awaits.h"
 #include "taskman/cpu/cpu_dispatcher.h"
 #include "taskman/cpu/owners.h"
 #include "taskman/cpu/pool.h"
@@ -27,24 +30,29 @@
 
 /* ---- create, destroy ------------------------------------------------------------------------- */
 
-static gantry_status open_share(gantry_taskman *manager, const gantry_share *share)
+/* The share is the dispatcher's to judge. */
+static gantry_status attach(gantry_taskman *manager, const gantry_taskman_options *options)
 {
-    if (manager->gpu_ops == NULL || manager->gpu_ops->share.open == NULL) {
-        return GY_FAIL(GANTRY_ERR_UNSUPPORTED,
-                       "task manager: a share of GPU time, but it has no GPU dispatcher");
+    struct gy_gpu_use *gpu = &manager->gpu;
+    gpu->dispatcher = options->fleet != NULL
+                          ? ((const struct gy_gpu_fleet *)(const void *)options->fleet)->dispatcher
+                          : options->gpu_dispatcher;
+    if (gpu->dispatcher == NULL) {
+        return options->share == NULL
+                   ? GANTRY_OK
+                   : GY_FAIL(GANTRY_ERR_UNSUPPORTED,
+                             "task manager: a share of GPU time, but it has no GPU dispatcher");
     }
-    return manager->gpu_ops->share.open(manager->gpu, share, &manager->gpu_facts.share);
-}
-
-static gantry_status open_order(gantry_taskman *manager)
-{
-    if (manager->gpu_ops == NULL || manager->gpu_ops->order.open == NULL) {
-        return GANTRY_OK;
+    const struct gy_gpu_ops *ops = ((const struct gy_gpu_dispatcher *)(const void *)gpu->dispatcher)->ops;
+    struct gy_gpu_seat seat = {
+        .user = &gpu->user, .wanted = options->share, .is_ordered = !options->independent_steps};
+    gantry_status status = ops->attach(gpu->dispatcher, &seat);
+    if (status == GANTRY_OK) {
+        gpu->ops = ops;
+        manager->gpu_facts.share = seat.share;
+        manager->gpu_facts.order = seat.order;
     }
-    manager->gpu_facts.order = manager->gpu_ops->order.open(manager->gpu);
-    return manager->gpu_facts.order != NULL
-               ? GANTRY_OK
-               : GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "task manager: no memory for the order of its steps");
+    return status;
 }
 
 /* gy_thread_forks() of the threads that run its tasks, by what was given to it: it may be asked when that is
@@ -52,7 +60,7 @@ static gantry_status open_order(gantry_taskman *manager)
 static unsigned threads_forks(const gantry_taskman *manager)
 {
     unsigned forks = gy_pool_forks(manager->as_owner.pool);
-    const struct gy_gpu_dispatcher *gpu = (const void *)manager->gpu;
+    const struct gy_gpu_dispatcher *gpu = (const void *)manager->gpu.dispatcher;
     return gpu != NULL && gpu->forks < forks ? gpu->forks : forks;
 }
 
@@ -80,9 +88,9 @@ static gantry_status import_options(gantry_taskman *manager, const gantry_taskma
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT,
                        "task manager: both a fleet and a GPU dispatcher, of which it can have one");
     }
-    manager->fleet = options.fleet;
-    manager->on_failure = options.on_failure;
-    manager->on_failure_user = options.on_failure_user;
+    manager->gpu.fleet = options.fleet;
+    manager->on_failure.tell = options.on_failure;
+    manager->on_failure.user = options.on_failure_user;
     manager->as_owner.pool = options.cpu_dispatcher;
     if (manager->as_owner.pool == NULL) {
         gantry_cpu_dispatcher_options own = GANTRY_CPU_DISPATCHER_OPTIONS_INIT;
@@ -93,60 +101,40 @@ static gantry_status import_options(gantry_taskman *manager, const gantry_taskma
         }
         manager->as_owner.pool = manager->own_pool;
     }
-    manager->gpu = options.fleet != NULL
-                       ? ((const struct gy_gpu_fleet *)(const void *)options.fleet)->dispatcher
-                       : options.gpu_dispatcher;
-    if (manager->gpu != NULL) {
-        manager->gpu_ops = ((const struct gy_gpu_dispatcher *)(const void *)manager->gpu)->ops;
-        manager->gpu_ops->attach(manager->gpu, &manager->gpu_user);
+    status = attach(manager, &options);
+    if (status != GANTRY_OK) {
+        return status;
     }
     manager->forks = threads_forks(manager);
     if (options.partition != NULL) {
-        manager->partition = gy_taskman_partition_number(manager, options.partition, &manager->device);
-        if (manager->partition == 0) {
+        manager->gpu.partition =
+            gy_taskman_partition_number(manager, options.partition, &manager->gpu.device);
+        if (manager->gpu.partition == 0) {
             return GY_FAIL(GANTRY_ERR_FOREIGN_HANDLE,
                            "task manager: the partition is not of its GPU dispatcher's context");
         }
     }
     manager->as_owner.lets_guests = !options.workers_only && gy_pool_lends(manager->as_owner.pool);
-    manager->lets_gpu_guests = manager->gpu != NULL && manager->gpu_ops->guests.look != NULL &&
+    manager->gpu.lets_guests = manager->gpu.dispatcher != NULL && manager->gpu.ops->guests.look != NULL &&
                                !options.dispatcher_only && !manager->as_owner.pool->inline_only;
-    if (options.share != NULL) {
-        status = open_share(manager, options.share);
-    }
-    if (status == GANTRY_OK && !options.independent_steps) {
-        status = open_order(manager);
-    }
-    if (status == GANTRY_OK) {
-        status = gy_taskman_make_places(manager);
-    }
+    status = gy_taskman_make_places(manager);
     return status != GANTRY_OK || options.expected_tasks == 0
                ? status
                : gy_graph_expect(&manager->graph, options.expected_tasks);
 }
 
-bool gy_taskman_isolate(gantry_taskman *manager)
-{
-    return manager->gpu_facts.order != NULL && manager->gpu_facts.share == NULL &&
-           manager->gpu_ops->order.isolate != NULL &&
-           manager->gpu_ops->order.isolate(manager->gpu, manager->gpu_facts.order);
-}
-
 static void leave_dispatcher(gantry_taskman *manager)
 {
-    if (manager->gpu_facts.share != NULL) {
-        manager->gpu_ops->share.close(manager->gpu_facts.share);
-    }
-    if (manager->gpu_facts.order != NULL) {
-        manager->gpu_ops->order.close(manager->gpu_facts.order);
-    }
-    if (manager->gpu_ops != NULL) {
-        manager->gpu_ops->detach(manager->gpu, &manager->gpu_user);
+    if (manager->gpu.ops != NULL) {
+        const struct gy_gpu_seat seat = {
+            .user = &manager->gpu.user, .share = manager->gpu_facts.share, .order = manager->gpu_facts.order};
+        manager->gpu.ops->detach(manager->gpu.dispatcher, &seat);
     }
 }
 
 gantry_status gantry_taskman_create(const gantry_taskman_options *options, gantry_taskman **out)
 {
+    gy_proof_begin_if_linked();
     if (out == NULL || options == NULL) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "task manager: options or out is NULL");
     }
@@ -164,7 +152,7 @@ gantry_status gantry_taskman_create(const gantry_taskman_options *options, gantr
         gy_free(manager);
         return status;
     }
-    if (manager->gpu != NULL) {
+    if (manager->gpu.dispatcher != NULL) {
         gy_pool_add_owner(manager->as_owner.pool, &manager->as_owner);
     }
     gy_handle_born(GY_HANDLE_TASKMAN, manager, sizeof(*manager), sizeof(*manager));
@@ -179,12 +167,21 @@ void gantry_taskman_destroy(gantry_taskman *manager)
         return;
     }
     if (gy_taskman_phase(manager) == GY_RUNNING) {
+        char labels[GY_ERROR_TEXT_BYTES / 2];
+        const size_t awaited = gy_awaits_of(manager, labels, sizeof(labels));
+        if (awaited != 0) {
+            (void)GY_FAIL(GANTRY_ERR_STATE, "gantry_taskman_destroy: refused, %zu tasks are awaited:%s",
+                          awaited, labels);
+            return;
+        }
         (void)!gantry_taskman_stop(manager);
     }
     (void)!gantry_taskman_reset(manager);
+    gy_awaits_leave(manager);
+    gy_accesses_free(manager);
     gy_names_fini(&manager->names);
     gy_graph_fini(&manager->graph);
-    if (manager->gpu != NULL) {
+    if (manager->gpu.dispatcher != NULL) {
         gy_pool_remove_owner(manager->as_owner.pool, &manager->as_owner);
     }
     gy_pool_destroy(manager->own_pool);
@@ -205,13 +202,13 @@ gantry_cpu_dispatcher *gantry_taskman_cpu_dispatcher(const gantry_taskman *manag
 gantry_dispatcher *gantry_taskman_gpu_dispatcher(const gantry_taskman *manager)
 {
     GY_ACCEPT_OR(NULL, TASKMAN, manager);
-    return manager != NULL && manager->fleet == NULL ? manager->gpu : NULL;
+    return manager != NULL && manager->gpu.fleet == NULL ? manager->gpu.dispatcher : NULL;
 }
 
 gantry_fleet *gantry_taskman_fleet(const gantry_taskman *manager)
 {
     GY_ACCEPT_OR(NULL, TASKMAN, manager);
-    return manager != NULL ? manager->fleet : NULL;
+    return manager != NULL ? manager->gpu.fleet : NULL;
 }
 
 gantry_status gantry_taskman_get_usage(gantry_taskman *manager, gantry_share_usage *out)
@@ -221,7 +218,7 @@ gantry_status gantry_taskman_get_usage(gantry_taskman *manager, gantry_share_usa
         return GY_FAIL(GANTRY_ERR_NOT_FOUND, "gantry_taskman_get_usage: the task manager has no share");
     }
     gantry_share_usage usage;
-    manager->gpu_ops->share.usage(manager->gpu_facts.share, &usage);
+    manager->gpu.ops->share_usage(manager->gpu_facts.share, &usage);
     return gy_stats_export(out, &usage, sizeof(usage), "gantry_taskman_get_usage");
 }
 
@@ -233,9 +230,14 @@ gantry_status gantry_taskman_dump_graph(gantry_taskman *manager, FILE *file)
     }
     gy_fast_lock_take(&manager->lock);
     struct gy_graph_view view = gy_graph_view(&manager->graph);
+    struct gy_data_edge *edges;
+    size_t count;
+    gantry_status status = gy_accesses_copy_edges(manager, &edges, &count);
     assert(gy_taskman_is_valid(manager));
     gy_fast_lock_give(&manager->lock);
-    return gy_graph_dump(&view, file);
+    status = status == GANTRY_OK ? gy_graph_dump(&view, edges, count, file) : status;
+    gy_free(edges);
+    return status;
 }
 
 gantry_status gantry_taskman_get_stats(const gantry_taskman *manager, gantry_taskman_stats *stats)
@@ -247,18 +249,21 @@ gantry_status gantry_taskman_get_stats(const gantry_taskman *manager, gantry_tas
         gy_taskman_phase(manager) == GY_BUILDING || (manager->frozen && !manager->frozen_graph.has_run);
     uint64_t running =
         atomic_load(&manager->as_owner.work) / GY_WORK_PENDING + atomic_load(&manager->as_owner.odd_pending);
-    uint64_t pending = is_waiting ? manager->counted : running;
+    uint64_t pending = is_waiting ? manager->counts.into_work : running;
     uint64_t spawned = atomic_load(&manager->as_owner.spawned);
-    uint64_t released = manager->counted + spawned > pending ? manager->counted + spawned - pending : 0;
-    uint64_t names = atomic_load(&manager->resolved_names);
+    uint64_t released =
+        manager->counts.into_work + spawned > pending ? manager->counts.into_work + spawned - pending : 0;
+    uint64_t names = atomic_load(&manager->released.names);
     gantry_taskman_stats ours = {
-        .tasks = manager->submitted + spawned,
-        .tasks_cpu = manager->submitted + spawned - gy_taskman_gpu_tasks(manager) - manager->submitted_sync,
+        .tasks = manager->counts.submitted + spawned,
+        .tasks_cpu =
+            manager->counts.submitted + spawned - gy_taskman_gpu_tasks(manager) - manager->counts.sync,
         .tasks_gpu = gy_taskman_gpu_tasks(manager),
         .edges = manager->graph.edges,
         .released = released > names ? released - names : 0,
-        .failed = atomic_load(&manager->failed),
+        .failed = atomic_load(&manager->released.failed),
         .memory_bytes = manager->graph.bytes + manager->names.bytes,
+        .edges_from_data = gy_accesses_count_edges(locked),
     };
     gy_fast_lock_give(&locked->lock);
     return gy_stats_export(stats, &ours, sizeof(ours), "task manager");

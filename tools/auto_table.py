@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """AUTO over the better one of streams and graphs: the rows of `gantry bench ways`, samples, and random programs.
 
     tools/auto_table.py BUILD [--driver cuda|emulated] [--runs N] [--seconds S] [--only KIND] [--markdown]

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Which branches of the library do the tests take?  A table per room, and the files of which they take few.
 
 Usage: branches.py [--least PERCENT] [--lines FILE] BUILD [ROOT]

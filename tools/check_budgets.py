@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Check that nothing grows of which there is to be less: questions, structs, headers, lines, kinds, words, circles.
 
 Usage: check_budgets.py [--lower] [--nm NM] [--objects NAME=@LIST]... ROOT [GUARD...]

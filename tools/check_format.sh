@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
 # Are all C files formatted as clang-format 14 formats them?  With --fix: format them.
 # Not the .cu files, whose kernel macro it takes for a function call.
 set -euo pipefail

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Check what calls what, as the linker sees it: no circles, no arrow to a room above, no name that nobody else uses.
 
 Usage: check_links.py [--nm NM] [--edges] ROOT OBJECT...

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Say how many words the documents have, and where their sentences and lines are too long.
 
 Usage: check_words.py [ROOT [DOCUMENT]...]

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Compare how long a step takes with two builds of the library, in turn.
 
 Usage: compare_times.py [--cuda] [--cases A,B] [--tasks N] [--steps N] [--alternations N] [--cpus LIST] [--most PERCENT]

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Count the instructions that the library takes per task, with callgrind.
 
 Usage: count_instructions.py [--cases A,B] [--tasks N] [--functions N] [--most PERCENT] BUILD [OTHER]

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """What a run of the tests on a device came to: say it, and keep it in docs/results/device.md.
 
 Usage: device_run.py [--root FOLDER] say GANTRY RESULTS OUT

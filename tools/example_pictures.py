@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Draw what ran when in each example, as the small pictures of the gallery.
 
 Usage: example_pictures.py PROGRAMS GANTRY [OUT]
@@ -16,10 +17,10 @@ import sys
 import tempfile
 
 SOURCE = pathlib.Path(__file__).resolve().parents[1]
-NAMES = ["hello_graph", "order_with_edges", "cpu_after_gpu", "double_buffer", "frozen_graph", "condition_loop", "device_loop", "parallel_loop",
-         "completion_callback", "failures", "cancel", "batched_copies", "copy_list", "pinned_memory", "stream_ordered_memory", "partitions", "shares",
-         "profile_timeline", "launch_options", "early_start", "own_module", "existing_cuda_code", "cpp_lambdas", "two_devices"]
-WITHOUT_CONTEXT = ["order_with_edges", "condition_loop", "parallel_loop", "failures", "cancel"]  # $GANTRY_PROFILE begins with a context
+NAMES = ["hello_graph", "order_with_edges", "cpu_after_gpu", "double_buffer", "stream_file", "frozen_graph", "condition_loop", "device_loop", "parallel_loop",
+         "completion_callback", "failures", "cancel", "async_file", "batched_copies", "copy_list", "pinned_memory", "memory_limit", "stream_ordered_memory", "partitions",
+         "shares", "profile_timeline", "launch_options", "early_start", "own_module", "existing_cuda_code", "cpp_lambdas", "two_devices"]
+WITHOUT_CONTEXT = ["order_with_edges", "condition_loop", "parallel_loop", "failures", "cancel", "async_file"]  # $GANTRY_PROFILE begins with a context
 RECORDER = """#include <gantry/profile.h>
 #include <stdlib.h>
 static gantry_profile *profile;

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Write the tables of files in docs/design/architecture.md, from the first sentence of each file.
 
 Usage: file_table.py [--check] [ROOT]
@@ -24,7 +25,7 @@ LONGEST = 200
 
 def head_of(path, text):
     """The first paragraph of the comment or docstring that a file begins with, as one line; "": there is none."""
-    text = re.sub(r"\A(#![^\n]*\n|# shellcheck[^\n]*\n|@\w+@\n)+", "", text)
+    text = re.sub(r"\A(#![^\n]*\n|# shellcheck[^\n]*\n|@\w+@\n|(?:/\*|#) SPDX-License[^\n]*\n)+", "", text)
     if path.endswith(".py") or text.startswith('"""'):
         comment = re.match(r'"""(.*?)"""', text, re.S)
     elif path.endswith((".sh", ".cmake", ".in", ".map")):

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Write docs/reference/functions.md: a line for each public function, from the comments in the headers.
 
 Usage: function_table.py [--check] [ROOT]

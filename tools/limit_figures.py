@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Measure what `gantry limit` promises, on a machine with a device: shares, costs, and what programs notice.
 
 Usage: limit_figures.py [--rows A,B] [--seconds S] [--most S] [--part N] [--commit NAME] BUILD OUT
@@ -140,7 +141,8 @@ class Runner:
         result = subprocess.run([self.gantry, "limit", "--status", "--json", "--job", job], capture_output=True, text=True,
                                 env=self.environment, timeout=20)
         jobs = json.loads(result.stdout)["jobs"] if result.returncode == 0 and result.stdout.strip() else []
-        return jobs[0]["devices"][0] if jobs and jobs[0]["devices"] else None
+        devices = jobs[0]["devices"] if jobs else []
+        return dict(devices[0], credits=sum(device["credits"] for device in devices)) if devices else None
 
     def watched(self, share, program, job, timeout=60):
         """Run it; the object it printed with the job's last status."""
@@ -301,14 +303,32 @@ def framework(name):
                 percent = 100 * found[share]["rates"][kind] / rate
                 lines.append((f"{name}, {kind}, limit {share}: work over unlimited", "1.5 points", f"{percent:.2f} % ({percent - share:+.2f})",
                               abs(percent - share) <= 1.5, {"per_s": [rate, found[share]["rates"][kind]]}))
+        duty = found[None].get("ms_at_duty")
+        if duty:
+            lines.append((f"{name}: ms of a step without a limit, where the device works 100, 50 and 30 % of the time", "",
+                          ", ".join(f"{duty[percent]:.3f}" for percent in ("100", "50", "30")), True, duty))
         equal = all(found[share]["bits"] == found[None]["bits"] for share in (30, 50))
         lines.append((f"{name}: bits of 30 steps, limited or not", "equal", "equal" if equal else "different", equal, {str(k): v["bits"] for k, v in found.items()}))
         return lines
     return row
 
 
+def nccl(r):
+    """Two processes of one job, a device each, whose steps wait for each other."""
+    script = os.path.join(ROOT, "tools", "limit_frameworks.py")
+    bare = r.tell(None, sys.executable, script, "nccl", r.seconds, timeout=150)
+    if "missing" in bare:
+        return [("NCCL", "", f"not measured: {bare['missing']}", True, {})]
+    limited = r.watched(30, [sys.executable, script, "nccl", 4 * r.seconds], r.job("nccl"), timeout=200)
+    status = limited["status"]
+    lines = [(f"NCCL, {kind}, two devices, limit 30 each: work over 30 % of unlimited", "0.85", f"{found / rate / 0.3:.3f}", found >= 0.85 * 0.3 * rate,
+              {"per_s": [rate, found]}) for kind, rate, found in ((kind, rate, limited["rates"][kind]) for kind, rate in bare["rates"].items())]
+    credits = status["credits"]
+    return lines + [("NCCL: what was let through on credit", "0", f"{credits}", not credits, {"status": status})]
+
+
 ROWS = {"costs": costs, "shares": shares, "light": light, "two": two, "family": family, "torch": framework("torch"), "leave": leave,
-        "cupy": framework("cupy"), "jax": framework("jax")}
+        "nccl": nccl, "cupy": framework("cupy"), "jax": framework("jax")}
 
 
 # ---- the table ------------------------------------------------------------------------------------------------------

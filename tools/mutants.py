@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Small mistakes that are made by rule, from the syntax tree that clang prints: what tools/mutate --sample draws from.
 
 Each is an expression, or a place of a statement, that a switch takes: `(GY_MUTANT(7) ? (a <= b) : (a < b))`.  All that are

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What share of small mistakes do the tests notice?  The part of tools/mutate that draws them (--sample N).
 
 The mistakes are those of tools/mutants.py in the files that the library is made of.  N are drawn by a seed, as many of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # shellcheck shell=bash
 # Sourced by quickstart.sh and check.sh: what must be installed, and installing it.
 # Debian and Ubuntu package names; nothing is done when everything is there.
@@ -22,9 +23,10 @@ have() {
         protobuf-compiler) command -v protoc >/dev/null ;;
         spin) command -v spin >/dev/null ;;
         abigail-tools) command -v abidiff >/dev/null ;;
+        python3-pip) python3 -m pip --version >/dev/null 2>&1 ;;
         dpkg-dev) command -v dpkg-shlibdeps >/dev/null ;;
         python3-sphinx | python3-myst-parser | furo) site_lacks_not "$1" ;;
-        doxygen | python3 | clang | clang-format-14 | file) command -v "$1" >/dev/null ;;
+        doxygen | python3 | clang | clang-format-14 | file | make | bzip2) command -v "$1" >/dev/null ;;
         *)
             echo "packages.sh: no test for package $1" >&2
             return 1

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Draw the JSON lines of `gantry bench --json` as plots, one SVG file for each bench.
 
 Usage: plot_results.py [--title TEXT] OUT FILE...

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Add up the JUnit files of several ctest runs.
 
 Usage: test_summary.py FILE...

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* libgantry-torch.so: the heap as an allocator of PyTorch (torch.cuda.memory.CUDAPluggableAllocator), and of
  * others that ask for memory by size, device and stream.
  *

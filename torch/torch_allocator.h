@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What libgantry-torch.so exports; docs/guides/heap.md and samples/torch_allocator show it in use.  Pointers
  * to functions of these types are what PyTorch's pluggable allocator, CuPy and RMM take, or wrap. */
 #ifndef TORCH_TORCH_ALLOCATOR_H

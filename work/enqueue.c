@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The work of one node as the driver wants it: described, or enqueued on a stream, where it is captured into
  * a graph, or played. */
 #include "work/nodes.h"
@@ -10,12 +11,13 @@ gantry_status gy_nodes_describe(struct gy_nodes *n, const struct gy_node *node,
     const struct gy_node_kernel *k = &node->kernel;
     const struct gy_kernel_layout *layout = k->layout;
     const struct gy_launch_size *size = &k->size;
-    if (layout->count > n->pointers_room &&
-        !gy_grow_array(&n->pointers, &n->pointers_room, layout->count, sizeof(*n->pointers))) {
+    if (layout->count > n->making.pointers_room &&
+        !gy_grow_array(&n->making.pointers, &n->making.pointers_room, layout->count,
+                       sizeof(*n->making.pointers))) {
         return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "out of memory for the nodes of a graph");
     }
     unsigned char *bytes = n->bytes + k->at;
-    void **pointers = n->pointers;
+    void **pointers = n->making.pointers;
     for (uint32_t i = 0; i < layout->count; i++) {
         pointers[i] = bytes + layout->of[i].offset;
     }

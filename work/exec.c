@@ -1,8 +1,8 @@
+/* SPDX-License-Identifier: MIT */
 #include "work/exec.h"
 
 #include "driver/places.h"
-
-#include <string.h>
+#include "driver/spent.h"
 
 /* ---- the shape --------------------------------------------------------------------------------- */
 
@@ -70,16 +70,16 @@ bool gy_exec_lacks_places(const struct gy_nodes *n, uint32_t *places)
 
 /* ---- the driver's calls ---------------------------------------------------------------------- */
 
-gantry_status gy_exec_make(struct gy_context *context, CUgraph graph, struct gy_exec_shape shape,
-                           enum gy_exec_priorities priorities, struct gy_exec *out)
+gantry_status gy_exec_make(struct gy_context *context, struct gy_exec *exec,
+                           enum gy_exec_priorities priorities)
 {
     CUgraphExec native;
     const unsigned long long flags =
         priorities == GY_EXEC_OF_NODES ? CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY : 0;
-    const gantry_status status = GY_CALL(context, cuGraphInstantiateWithFlags(&native, graph, flags));
+    const gantry_status status = GY_CALL(context, cuGraphInstantiateWithFlags(&native, exec->graph, flags));
     if (status == GANTRY_OK) {
-        gy_places_take(context->places, shape.places);
-        *out = (struct gy_exec){native, shape};
+        gy_places_take(context->places, exec->shape.places);
+        exec->native = native;
     }
     return status;
 }
@@ -94,40 +94,12 @@ CUresult gy_exec_update(struct gy_context *context, struct gy_exec *exec, CUgrap
                : context->driver->cuGraphExecUpdate(exec->native, graph, &info);
 }
 
-static bool is_gone(struct gy_context *context, CUgraphExec native)
-{
-    return GY_CALL(context, cuGraphExecDestroy(native)) == GANTRY_OK || gy_context_is_lost(context);
-}
-
-/* A refusal of a lost context is not kept: it does not say whether the graph is gone. */
 void gy_exec_drop(struct gy_context *context, struct gy_exec *exec)
 {
-    if (exec->native == NULL) {
-        return;
+    if (exec->native != NULL) {
+        gy_graph_exec_destroy(context, exec->native);
+        gy_places_give(context->places, exec->shape.places);
     }
-    if (!is_gone(context, exec->native)) {
-        gy_mutex_lock(&context->cause_lock);
-        const uint32_t count = atomic_load_explicit(&context->refused_count, memory_order_relaxed);
-        if (count < GY_CONTEXT_REFUSED) {
-            context->refused[count] = exec->native;
-            atomic_store_explicit(&context->refused_count, count + 1, memory_order_relaxed);
-        }
-        gy_mutex_unlock(&context->cause_lock);
-    }
-    gy_places_give(context->places, exec->shape.places);
+    gy_graph_destroy(context, exec->graph);
     *exec = (struct gy_exec){.native = NULL};
-}
-
-void gy_exec_ask_again(struct gy_context *context)
-{
-    CUgraphExec list[GY_CONTEXT_REFUSED];
-    gy_mutex_lock(&context->cause_lock);
-    const uint32_t count = atomic_load_explicit(&context->refused_count, memory_order_relaxed);
-    memcpy(list, context->refused, count * sizeof(list[0]));
-    atomic_store_explicit(&context->refused_count, 0, memory_order_relaxed);
-    gy_mutex_unlock(&context->cause_lock);
-    for (uint32_t i = 0; i < count; i++) {
-        struct gy_exec exec = {.native = list[i]};
-        gy_exec_drop(context, &exec);
-    }
 }

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Executable graphs: they are made, updated and destroyed here, and nowhere else. */
 #ifndef WORK_EXEC_H
 #define WORK_EXEC_H
@@ -14,6 +15,7 @@ struct gy_exec_shape {
 
 struct gy_exec {
     CUgraphExec native; /* NULL: there is none */
+    CUgraph graph;      /* that it is made of, and its own; NULL: that is not kept */
     struct gy_exec_shape shape;
 };
 
@@ -26,25 +28,16 @@ enum gy_exec_priorities { GY_EXEC_OF_NODES, GY_EXEC_OF_STREAM };
 /* Are fewer places left than a graph of the nodes takes?  *places: so many. */
 bool gy_exec_lacks_places(const struct gy_nodes *nodes, uint32_t *places);
 
-/* Make an executable form of the graph.  The context is current.
+/* Make the executable form of its graph, of which it has the shape.  The context is current.
  * @retval GANTRY_ERR_DRIVER  nothing was made */
-GANTRY_MUST_CHECK gantry_status gy_exec_make(struct gy_context *context, CUgraph graph,
-                                             struct gy_exec_shape shape, enum gy_exec_priorities priorities,
-                                             struct gy_exec *out);
+GANTRY_MUST_CHECK gantry_status gy_exec_make(struct gy_context *context, struct gy_exec *exec,
+                                             enum gy_exec_priorities priorities);
 /* Make it an executable form of another graph.  CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE: it does not fit, and
  * nothing has changed. */
 GANTRY_MUST_CHECK CUresult gy_exec_update(struct gy_context *context, struct gy_exec *exec, CUgraph graph,
                                           struct gy_exec_shape shape);
-/* Destroy it; the driver keeps it while it runs.  It becomes NULL, which is ignored.  Where the driver
- * refuses it is asked again later.  The context is current. */
+/* Destroy it and its graph (spent.h); the driver keeps it while it runs.  They become NULL, which is ignored.
+ * The context is current. */
 void gy_exec_drop(struct gy_context *context, struct gy_exec *exec);
-/* Ask it again for those that it has refused. */
-GY_COLD void gy_exec_ask_again(struct gy_context *context);
-static inline void gy_exec_drop_refused(struct gy_context *context)
-{
-    if (__builtin_expect(atomic_load_explicit(&context->refused_count, memory_order_relaxed) != 0, 0)) {
-        gy_exec_ask_again(context);
-    }
-}
 
 #endif

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The latest timeline points of a few streams: has the host seen that the GPU has passed them all?  Asking
  * this makes no call of the driver, which behind a pause takes microseconds.
  *

@@ -1,7 +1,9 @@
+/* SPDX-License-Identifier: MIT */
 #include "work/kept.h"
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "driver/spent.h"
 #include "work/kept_find.h"
 #include "work/kept_look.h"
 
@@ -28,15 +30,6 @@ gantry_status gy_kept_init(struct gy_kept_set *set, struct gy_context *context, 
     set->piece_nodes = GY_KEPT_PIECE;
     gy_pieces_init(&set->pieces, context);
     return gy_maker_init(&set->maker, context);
-}
-
-/* Destroy an executable graph; the driver keeps it while it runs. */
-static void destroy(struct gy_kept_set *set, struct gy_exec *exec, CUgraph graph)
-{
-    gy_exec_drop(set->context, exec);
-    if (graph != NULL) {
-        (void)set->context->driver->cuGraphDestroy(graph);
-    }
 }
 
 /* Take back what graphs have had that were dropped in flight. */
@@ -131,9 +124,9 @@ static void drop(struct gy_kept_set *set, struct gy_kept *kept)
 {
     assert(kept->exec.native != NULL);
     drop_slots(set, kept);
-    destroy(set, &kept->exec, kept->graph);
-    count(&set->count, UINT64_MAX);
-    count(&set->node_count, -(uint64_t)kept->nodes.count);
+    gy_exec_drop(set->context, &kept->exec);
+    count(&set->counts.count, UINT64_MAX);
+    count(&set->counts.node_count, -(uint64_t)kept->nodes.count);
     gy_nodes_fini(&kept->nodes);
     *kept = (struct gy_kept){.done = kept->done};
     assert(gy_kept_is_valid(set));
@@ -143,10 +136,8 @@ void gy_kept_fini(struct gy_kept_set *set)
 {
     const struct gy_driver *driver = set->context->driver;
     gy_maker_fini(&set->maker);
-    for (uint32_t i = 0; i < set->asked_count; i++) {
-        (void)driver->cuGraphDestroy(set->asked[i]->graph);
-    }
     gy_pieces_fini(&set->pieces);
+    gy_kept_drop_refreshed(set);
     for (uint32_t i = 0; i < GY_KEPT_MOST; i++) {
         if (set->of[i].exec.native != NULL) {
             drop(set, &set->of[i]);
@@ -171,8 +162,8 @@ static bool drop_where(struct gy_kept_set *set, bool (*is_over)(const struct gy_
         }
     }
     if (has_dropped) {
-        set->strangers = 0;
-        memset(set->beginnings, 0, sizeof(set->beginnings));
+        set->seen.strangers = 0;
+        memset(set->seen.beginnings, 0, sizeof(set->seen.beginnings));
     }
     return has_dropped;
 }
@@ -216,6 +207,7 @@ void gy_kept_drop_all(struct gy_kept_set *set)
     gy_kept_forget(set); /* this waits for the maker */
     gy_maker_move(&set->maker);
     (void)drop_where(set, is_any);
+    gy_kept_drop_refreshed(set);
     sweep_slots(set);
     memset(set->running, 0, sizeof(set->running));
     for (uint32_t i = 0; i < GY_KEPT_MOST; i++) {
@@ -243,7 +235,7 @@ static struct gy_kept *make_room(struct gy_kept_set *set, uint32_t nodes)
                 oldest = kept;
             }
         }
-        if (oldest != NULL && (found == NULL || read(&set->node_count) + nodes > GY_KEPT_NODES)) {
+        if (oldest != NULL && (found == NULL || read(&set->counts.node_count) + nodes > GY_KEPT_NODES)) {
             drop(set, oldest);
             found = NULL;
         }
@@ -268,26 +260,20 @@ static void collect(struct gy_kept_set *set)
 /* Make the graph of the nodes, and an executable graph of that: the maker may have it.  *part: its slots,
  * also on failure. */
 static gantry_status instantiate(struct gy_kept_set *set, struct gy_kept_want *want, struct gy_nodes *nodes,
-                                 CUgraph *graph, struct gy_exec *exec, struct gy_slots_part *part)
+                                 struct gy_exec *exec, struct gy_slots_part *part)
 {
     gantry_status status;
-    if (want->graph != NULL) {
+    if (want->exec.graph != NULL) {
         collect(set);
-        *graph = want->graph;
         *exec = want->exec;
         *part = want->slots;
         *want = (struct gy_kept_want){.found = want->found};
         status = exec->native != NULL ? GANTRY_OK : gy_error_adopt(&set->maker.cause);
     } else {
         *part = find_slots(set, nodes);
-        status = make_graph(set, nodes, *part, graph);
-        if (status != GANTRY_OK) {
-            return status;
-        }
-        status = gy_exec_make(set->context, *graph, gy_exec_shape_of(nodes), GY_EXEC_OF_NODES, exec);
-    }
-    if (status != GANTRY_OK) {
-        (void)set->context->driver->cuGraphDestroy(*graph);
+        exec->shape = gy_exec_shape_of(nodes);
+        status = make_graph(set, nodes, *part, &exec->graph);
+        status = status == GANTRY_OK ? gy_exec_make(set->context, exec, GY_EXEC_OF_NODES) : status;
     }
     return status;
 }
@@ -295,26 +281,20 @@ static gantry_status instantiate(struct gy_kept_set *set, struct gy_kept_want *w
 static gantry_status fill_entry(struct gy_kept_set *set, struct gy_kept_want *want, struct gy_nodes *nodes,
                                 struct gy_kept *kept)
 {
-    CUgraph graph;
-    struct gy_exec exec;
+    struct gy_exec exec = {.native = NULL};
     struct gy_slots_part part = {0, 0};
     gantry_status status = GANTRY_OK;
     if (kept->done == NULL) {
         status = GY_CALL(set->context, cuEventCreate(&kept->done, CU_EVENT_DISABLE_TIMING));
     }
-    status = status == GANTRY_OK ? instantiate(set, want, nodes, &graph, &exec, &part) : status;
-    if (status == GANTRY_OK) {
-        status = gy_nodes_copy(&kept->nodes, nodes);
-        if (status != GANTRY_OK) {
-            destroy(set, &exec, graph);
-        }
-    }
+    status = status == GANTRY_OK ? instantiate(set, want, nodes, &exec, &part) : status;
+    status = status == GANTRY_OK ? gy_nodes_copy(&kept->nodes, nodes) : status;
     if (status != GANTRY_OK) {
+        gy_exec_drop(set->context, &exec);
         gy_slots_put(&set->slots, part);
         return status;
     }
     kept->exec = exec;
-    kept->graph = graph;
     give_slots(set, kept, part);
     write_slots(set, kept, nodes, NULL);
     return GANTRY_OK;
@@ -329,9 +309,9 @@ static gantry_status make(struct gy_kept_set *set, struct gy_kept_want *want, st
         return status;
     }
     kept->names = gy_nodes_names(nodes);
-    count(&set->made, 1);
-    count(&set->count, 1);
-    count(&set->node_count, nodes->count);
+    gy_kept_note_made(set);
+    count(&set->counts.count, 1);
+    count(&set->counts.node_count, nodes->count);
     assert(gy_kept_is_valid(set));
     *out = kept;
     return GANTRY_OK;
@@ -342,7 +322,6 @@ static gantry_status make(struct gy_kept_set *set, struct gy_kept_want *want, st
 static CUresult update(struct gy_kept_set *set, struct gy_kept *kept, struct gy_nodes *nodes,
                        uint64_t *changed)
 {
-    const struct gy_driver *driver = set->context->driver;
     CUgraph graph;
     struct gy_nodes copy = {.context = NULL};
     if (make_graph(set, nodes, kept->slots, &graph) != GANTRY_OK) {
@@ -352,7 +331,7 @@ static CUresult update(struct gy_kept_set *set, struct gy_kept *kept, struct gy_
     if (result == CUDA_SUCCESS && gy_nodes_copy(&copy, nodes) != GANTRY_OK) {
         result = CUDA_ERROR_OUT_OF_MEMORY;
     }
-    (void)driver->cuGraphDestroy(graph);
+    gy_graph_destroy(set->context, graph);
     if (result != CUDA_SUCCESS) {
         return result;
     }
@@ -370,7 +349,7 @@ static bool patch(struct gy_kept_set *set, const struct gy_kept_found *found, st
     struct gy_kept *kept = found->kept;
     uint64_t changed = 0;
     /* Since then another piece may have been paired. */
-    if (found->is_paired && set->is_by_pieces && !gy_nodes_pair(&set->pairing, &kept->nodes, nodes)) {
+    if (found->is_paired && set->looked.is_by_pieces && !gy_nodes_pair(&set->pairing, &kept->nodes, nodes)) {
         return false;
     }
     const uint32_t *of = found->is_paired ? set->pairing.of : NULL;
@@ -399,16 +378,16 @@ static bool patch(struct gy_kept_set *set, const struct gy_kept_found *found, st
     set->refusals -= set->refusals != 0;
     write_slots(set, kept, nodes, of);
     kept->names = found->names != 0 ? found->names : kept->names;
-    count(&set->hits, 1);
-    count(&set->nodes_hit, gy_nodes_count_work(nodes, nodes->count));
-    set->patches_due -= nodes->count < set->patches_due ? nodes->count : set->patches_due;
-    count(&set->nodes_set, changed);
+    count(&set->counts.hits, 1);
+    count(&set->counts.nodes_hit, gy_nodes_count_work(nodes, nodes->count));
+    set->seen.patches_due -= nodes->count < set->seen.patches_due ? nodes->count : set->seen.patches_due;
+    count(&set->counts.nodes_set, changed);
     return true;
 }
 
 /* An executable graph that has the work of the nodes; NULL and GANTRY_OK: there are enough in flight. */
 static gantry_status take(struct gy_kept_set *set, struct gy_kept_want *want, struct gy_nodes *nodes,
-                          struct gy_kept **out)
+                          struct gy_kept_rule rule, struct gy_kept **out)
 {
     const struct gy_kept_found *found = &want->found;
     if (found->kept != NULL && patch(set, found, nodes)) {
@@ -417,10 +396,10 @@ static gantry_status take(struct gy_kept_set *set, struct gy_kept_want *want, st
     }
     uint32_t places;
     if (found->kept == NULL &&
-        (found->is_enough || (want->graph == NULL && gy_exec_lacks_places(nodes, &places)))) {
+        (found->is_enough || (want->exec.graph == NULL && gy_exec_lacks_places(nodes, &places)))) {
         return GANTRY_OK;
     }
-    const bool has_come = set->plays == GY_PLAYS_STRANGE; /* or it begins as others; else it is played */
+    const bool has_come = rule.plays == GY_PLAYS_STRANGE; /* or it begins as others; else it is played */
     set->strange += found->is_strange && !has_come ? nodes->count - found->familiar : 0;
     return make(set, want, nodes, out);
 }
@@ -431,22 +410,19 @@ static bool may_keep(const struct gy_kept_set *set, const struct gy_nodes *nodes
 }
 
 /* Look what there is for the batch, unless that was done. */
-static void look(struct gy_kept_set *set, struct gy_nodes *nodes)
+static void look(struct gy_kept_set *set, struct gy_nodes *nodes, struct gy_kept_rule rule)
 {
-    if (gy_kept_follow_modules(set) || set->found_nodes != nodes->count) {
+    if (gy_kept_follow_modules(set) || set->looked.nodes != nodes->count) {
         gy_kept_forget(set); /* nodes were taken back, or what was found is gone */
-        gy_kept_look(set, nodes);
+        gy_kept_look(set, nodes, rule);
     }
 }
 
 static void forget_want(struct gy_kept_set *set, struct gy_kept_want *want)
 {
     gy_exec_drop(set->context, &want->exec);
-    if (want->graph != NULL) {
-        (void)set->context->driver->cuGraphDestroy(want->graph);
-        gy_slots_put(&set->slots, want->slots);
-    }
-    *want = (struct gy_kept_want){.graph = NULL};
+    gy_slots_put(&set->slots, want->slots);
+    *want = (struct gy_kept_want){.slots.count = 0};
 }
 
 void gy_kept_forget_any(struct gy_kept_set *set)
@@ -456,11 +432,11 @@ void gy_kept_forget_any(struct gy_kept_set *set)
     for (uint32_t i = 0; i < set->pieces.count; i++) {
         forget_want(set, &set->of_pieces[i]);
     }
-    for (uint32_t i = 0; i < GY_KEPT_MOST && set->is_by_pieces; i++) {
+    for (uint32_t i = 0; i < GY_KEPT_MOST && set->looked.is_by_pieces; i++) {
         set->of[i].is_claimed = false;
     }
-    set->is_by_pieces = false;
-    set->found_nodes = 0;
+    set->looked.is_by_pieces = false;
+    set->looked.nodes = 0;
 }
 
 void gy_kept_make_slots(struct gy_kept_set *set, struct gy_nodes *nodes)
@@ -490,8 +466,7 @@ static void make_for(struct gy_kept_set *set, struct gy_kept_want *want, struct 
     }
     /* Else pieces that are patched meanwhile might exchange them. */
     gy_nodes_give_events(nodes, nodes->count);
-    want->graph = graph;
-    want->shape = gy_exec_shape_of(nodes);
+    want->exec = (struct gy_exec){.graph = graph, .shape = gy_exec_shape_of(nodes)};
     want->slots = part;
     set->asked[set->asked_count++] = want;
 }
@@ -499,82 +474,79 @@ static void make_for(struct gy_kept_set *set, struct gy_kept_want *want, struct 
 /* Ask the maker for those of which there is a graph. */
 static void ask(struct gy_kept_set *set)
 {
-    CUgraph graphs[GY_MAKER_MOST];
-    struct gy_exec_shape shapes[GY_MAKER_MOST];
+    struct gy_exec execs[GY_MAKER_MOST];
     for (uint32_t i = 0; i < set->asked_count; i++) {
-        graphs[i] = set->asked[i]->graph;
-        shapes[i] = set->asked[i]->shape;
+        execs[i] = set->asked[i]->exec;
     }
-    if (set->asked_count == 0 || gy_maker_ask(&set->maker, graphs, shapes, set->asked_count)) {
+    if (set->asked_count == 0 || gy_maker_ask(&set->maker, execs, set->asked_count)) {
         return;
     }
     for (uint32_t i = 0; i < set->asked_count; i++) { /* there is no thread */
-        (void)set->context->driver->cuGraphDestroy(set->asked[i]->graph);
-        gy_slots_put(&set->slots, set->asked[i]->slots);
-        *set->asked[i] = (struct gy_kept_want){.found = set->asked[i]->found};
+        const struct gy_kept_found found = set->asked[i]->found;
+        forget_want(set, set->asked[i]);
+        set->asked[i]->found = found;
     }
     set->asked_count = 0;
 }
 
-void gy_kept_prepare(struct gy_kept_set *set, struct gy_nodes *nodes)
+void gy_kept_prepare(struct gy_kept_set *set, struct gy_nodes *nodes, struct gy_kept_rule rule)
 {
     if (!may_keep(set, nodes) || gy_context_is_lost(set->context)) {
         return;
     }
     gy_slot_args_place(nodes);
-    look(set, nodes);
-    if (set->asked_count == 0 && set->is_by_pieces) {
+    look(set, nodes, rule);
+    if (set->asked_count == 0 && set->looked.is_by_pieces) {
         for (uint32_t i = 0; i < set->pieces.count; i++) {
             make_for(set, &set->of_pieces[i], &set->pieces.of[i]);
         }
         ask(set);
     } else if (set->asked_count == 0) {
         const uint32_t whole = nodes->count;
-        nodes->count = set->found_first;
+        nodes->count = set->looked.first;
         make_for(set, &set->whole, nodes);
         nodes->count = whole;
         ask(set);
     }
 }
 
-gantry_status gy_kept_take(struct gy_kept_set *set, struct gy_nodes *nodes, uint32_t *first,
-                           struct gy_kept **out, enum gy_kept_way *way)
+gantry_status gy_kept_take(struct gy_kept_set *set, struct gy_nodes *nodes, struct gy_kept_rule rule,
+                           uint32_t *first, struct gy_kept **out, bool *is_played)
 {
     assert(*first == nodes->count && gy_kept_is_valid(set));
     const uint32_t whole = nodes->count;
     gantry_status status = GANTRY_OK;
     *out = NULL;
-    *way = GY_KEPT_WHOLE;
+    *is_played = false;
     if (!may_keep(set, nodes)) {
         return GANTRY_OK;
     }
-    look(set, nodes);
-    *first = nodes->count = set->found_first;
-    if (set->whole.found.is_played) {
-        *way = GY_KEPT_PLAYED;
-    } else {
-        status = take(set, &set->whole, nodes, out);
-        *way = *out != NULL ? GY_KEPT_THERE : GY_KEPT_WHOLE;
+    look(set, nodes, rule);
+    *first = nodes->count = set->looked.first;
+    *is_played = set->whole.found.is_played;
+    if (!*is_played) {
+        status = take(set, &set->whole, nodes, rule, out);
     }
     nodes->count = whole;
     gy_kept_forget(set);
     return status;
 }
 
-uint32_t gy_kept_pieces(struct gy_kept_set *set, struct gy_nodes *nodes)
+uint32_t gy_kept_pieces(struct gy_kept_set *set, struct gy_nodes *nodes, struct gy_kept_rule rule)
 {
     if (!may_keep(set, nodes)) {
         return 0;
     }
-    look(set, nodes);
-    return set->is_by_pieces ? set->pieces.count : 0;
+    look(set, nodes, rule);
+    return set->looked.is_by_pieces ? set->pieces.count : 0;
 }
 
-gantry_status gy_kept_take_piece(struct gy_kept_set *set, uint32_t piece, struct gy_kept **out)
+gantry_status gy_kept_take_piece(struct gy_kept_set *set, uint32_t piece, struct gy_kept_rule rule,
+                                 struct gy_kept **out)
 {
-    assert(set->is_by_pieces && piece < set->pieces.count);
+    assert(set->looked.is_by_pieces && piece < set->pieces.count);
     *out = NULL;
-    return take(set, &set->of_pieces[piece], &set->pieces.of[piece], out);
+    return take(set, &set->of_pieces[piece], &set->pieces.of[piece], rule, out);
 }
 
 /* Its latest launch was seen done: nothing reads them now. */
@@ -632,7 +604,7 @@ void gy_kept_drop_first(struct gy_kept_set *set, struct gy_nodes *nodes, uint32_
 
 bool gy_kept_is_valid(const struct gy_kept_set *set)
 {
-    return read(&set->count) <= GY_KEPT_MOST && read(&set->node_count) <= GY_KEPT_NODES &&
-           read(&set->nodes_set) <= read(&set->nodes_hit) &&
-           (read(&set->count) != 0 || read(&set->node_count) == 0);
+    return read(&set->counts.count) <= GY_KEPT_MOST && read(&set->counts.node_count) <= GY_KEPT_NODES &&
+           read(&set->counts.nodes_set) <= read(&set->counts.nodes_hit) &&
+           (read(&set->counts.count) != 0 || read(&set->counts.node_count) == 0);
 }

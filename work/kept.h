@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Executable graphs that are kept: a batch that is like an earlier one is launched as the earlier one's
  * executable graph, of which only those nodes are set that differ (work/patch.h).
  *
@@ -37,6 +38,7 @@
 #define WORK_KEPT_H
 
 #include "work/few_points.h"
+#include "work/kept_rule.h"
 #include "work/maker.h"
 #include "work/patch.h"
 #include "work/pieces.h"
@@ -46,6 +48,7 @@
 #include <gantry/partition.h>
 
 #define GY_KEPT_MOST 64u
+#define GY_REFRESHED_MOST 32
 #define GY_KEPT_COPIES 4u
 #define GY_KEPT_ALIKE 16u    /* executables that are alike, of different tasks */
 #define GY_KEPT_PATCHES 16u  /* so many nodes are patched for each node of one of its own */
@@ -65,8 +68,7 @@
          */
 
 struct gy_kept {
-    struct gy_exec exec;       /* NULL: the entry is free */
-    CUgraph graph;             /* the graph that it was made of: nodes are addressed by it */
+    struct gy_exec exec;       /* NULL: the entry is free; with its graph, by which nodes are addressed */
     CUevent done;              /* behind the latest launch; NULL: not made yet */
     struct gy_few_points ends; /* of that launch's members: where these are passed `done` need not be asked */
     struct gy_nodes nodes;     /* nodes.table is where `slots` lies on the device */
@@ -78,16 +80,12 @@ struct gy_kept {
     uint64_t used;   /* the number of the launch that used it last; 0: none */
 };
 
-/* What is played, of what there is no executable graph for. */
-enum gy_kept_plays {
-    GY_PLAYS_NOTHING,
-    GY_PLAYS_FEW,    /* a few nodes whose like are all in flight */
-    GY_PLAYS_STRANGE /* these, and nodes that nothing is like, unless they were seen before */
+/* One that is updated as a whole. */
+struct gy_refreshed {
+    struct gy_exec exec; /* NULL: the entry is free */
+    uint64_t signature;
+    uint64_t used; /* the number of the launch that used it last */
 };
-
-/* How a batch is launched: as an executable graph that is kept; as one that is made or updated as a whole;
- * or it is played. */
-enum gy_kept_way { GY_KEPT_THERE, GY_KEPT_WHOLE, GY_KEPT_PLAYED };
 
 /* What there is for a batch. */
 struct gy_kept_found {
@@ -105,10 +103,8 @@ struct gy_kept_found {
 /* What a batch, or a piece of one, will be launched by. */
 struct gy_kept_want {
     struct gy_kept_found found;
-    CUgraph graph;              /* the maker was asked to make it executable; NULL: it was not */
+    struct gy_exec exec;        /* has a graph: the maker was asked for it; and what that has made */
     struct gy_slots_part slots; /* of that graph */
-    struct gy_exec_shape shape; /* of that graph */
-    struct gy_exec exec;        /* what the maker has made of it */
 };
 
 /* The latest large graph of a partition: what other partitions launch waits on the device behind all graphs
@@ -119,19 +115,40 @@ struct gy_kept_running {
     uint32_t nodes;    /* 0: it has ended, or nobody waits for it any more */
 };
 
+/* What has come before. */
+struct gy_kept_seen {
+    uint64_t varied_in; /* the latest batch that is in `varied` */
+    uint32_t varied;    /* 2 for each of the latest batches that nothing was like, less the others */
+    uint64_t latest[GY_KEPT_LATEST];       /* shapes of the latest batches that had none */
+    uint64_t latest_names[GY_KEPT_LATEST]; /* names of the latest batches that got one of other tasks */
+    uint32_t next_latest, next_names;
+    uint64_t beginnings[GY_KEPT_SEEN]; /* shapes with which batches have begun, by their lower bits */
+    uint64_t strangers;                /* batches that nothing was like; or auto took their shape for new */
+    uint64_t patches_due; /* nodes to be patched before another batch that comes again gets one of its own */
+};
+
+/* What was found for the batch. */
+struct gy_kept_looked {
+    uint32_t nodes;    /* 0: the batch was not looked at */
+    uint32_t first;    /* of them, that go together */
+    bool is_by_pieces; /* it is launched by pieces */
+};
+
+struct gy_kept_counts {
+    _Atomic(uint64_t) made;       /* atomic: executable graphs, in all */
+    _Atomic(uint64_t) hits;       /* atomic: launches of one that was there */
+    _Atomic(uint64_t) nodes_hit;  /* atomic: nodes of these */
+    _Atomic(uint64_t) nodes_set;  /* atomic: of these, nodes that were set */
+    _Atomic(uint64_t) count;      /* atomic: executable graphs now */
+    _Atomic(uint64_t) node_count; /* atomic: nodes of these */
+};
+
 struct gy_kept_set {
     struct gy_context *context;    /* immutable */
     struct gy_side_streams *sides; /* immutable */
-    enum gy_kept_plays plays;      /* of the batch; whoever begins it says so */
-    struct gy_kept_want whole;     /* for the first found_first of the found_nodes nodes of the batch */
-    uint32_t found_nodes;          /* 0: the batch was not looked at */
-    uint32_t found_first;
-    uint64_t batch;     /* how many batches have begun */
-    bool is_later_part; /* of a batch of which a part was launched */
-    bool is_rest;       /* it is what is left of a batch whose beginning was cut off; whoever cuts says so */
-    uint64_t varied_in; /* the latest batch that is in: */
-    uint32_t varied;    /* 2 for each of the latest batches that nothing was like, less the others */
-    bool is_by_pieces;  /* it is launched by pieces: */
+    struct gy_kept_looked looked;
+    struct gy_kept_want whole; /* for the first looked.first nodes of the batch */
+    uint64_t batch;            /* how many batches have begun */
     struct gy_pieces pieces;
     struct gy_kept_want of_pieces[GY_PIECES_MOST];
     struct gy_side_stream *side_of[GY_PIECES_MOST]; /* of each but the first */
@@ -142,25 +159,16 @@ struct gy_kept_set {
     struct gy_slots slots;
     struct gy_kept_running running[GANTRY_PARTITIONS_MAX];
     struct gy_kept of[GY_KEPT_MOST];
-    uint64_t launches;                     /* the number of them */
-    uint64_t generation;                   /* of context->generation: no kernel is of a module that was
-                                            * unloaded before */
-    struct gy_pairing pairing;             /* room */
-    uint64_t latest[GY_KEPT_LATEST];       /* shapes of the latest batches that had none */
-    uint64_t latest_names[GY_KEPT_LATEST]; /* names of the latest batches that got one of other tasks */
-    uint32_t next_latest, next_names;
-    uint64_t beginnings[GY_KEPT_SEEN]; /* shapes with which batches have begun, by their lower bits */
-    uint64_t strangers;                /* batches that nothing was like; or auto took their shape for new */
-    uint64_t patches_due; /* nodes to be patched before another batch that comes again gets one of its own */
-    uint64_t refusals;    /* patches that the driver has refused */
-    uint64_t strange;     /* nodes of executable graphs that were made since nothing was like them, the
-                           * first time that they came, but for those that a batch before has begun with, too */
-    _Atomic(uint64_t) made;       /* atomic: executable graphs, in all */
-    _Atomic(uint64_t) hits;       /* atomic: launches of one that was there */
-    _Atomic(uint64_t) nodes_hit;  /* atomic: nodes of these */
-    _Atomic(uint64_t) nodes_set;  /* atomic: of these, nodes that were set */
-    _Atomic(uint64_t) count;      /* atomic: executable graphs now */
-    _Atomic(uint64_t) node_count; /* atomic: nodes of these */
+    struct gy_refreshed refreshed[GY_REFRESHED_MOST];
+    struct gy_kept_seen seen;
+    struct gy_kept_counts counts;
+    uint64_t launches;         /* the number of them */
+    uint64_t generation;       /* of context->generation: no kernel is of a module that was
+                                * unloaded before */
+    struct gy_pairing pairing; /* room */
+    uint64_t refusals;         /* patches that the driver has refused */
+    uint64_t strange;          /* nodes of executable graphs that were made since nothing was like them, the
+                                * first time that they came, but for those that a batch before has begun with, too */
 };
 
 GANTRY_MUST_CHECK gantry_status gy_kept_init(struct gy_kept_set *set, struct gy_context *context,
@@ -177,35 +185,35 @@ void gy_kept_drop_all(struct gy_kept_set *set);
 void gy_kept_make_slots(struct gy_kept_set *set, struct gy_nodes *nodes);
 /* The nodes will be launched next: if an executable graph has to be made for them, begin to make it on the
  * maker's thread. */
-void gy_kept_prepare(struct gy_kept_set *set, struct gy_nodes *nodes);
+void gy_kept_prepare(struct gy_kept_set *set, struct gy_nodes *nodes, struct gy_kept_rule rule);
 /* What was prepared for the batch is dropped. */
 void gy_kept_forget_any(struct gy_kept_set *set);
 static inline void gy_kept_forget(struct gy_kept_set *set)
 {
-    if (__builtin_expect(set->found_nodes != 0, 0)) {
+    if (__builtin_expect(set->looked.nodes != 0, 0)) {
         gy_kept_forget_any(set);
     }
 }
 /* Another batch begins: what was prepared for the one before, which was not launched, is dropped. */
-static inline void gy_kept_begin(struct gy_kept_set *set, bool is_later_part)
+static inline void gy_kept_begin(struct gy_kept_set *set)
 {
     gy_kept_forget(set);
     set->batch++;
-    set->is_later_part = is_later_part;
 }
 
 /* Find or make an executable graph for the first *count nodes, whose parameters are PLACED, which is their
- * number on entry; *out has their work when it comes out, and *way is THERE.  Else *out is NULL: WHOLE, they
- * cannot be patched, or too many are in flight; or PLAYED.  On failure nothing was launched. */
-GANTRY_MUST_CHECK gantry_status gy_kept_take(struct gy_kept_set *set, struct gy_nodes *nodes, uint32_t *count,
-                                             struct gy_kept **out, enum gy_kept_way *way);
+ * number on entry; *out has their work when it comes out.  Else it is NULL: they cannot be patched, or too
+ * many are in flight, or are better played.  On failure nothing was launched. */
+GANTRY_MUST_CHECK gantry_status gy_kept_take(struct gy_kept_set *set, struct gy_nodes *nodes,
+                                             struct gy_kept_rule rule, uint32_t *count, struct gy_kept **out,
+                                             bool *is_played);
 /* Is the batch, whose parameters are PLACED, launched by pieces?  Their number, which are set->pieces; 0: it
  * is not. Then its pieces are taken, and what was found is forgotten at the end. */
-uint32_t gy_kept_pieces(struct gy_kept_set *set, struct gy_nodes *nodes);
+uint32_t gy_kept_pieces(struct gy_kept_set *set, struct gy_nodes *nodes, struct gy_kept_rule rule);
 /* Find or make an executable graph for the piece, which is in *out when it comes out; NULL: too many are in
  * flight. On failure nothing was launched. */
 GANTRY_MUST_CHECK gantry_status gy_kept_take_piece(struct gy_kept_set *set, uint32_t piece,
-                                                   struct gy_kept **out);
+                                                   struct gy_kept_rule rule, struct gy_kept **out);
 /* Launch it on `home`, a stream of that partition; where `ends` are passed it is done.  On failure it was not
  * launched, or the context is lost. */
 GANTRY_MUST_CHECK gantry_status gy_kept_launch(struct gy_kept_set *set, struct gy_kept *kept, CUstream home,
@@ -216,6 +224,16 @@ bool gy_kept_is_queued(struct gy_kept_set *set, uint32_t partition);
 static inline bool gy_kept_is_large(const struct gy_nodes *nodes)
 {
     return nodes->count >= GY_KEPT_LARGE;
+}
+/* Make a graph of the first `count` nodes, and *exec its executable form, by an update where it is one
+ * already and that works, else anew.  NULL: the one comes out that is kept for nodes of the same kinds, lanes
+ * and edges and the same `seed`. */
+GANTRY_MUST_CHECK gantry_status gy_kept_refresh(struct gy_kept_set *set, struct gy_nodes *nodes,
+                                                uint32_t count, uint64_t seed, struct gy_exec **exec);
+/* One more was made. */
+static inline void gy_kept_note_made(struct gy_kept_set *set)
+{
+    atomic_fetch_add_explicit(&set->counts.made, 1, memory_order_relaxed);
 }
 /* The first `count` nodes were launched, by whatever. */
 void gy_kept_drop_first(struct gy_kept_set *set, struct gy_nodes *nodes, uint32_t count);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "work/kept_find.h"
 
 /* The thread may have a capture of the application's open, which such a question must not spoil. */
@@ -106,10 +107,11 @@ struct gy_kept_found gy_kept_find(struct gy_kept_set *set, const struct gy_nodes
     /* One of other calls costs more patches.  A batch that comes again gets one of its own. */
     found.kept = find_alike(set, nodes, false, &alike, &found.is_equal);
     found.is_enough = copies >= GY_KEPT_COPIES || alike >= GY_KEPT_ALIKE;
-    const bool comes_again = count_latest(set->latest_names, &set->next_names, found.names) >= OFTEN;
-    if (found.kept != NULL && comes_again && !found.is_enough && set->patches_due == 0) {
+    const bool comes_again =
+        count_latest(set->seen.latest_names, &set->seen.next_names, found.names) >= OFTEN;
+    if (found.kept != NULL && comes_again && !found.is_enough && set->seen.patches_due == 0) {
         found.kept = NULL;
-        set->patches_due = (uint64_t)GY_KEPT_PATCHES * nodes->count;
+        set->seen.patches_due = (uint64_t)GY_KEPT_PATCHES * nodes->count;
     }
     found.is_known = copies != 0 || comes_again;
     found.is_strange = copies == 0 && alike == 0;
@@ -124,21 +126,21 @@ uint32_t gy_kept_cut(struct gy_kept_set *set, const struct gy_nodes *nodes, uint
     uint64_t shapes[GY_MOST_SIZES];
     const uint32_t sizes = gy_nodes_shapes(nodes, shapes);
     uint32_t found = 0;
-    *times = count_latest(set->latest, &set->next_latest, shapes[sizes - 1]);
+    *times = count_latest(set->seen.latest, &set->seen.next_latest, shapes[sizes - 1]);
     if (*times >= OFTEN) {
         return nodes->count;
     }
     for (uint32_t i = 0; i < sizes - 1; i++) {
-        uint64_t *seen = &set->beginnings[shapes[i] % GY_KEPT_SEEN];
+        uint64_t *seen = &set->seen.beginnings[shapes[i] % GY_KEPT_SEEN];
         const uint32_t size = 1u << (GY_FIRST_SIZE + i);
         if (*seen == shapes[i] && size >= nodes->count / 4) {
             found = size;
         }
         *seen = shapes[i];
     }
-    set->strangers++;
+    set->seen.strangers++;
     *familiar = found != 0 && gy_nodes_may_drop(&set->pairing, nodes) ? found : 0;
-    return *familiar != 0 && set->strangers > GY_KEPT_STRANGERS ? found : nodes->count;
+    return *familiar != 0 && set->seen.strangers > GY_KEPT_STRANGERS ? found : nodes->count;
 }
 
 /* A number for the shape of all nodes. */
@@ -150,10 +152,10 @@ static uint64_t shape_of(const struct gy_nodes *nodes)
 
 uint32_t gy_kept_times(struct gy_kept_set *set, const struct gy_nodes *nodes)
 {
-    return count_latest(set->latest, &set->next_latest, shape_of(nodes));
+    return count_latest(set->seen.latest, &set->seen.next_latest, shape_of(nodes));
 }
 
 uint32_t gy_kept_count(const struct gy_kept_set *set, const struct gy_nodes *nodes)
 {
-    return count_in(set->latest, shape_of(nodes));
+    return count_in(set->seen.latest, shape_of(nodes));
 }

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Finding an executable graph that is kept (kept.h) for a batch; nothing is made or set.  Of the dispatcher's
  * thread (GD). */
 #ifndef WORK_KEPT_FIND_H
@@ -7,6 +8,9 @@
 
 /* Has the GPU passed the event?  The driver is asked. */
 bool gy_kept_is_done(const struct gy_kept_set *set, CUevent event);
+
+/* Drop those that are updated as a whole. */
+void gy_kept_drop_refreshed(struct gy_kept_set *set);
 
 /* What there is for the nodes.  Where none of the same calls is idle, it is noted that these calls have come.
  */

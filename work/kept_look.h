@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What a batch is launched by, of what is kept: one that is like it, its pieces, its beginning, or nothing,
  * and then it is made or played.
  *
@@ -15,6 +16,6 @@
 
 /* Look what there is for the batch, of which nothing was found yet: it is in set->whole, or set->of_pieces
  * then. */
-void gy_kept_look(struct gy_kept_set *set, struct gy_nodes *nodes);
+void gy_kept_look(struct gy_kept_set *set, struct gy_nodes *nodes, struct gy_kept_rule rule);
 
 #endif

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "work/kept_pieces.h"
 
 #include "work/kept_find.h"
@@ -100,14 +101,15 @@ void gy_kept_note_pieces(struct gy_kept_set *set, const struct gy_nodes *nodes)
     }
 }
 
-bool gy_kept_find_pieces(struct gy_kept_set *set, const struct gy_nodes *nodes, bool begins_as_others)
+bool gy_kept_find_pieces(struct gy_kept_set *set, struct gy_kept_rule rule, const struct gy_nodes *nodes,
+                         bool begins_as_others)
 {
     if (!has_pieces(set, nodes)) {
         return false;
     }
     const struct pieces_seen seen = find_each(set);
     const bool may_be_made =
-        !begins_as_others && (set->plays != GY_PLAYS_STRANGE || is_most(seen.known, nodes));
+        !begins_as_others && (rule.plays != GY_PLAYS_STRANGE || is_most(seen.known, nodes));
     const bool are = (may_be_made || is_most(seen.there, nodes)) && find_sides(set);
     if (!are) {
         claim_nothing(set);

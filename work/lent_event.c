@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "work/lent_event.h"
 
 #include <assert.h>
@@ -22,16 +23,15 @@ static void exchange(struct gy_lent_event *a, struct gy_lent_event *b)
     gy_lent_event_enter(b, state);
 }
 
+/* The handle of a GIVEN one is not looked at: its holder may change it at any time. */
 bool gy_lent_event_exchange(struct gy_lent_event **place, struct gy_lent_event *wanted, CUevent handle)
 {
     gy_mutex *const lock = (*place)->lock;
     gy_mutex_lock(lock);
-    bool has = wanted != NULL && wanted->lock == lock && wanted->event == handle;
+    const bool has = wanted != NULL && wanted->lock == lock &&
+                     (*place == wanted || wanted->state != GY_LENT_GIVEN) && wanted->event == handle;
     if (has && *place != wanted) {
-        has = wanted->state != GY_LENT_GIVEN;
-        if (has) {
-            exchange(*place, wanted);
-        }
+        exchange(*place, wanted);
     }
     if ((*place)->state == GY_LENT_NOTED) {
         gy_lent_event_enter(*place, GY_LENT_GIVEN);

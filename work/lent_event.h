@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Events of which another one does as well, so that nodes of a graph that is launched again keep theirs.
  *
  * A holder refers to an event, which is recorded on a stream or by a node of a graph; whoever reads it later

@@ -1,8 +1,10 @@
+/* SPDX-License-Identifier: MIT */
 #include "work/maker.h"
 
 #include "base/point.h"
 
 #include <assert.h>
+#include <string.h>
 
 static enum gy_maker_state state_of(const struct gy_maker *m)
 {
@@ -56,7 +58,7 @@ static gantry_status make(struct gy_maker *m, uint32_t i)
         return relaxed.status;
     }
     struct gy_exec *out = &m->execs[i];
-    const gantry_status status = gy_exec_make(m->context, m->graphs[i], m->shapes[i], GY_EXEC_OF_NODES, out);
+    const gantry_status status = gy_exec_make(m->context, out, GY_EXEC_OF_NODES);
     if (status == GANTRY_OK) {
         upload(m, out->native);
     }
@@ -113,8 +115,7 @@ static void maker_main(void *arg)
 
 /* ---- the dispatcher's thread ------------------------------------------------------------------- */
 
-bool gy_maker_ask(struct gy_maker *m, const CUgraph *graphs, const struct gy_exec_shape *shapes,
-                  uint32_t count)
+bool gy_maker_ask(struct gy_maker *m, const struct gy_exec *execs, uint32_t count)
 {
     assert(gy_maker_state(m) == GY_MAKER_IDLE && count != 0 && count <= GY_MAKER_MOST);
     if (!m->is_running) {
@@ -124,11 +125,7 @@ bool gy_maker_ask(struct gy_maker *m, const CUgraph *graphs, const struct gy_exe
         return false;
     }
     m->count = count;
-    for (uint32_t i = 0; i < count; i++) {
-        m->graphs[i] = graphs[i];
-        m->shapes[i] = shapes[i];
-        m->execs[i] = (struct gy_exec){.native = NULL};
-    }
+    memcpy(m->execs, execs, count * sizeof(*execs));
     gy_mutex_lock(&m->lock);
     enter(m, GY_MAKER_ASKED);
     gy_mutex_unlock(&m->lock);
@@ -174,7 +171,7 @@ void gy_maker_fini(struct gy_maker *m)
     if (m->is_running) {
         gy_thread_join(&m->thread);
     }
-    for (uint32_t i = 0; i < m->count && state_of(m) == GY_MAKER_DONE; i++) {
+    for (uint32_t i = 0; i < m->count && state_of(m) != GY_MAKER_IDLE; i++) {
         gy_exec_drop(m->context, &m->execs[i]);
     }
     if (m->uploads != NULL) {

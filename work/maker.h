@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The maker: a thread that instantiates executable graphs and brings them to the device, so that the
  * dispatcher's thread can let other work go meanwhile, and their first launch is as short as any.
  *
@@ -34,24 +35,20 @@ struct gy_maker {
     bool is_running;            /* GD only: the thread was started */
     gy_thread thread;           /* GD only */
     uint32_t count;             /* ASKED, MAKING: the thread's; else GD's */
-    CUgraph graphs[GY_MAKER_MOST]; /* ASKED, MAKING: the thread's; else GD's */
-    CUstream uploads;              /* IDLE: GD's, else the thread's; NULL: nothing was uploaded yet */
-    struct gy_exec_shape shapes[GY_MAKER_MOST]; /* ASKED, MAKING: the thread's; else GD's; of these */
-    struct gy_exec
-        execs[GY_MAKER_MOST];   /* MAKING: the thread's; DONE: GD's, NULL: it was not made, see `cause` */
-    struct gy_error cause;      /* MAKING: the thread's; else GD's; why the latest that failed did */
-    uint64_t made;              /* GD only: taken, in all */
+    CUstream uploads;           /* IDLE: GD's, else the thread's; NULL: nothing was uploaded yet */
+    struct gy_exec execs[GY_MAKER_MOST]; /* ASKED, MAKING: the thread's; else GD's */
+    struct gy_error cause;               /* MAKING: the thread's; else GD's; why the latest that failed did */
+    uint64_t made;                       /* GD only: taken, in all */
     _Atomic(uint64_t) uploaded; /* atomic; written by the thread: of these, those that it has uploaded */
 };
 
 GANTRY_MUST_CHECK gantry_status gy_maker_init(struct gy_maker *maker, struct gy_context *context);
-/* The context is current, and nothing is asked for any more; what was made and not taken is destroyed. */
+/* The context is current, and nothing is asked for any more; what was not taken is destroyed. */
 void gy_maker_fini(struct gy_maker *maker);
 
-/* IDLE: begin to make executable graphs of `count` graphs, which live until these were taken.  False: there
- * is no thread for it, and nothing was asked for. */
-GANTRY_MUST_CHECK bool gy_maker_ask(struct gy_maker *maker, const CUgraph *graphs,
-                                    const struct gy_exec_shape *shapes, uint32_t count);
+/* IDLE: begin to make `count` executable graphs, of which there are the graphs and the shapes: they are the
+ * maker's until they are taken.  False: there is no thread for it, and nothing was asked for. */
+GANTRY_MUST_CHECK bool gy_maker_ask(struct gy_maker *maker, const struct gy_exec *execs, uint32_t count);
 static inline enum gy_maker_state gy_maker_state(const struct gy_maker *maker)
 {
     return (enum gy_maker_state)atomic_load_explicit(&maker->state, memory_order_acquire);
@@ -70,8 +67,9 @@ void gy_maker_move(struct gy_maker *maker);
 
 /* Sleep until they are ready, but not beyond `until_ns` of gy_clock_ns(). */
 void gy_maker_wait_until(struct gy_maker *maker, uint64_t until_ns);
-/* Not IDLE: wait until they are ready, and take them, in the order in which they were asked for.  One that
- * was not made, and those behind it, are NULL; maker->cause says why, until the next ones are asked for. */
+/* Not IDLE: wait until they are ready, and take them, in the order in which they were asked for.  Of one that
+ * was not made, and of those behind it, `native` is NULL; maker->cause says why, until the next ones are
+ * asked for. */
 void gy_maker_take(struct gy_maker *maker, struct gy_exec *out);
 
 #endif

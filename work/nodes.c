@@ -1,7 +1,9 @@
+/* SPDX-License-Identifier: MIT */
 #include "work/nodes.h"
 
 #include "base/alloc.h"
 #include "driver/apart.h"
+#include "driver/spent.h"
 #include "driver/told.h"
 #include "work/note_kernel.h"
 
@@ -45,36 +47,12 @@ void gy_stream_drop_if_captured(const struct gy_driver *driver, CUstream *stream
     }
 }
 
-/* Keep a graph to which a capture may still add: it is destroyed when the stream is gone. */
-static void keep_graph(struct gy_nodes *n, CUgraph graph)
-{
-    if (n->refused_count < GY_NODES_REFUSED) {
-        n->refused[n->refused_count++] = graph;
-    }
-}
-
-/* Destroy a graph.  On a lost context this fails, as everything does, and there is nobody to report it to. */
-static void destroy_graph(struct gy_nodes *n, CUgraph graph)
-{
-    if (n->context->driver->cuGraphDestroy(graph) != CUDA_SUCCESS && !gy_context_is_lost(n->context)) {
-        keep_graph(n, graph);
-    }
-}
-
-static void ask_again(struct gy_nodes *n)
-{
-    while (n->refused_count > 0 &&
-           n->context->driver->cuGraphDestroy(n->refused[n->refused_count - 1]) == CUDA_SUCCESS) {
-        n->refused_count--;
-    }
-}
-
 void gy_nodes_drop_stream(struct gy_nodes *n)
 {
     gy_nodes_clear(n);
-    if (n->trial != NULL) {
-        (void)n->context->driver->cuStreamDestroy(n->trial);
-        n->trial = NULL;
+    if (n->making.trial != NULL) {
+        (void)n->context->driver->cuStreamDestroy(n->making.trial);
+        n->making.trial = NULL;
     }
 }
 
@@ -89,15 +67,15 @@ void gy_nodes_fini(struct gy_nodes *n)
     gy_free(n->bytes);
     gy_free(n->extras);
     gy_free(n->made);
-    gy_free(n->handles);
-    gy_free(n->pointers);
+    gy_free(n->making.handles);
+    gy_free(n->making.pointers);
 }
 
 void gy_nodes_cut(struct gy_nodes *n, uint32_t count)
 {
     for (uint32_t i = count; i < n->count && n->graphs != 0; i++) {
         if (n->list[i].kind == GY_NODE_GRAPH) {
-            destroy_graph(n, n->list[i].graph);
+            gy_graph_destroy(n->context, n->list[i].graph);
             n->graphs--;
         }
     }
@@ -112,9 +90,6 @@ void gy_nodes_cut(struct gy_nodes *n, uint32_t count)
 
 void gy_nodes_clear(struct gy_nodes *n)
 {
-    if (__builtin_expect(n->refused_count != 0, 0)) {
-        ask_again(n);
-    }
     gy_nodes_cut(n, 0);
     n->before_count = n->extra_count = 0;
     n->bytes_used = 0;
@@ -186,22 +161,24 @@ static GY_COLD gantry_status try_launch(struct gy_nodes *n, struct gantry_kernel
 {
     struct gy_context *context = n->context;
     const struct gy_driver *driver = context->driver;
-    gantry_status status = n->trial == NULL ? gy_apart_create_stream(context, &n->trial) : GANTRY_OK;
+    gantry_status status =
+        n->making.trial == NULL ? gy_apart_create_stream(context, &n->making.trial) : GANTRY_OK;
     if (status == GANTRY_OK) {
-        status = GY_CALL(context, cuStreamBeginCapture(n->trial, CU_STREAM_CAPTURE_MODE_RELAXED));
+        status = GY_CALL(context, cuStreamBeginCapture(n->making.trial, CU_STREAM_CAPTURE_MODE_RELAXED));
     }
     if (status != GANTRY_OK) {
         return status;
     }
     const CUresult result = driver->cuLaunchKernel(
         kernel->function, size->grid.x, size->grid.y, size->grid.z, size->block.x, size->block.y,
-        size->block.z, (unsigned)size->shared_bytes, n->trial, (void **)(uintptr_t)args, NULL);
+        size->block.z, (unsigned)size->shared_bytes, n->making.trial, (void **)(uintptr_t)args, NULL);
     status = result == CUDA_SUCCESS ? GANTRY_OK : gy_kernel_failed(context, kernel, size, result);
     CUgraph dropped = NULL;
-    if (gy_stream_end_capture(driver, n->trial, &dropped) == CUDA_SUCCESS) {
-        destroy_graph(n, dropped);
+    if (gy_stream_end_capture(driver, n->making.trial, &dropped) == CUDA_SUCCESS) {
+        gy_graph_destroy(n->context, dropped);
     } else {
-        gy_stream_drop_if_captured(driver, &n->trial); /* a launch that is refused breaks its capture */
+        gy_stream_drop_if_captured(driver,
+                                   &n->making.trial); /* a launch that is refused breaks its capture */
     }
     return status;
 }
@@ -387,7 +364,7 @@ gantry_status gy_lane_graph(struct gy_lane *lane, CUgraph graph)
 {
     struct gy_node *node = open_node(lane, GY_NODE_GRAPH, NULL);
     if (node == NULL) {
-        destroy_graph(lane->nodes, graph);
+        gy_graph_destroy(lane->nodes->context, graph);
         return out_of_memory();
     }
     node->form = GY_FORM_FIXED;
@@ -563,21 +540,21 @@ static gantry_status capture(struct gy_nodes *n, CUgraph graph, const struct gy_
     }
     CUgraph same;
     const CUresult ended = gy_stream_end_capture(n->context->driver, node->stream, &same);
-    n->is_stuck = ended != CUDA_SUCCESS;
+    n->making.is_stuck = ended != CUDA_SUCCESS;
     return status != GANTRY_OK
                ? status
                : gy_context_check(n->context, ended, "cuStreamEndCapture", __FILE__, __LINE__);
 }
 
-/* Gather the nodes that the node comes after in n->handles.  False: there is no memory for them. */
+/* Gather the nodes that the node comes after in n->making.handles.  False: there is no memory for them. */
 static GY_RARE bool gather(struct gy_nodes *n, const struct gy_node *node)
 {
     const uint32_t count = node->before.count;
-    if (!gy_grow_array(&n->handles, &n->handles_room, count, sizeof(*n->handles))) {
+    if (!gy_grow_array(&n->making.handles, &n->making.handles_room, count, sizeof(*n->making.handles))) {
         return false;
     }
     for (uint32_t i = 0; i < count; i++) {
-        n->handles[i] = n->made[n->before[node->before.first + i]];
+        n->making.handles[i] = n->made[n->before[node->before.first + i]];
     }
     return true;
 }
@@ -617,7 +594,7 @@ static GY_INLINE gantry_status make_node(struct gy_nodes *n, CUgraph graph, uint
         if (!gather(n, node)) {
             return out_of_memory();
         }
-        before = n->handles;
+        before = n->making.handles;
     }
     return node->kind == GY_NODE_KERNEL && node->stream == NULL
                ? add_kernel(n, graph, node, before, &n->made[i])
@@ -630,7 +607,7 @@ gantry_status gy_nodes_make_in(struct gy_nodes *n, CUgraph graph)
         return out_of_memory();
     }
     gantry_status status = GANTRY_OK;
-    n->is_stuck = false;
+    n->making.is_stuck = false;
     for (uint32_t i = 0; i < n->count && status == GANTRY_OK; i++) {
         status = make_node(n, graph, i);
     }
@@ -640,7 +617,7 @@ gantry_status gy_nodes_make_in(struct gy_nodes *n, CUgraph graph)
 bool gy_nodes_are_released(const struct gy_nodes *n, uint32_t count)
 {
     const struct gy_driver *driver = n->context->driver;
-    for (uint32_t i = 0; i < count && n->is_stuck; i++) {
+    for (uint32_t i = 0; i < count && n->making.is_stuck; i++) {
         CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
         if (n->list[i].stream != NULL &&
             (driver->cuStreamIsCapturing(n->list[i].stream, &status) != CUDA_SUCCESS ||
@@ -651,9 +628,10 @@ bool gy_nodes_are_released(const struct gy_nodes *n, uint32_t count)
     return true;
 }
 
+/* To a graph that is stuck a capture may still add. */
 void gy_nodes_drop(struct gy_nodes *n, CUgraph graph)
 {
-    (n->is_stuck ? keep_graph : destroy_graph)(n, graph);
+    (n->making.is_stuck ? gy_graph_spend : gy_graph_destroy)(n->context, graph);
 }
 
 gantry_status gy_nodes_make(struct gy_nodes *n, CUgraph *out)

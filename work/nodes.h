@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A graph that is being built: its work is noted in the order of the calls, and made into a graph at the end.
  *
  * Work is noted on lanes, which are to a graph what streams are to a device: a node comes after the node that
@@ -15,8 +16,6 @@
 #include "driver/extra.h"
 #include "work/lent_event.h"
 #include "work/slot_args.h"
-
-#define GY_NODES_REFUSED 16
 
 enum gy_node_kind { GY_NODE_KERNEL, GY_NODE_COPY, GY_NODE_FILL, GY_NODE_EVENT, GY_NODE_WAIT, GY_NODE_GRAPH };
 
@@ -93,6 +92,18 @@ static inline CUevent gy_node_event_of(const struct gy_node_event *event)
     return event->place != NULL ? (*event->place)->event : event->event;
 }
 
+/* What is at hand while nodes are noted or made. */
+struct gy_nodes_room {
+    CUgraphNode *handles; /* room for the nodes that one node comes after */
+    size_t handles_room;
+    void **pointers; /* room for pointers to the parameters of one kernel */
+    size_t pointers_room;
+    CUstream owner_of; /* the stream whose context is `owner`; NULL: none was asked for yet */
+    CUcontext owner;
+    CUstream trial; /* launches are tried on it, in a capture that is dropped; NULL: nothing was tried yet */
+    bool is_stuck;  /* the driver would not end the capture of a node */
+};
+
 struct gy_nodes {
     struct gy_context *context; /* immutable */
     struct gy_node *list;
@@ -117,16 +128,7 @@ struct gy_nodes {
     uint64_t table;                /* of a copy: the slots of its nodes, on the device; 0: there are none */
     CUgraphNode *made;             /* per node: its node in the latest graph that was made */
     size_t made_room;
-    CUgraphNode *handles; /* room for the nodes that one node comes after */
-    size_t handles_room;
-    void **pointers; /* room for pointers to the parameters of one kernel */
-    size_t pointers_room;
-    CUstream owner_of; /* the stream whose context is `owner`; NULL: none was asked for yet */
-    CUcontext owner;
-    CUstream trial; /* launches are tried on it, in a capture that is dropped; NULL: nothing was tried yet */
-    bool is_stuck;  /* the driver would not end the capture of a node */
-    CUgraph refused[GY_NODES_REFUSED]; /* graphs that the driver would not destroy: it is asked again */
-    uint32_t refused_count;
+    struct gy_nodes_room making;
 };
 
 /* A lane takes the work that is not enqueued on `stream`. */

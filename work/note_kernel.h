@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The way of most kernels into a graph that is being built, inline: the driver is known to take such a
  * launch, and there is room for its node. */
 #ifndef WORK_NOTE_KERNEL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "work/patch.h"
 
 #include "base/alloc.h"
@@ -276,14 +277,14 @@ static CUcontext owner_of(struct gy_nodes *n, const struct gy_node *y, CUresult 
     if (y->form < GY_FORM_LANE(0) || driver->cuStreamGetGreenCtx == NULL) {
         return n->context->native;
     }
-    if (n->owner_of != y->stream) {
-        n->owner = n->context->native; /* of a stream without one drivers say an error, or NULL */
+    if (n->making.owner_of != y->stream) {
+        n->making.owner = n->context->native; /* of a stream without one drivers say an error, or NULL */
         if (driver->cuStreamGetGreenCtx(y->stream, &green) == CUDA_SUCCESS && green != NULL) {
-            *result = driver->cuCtxFromGreenCtx(&n->owner, green);
+            *result = driver->cuCtxFromGreenCtx(&n->making.owner, green);
         }
-        n->owner_of = *result == CUDA_SUCCESS ? y->stream : NULL;
+        n->making.owner_of = *result == CUDA_SUCCESS ? y->stream : NULL;
     }
-    return *result == CUDA_SUCCESS ? n->owner : NULL;
+    return *result == CUDA_SUCCESS ? n->making.owner : NULL;
 }
 
 /* Set the kernel node; it is refused unless its own context is current. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A graph that is kept, and batches that are like it: what is noted now is compared with the nodes of an
  * executable graph, and nodes that differ are given the new work.
  *

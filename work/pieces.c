@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "work/pieces.h"
 
 #include "base/alloc.h"
@@ -19,13 +20,7 @@ static void leave(struct gy_nodes *piece)
 {
     const struct gy_nodes was = *piece;
     gy_nodes_init(piece, was.context);
-    piece->handles = was.handles;
-    piece->handles_room = was.handles_room;
-    piece->pointers = was.pointers;
-    piece->pointers_room = was.pointers_room;
-    memcpy(piece->refused, was.refused, sizeof(was.refused));
-    piece->refused_count = was.refused_count;
-    gy_nodes_clear(piece); /* graphs that the driver would not destroy */
+    piece->making = was.making;
 }
 
 void gy_pieces_fini(struct gy_pieces *p)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The pieces of a batch: nodes that edges join, in whatever direction, are of one piece, so nothing in one
  * piece comes after anything in another.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "work/play.h"
 
 #include "base/alloc.h"
@@ -9,15 +10,14 @@
 
 /* ---- nodes ------------------------------------------------------------------------------------- */
 
+/* The graph stays the node's. */
 static gantry_status make_and_launch(struct gy_context *context, CUgraph graph, CUstream stream)
 {
-    const struct gy_exec_shape shape = {.places = GY_EXEC_CHILD_PLACES};
-    struct gy_exec exec;
-    gantry_status status = gy_exec_make(context, graph, shape, GY_EXEC_OF_NODES, &exec);
-    if (status == GANTRY_OK) {
-        status = GY_CALL(context, cuGraphLaunch(exec.native, stream));
-        gy_exec_drop(context, &exec);
-    }
+    struct gy_exec exec = {.graph = graph, .shape.places = GY_EXEC_CHILD_PLACES};
+    gantry_status status = gy_exec_make(context, &exec, GY_EXEC_OF_NODES);
+    status = status == GANTRY_OK ? GY_CALL(context, cuGraphLaunch(exec.native, stream)) : status;
+    exec.graph = NULL;
+    gy_exec_drop(context, &exec);
     return status;
 }
 

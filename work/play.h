@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Noted work that is enqueued on the streams of its lanes, call by call, in place of being made a graph.
  *
  * The nodes of a lane are enqueued in their order on the lane's stream.  What a node comes after on other

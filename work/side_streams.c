@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "work/side_streams.h"
 
 #include "driver/places.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Streams beside those of the pool, on which parts of a batch are enqueued: nothing else is on them, so no
  * other work waits for such a part, nor it for other work, but for what it is told to.
  *

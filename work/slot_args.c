@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "work/slot_args.h"
 
 #include "base/alloc.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Parameters that say where the blocks of a kernel leave their records, in a graph that is launched again.
  *
  * Each launch has other places for its records.  So that the nodes of a graph that is kept stay as they are,

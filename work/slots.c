@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "work/slots.h"
 
 #include "base/status.h"

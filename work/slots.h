@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Memory for the slots of executable graphs that are kept (work/slot_args.h): one block on the device and
  * one of page-locked memory, which are given out in parts at the same places.
  *

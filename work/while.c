@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "work/while.h"
 
 #include "base/alloc.h"
@@ -307,25 +308,26 @@ void gy_while_cancel_all(struct gy_while_pool *pool)
 
 /* ---- the graph -------------------------------------------------------------------------------- */
 
-/* Gather the made nodes that no other comes after in n->handles.  False: there is no memory for them. */
+/* Gather the made nodes that no other comes after in n->making.handles.  False: there is no memory for them.
+ */
 static bool gather_ends(struct gy_nodes *n, uint32_t *count)
 {
-    if (!gy_grow_array(&n->handles, &n->handles_room, n->count, sizeof(*n->handles))) {
+    if (!gy_grow_array(&n->making.handles, &n->making.handles_room, n->count, sizeof(*n->making.handles))) {
         return false;
     }
     *count = 0;
     for (uint32_t i = 0; i < n->count; i++) {
-        n->handles[i] = n->made[i];
+        n->making.handles[i] = n->made[i];
     }
     for (uint32_t i = 0; i < n->count; i++) {
         const struct gy_node_set *before = &n->list[i].before;
         for (uint32_t b = 0; b < before->count; b++) {
-            n->handles[n->before[before->first + b]] = NULL;
+            n->making.handles[n->before[before->first + b]] = NULL;
         }
     }
     for (uint32_t i = 0; i < n->count; i++) {
-        if (n->handles[i] != NULL) {
-            n->handles[(*count)++] = n->handles[i];
+        if (n->making.handles[i] != NULL) {
+            n->making.handles[(*count)++] = n->making.handles[i];
         }
     }
     return true;
@@ -336,7 +338,7 @@ static gantry_status capture_last(struct gy_nodes *n, CUgraph graph, CUstream st
                                   const CUDA_KERNEL_NODE_PARAMS_v2 *p)
 {
     gantry_status status =
-        GY_CALL(n->context, cuStreamBeginCaptureToGraph(stream, graph, n->handles, NULL, ends,
+        GY_CALL(n->context, cuStreamBeginCaptureToGraph(stream, graph, n->making.handles, NULL, ends,
                                                         CU_STREAM_CAPTURE_MODE_RELAXED));
     if (status != GANTRY_OK) {
         return status;
@@ -346,7 +348,7 @@ static gantry_status capture_last(struct gy_nodes *n, CUgraph graph, CUstream st
                                                 p->kernelParams, NULL));
     CUgraph same;
     const CUresult ended = gy_stream_end_capture(n->context->driver, stream, &same);
-    n->is_stuck = ended != CUDA_SUCCESS;
+    n->making.is_stuck = ended != CUDA_SUCCESS;
     return status != GANTRY_OK
                ? status
                : gy_context_check(n->context, ended, "cuStreamEndCapture", __FILE__, __LINE__);
@@ -366,7 +368,7 @@ static gantry_status add_last(struct gy_nodes *n, CUgraph graph, const CUDA_KERN
     CUgraphNode node;
     return special != NULL
                ? capture_last(n, graph, special, ends, params)
-               : GY_CALL(n->context, cuGraphAddKernelNode(&node, graph, n->handles, ends, params));
+               : GY_CALL(n->context, cuGraphAddKernelNode(&node, graph, n->making.handles, ends, params));
 }
 
 /* Add the kernel that decides behind all nodes of the body. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Loops on the device: noted work becomes the body of a WHILE node, and a kernel behind it decides on another
  * turn.
  *

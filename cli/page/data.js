@@ -1,32 +1,39 @@
+/* SPDX-License-Identifier: MIT */
 "use strict";
 /* A recording: as text in the page, and as arrays of numbers.
  *
- * The text is a line of JSON, and behind it base64 of whole numbers, each of as many bytes as it needs (seven bits
- * per byte, the lowest first; the eighth bit says that more follow).  cli/report_page.c writes both.  All times are
+ * The text is a line of JSON, and behind it whole numbers, each of as many digits of base64 as it needs (five bits
+ * per digit, the lowest first; the sixth bit says that more follow).  cli/report_page.c writes both.  All times are
  * nanoseconds from the begin of the recording. */
 
 const TRACK = 0, THREAD = 1, COUNTER = 2, QUEUE = 3, BLOCKS = 4; /* kinds of tracks; cli/trace.h has them, too */
 
-function bytesOfBase64(text) {
-    const plain = atob(text), bytes = new Uint8Array(plain.length);
-    for (let i = 0; i < plain.length; i++) bytes[i] = plain.charCodeAt(i);
-    return bytes;
-}
+const DIGITS = new Uint8Array(128).fill(64);
+[..."ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"].forEach((c, i) => { DIGITS[c.charCodeAt(0)] = i; });
 
 /* Reads one number after the other. */
 class NumberReader {
-    constructor(bytes) {
-        this.bytes = bytes;
+    constructor(text) {
+        this.text = text;
         this.at = 0;
     }
+    digit() {
+        let digit = 64; /* a line's end */
+        while (digit > 63 && this.at < this.text.length) digit = DIGITS[this.text.charCodeAt(this.at++)];
+        return digit & 63;
+    }
     next() {
-        let byte = this.bytes[this.at++], value = byte & 127, scale = 128;
-        while (byte > 127) {
-            byte = this.bytes[this.at++];
-            value += (byte & 127) * scale;
-            scale *= 128;
+        let digit = this.digit(), value = digit & 31, scale = 32;
+        while (digit > 31) {
+            digit = this.digit();
+            value += (digit & 31) * scale;
+            scale *= 32;
         }
         return value;
+    }
+    change() {
+        const twice = this.next();
+        return twice % 2 === 0 ? twice / 2 : -(twice - 1) / 2;
     }
 }
 
@@ -37,7 +44,7 @@ function emptyColumns(count) {
 }
 
 /* One track's slices, in the order of their begins. */
-function readRun(numbers, recording, first, count, hasDetails) {
+function readRun(numbers, recording, first, count) {
     const r = recording;
     let time = 0;
     for (let i = first; i < first + count; i++) {
@@ -46,11 +53,23 @@ function readRun(numbers, recording, first, count, hasDetails) {
         r.end[i] = time + numbers.next();
         r.name[i] = numbers.next();
         r.id[i] = numbers.next();
-        if (!hasDetails) continue;
         r.category[i] = numbers.next();
         r.flowCount[i] = numbers.next();
         r.flowFirst[i] = r.flows.length;
         for (let f = 0; f < r.flowCount[i]; f++) r.flows.push(numbers.next());
+    }
+}
+
+/* One track's blocks: each is told by what differs from the one before. */
+function readBlocks(numbers, recording, first, count) {
+    const r = recording;
+    let end = 0, length = 0, id = 0, name = 0;
+    for (let i = first; i < first + count; i++) {
+        r.begin[i] = end + numbers.change();
+        r.end[i] = end = r.begin[i] + (length += numbers.change());
+        const change = numbers.next(), half = Math.floor(change / 2);
+        r.id[i] = id += half % 2 === 0 ? half / 2 : -(half - 1) / 2;
+        r.name[i] = name = change % 2 === 1 ? numbers.next() : name;
     }
 }
 
@@ -82,10 +101,10 @@ function sortByDepth(recording, first, count, {depths, deep}) {
 }
 
 /* Runs of slices of one track; each becomes lanes, in which nothing overlaps. */
-function readSlices(numbers, recording, first, hasDetails) {
+function readSlices(numbers, recording, first, readOne) {
     for (let runs = numbers.next(); runs > 0; runs--) {
         const track = numbers.next(), count = numbers.next();
-        readRun(numbers, recording, first, count, hasDetails);
+        readOne(numbers, recording, first, count);
         const depths = depthsOfRun(recording.begin, recording.end, first, count);
         sortByDepth(recording, first, count, depths).forEach((part, depth) => {
             recording.lanes.push({track, depth, first, last: first + part});
@@ -131,26 +150,35 @@ function readCounters(numbers) {
     return counters;
 }
 
+/* Times of the GPU that shares were charged have one scale, so that one can compare them. */
+function setScales(r) {
+    const charged = r.counters.filter(c => r.tracks[c.track].name.startsWith("GPU us of "));
+    const most = charged.reduce((m, c) => Math.max(m, c.most), 0);
+    for (const counter of charged) counter.most = most;
+}
+
 /* What the rest of the page works on: columns of slices in the order of their lanes, and what the JSON says:
- * file, complete, emulated, left (blocks that are not here), tracks [name, group, kind, rank], names, causes. */
+ * file, complete, emulated, left (blocks that are not here), tracks [name, group, kind, rank], names, causes,
+ * tenants. */
 function readRecording(text) {
     const start = text.indexOf("{"), line = text.indexOf("\n", start);
     const head = JSON.parse(text.slice(start, line));
-    const numbers = new NumberReader(bytesOfBase64(text.slice(line)));
+    const numbers = new NumberReader(text.slice(line));
     const count = numbers.next();
     const r = {...head, ...emptyColumns(count), count, lanes: [], flows: [], end_ns: 1};
     r.tracks = head.tracks.map(t => ({name: t[0], group: t[1], kind: t[2], rank: t[3]}));
-    readSlices(numbers, r, readSlices(numbers, r, 0, true), false);
+    readSlices(numbers, r, readSlices(numbers, r, 0, readRun), readBlocks);
     r.colours = r.names.map(colourNumber);
     r.gaps = readGaps(numbers, r.gapGpus);
     r.counters = readCounters(numbers);
+    setScales(r);
     for (let i = 0; i < count; i++) r.end_ns = Math.max(r.end_ns, r.end[i]);
     return r;
 }
 
 /* The recordings in the text of a page that `gantry report` wrote. */
 function recordingsInPage(text) {
-    const found = [...text.matchAll(/<script type="text\/x-gantry-recording">([^<]*)<\/script>/g)];
+    const found = [...text.matchAll(/<script type="text\/x-gantry-recording-2">([^<]*)<\/script>/g)];
     return found.map(match => readRecording(match[1]));
 }
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 "use strict";
 /* The text beside the timeline: about what was picked, or about the whole run. */
 
@@ -44,11 +45,25 @@ function gapDetails(pane, i) {
                                                   ["for", timeText(end[i] - begin[i])]])];
 }
 
+const percent = (part, whole) => (100 * part / whole).toFixed(1) + " %";
+
+/* What each tenant was to get and what it got, and on which SMs its blocks ran. */
+function tenantDetails(r) {
+    const rows = r.tenants.flatMap(t => [
+        [t.name, `${t.tasks} tasks, p50 ${timeText(t.p50_ns)}, p99 ${timeText(t.p99_ns)}`],
+        ...(t.target_ppm === 0 ? [] : [["share", `${percent(t.target_ppm, 1e6)}; got ${t.counted_us > 0 ? percent(t.charged_us, t.counted_us) : "?"}`],
+                                       ["held back", timeText(t.held_ns)]]),
+        ...(t.sms.length === 0 ? [] : [[`${t.blocks} blocks, ${t.strays} strays`,
+                                        "SMs " + t.sms.map(([first, last]) => first === last ? first : `${first}-${last}`).join(", ")]])]);
+    return rows.length === 0 ? [] : [heading("tenants"), tableOf(rows)];
+}
+
 function runDetails(pane) {
     const r = pane.r, path = pathByName(r, pane.path), idle = idleByCause(r), parts = [heading(r.file)];
     parts.push(tableOf([["length", timeText(r.end_ns)], ["slices", String(r.count)], ["idle times of the GPU", String(r.gaps.count)]]));
     if (path.length > 0) parts.push(heading("critical path, by name"), tableOf(path.slice(0, 10).map(([t, ns]) => [t, timeText(ns)])));
     if (idle.length > 0) parts.push(heading("GPU idle, by cause"), tableOf(idle.slice(0, 10).map(([t, ns]) => [t, timeText(ns)])));
+    parts.push(...tenantDetails(r));
     return parts;
 }
 

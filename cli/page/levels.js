@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 "use strict";
 /* Less of what cannot be seen: of many slices within one pixel the first is drawn, and blocks are added up in bins,
  * each level of which has half as many as the one before. */

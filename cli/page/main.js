@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 "use strict";
 /* The page: panes, and what hands do with them. */
 
@@ -374,7 +375,7 @@ async function measureFrames(page, steps) {
 }
 
 function start() {
-    const page = new Page([...document.querySelectorAll('script[type="text/x-gantry-recording"]')].map(s => readRecording(s.textContent)));
+    const page = new Page([...document.querySelectorAll('script[type="text/x-gantry-recording-2"]')].map(s => readRecording(s.textContent)));
     $("find").oninput = event => page.find(event.target.value);
     $("nearer").onclick = () => page.zoomBy(0.5);
     $("farther").onclick = () => page.zoomBy(2);

@@ -1,8 +1,10 @@
+/* SPDX-License-Identifier: MIT */
 "use strict";
 /* One recording on a canvas.  `view` is what of the time is shown, from and span in ns; panes that are compared share
  * it.  `look` is what all panes have in common: theme, search, whether the critical path is shown, closed groups. */
 
-const SIDE = 200, RULER = 24, MAP = 34, HEAD = MAP + RULER, LEAST_SPAN = 20;
+const SIDE = typeof innerWidth === "number" && innerWidth < 600 ? 120 : 200, /* of the names */
+      RULER = 24, MAP = 34, HEAD = MAP + RULER, LEAST_SPAN = 20;
 const FONT = "11px system-ui, 'DejaVu Sans', sans-serif";
 
 class Pane {
@@ -68,6 +70,10 @@ class Pane {
         g.setTransform(scale, 0, 0, scale, 0, 0);
         g.font = FONT;
         this.drawn = 0;
+        if (foldRows(this.r, this.items, this.view.from, this.view.from + this.view.span)) {
+            this.place();
+            this.clamp();
+        }
         g.fillStyle = this.look.colours.paper;
         g.fillRect(0, 0, this.width, this.height);
         this.visible = this.items.filter(item => item.isShown && item.y + item.height >= this.scroll &&
@@ -89,13 +95,13 @@ class Pane {
         if (item.type === "row") this.drawFound(item, y);
     }
 
-    bar(begin, end, y, height, colour, text, ink = "#fff") {
+    bar(begin, end, y, height, colour, text) {
         const g = this.g, left = Math.max(this.x(begin), SIDE), width = Math.max(Math.min(this.x(end), this.width) - left, 1);
         g.fillStyle = colour;
         g.fillRect(left, y, width, height);
         this.drawn++;
         if (width > 30 && height >= 12) {
-            g.fillStyle = ink;
+            g.fillStyle = inkOn(colour);
             g.fillText(text.slice(0, Math.floor((width - 6) / 5.7)), left + 4, y + height / 2 + 4);
         }
         return [left, width];
@@ -109,8 +115,7 @@ class Pane {
         const {from, span} = this.view, r = this.r, h = this.lineHeight(row), top = y + lane.line * h, high = Math.max(h - 1, 1);
         const fades = this.look.word !== "", pathOnly = this.look.showsPath && this.path.count > 0;
         visitVisible(r, lane.first, lane.last, from, from + span, this.pixel, i => {
-            this.bar(r.begin[i], r.end[i], top, high, fades ? this.look.colours.faded : colourOf(r, i), nameOf(r, i),
-                     fades ? this.look.colours.soft : "#fff");
+            this.bar(r.begin[i], r.end[i], top, high, fades ? this.look.colours.faded : colourOf(r, i), nameOf(r, i));
             if (pathOnly && this.path.has.has(i)) this.frame(i, top, high, this.look.colours.path, 1.5);
         });
         if (this.picked >= lane.first && this.picked < lane.last) this.frame(this.picked, top, high, this.look.colours.ink, 2);
@@ -142,7 +147,7 @@ class Pane {
     drawGaps(item, y) {
         const {from, span} = this.view, gaps = this.r.gaps, colours = this.look.colours;
         visitVisible(gaps, item.part.first, item.part.last, from, from + span, this.pixel, i => {
-            this.bar(gaps.begin[i], gaps.end[i], y, item.height - 1, colours.causes[gaps.cause[i]], gapText(this.r, i), colours.ink);
+            this.bar(gaps.begin[i], gaps.end[i], y, item.height - 1, colours.causes[gaps.cause[i]], gapText(this.r, i));
             if (i === this.pickedGap) {
                 this.g.strokeStyle = colours.ink;
                 this.g.lineWidth = 2;
@@ -346,7 +351,7 @@ class Pane {
             if (item.type === "title") this.drawTitle(item, y);
             else {
                 g.fillStyle = colours.ink;
-                g.fillText(item.name.slice(0, 30), 18, y + Math.min(item.height / 2 + 4, 13), SIDE - 26);
+                if (!item.isEmpty) g.fillText(item.name.slice(0, 30), 18, y + Math.min(item.height / 2 + 4, 13), SIDE - 26);
                 if (item.type === "counter") g.fillText("0 to " + countText(item.name, item.counter.most), 18, y + 27, SIDE - 26);
                 if (item.type === "heat") g.fillText("at most " + this.mostOf(item).toFixed(1) + " blocks", 18, y + 27, SIDE - 26);
             }

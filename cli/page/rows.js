@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 "use strict";
 /* What there is from top to bottom: a list of items, each with its place and its height in pixels.  A row has the
  * lanes of the tracks of one name in one group. */
@@ -32,17 +33,36 @@ const groupOrder = group => group.name === "host threads" ? 0 : group.rows[0].ki
 /* "GPU 10: ..." comes behind "GPU 9: ...", whichever began first. */
 const ordinalOf = group => Number((/^GPU (\d+)/.exec(group.name) || [0, 0])[1]);
 
+const FOLDED = 3; /* of the row of an SM that ran nothing in the time that is shown */
+
 /* Rows of blocks are low unless they are spread. */
 function setRowHeight(row) {
-    row.height = row.isBlocks && !row.isSpread ? Math.max(10, Math.min(ROW + 6, row.lanes.length * 4)) : row.lanes.length * ROW;
+    row.height = row.isEmpty ? FOLDED : row.isBlocks && !row.isSpread ? Math.max(10, Math.min(ROW + 6, row.lanes.length * 4)) : row.lanes.length * ROW;
 }
 
 function finishRow(r, row) {
     row.isBlocks = row.kind === BLOCKS;
     row.lanes.forEach((lane, depth) => { lane.row = row; lane.line = depth; });
-    row.isSpread = false;
+    row.isSpread = row.isEmpty = false;
     setRowHeight(row);
     if (row.isBlocks) row.levels = buildLevels(r, row.lanes, r.end_ns);
+}
+
+/* Fold the rows of SMs without a block between `from` and `to`, unfold the others; true when any has changed. */
+function foldRows(r, items, from, to) {
+    let hasChanged = false;
+    for (const row of items) {
+        if (row.type !== "row" || !row.isBlocks) continue;
+        const isEmpty = row.lanes.every(lane => {
+            const i = firstAbove(r.end, lane.first, lane.last, from);
+            return i === lane.last || r.begin[i] >= to;
+        });
+        if (isEmpty === row.isEmpty) continue;
+        row.isEmpty = isEmpty;
+        setRowHeight(row);
+        hasChanged = true;
+    }
+    return hasChanged;
 }
 
 /* All items of a recording, without their places. */

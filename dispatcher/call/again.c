@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "dispatcher/call/again.h"
 
 #include <assert.h>
@@ -19,11 +20,8 @@ void gy_again_remember(struct gantry_dispatcher *d, uint64_t call)
     struct gd_first_time *first = &d->first_time;
     first->call = call;
     first->completions = now(&c->completions);
-    first->batched_copies = now(&c->batched_copies);
-    first->peer_copies = now(&c->peer_copies);
-    for (int by = 0; by < GY_COPY_WAYS; by++) {
-        first->between[by] = now(&c->between[by]);
-        first->between_bytes[by] = now(&c->between_bytes[by]);
+    for (int i = 0; i < GD_WORKS; i++) {
+        first->works[i] = now(&c->works[i]);
     }
 }
 
@@ -33,18 +31,13 @@ void gy_again_begin(const struct gantry_launch *launch)
     struct gd_counters *c = &d->counters;
     struct gd_first_time *first = &d->first_time;
     assert(first->completions_left == 0);
-    put_back(&c->kernels, launch->kernels);
-    put_back(&c->copies, launch->copies);
-    if (first->call != now(&c->launch_calls)) {
-        return; /* it has counted nothing else */
+    const bool is_remembered = first->call == now(&c->launch_calls); /* else it has counted nothing else */
+    for (int i = 0; i < GD_WORKS && is_remembered; i++) {
+        put_back(&c->works[i], first->works[i]);
     }
-    first->completions_left = now(&c->completions) - first->completions;
-    put_back(&c->batched_copies, first->batched_copies);
-    put_back(&c->peer_copies, first->peer_copies);
-    for (int by = 0; by < GY_COPY_WAYS; by++) {
-        put_back(&c->between[by], first->between[by]);
-        put_back(&c->between_bytes[by], first->between_bytes[by]);
-    }
+    put_back(&c->works[GD_KERNELS], launch->kernels);
+    put_back(&c->works[GD_COPIES], launch->copies);
+    first->completions_left = is_remembered ? now(&c->completions) - first->completions : 0;
 }
 
 void gy_again_end(struct gantry_dispatcher *d)

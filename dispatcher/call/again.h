@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A noted call that is made again: what its first time has counted, and which completions it has asked for.
  *
  * The work that it noted the first time is taken back, and so is what was counted for that work.  Completions

@@ -1,20 +1,22 @@
+/* SPDX-License-Identifier: MIT */
 #include "dispatcher/call/aside.h"
 
 #include "base/alloc.h"
 #include "dispatcher/call/capture.h"
 #include "dispatcher/call/unjoined.h"
 #include "dispatcher/loop/current.h"
+#include "dispatcher/submit/policy.h"
+#include "driver/spent.h"
 
 #include <assert.h>
 
 gantry_status gy_aside_open(struct gantry_launch *launch)
 {
     struct gantry_dispatcher *d = launch->dispatcher;
-    assert(gy_mode_is_noted(launch) && !launch->aside && gy_launch_is_valid(launch));
+    assert(launch->lane != NULL && gy_launch_is_valid(launch));
     gantry_status status =
         GY_CALL(d->config.context, cuStreamBeginCapture(launch->stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
     if (status == GANTRY_OK) {
-        launch->aside = true;
         launch->lane = NULL;
     }
     return status;
@@ -104,24 +106,23 @@ bool gy_aside_close(struct gantry_launch *launch, bool keep)
 {
     struct gantry_dispatcher *d = launch->dispatcher;
     const struct gy_driver *driver = d->config.context->driver;
-    assert(launch->aside);
+    assert(gy_launch_is_aside(launch));
     CUgraph child = NULL;
     size_t nodes = 0;
     CUresult result = gy_stream_end_capture(driver, launch->stream, &child);
-    launch->aside = false;
-    launch->lane = gy_capture_lane(launch);
+    launch->lane = launch->home;
     const char *fault = result != CUDA_SUCCESS ? reason_of(result) : NULL;
     if (result == CUDA_ERROR_STREAM_CAPTURE_UNJOINED) {
         gy_unjoined_tell_capture(launch);
     }
     if (fault == NULL && keep) {
-        fault = find_fault(&d->graphs, child, launch->mode == GY_MODE_BATCH, &nodes);
+        fault = find_fault(&d->graphs, child, launch->mode == GY_MODE_TRIAL, &nodes);
     }
     if (fault == NULL && keep && nodes != 0) {
         fault = gy_lane_graph(launch->lane, child) != GANTRY_OK ? "there is no memory for it" : NULL;
-        gy_graphs_tell_child(&d->graphs, gy_task_launch_fn(launch->task), gy_task_label(launch->task));
+        gy_trusts_tell_child(&d->graphs.trusts, gy_task_launch_fn(launch->task), gy_task_label(launch->task));
     } else if (result == CUDA_SUCCESS) {
-        gy_graphs_spend(&d->graphs, child);
+        gy_graph_spend(d->config.context, child);
     }
     launch->spoilt = fault != NULL ? fault : launch->spoilt;
     return fault == NULL;
@@ -130,23 +131,29 @@ bool gy_aside_close(struct gantry_launch *launch, bool keep)
 gantry_status gy_aside_settle(struct gantry_launch *launch)
 {
     assert(gy_launch_is_valid(launch));
-    if (launch->spoilt == NULL && (!launch->aside || gy_aside_close(launch, true))) {
+    const bool is_well = launch->spoilt == NULL || !gy_mode_is_noted(launch);
+    if (is_well && (!gy_launch_is_aside(launch) || gy_aside_close(launch, true))) {
         return GANTRY_OK;
     }
     /* Work that it enqueues on its stream in spite of that is not done twice. */
-    gantry_status status = launch->aside ? GANTRY_OK : gy_aside_open(launch);
+    gantry_status status = gy_launch_is_aside(launch) ? GANTRY_OK : gy_aside_open(launch);
     return status != GANTRY_OK
                ? status
                : GY_FAIL(GANTRY_ERR_DRIVER, "what task '%s' has enqueued cannot be captured: %s",
                          gantry_task_label(launch->task), launch->spoilt);
 }
 
+bool gy_aside_may(const struct gantry_launch *launch, bool plainly)
+{
+    return gy_mode_notes(launch->round->way->modes[gy_launch_shows(plainly)]);
+}
+
 CUstream gy_aside_ask(struct gantry_launch *launch, bool plainly)
 {
     assert(gy_launch_is_valid(launch));
     struct gantry_dispatcher *d = launch->dispatcher;
-    const bool may_be_captured = launch->round->lends || (d->graphs.may_lend && !plainly);
-    if (gy_gd_current != d && !(launch->aside && may_be_captured)) {
+    const bool may_be_captured = gy_aside_may(launch, plainly);
+    if (gy_gd_current != d && !(gy_launch_is_aside(launch) && may_be_captured)) {
         (void)GY_FAIL(GANTRY_ERR_STATE, "%s: called by another thread than that of the callback of '%s'",
                       plainly ? "gantry_launch_stream" : "gantry_launch_capture_stream",
                       gantry_task_label(launch->task));
@@ -154,9 +161,8 @@ CUstream gy_aside_ask(struct gantry_launch *launch, bool plainly)
         return NULL;
     }
     assert(may_be_captured);
-    launch->asked = true;
-    launch->asked_plainly |= plainly;
-    if (!launch->aside && gy_aside_open(launch) != GANTRY_OK) {
+    gy_launch_note_ask(launch, plainly);
+    if (!gy_launch_is_aside(launch) && gy_aside_open(launch) != GANTRY_OK) {
         launch->spoilt = "its stream cannot be captured";
         return NULL;
     }

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A callback's work captured apart from its batch.
  *
  * The work that our own launch functions enqueue is noted in the batch.  A callback may also enqueue work
@@ -37,6 +38,8 @@ bool gy_aside_close(struct gantry_launch *launch, bool keep);
  * again, and what it enqueues until then is captured aside and forgotten. */
 GANTRY_MUST_CHECK gantry_status gy_aside_settle(struct gantry_launch *launch);
 
+/* May the stream of a call that is noted be captured, if it is asked for like that? */
+bool gy_aside_may(const struct gantry_launch *launch, bool plainly);
 /* In a callback whose work is noted: the stream, captured aside; NULL with an error when it cannot be given.
  * `plainly`: gantry_launch_stream() asks for it, else gantry_launch_capture_stream(). */
 GY_COLD CUstream gy_aside_ask(struct gantry_launch *launch, bool plainly);

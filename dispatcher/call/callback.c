@@ -1,9 +1,11 @@
+/* SPDX-License-Identifier: MIT */
 #include "dispatcher/call/callback.h"
 
 #include "base/checking.h"
 #include "base/handle.h"
 #include "base/proof.h"
 #include "base/span.h"
+#include "dispatcher/call/calls.h"
 #include "dispatcher/call/stand_in.h"
 #include "dispatcher/call/unjoined.h"
 #include "dispatcher/submit/plan.h"
@@ -37,8 +39,8 @@ static gantry_launch_result enter(struct gantry_launch *launch)
 /* On a stale thread, what goes to streams is another thread's to call. */
 static gantry_launch_result call(struct gantry_launch *launch)
 {
-    const bool is_stale =
-        (atomic_load_explicit(&launch->dispatcher->watched, memory_order_relaxed) & GY_WATCHED_STALE) != 0;
+    const bool is_stale = (atomic_load_explicit(&launch->dispatcher->watching.why, memory_order_relaxed) &
+                           GY_WATCHED_STALE) != 0;
     return is_stale && !gy_mode_is_noted(launch) ? gy_stand_in_call(launch, enter) : enter(launch);
 }
 
@@ -47,7 +49,7 @@ static gantry_launch_result call_checked(struct gantry_launch *launch)
 {
     gantry_task *task = launch->task;
     struct gy_calls *calls = gy_plan_calls(task);
-    const bool looks_for_forks = (launch->dispatcher->checks & GY_CHECK_FORKS) != 0;
+    const bool looks_for_forks = (launch->dispatcher->watching.checks & GY_CHECK_FORKS) != 0;
     launch->calls = calls;
     if (calls != NULL) {
         gy_calls_begin(calls, launch->index);
@@ -69,8 +71,9 @@ gantry_launch_result gy_callback_call_watched(struct gantry_launch *launch, uint
 {
     assert(gy_launch_is_valid(launch));
     gantry_task *task = launch->task;
-    const struct gy_span_ranges *ranges = gy_span_push(span, gy_task_label(task));
-    bool is_checked = (launch->dispatcher->checks & GY_CHECK_HANDLES) != 0;
+    const struct gy_span_ranges *ranges =
+        gy_span_push(span, GY_RANGE_TASK + gy_task_kind(task), gy_task_label(task));
+    bool is_checked = (launch->dispatcher->watching.checks & GY_CHECK_HANDLES) != 0;
     if (span != 0) {
         launch->flow = gy_task_flow(task);
     }

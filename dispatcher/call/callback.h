@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The call of a task's launch callback itself. */
 #ifndef DISPATCHER_CALL_CALLBACK_H
 #define DISPATCHER_CALL_CALLBACK_H
@@ -35,7 +36,7 @@ static GY_INLINE gantry_launch_result gy_callback_call(struct gantry_launch *lau
     if (last->status != GANTRY_OK) {
         gy_error_clear();
     }
-    if (__builtin_expect(span != 0 || atomic_load_explicit(&d->watched, memory_order_relaxed) != 0, 0)) {
+    if (__builtin_expect(span != 0 || atomic_load_explicit(&d->watching.why, memory_order_relaxed) != 0, 0)) {
         return gy_callback_call_watched(launch, span);
     }
     return gy_callback_enter(launch, task, d->config.context);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "dispatcher/call/calls.h"
 
 #include "base/alloc.h"

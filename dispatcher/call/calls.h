@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The calls that the callbacks of stable tasks make, noted and compared from run to run: GANTRY_CHECK=stable.
  *
  *            the first run ends             a call differs, or one more or less is made

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "dispatcher/call/capture.h"
 
 #include "base/span.h"
@@ -8,6 +9,7 @@
 #include "dispatcher/call/metered.h"
 #include "dispatcher/order/batch_order.h"
 #include "dispatcher/order/step_order.h"
+#include "dispatcher/submit/policy.h"
 #include "profile/gpu_time.h"
 
 #include <assert.h>
@@ -19,11 +21,9 @@
 static gantry_status begin_capture(struct gantry_dispatcher *d, const struct gy_round *round)
 {
     const bool has_shares = gy_shares_any(&d->shares);
-    /* A round that meets functions notes calls of those alone that were met, which do not wait for the
-     * context. */
-    const enum gy_batch_guard_state guard = round->meets ? GY_GUARD_APART : GY_GUARD_WHOLE;
     gantry_status status = has_shares ? gy_shares_begin_capture(&d->shares) : GANTRY_OK;
-    return status == GANTRY_OK ? gy_graphs_begin(&d->graphs, guard, !has_shares && round->recording == NULL)
+    return status == GANTRY_OK ? gy_graphs_begin(&d->graphs, round->way->guard,
+                                                 !has_shares && round->recording == NULL, round->plays)
                                : status;
 }
 
@@ -37,7 +37,7 @@ gantry_status gy_capture_end(struct gantry_dispatcher *d)
         gy_context_lose(d->config.context,
                         gy_error_last()); /* the tasks of the graph were already released */
     }
-    gantry_status status = gy_graphs_end(&d->graphs);
+    gantry_status status = gy_graphs_end(&d->graphs, NULL, NULL);
     if (status == GANTRY_OK && gy_shares_any(&d->shares)) {
         status = gy_shares_launched(&d->shares, d->streams.batch.home);
     }
@@ -47,7 +47,7 @@ gantry_status gy_capture_end(struct gantry_dispatcher *d)
 
 gantry_status gy_capture_cut(struct gantry_dispatcher *d)
 {
-    gy_gd_count(&d->graphs.cuts, gy_batch_is_open(&d->streams.batch));
+    gy_gd_count(&d->graphs.counts.cuts, gy_batch_is_open(&d->streams.batch));
     return gy_capture_end(d);
 }
 
@@ -56,11 +56,12 @@ gantry_status gy_capture_cut(struct gantry_dispatcher *d)
 static bool was_refused(const struct gantry_launch *launch)
 {
     const struct gantry_dispatcher *d = launch->dispatcher;
-    const bool tells = d->config.context->driver->log != NULL;
-    return *d->refusals != launch->refusals || (!tells && gy_batch_guard_is_broken(&d->graphs.guard));
+    return gy_capture_was_refused(launch, d) ||
+           (!d->graphs.may_lend && gy_batch_guard_is_broken(&d->graphs.guard));
 }
 
-gantry_status gy_capture_play(struct gantry_launch *launch)
+/* Enqueue the work that a call ahead of the batch has noted. */
+static gantry_status play(struct gantry_launch *launch)
 {
     struct gy_nodes *nodes = &launch->dispatcher->graphs.ahead;
     const gantry_status status = gy_nodes_play(nodes, launch->stream);
@@ -76,7 +77,7 @@ static gantry_status leave(struct gantry_launch *launch)
     const bool is_ahead = launch->mode == GY_MODE_AHEAD;
     const bool is_first = d->graphs.batch.count == 0; /* the task has noted nothing itself */
     if (is_ahead) {
-        status = gy_capture_play(launch);
+        status = play(launch);
         gy_batch_resume(&d->streams);
     }
     const gantry_status cut = gy_capture_cut(d);
@@ -116,7 +117,7 @@ gantry_status gy_capture_leave_for_good(gantry_launch *launch, const char *why)
     }
     gy_log(GANTRY_LOG_INFO, "task '%s' leaves the graph: %s; its callback runs on streams from now on",
            gantry_task_label(launch->task), why);
-    gy_graphs_set_trust(&launch->dispatcher->graphs, gy_task_launch_fn(launch->task), GY_TRUST_NO);
+    gy_trusts_set(&launch->dispatcher->graphs.trusts, gy_task_launch_fn(launch->task), GY_TRUST_NO);
     gy_units_forbid(launch, why);
     return gy_capture_leave(launch);
 }
@@ -124,39 +125,25 @@ gantry_status gy_capture_leave_for_good(gantry_launch *launch, const char *why)
 /* ---- before a call -------------------------------------------------------------------------- */
 
 /* End the graph that is being built before this call, or begin one with this call. */
-static GY_RARE gantry_status choose_anew(struct gantry_launch *launch, bool is_large)
+static GY_RARE gantry_status choose_anew(struct gantry_launch *launch, enum gy_call_mode mode, bool is_large)
 {
     struct gantry_dispatcher *d = launch->dispatcher;
-    const bool may_be_noted = launch->trust != GY_TRUST_NO;
-    d->graphs.part += is_large;
+    d->graphs.size.part += is_large;
     gantry_status status = gy_capture_cut(d);
-    if (status == GANTRY_OK && may_be_noted && begin_capture(d, launch->round) != GANTRY_OK) {
-        launch->round->as_graph = false; /* the rest of this batch is no graph */
+    if (status == GANTRY_OK && gy_mode_notes(mode) && begin_capture(d, launch->round) != GANTRY_OK) {
+        launch->round->way = launch->round->way->without;
         status = gy_context_is_lost(d->config.context) ? gy_context_adopt_loss(d->config.context) : GANTRY_OK;
     }
     return status;
 }
 
-/* Is the first call of a function made on its stream? */
-static bool is_met_first(const struct gy_round *round)
-{
-    return round->meets && round->recording == NULL;
-}
-
 /* Of a function that was not met: a batch makes so many of its calls as first ones that may have waited. */
 static enum gy_call_mode first_mode(const struct gantry_launch *launch)
 {
-    const struct gantry_dispatcher *d = launch->dispatcher;
+    struct gantry_dispatcher *d = launch->dispatcher;
     const uint64_t batch = atomic_load_explicit(&d->counters.batches, memory_order_relaxed);
-    return gy_graphs_may_meet(&d->graphs, gy_task_launch_fn(launch->task), batch) ? GY_MODE_FIRST
-                                                                                  : GY_MODE_PLAIN;
-}
-
-void gy_capture_choose_first(struct gantry_launch *launch)
-{
-    const bool is_unmet = gy_graphs_is_unmet(&launch->dispatcher->graphs, gy_task_launch_fn(launch->task));
-    launch->trust = GY_TRUST_UNKNOWN;
-    gy_mode_set(launch, is_unmet && is_met_first(launch->round) ? first_mode(launch) : GY_MODE_PLAIN);
+    return gy_trusts_may_meet(&d->graphs.trusts, gy_task_launch_fn(launch->task), batch) ? GY_MODE_FIRST
+                                                                                         : GY_MODE_PLAIN;
 }
 
 gantry_status gy_capture_choose_any(struct gantry_launch *launch)
@@ -165,27 +152,35 @@ gantry_status gy_capture_choose_any(struct gantry_launch *launch)
     struct gy_graphs *g = &d->graphs;
     const struct gy_round *round = launch->round;
     gantry_status status = GANTRY_OK;
-    const gantry_launch_fn function = gy_task_launch_fn(launch->task);
-    const bool is_unmet = round->meets && gy_graphs_is_unmet(g, function);
-    launch->trust = gy_graphs_trust_in(g, round->lends, function);
+    const enum gy_call_mode mode =
+        gy_trusts_mode(&g->trusts, round->way->modes, gy_task_launch_fn(launch->task), &launch->trust);
     if (d->streams.batch.state == GY_BATCH_SUSPENDED) {
         gy_mode_set(launch, GY_MODE_AHEAD);
         return GANTRY_OK;
     }
-    if (__builtin_expect(is_unmet && is_met_first(round), 0)) { /* there is no batch for it to disturb */
+    if (__builtin_expect(mode == GY_MODE_FIRST, 0)) { /* there is no batch for it to disturb */
         gy_mode_set(launch, first_mode(launch));
         return gy_capture_cut(d);
     }
-    const bool is_waited_for = atomic_load_explicit(&g->waiting, memory_order_relaxed) != 0 && g->calls > 0 &&
-                               round->recording == NULL;
+    const bool is_waited_for = atomic_load_explicit(&g->gate.waiting, memory_order_relaxed) != 0 &&
+                               g->size.calls > 0 && round->recording == NULL;
     const bool is_large = gy_graphs_is_large(g) && round->recording == NULL;
     const bool goes_on = gy_batch_is_open(&d->streams.batch) && !is_waited_for && !is_large;
-    if (__builtin_expect(!goes_on || launch->trust == GY_TRUST_NO, 0)) {
-        status = choose_anew(launch, is_large);
+    if (__builtin_expect(!goes_on || !gy_mode_notes(mode), 0)) {
+        status = choose_anew(launch, mode, is_large);
     }
-    gy_mode_set(launch, !gy_batch_is_open(&d->streams.batch) ? GY_MODE_PLAIN
-                        : round->recording != NULL           ? GY_MODE_RECORDING
-                                                             : GY_MODE_BATCH);
+    gy_mode_set(launch, gy_batch_is_open(&d->streams.batch) ? mode : GY_MODE_PLAIN);
+    return status;
+}
+
+/* The state before the call was noted. */
+static gantry_status begin_noted(struct gantry_launch *launch)
+{
+    const bool is_aside = gy_trust_is_aside(launch->trust) || !launch->dispatcher->graphs.trusts.notes;
+    gantry_status status = is_aside ? gy_aside_open(launch) : GANTRY_OK;
+    if (status == GANTRY_OK) {
+        gy_copy_call_begin();
+    }
     return status;
 }
 
@@ -193,19 +188,18 @@ gantry_status gy_capture_before(struct gantry_launch *launch)
 {
     assert(gy_launch_is_valid(launch));
     struct gantry_dispatcher *d = launch->dispatcher;
-    struct gy_graphs *g = &d->graphs;
-    if (launch->mode == GY_MODE_AHEAD) {
-        gy_graphs_begin_ahead(g, launch->stream);
-        gy_capture_note_state(launch, d, &g->ahead_lane);
-    } else {
-        gy_capture_note_call(launch, d, launch->task, &d->streams.streams[launch->stream_index]);
-    }
-    const bool is_aside = gy_trust_is_aside(launch->trust) || !g->notes;
-    gantry_status status = is_aside ? gy_aside_open(launch) : GANTRY_OK;
-    if (status == GANTRY_OK) {
-        gy_copy_call_begin();
-    }
-    return status;
+    gy_capture_note_call(launch, d, launch->task, &d->streams.streams[launch->stream_index]);
+    return begin_noted(launch);
+}
+
+gantry_status gy_capture_before_ahead(struct gantry_launch *launch)
+{
+    struct gy_graphs *g = &launch->dispatcher->graphs;
+    gy_nodes_clear(&g->ahead);
+    g->ahead_lane = gy_lane_of(launch->stream, GY_FORM_FIXED);
+    g->ahead_lane.nodes = &g->ahead;
+    gy_capture_note_state(launch, launch->dispatcher, &g->ahead_lane);
+    return begin_noted(launch);
 }
 
 /* ---- after a call --------------------------------------------------------------------------- */
@@ -214,15 +208,13 @@ gantry_status gy_capture_before(struct gantry_launch *launch)
 static bool is_spoilt(struct gantry_launch *launch, gantry_launch_result result)
 {
     struct gantry_dispatcher *d = launch->dispatcher;
-    const bool tells = d->config.context->driver->log != NULL;
-    const bool refused =
-        *d->refusals != launch->refusals; /* this is read before our own calls below may be refused */
+    const bool refused = gy_capture_was_refused(launch, d); /* before our own calls below may be */
     const bool failed = result == GANTRY_LAUNCH_FAILED;
-    if (launch->aside) {
+    if (gy_launch_is_aside(launch)) {
         (void)gy_aside_close(launch, !failed && !refused);
     }
-    const bool doubtful = failed || refused || launch->spoilt != NULL || !tells;
-    if (launch->spoilt == NULL && (refused || (doubtful && gy_batch_guard_is_broken(&d->graphs.guard)))) {
+    const bool is_doubtful = failed || !d->graphs.may_lend;
+    if (launch->spoilt == NULL && (refused || (is_doubtful && gy_batch_guard_is_broken(&d->graphs.guard)))) {
         launch->spoilt = gy_aside_forbidden;
     }
     if (refused || launch->spoilt == gy_aside_forbidden) {
@@ -236,11 +228,11 @@ static bool is_spoilt(struct gantry_launch *launch, gantry_launch_result result)
 /* Learn from a call whose work a graph takes. */
 static void learn_trust(const struct gantry_launch *launch)
 {
-    const enum gy_trust learnt = launch->asked_plainly ? GY_TRUST_RAW
-                                 : launch->asked       ? GY_TRUST_BEARS
-                                                       : GY_TRUST_OURS;
-    if (launch->trust < learnt) {
-        gy_graphs_set_trust(&launch->dispatcher->graphs, gy_task_launch_fn(launch->task), learnt);
+    struct gy_trusts *trusts = &launch->dispatcher->graphs.trusts;
+    const gantry_launch_fn function = gy_task_launch_fn(launch->task);
+    const enum gy_trust learnt = launch->trust != GY_TRUST_UNKNOWN ? launch->trust : GY_TRUST_OURS;
+    if (gy_trusts_of(trusts, function) < learnt) {
+        gy_trusts_set(trusts, function, learnt);
     }
 }
 
@@ -259,7 +251,7 @@ static void note_wait(struct gantry_launch *launch)
 {
     struct gantry_dispatcher *d = launch->dispatcher;
     const uint64_t batch = atomic_load_explicit(&d->counters.batches, memory_order_relaxed);
-    if (gy_graphs_note_wait(&d->graphs, gy_task_launch_fn(launch->task), batch)) {
+    if (gy_trusts_note_wait(&d->graphs.trusts, gy_task_launch_fn(launch->task), batch)) {
         gy_log(GANTRY_LOG_INFO,
                "task '%s' waits for the device in its callback, or takes long, so auto runs it on streams",
                gantry_task_label(launch->task));
@@ -271,13 +263,14 @@ static void note_wait(struct gantry_launch *launch)
 void gy_capture_meet(struct gantry_launch *launch, enum gy_hold_answer answer)
 {
     struct gy_graphs *g = &launch->dispatcher->graphs;
-    assert(launch->mode == GY_MODE_FIRST && launch->trust == GY_TRUST_UNKNOWN);
-    if (launch->asked_plainly) {
+    assert(launch->mode == GY_MODE_FIRST);
+    const bool asks_plainly = launch->trust == GY_TRUST_RAW;
+    if (asks_plainly) {
         gy_capture_tell_asks(launch);
     }
-    if (launch->spoilt != NULL || (launch->asked && !g->may_lend)) {
-        gy_graphs_set_trust(g, gy_task_launch_fn(launch->task), GY_TRUST_NO);
-    } else if (launch->asked_plainly || answer == GY_HOLD_DID_NOT_WAIT) {
+    if (launch->spoilt != NULL || (launch->trust != GY_TRUST_UNKNOWN && !g->may_lend)) {
+        gy_trusts_set(&g->trusts, gy_task_launch_fn(launch->task), GY_TRUST_NO);
+    } else if (asks_plainly || answer == GY_HOLD_DID_NOT_WAIT) {
         learn_trust(launch);
     } else if (answer == GY_HOLD_MAY_HAVE_WAITED) {
         note_wait(launch);
@@ -301,20 +294,20 @@ static GY_COLD gantry_launch_result call_again(struct gantry_launch *launch, con
 {
     struct gantry_dispatcher *d = launch->dispatcher;
     const uint64_t before = d->graphs.flushed, first = before - launch->flushed;
-    launch->asked = launch->asked_plainly = false;
     launch->spoilt = NULL;
     launch->frees.end = gy_deferred_next(&d->deferred, launch->stream_index);
     gy_again_begin(launch);
     gy_gd_count(&d->counters.launch_calls, 1);
     gy_copy_call_enter(GY_COPY_CALL_AGAIN);
-    gantry_launch_result result = gy_callback_call(launch, d, launch->task, d->last_error, gy_span_begin());
+    gantry_launch_result result =
+        gy_callback_call(launch, d, launch->task, d->loop.last_error, gy_span_begin());
     gy_copy_call_enter(GY_COPY_CALL_NONE);
     gy_again_end(d);
     /* Also when it has failed again: it must not be refused anything in the next run. */
     gy_log(GANTRY_LOG_WARNING,
            "task '%s' does what a graph cannot capture (%s): its callback runs on streams",
            gy_task_label(launch->task), why);
-    gy_graphs_set_trust(&d->graphs, gy_task_launch_fn(launch->task), GY_TRUST_NO);
+    gy_trusts_set(&d->graphs.trusts, gy_task_launch_fn(launch->task), GY_TRUST_NO);
     const uint64_t again = d->graphs.flushed - before;
     return result != GANTRY_LAUNCH_FAILED && again < first ? refuse_lost_copies(launch, first, again)
                                                            : result;
@@ -327,15 +320,17 @@ static GY_COLD gantry_launch_result repair(struct gantry_launch *launch)
     assert(gy_launch_is_valid(launch));
     const char *why = launch->spoilt;
     gy_units_forbid(launch, why);
-    struct gy_lane *lane = gy_capture_lane(launch);
-    gy_nodes_cut(lane->nodes, launch->nodes);
-    lane->last = launch->last;
+    gy_nodes_cut(launch->home->nodes, launch->nodes);
+    launch->home->last = launch->last;
     return leave(launch) == GANTRY_OK ? call_again(launch, why) : GANTRY_LAUNCH_FAILED;
 }
 
 gantry_launch_result gy_capture_after(struct gantry_launch *launch, gantry_launch_result result)
 {
     assert(gy_launch_is_valid(launch));
+    if (gy_capture_took(launch, launch->dispatcher, result)) {
+        return result;
+    }
     if (is_spoilt(launch, result) && !gy_context_is_lost(launch->dispatcher->config.context)) {
         return repair(launch);
     }
@@ -343,4 +338,10 @@ gantry_launch_result gy_capture_after(struct gantry_launch *launch, gantry_launc
         learn_trust(launch);
     }
     return result;
+}
+
+gantry_launch_result gy_capture_after_ahead(struct gantry_launch *launch, gantry_launch_result result)
+{
+    result = gy_capture_after(launch, result);
+    return launch->mode == GY_MODE_AHEAD && play(launch) != GANTRY_OK ? GANTRY_LAUNCH_FAILED : result;
 }

@@ -1,6 +1,8 @@
+/* SPDX-License-Identifier: MIT */
 #include "dispatcher/call/hold.h"
 
 #include "base/clock.h"
+#include "base/times.h"
 
 #include <assert.h>
 #include <sched.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Does a call of a launch function wait for the whole CUDA context, as by cuCtxSynchronize()?
  *
  * The driver does not tell.  So before the call a host function is enqueued on a stream of its own, which
@@ -20,8 +21,6 @@
 #include "driver/context.h"
 
 #define GY_HOLDS 16u /* so many calls one after the other can be told */
-#define GY_HOLD_NS \
-    1000000 /* less than a user feels, once for each function; more than calls take that enqueue */
 
 enum gy_hold_state { GY_HOLD_HELD, GY_HOLD_LET_GO, GY_HOLD_GIVEN_UP };
 enum gy_hold_answer { GY_HOLD_UNKNOWN, GY_HOLD_DID_NOT_WAIT, GY_HOLD_MAY_HAVE_WAITED };

@@ -1,7 +1,9 @@
+/* SPDX-License-Identifier: MIT */
 #include "dispatcher/call/launch.h"
 
 #include "base/handle.h"
 #include "dispatcher/call/aside.h"
+#include "dispatcher/call/calls.h"
 #include "dispatcher/call/capture.h"
 #include "dispatcher/call/launch_arguments.h"
 #include "dispatcher/loop/current.h"
@@ -19,7 +21,7 @@ static GY_COLD CUstream ask_noted(gantry_launch *launch, bool plainly);
 struct gy_cta_request gy_launch_cta_request(const gantry_launch *launch)
 {
     return (struct gy_cta_request){.native = launch->stream,
-                                   .in_graph = gy_mode_is_noted(launch) && launch->mode != GY_MODE_AHEAD,
+                                   .in_graph = gy_mode_is_of_graph(launch),
                                    .stream = launch->stream_index,
                                    .id = gy_task_context_id(launch->task),
                                    .flow = launch->flow,
@@ -33,8 +35,7 @@ static GY_INLINE CUstream ask(gantry_launch *launch, bool plainly)
         if (gy_mode_is_noted(launch)) {
             return ask_noted(launch, plainly);
         }
-        launch->asked = true;
-        launch->asked_plainly |= plainly;
+        gy_launch_note_ask(launch, plainly);
     }
     return launch->stream;
 }
@@ -121,7 +122,7 @@ gantry_launch_result gantry_launch_fail(gantry_launch *launch, gantry_status why
 static CUstream ask_noted(gantry_launch *launch, bool plainly)
 {
     struct gy_graphs *g = &launch->dispatcher->graphs;
-    if (launch->round->lends || (g->may_lend && !plainly) || gy_gd_current != launch->dispatcher) {
+    if (gy_aside_may(launch, plainly) || gy_gd_current != launch->dispatcher) {
         return gy_aside_ask(launch, plainly);
     }
     if (!g->may_lend) {
@@ -129,7 +130,7 @@ static CUstream ask_noted(gantry_launch *launch, bool plainly)
                                                                                         : NULL;
     }
     gy_capture_tell_asks(launch);
-    gy_graphs_set_trust(g, gy_task_launch_fn(launch->task), GY_TRUST_RAW);
+    gy_trusts_set(&g->trusts, gy_task_launch_fn(launch->task), GY_TRUST_RAW);
     return gy_capture_leave(launch) == GANTRY_OK ? launch->stream : NULL;
 }
 
@@ -149,8 +150,9 @@ gantry_status gantry_launch_request_sync_point(gantry_launch *launch)
         return status;
     }
     gy_units_forbid(launch, "it asks for a sync point");
-    const bool aside = launch->aside && launch->mode != GY_MODE_AHEAD;
-    status = launch->mode == GY_MODE_AHEAD ? gy_capture_leave(launch) : gy_aside_settle(launch);
+    status = gy_capture_leave_ahead(launch);
+    const bool aside = gy_launch_is_aside(launch);
+    status = status == GANTRY_OK ? gy_aside_settle(launch) : status;
     if (status != GANTRY_OK) {
         return status;
     }
@@ -185,7 +187,7 @@ void gy_launch_took_kernel(gantry_launch *launch, const gantry_kernel *kernel,
                            void *const *args)
 {
     struct gantry_dispatcher *d = launch->dispatcher;
-    gy_gd_count(&d->counters.kernels, 1);
+    gy_gd_count(&d->counters.works[GD_KERNELS], 1);
     if (launch->calls != NULL) {
         gy_calls_note_kernel(launch->calls, launch->task, kernel, size, extra, args);
     }
@@ -249,7 +251,7 @@ gantry_status gantry_launch_kernel(gantry_launch *launch, gantry_kernel *kernel,
     if (__builtin_expect(status != GANTRY_OK, 0)) {
         return status;
     }
-    gy_gd_count(&d->counters.kernels, 1);
+    gy_gd_count(&d->counters.works[GD_KERNELS], 1);
     if (__builtin_expect(launch->calls != NULL, 0)) {
         compare_kernel(launch, kernel, grid, block, shared_bytes, args);
     }

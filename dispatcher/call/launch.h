@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What those functions have in common that a launch callback may call. */
 #ifndef DISPATCHER_CALL_LAUNCH_H
 #define DISPATCHER_CALL_LAUNCH_H
@@ -42,8 +43,7 @@ void gy_launch_took_kernel(gantry_launch *launch, const gantry_kernel *kernel,
 /* The lane of a call whose kernels will be nodes of a graph; NULL: it may launch them itself. */
 static inline struct gy_lane *gy_launch_slot_lane(const gantry_launch *launch)
 {
-    const bool has = launch->mode == GY_MODE_BATCH && launch->trust == GY_TRUST_OURS && !launch->asked;
-    return has ? launch->lane : NULL;
+    return launch->mode == GY_MODE_BATCH ? launch->lane : NULL;
 }
 
 /* The part of a request for block records that the callback's task decides; the kernel and the number of

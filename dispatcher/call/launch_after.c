@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The things that a launch callback may ask to be done when the GPU has passed its work: completions and
  * frees; and the blocks that it takes from those that others have freed so. */
 #include "base/handle.h"
@@ -69,14 +70,9 @@ gantry_status gantry_launch_add_completion_of_all(gantry_launch *launch, gantry_
     if (gy_proof() != NULL) {
         gy_proof()->completes(task, true);
     }
-    if (launch->mode == GY_MODE_AHEAD) { /* the batch is part of that */
-        status = gy_capture_leave(launch);
-        if (status != GANTRY_OK) {
-            return status;
-        }
-    }
+    status = gy_capture_leave_ahead(launch); /* the batch is part of that */
     /* The task's own stream comes first: with that reference, no later completion fails. */
-    status = add_completion(launch, launch->stream_index, task);
+    status = status == GANTRY_OK ? add_completion(launch, launch->stream_index, task) : status;
     for (uint32_t i = 0; i < d->streams.count && status == GANTRY_OK; i++) {
         if (i != launch->stream_index && is_busy(&d->streams.streams[i])) {
             status = add_completion(launch, i, task);
@@ -118,7 +114,7 @@ gantry_status gantry_launch_alloc(gantry_launch *launch, gantry_memory_kind kind
                                            alignment, &site, out);
     if (taken) {
         if (gy_proof() != NULL) {
-            gy_proof()->allocated(*out, bytes, site);
+            gy_proof()->allocated(*out, bytes, site, kind == GANTRY_MEMORY_DEVICE);
         }
         return GANTRY_OK;
     }

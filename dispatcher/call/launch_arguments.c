@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* How the arguments of a launch are compared with the kernel's parameters, which the driver says.  A call
  * that states sizes is held to them.  One that hands over bare addresses can be told only what no right call
  * does: an address where nothing can be read, and values that lie partly in one another. */

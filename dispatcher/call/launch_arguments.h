@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Do the arguments of a launch fit the kernel's parameters?  GANTRY_CHECK=arguments. */
 #ifndef DISPATCHER_CALL_LAUNCH_ARGUMENTS_H
 #define DISPATCHER_CALL_LAUNCH_ARGUMENTS_H

@@ -1,12 +1,15 @@
+/* SPDX-License-Identifier: MIT */
 /* The copies and fills that a launch callback may enqueue. */
 #include "base/checking.h"
 #include "base/handle.h"
 #include "base/proof.h"
+#include "base/span.h"
 #include "copykernel/address.h"
 #include "copykernel/box.h"
 #include "copykernel/list.h"
 #include "copykernel/queue.h"
 #include "dispatcher/call/again.h"
+#include "dispatcher/call/calls.h"
 #include "dispatcher/call/capture.h"
 #include "dispatcher/call/launch.h"
 #include "profile/cta.h"
@@ -27,10 +30,10 @@ static GY_COLD void tell_pageable(const gantry_launch *launch, const char *call,
     const char *label = gantry_task_label(launch->task);
     if (gy_check_is_first((uintptr_t)call, (uintptr_t)label)) {
         gy_log(GANTRY_LOG_WARNING,
-               "task '%s': %s of %zu bytes at %p, which is pageable memory: the callback waits for the copy, "
-               "and no edge "
-               "is looked for there; take GANTRY_MEMORY_PINNED",
-               label, call, bytes, host);
+               "task '%s': %s of %zu bytes at %p, which is pageable memory: the callback waits for the "
+               "copy%s; take GANTRY_MEMORY_PINNED",
+               label, call, bytes, host,
+               gy_check_is_on(GY_CHECK_EDGES) ? ", and no edge is looked for there" : "");
     }
 }
 
@@ -38,7 +41,8 @@ static GY_COLD void tell_pageable(const gantry_launch *launch, const char *call,
 static gantry_status leave_if_pageable(gantry_launch *launch, const char *call, const void *host,
                                        size_t bytes)
 {
-    const bool is_noted = gy_mode_is_noted(launch), is_told = gy_check_is_on(GY_CHECK_EDGES);
+    const bool is_noted = gy_mode_is_noted(launch),
+               is_told = gy_check_is_on(GY_CHECK_BOUNDS | GY_CHECK_EDGES);
     if ((!is_noted && !is_told) || !is_pageable(launch, host)) {
         return GANTRY_OK;
     }
@@ -76,6 +80,10 @@ static inline void note_copy(const gantry_launch *launch, const void *to, const 
 {
     if (__builtin_expect(launch->calls != NULL, 0)) {
         gy_calls_note_copy(launch->calls, launch->task, to, from, bytes);
+    }
+    const struct gy_span_ranges *ranges = atomic_load_explicit(&gy_span_ranges, memory_order_acquire);
+    if (__builtin_expect(ranges != NULL, 0)) {
+        ranges->mark(GY_RANGE_COPY, gy_task_label(launch->task), bytes);
     }
 }
 
@@ -120,7 +128,7 @@ static gantry_status copy_host(gantry_launch *launch, void *to, const void *from
         name_refused_copy(call, to, from, bytes);
     }
     note_copy(launch, to, from, bytes);
-    gy_gd_count(&d->counters.copies, status == GANTRY_OK);
+    gy_gd_count(&d->counters.works[GD_COPIES], status == GANTRY_OK);
     return status;
 }
 
@@ -171,8 +179,8 @@ static void count_between(gantry_launch *launch, const struct gy_copy_went *went
     struct gd_counters *counters = &launch->dispatcher->counters;
     for (int by = 0; by < GY_COPY_WAYS; by++) {
         if (__builtin_expect(went->copies[by] != 0, 0)) {
-            gy_gd_count(&counters->between[by], went->copies[by]);
-            gy_gd_count(&counters->between_bytes[by], went->bytes[by]);
+            gy_gd_count(&counters->works[GD_BETWEEN + by], went->copies[by]);
+            gy_gd_count(&counters->works[GD_BETWEEN_BYTES + by], went->bytes[by]);
         }
     }
 }
@@ -190,7 +198,7 @@ struct copier_launch {
 /* The memory that such copies use lives as long as the open batch: a call ahead of that batch leaves it. */
 static gantry_status copier_prepare(gantry_launch *launch, struct copier_launch *out)
 {
-    gantry_status status = launch->mode == GY_MODE_AHEAD ? gy_capture_leave(launch) : GANTRY_OK;
+    gantry_status status = gy_capture_leave_ahead(launch);
     if (status != GANTRY_OK) {
         return status;
     }
@@ -256,8 +264,8 @@ static gantry_status launch_batch(gantry_launch *launch, const gantry_copy_desc 
     prove_batch(descs, status == GANTRY_OK ? count : 0);
     count_between(launch, &one.went);
     if (status == GANTRY_OK && count > 0) {
-        gy_gd_count(&launch->dispatcher->counters.kernels, 1);
-        gy_gd_count(&launch->dispatcher->counters.batched_copies, count);
+        gy_gd_count(&launch->dispatcher->counters.works[GD_KERNELS], 1);
+        gy_gd_count(&launch->dispatcher->counters.works[GD_BATCHED_COPIES], count);
     }
     return status;
 }
@@ -297,10 +305,10 @@ gantry_status gantry_launch_copy_dtod(gantry_launch *launch, void *to, const voi
         status = GY_CALL(d->config.context, cuMemcpyDtoDAsync(target, source, bytes, launch->stream));
     }
     note_copy(launch, to, from, bytes);
-    gy_gd_count(&d->counters.copies, status == GANTRY_OK);
+    gy_gd_count(&d->counters.works[GD_COPIES], status == GANTRY_OK);
     if (status == GANTRY_OK && is_peer) {
         gy_again_before_count(launch);
-        gy_gd_count(&d->counters.peer_copies, 1);
+        gy_gd_count(&d->counters.works[GD_PEER_COPIES], 1);
         gy_gd_count(&d->counters.staged_copies, is_staged);
         struct gy_copy_went went = {{0}, {0}, 0};
         const enum gy_copy_by by = is_staged ? GY_COPY_BY_HOST : GY_COPY_BY_ENGINE;
@@ -346,7 +354,7 @@ gantry_status gantry_launch_fill(gantry_launch *launch, void *device, uint32_t p
     if (__builtin_expect(launch->calls != NULL, 0)) {
         gy_calls_note_fill(launch->calls, launch->task, &fill);
     }
-    gy_gd_count(&d->counters.copies, status == GANTRY_OK);
+    gy_gd_count(&d->counters.works[GD_COPIES], status == GANTRY_OK);
     return status;
 }
 
@@ -402,7 +410,7 @@ gantry_status gantry_copy_launch_list(gantry_launch *launch, const gantry_copy_l
     uint32_t kernels;
     status = gy_copier_launch_list(copier_begin(launch), &one.target, &ours, options, &kernels);
     count_between(launch, &one.went);
-    gy_gd_count(&launch->dispatcher->counters.kernels, kernels);
+    gy_gd_count(&launch->dispatcher->counters.works[GD_KERNELS], kernels);
     return status;
 }
 
@@ -425,7 +433,7 @@ gantry_status gantry_copy_launch_box(gantry_launch *launch, const gantry_copy_bo
     prove_box(&ours);
     status = gy_copier_launch_box(copier_begin(launch), &one.target, &ours, options, &launched);
     count_between(launch, &one.went);
-    gy_gd_count(&launch->dispatcher->counters.kernels, launched);
+    gy_gd_count(&launch->dispatcher->counters.works[GD_KERNELS], launched);
     return status;
 }
 
@@ -454,8 +462,8 @@ gantry_status gantry_copy_queue_flush_with(gantry_copy_queue *queue, gantry_laun
     status = gy_copier_flush(copier_begin(launch), &one.target, queue, options);
     count_between(launch, &one.went);
     const size_t flushed = before - gantry_copy_queue_count(queue);
-    gy_gd_count(&launch->dispatcher->counters.batched_copies, flushed);
-    gy_gd_count(&launch->dispatcher->counters.kernels, one.went.kernels);
+    gy_gd_count(&launch->dispatcher->counters.works[GD_BATCHED_COPIES], flushed);
+    gy_gd_count(&launch->dispatcher->counters.works[GD_KERNELS], one.went.kernels);
     launch->dispatcher->graphs.flushed += flushed;
     return status;
 }

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Launches with options, and what fits a partition. */
 #include "dispatcher/call/launch_options.h"
 
@@ -239,8 +240,8 @@ static gantry_status end_asking(const struct question *q, gantry_status status,
     if (status != GANTRY_OK) {
         return status;
     }
-    const gantry_occupancy result = {.multiprocessors = q->sms,
-                                     .blocks_per_multiprocessor = found->blocks_per_sm,
+    const gantry_occupancy result = {.granted_sms = q->sms,
+                                     .blocks_per_sm = found->blocks_per_sm,
                                      .blocks = found->blocks,
                                      .clusters = found->clusters,
                                      .largest_cluster = found->largest_cluster};
@@ -283,7 +284,7 @@ gantry_status gy_stream_occupancy(struct gy_partitions *partitions, CUstream str
     }
     status = gy_stream_read_info(partitions, stream, &info);
     if (status == GANTRY_OK) {
-        q.sms = info.sm_count;
+        q.sms = info.granted_sms;
         status = ask(&q, stream, &found);
     }
     return end_asking(&q, status, &found, out);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What fits the SMs of a stream, for gantry_stream_get_occupancy(). */
 #ifndef DISPATCHER_CALL_LAUNCH_OPTIONS_H
 #define DISPATCHER_CALL_LAUNCH_OPTIONS_H

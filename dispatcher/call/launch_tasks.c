@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Pre- and post-launch tasks: what brackets a burst of launches. */
 #include "dispatcher/internal.h"
 

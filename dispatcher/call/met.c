@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "dispatcher/call/met.h"
 
 #include <stdatomic.h>

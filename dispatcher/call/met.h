@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Launch functions that were met on a CUDA context: a call of each has returned there that left enqueueing to
  * the library.
  *

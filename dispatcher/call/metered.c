@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "dispatcher/call/metered.h"
 
 #include "dispatcher/submit/round.h"

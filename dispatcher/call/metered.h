@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Calls of tasks that are under a bound on GPU time: each begins and ends in an interval of its meter. */
 #ifndef DISPATCHER_CALL_METERED_H
 #define DISPATCHER_CALL_METERED_H
@@ -13,7 +14,7 @@ static inline struct gy_meter *gy_gd_meter(const struct gantry_dispatcher *d, co
     uint32_t partition = gy_gd_partition_index(d, task);
     struct gy_quota *quota = (struct gy_quota *)gy_task_share(task);
     quota = quota != NULL ? quota : d->shares.of[partition];
-    return quota != NULL ? quota->meters[partition] : NULL;
+    return quota != NULL ? gy_quota_meter(quota, partition) : NULL;
 }
 
 /* To be called before a call enqueues on its stream, in the state that captures are in now. */

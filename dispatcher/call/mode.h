@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Call modes: how one call of a launch callback is made.
  *
  *     PLAIN         The call's work goes to the task's stream.
@@ -5,19 +6,20 @@
  *                   the task that has failed.
  *     FIRST         The same as PLAIN, in auto mode: the first call of a function, which shows what its calls
  *                   ask for (met.h).
- *     BATCH         The work is noted for the graph of the batch, and looked at when the call has returned.
- *     RECORDING     The same for the graph of a replay unit, which is launched again in later runs.
- *     AHEAD         A batch is open, and the call goes ahead of it: the work is noted by itself, and enqueued
- *                   on the task's stream when the call has returned.
+ *     BATCH         The work is noted for the graph of the batch, as the function has left it to us before.
+ *     TRIAL         The same, where that is not known, or the callback asks for its stream: the work is
+ * looked at when the call has returned. RECORDING     The same for the graph of a replay unit, which is
+ * launched again in later runs. AHEAD         A batch is open, and the call goes ahead of it: the work is
+ * noted by itself, and enqueued on the task's stream when the call has returned.
  *
  *               choose                                                                  after
  *     (no call) ───────► PLAIN, SYNCHRONOUS or FIRST ── begin ── the callback is called ──────► (no call)
  *         │                ▲ PLAIN
  *         │                │ the callback does what no graph takes: its graph is launched without it
- *         └────► BATCH, RECORDING or AHEAD ───── begin ── the callback is called ──────► (no call)
+ *         └────► BATCH, TRIAL, RECORDING or AHEAD ── begin ── the callback is called ──► (no call)
  *
- * Between choose and begin the caller puts the stream in order.  In BATCH, RECORDING and AHEAD, what a
- * callback enqueues itself is captured aside (aside.h).
+ * Between choose and begin the caller puts the stream in order.  What a callback enqueues itself in a noted
+ * call is captured aside (aside.h): a call that was BATCH is TRIAL from then on.
  *
  * gy_mode_set() is the only writer.  The functions are called on the dispatcher's thread. */
 #ifndef DISPATCHER_CALL_MODE_H
@@ -26,6 +28,7 @@
 #include "copykernel/queue.h"
 #include "dispatcher/call/capture.h"
 #include "dispatcher/internal.h"
+#include "dispatcher/submit/policy.h"
 #include "dispatcher/submit/round.h"
 
 /* The fields of the call fit its mode, and the mode fits the state of the dispatcher. */
@@ -36,14 +39,10 @@ GANTRY_MUST_CHECK static GY_INLINE gantry_status gy_mode_choose(struct gantry_la
                                                                 const struct gantry_dispatcher *d,
                                                                 const struct gy_round *round)
 {
-    if (round->as_graph) {
+    if (!round->way->is_uniform) {
         return gy_capture_choose(launch, d, round);
     }
-    if (__builtin_expect(round->meets, 0)) {
-        gy_capture_choose_first(launch);
-        return GANTRY_OK;
-    }
-    gy_mode_set(launch, d->config.synchronous ? GY_MODE_SYNCHRONOUS : GY_MODE_PLAIN);
+    gy_mode_set(launch, round->way->modes[GY_TRUST_UNKNOWN]);
     return GANTRY_OK;
 }
 
@@ -65,8 +64,7 @@ GANTRY_MUST_CHECK static GY_INLINE gantry_status gy_mode_begin(struct gantry_lau
                                                                const gantry_task *task, struct gy_stream *s,
                                                                const struct gy_meter *meter)
 {
-    if (__builtin_expect(meter == NULL, 1) && launch->mode == GY_MODE_BATCH &&
-        launch->trust == GY_TRUST_OURS) {
+    if (__builtin_expect(meter == NULL, 1) && launch->mode == GY_MODE_BATCH) {
         gy_capture_note_call(launch, d, task, s);
         gy_copy_call_begin();
         return GANTRY_OK;
@@ -80,13 +78,9 @@ static GY_INLINE gantry_launch_result gy_mode_after(struct gantry_launch *launch
                                                     const struct gantry_dispatcher *d,
                                                     const struct gy_meter *meter, gantry_launch_result result)
 {
-    const bool is_noted = gy_mode_is_noted(launch);
-    if (is_noted) {
-        gy_copy_call_enter(GY_COPY_CALL_NONE);
-    }
+    gy_copy_call_enter(GY_COPY_CALL_NONE);
     const bool is_over =
-        meter == NULL && (is_noted ? launch->mode != GY_MODE_AHEAD && gy_capture_took(launch, d, result)
-                                   : launch->mode == GY_MODE_PLAIN);
+        meter == NULL && (launch->mode == GY_MODE_PLAIN || gy_capture_took(launch, d, result));
     return __builtin_expect(is_over, 1) ? result : gy_mode_after_any(launch, result);
 }
 

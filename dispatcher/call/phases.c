@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "dispatcher/call/phases.h"
 
 #include "base/clock.h"
@@ -8,6 +9,7 @@
 #include "dispatcher/loop/intake.h"
 #include "dispatcher/submit/ahead.h"
 #include "dispatcher/submit/batch_key.h"
+#include "dispatcher/submit/policy.h"
 #include "dispatcher/submit/round.h"
 #include "driver/inside.h"
 
@@ -81,11 +83,6 @@ static void run_pass(struct gantry_dispatcher *d, struct gy_round *round, gantry
     assert(task == NULL && gy_gpu_list_is_valid(bin));
 }
 
-/* The most passes of a phase: in all; in a row without the end of a task; in such a row where leaving the
- * phase means a graph of its own; and in all while a unit is recorded, since leaving the phase gives the
- * recording up. */
-enum { MOST_PASSES = 4096, MOST_BARREN = 8, MOST_BARREN_IN_CAPTURE = 256, MOST_IN_RECORDING = 65536 };
-
 static uint64_t count_ended(const struct gantry_dispatcher *d)
 {
     return atomic_load_explicit(&d->counters.tasks, memory_order_relaxed);
@@ -102,12 +99,8 @@ static void run_phase(struct gantry_dispatcher *d, struct gy_round *round, enum 
     round->phase = phase;
     round->phase_since_ns = gy_clock_ns();
     uint64_t span = gy_span_begin();
-    const struct gy_span_ranges *ranges = gy_span_push(span, phase_names[phase]);
-    bool recording = round->recording != NULL;
-    uint32_t most = recording ? MOST_IN_RECORDING : MOST_PASSES;
-    uint32_t most_barren = recording         ? MOST_IN_RECORDING
-                           : round->as_graph ? MOST_BARREN_IN_CAPTURE
-                                             : MOST_BARREN;
+    const struct gy_span_ranges *ranges = gy_span_push(span, GY_RANGE_PHASE, phase_names[phase]);
+    const uint32_t most = round->way->passes, most_barren = round->way->barren;
     for (uint32_t passes = 0, barren = 0; bin->first != NULL && passes < most && barren < most_barren &&
                                           !gy_gd_must_leave(d, round) && !gy_key_is_over(d, round);
          passes++) {
@@ -116,8 +109,8 @@ static void run_phase(struct gantry_dispatcher *d, struct gy_round *round, enum 
         *bin = (struct gy_gpu_list){NULL, NULL};
         run_pass(d, round, first);
         barren = count_ended(d) == ended ? barren + 1 : 0;
-        if (bin->first != NULL) {
-            gy_gpu_debt_settle_beside(&d->debt, bin->first); /* a thread may wait for a step that is over */
+        if (bin->first != NULL) { /* a thread may wait for a step that is over */
+            gy_gpu_debt_settle_beside(&d->loop.debt, bin->first);
             gy_gd_poll(d, round);
         }
     }

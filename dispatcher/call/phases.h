@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The three phases, HtoD, Kernel and DtoH: passes over the bins, a call of each task per pass. */
 #ifndef DISPATCHER_CALL_PHASES_H
 #define DISPATCHER_CALL_PHASES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "dispatcher/call/stand_in.h"
 
 #include "dispatcher/internal.h"
@@ -22,7 +23,7 @@ static void enter(struct gy_stand_in *s, enum gy_stand_in_state state)
 
 void gy_stale_look(struct gantry_dispatcher *d)
 {
-    atomic_store_explicit(&d->watched, d->checks | (gy_is_stale ? GY_WATCHED_STALE : 0),
+    atomic_store_explicit(&d->watching.why, d->watching.checks | (gy_is_stale ? GY_WATCHED_STALE : 0),
                           memory_order_relaxed);
 }
 
@@ -42,18 +43,18 @@ struct post {
 
 static struct post take_post(struct gantry_dispatcher *d)
 {
-    const struct post before = {d->last_error, d->refusals};
+    const struct post before = {d->loop.last_error, d->loop.refusals};
     gy_gd_current = d;
-    gy_guest_current = d->guest;
-    d->last_error = gy_error_last();
-    d->refusals = gy_told_refusals_at();
+    gy_guest_current = d->loop.guest;
+    d->loop.last_error = gy_error_last();
+    d->loop.refusals = gy_told_refusals_at();
     return before;
 }
 
 static void leave_post(struct gantry_dispatcher *d, const struct post *before)
 {
-    d->last_error = before->last_error;
-    d->refusals = before->refusals;
+    d->loop.last_error = before->last_error;
+    d->loop.refusals = before->refusals;
     gy_guest_current = NULL;
     gy_gd_current = NULL;
 }

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A thread that makes calls in the place of one on which libraries keep an error.
  *
  * CUDA's runtime keeps the latest error of each thread until somebody takes it, and reports it from calls
@@ -33,7 +34,8 @@
 /* The calling thread is stale. */
 extern _Thread_local bool gy_is_stale;
 
-/* In gantry_dispatcher.watched, beside parts of base/checking.h: the thread that has the loop is stale. */
+/* In gantry_dispatcher.watching.why, beside parts of base/checking.h: the thread that has the loop is stale.
+ */
 #define GY_WATCHED_STALE (1u << 30)
 
 /* Calls the callback. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "dispatcher/call/step.h"
 
 #include "base/point.h"
@@ -27,9 +28,9 @@ static GY_COLD void mark_begin(struct gantry_dispatcher *d, gantry_task *task, u
     }
     struct gy_gpu_mark *mark = gy_gpu_time_begin(d->config.time, s->native, lane, stream, partition,
                                                  gy_task_label(task), gy_task_context_id(task));
-    gy_gpu_time_waits_for(mark, s->after);
-    s->after = 0;
-    s->flow = gy_task_flow(task);
+    gy_gpu_time_describe(mark, s->trace.after, gy_quota_number((const struct gy_quota *)gy_task_share(task)));
+    s->trace.after = 0;
+    s->trace.flow = gy_task_flow(task);
     atomic_store_explicit(&task->mark, mark, memory_order_relaxed);
 }
 
@@ -42,7 +43,8 @@ static GY_RARE void introduce(struct gantry_dispatcher *d, const gantry_task *ta
         if (order != NULL) {
             order->manager = gy_task_manager(task);
         }
-        gy_graphs_note_manager(&d->graphs, gy_task_manager(task)); /* it stays until the batch was launched */
+        gy_launch_gate_note(&d->graphs.gate,
+                            gy_task_manager(task)); /* it stays until the batch was launched */
         d->streams.batch.order = order;
         d->streams.batch.run = gy_task_run(task);
         d->streams.batch.is_beside = order != NULL && gy_task_has_independent_peers(task);
@@ -55,15 +57,12 @@ static GY_RARE void introduce(struct gantry_dispatcher *d, const gantry_task *ta
 static GY_RARE gantry_status prepare_any(struct gantry_dispatcher *d, gantry_task *task, uint32_t stream)
 {
     uint64_t wait_set = atomic_load_explicit(&task->wait_set, memory_order_acquire);
-    const enum gy_step_bound_of bound = gy_crossing_bound(task, wait_set);
+    const struct gy_placed work = gy_gd_placed(d, task);
     introduce(d, task, 1);
-    gantry_status status = gy_streams_wait(&d->streams, stream, wait_set);
+    const gantry_status status =
+        gy_placed_order(&d->streams, &work, wait_set, gy_crossing_bound(task, wait_set), stream);
     gy_wait_set_drop(&d->wait_sets, wait_set);
     atomic_store_explicit(&task->mark, NULL, memory_order_relaxed);
-    if (status == GANTRY_OK && bound != GY_BOUND_NONE) {
-        const bool is_all = gy_taskman_has_no_more(gy_task_manager(task), 1);
-        status = gy_step_order_enter(gy_gd_order(d, task), gy_task_run(task), bound, stream, is_all);
-    }
     if (status == GANTRY_OK && gy_span_on()) {
         mark_begin(d, task, stream);
     }
@@ -103,15 +102,12 @@ static GY_INLINE void finish(struct gantry_dispatcher *d, struct gy_round *round
     gy_task_end_calls(task);
     uint64_t point;
     const uint32_t successors = result == GANTRY_OK ? gy_task_successors(task) : 0; /* else they fail, too */
-    gantry_status status = gy_streams_finish_at(&d->streams, stream, s, gy_task_count_dependents(successors),
-                                                gy_task_has_hosts(successors), &point);
+    const struct gy_placed work = gy_gd_placed(d, task);
+    gantry_status status =
+        gy_placed_close(&d->streams, &work, stream, s, gy_task_count_dependents(successors),
+                        gy_task_has_hosts(successors), &point);
     if (status != GANTRY_OK && result == GANTRY_OK) {
         result = status;
-    }
-    struct gy_gpu_order *order = gy_gd_order(d, task);
-    s->owner = order != NULL ? &order->owner : NULL;
-    if (order != NULL) {
-        gy_step_order_note_at(order, gy_task_run(task), stream, s);
     }
     atomic_store_explicit(&task->wait_set, point, memory_order_release);
     struct gy_gpu_memory *memory = gy_admission_memory(task);
@@ -130,7 +126,7 @@ static GY_INLINE void finish(struct gantry_dispatcher *d, struct gy_round *round
         gy_gd_count_phase(d, round);
     }
     gy_context_subject = NULL;
-    gy_task_release(task, result, &d->debt);
+    gy_task_release(task, result, &d->loop.debt);
     if (__builtin_expect(gy_rings_is_unnoted(&d->completion, stream), 0)) {
         gy_gd_note_ends(d, round, stream);
     }
@@ -161,12 +157,12 @@ static GY_RARE gantry_status meet_anew(struct gantry_dispatcher *d, struct gantr
     gantry_task *task = launch->task;
     introduce(d, task, 0);
     if (task->launch_index != 0 || gy_mode_is_noted(launch) ||
-        !d->streams.streams[launch->stream_index].may_be_held) {
+        !d->streams.streams[launch->stream_index].held.may_be) {
         return GANTRY_OK;
     }
     const uint64_t wait_set = atomic_load_explicit(&task->wait_set, memory_order_acquire);
-    const gantry_status status =
-        gy_streams_leave_held(&d->streams, wait_set, gy_gd_owner(d, task), &launch->stream_index);
+    const struct gy_stream_claim claim = gy_placed_claim(&d->streams, task);
+    const gantry_status status = gy_streams_leave_held(&d->streams, wait_set, &claim, &launch->stream_index);
     task->stream = (uint16_t)(launch->stream_index + 1);
     return status;
 }
@@ -214,8 +210,8 @@ static inline bool is_in_order(const struct gantry_dispatcher *d, const gantry_t
                                const struct gy_stream *s, uint32_t stream)
 {
     const uint64_t wait_set = atomic_load_explicit(&task->wait_set, memory_order_acquire);
-    return gy_wait_set_is_point_of(wait_set, stream) && s->epoch == d->streams.epoch && s->uncalled == 0 &&
-           !gy_task_has_independent_peers(task) && !gy_span_on();
+    return gy_wait_set_is_point_of(wait_set, stream) && s->epoch == d->streams.epoch &&
+           s->dependents.uncalled == 0 && !gy_task_has_independent_peers(task) && !gy_span_on();
 }
 
 /* The stream is in order for the call: behind the barrier and the graph of before, or a member of the batch,
@@ -296,7 +292,6 @@ static GY_INLINE gantry_status open_call(struct gantry_dispatcher *d, struct gy_
     launch->stream_index = stream;
     launch->flow = 0;
     launch->frees = (struct gy_deferred_span){0, 0};
-    launch->aside = launch->asked = launch->asked_plainly = false;
     launch->lane = NULL;
     launch->spoilt = NULL;
     launch->calls = NULL;
@@ -363,7 +358,7 @@ static inline bool step(struct gantry_dispatcher *d, struct gy_round *round, gan
     if (status != GANTRY_OK) {
         return end_uncalled(d, round, task, stream, status);
     }
-    gantry_launch_result result = gy_callback_call(&launch, d, task, d->last_error, span);
+    gantry_launch_result result = gy_callback_call(&launch, d, task, d->loop.last_error, span);
     result = call.is_bare ? result : gy_mode_after(&launch, d, meter, result);
     return close_call(d, round, task, stream, call.s, result);
 }

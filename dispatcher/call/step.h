@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* One launch callback on the task's stream, and the end of a GPU task. */
 #ifndef DISPATCHER_CALL_STEP_H
 #define DISPATCHER_CALL_STEP_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "dispatcher/call/unjoined.h"
 
 #include "base/checking.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Callbacks that leave work on streams which their task's stream does not come after: GANTRY_CHECK=forks.
  *
  * The emulated driver tells what a callback has enqueued elsewhere.  A device's driver sees forks in captures

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "dispatcher/done/completion.h"
 
 #include "base/clock.h"
@@ -5,6 +6,8 @@
 #include "base/span.h"
 #include "dispatcher/done/completion_thread.h"
 #include "dispatcher/loop/current.h"
+#include "dispatcher/order/streams.h"
+#include "driver/context.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -15,7 +18,7 @@ static void look(struct gy_completion *c, uint32_t which)
 {
     gy_point(GY_POINT_COMPLETION_TELL, c);
     atomic_fetch_add(&c->news, 1);
-    uint32_t wake = atomic_load(&c->wake);
+    uint32_t wake = atomic_load(&c->lead.wake);
     if (wake != GY_COMPLETION_WAKE_NOBODY && wake != which) {
         gy_mutex_lock(&c->lock);
         gy_completion_call(c);
@@ -34,15 +37,15 @@ static gantry_status take_event(struct gy_completion *c, bool may_block, CUevent
         return GANTRY_OK;
     }
     const unsigned flags = CU_EVENT_DISABLE_TIMING | (may_block ? CU_EVENT_BLOCKING_SYNC : 0u);
-    return GY_CALL(c->context, cuEventCreate(out, flags));
+    return GY_CALL(c->config.context, cuEventCreate(out, flags));
 }
 
 static gantry_status record_event(struct gy_completion *c, bool may_block, CUstream on, CUevent *out)
 {
     gantry_status status = take_event(c, may_block, out);
     if (status == GANTRY_OK) {
-        atomic_fetch_add_explicit(&c->streams->recorded, 1, memory_order_relaxed);
-        status = GY_CALL(c->context, cuEventRecord(*out, on));
+        atomic_fetch_add_explicit(&c->config.streams->counts.recorded, 1, memory_order_relaxed);
+        status = GY_CALL(c->config.context, cuEventRecord(*out, on));
     }
     return status;
 }
@@ -50,7 +53,7 @@ static gantry_status record_event(struct gy_completion *c, bool may_block, CUstr
 /* Do the list's completions take so long that a thread probably blocks on their events? */
 static bool is_long(const struct gy_completion *c, uint32_t list)
 {
-    return c->wait != GANTRY_WAIT_BLOCK &&
+    return c->config.wait != GANTRY_WAIT_BLOCK &&
            atomic_load_explicit(&c->lists[list].is_long, memory_order_relaxed);
 }
 
@@ -59,7 +62,7 @@ static bool is_long(const struct gy_completion *c, uint32_t list)
  * will probably block. */
 static gantry_status record_slot(struct gy_completion *c, struct gy_completion_slot *slot, CUstream on)
 {
-    bool blocks = c->wait == GANTRY_WAIT_BLOCK;
+    bool blocks = c->config.wait == GANTRY_WAIT_BLOCK;
     const bool takes_long = is_long(c, gy_completion_list_of(slot));
     gantry_status status = record_event(c, blocks, on, &slot->event);
     slot->begun_ns = takes_long ? gy_clock_ns() : 0;
@@ -77,19 +80,19 @@ static uint32_t cover(struct gy_completion *c, uint32_t stream, CUevent event, C
 {
     const uint64_t now = gy_span_begin();
     uint32_t covered = 0;
-    for (uint64_t p = c->unnoted_from; p != c->written; p++) {
+    for (uint64_t p = c->writer.unnoted_from; p != c->writer.written; p++) {
         struct gy_completion_slot *slot = gy_completion_slot_at(c, p);
         if (slot->stream == stream && slot->kind == GY_SLOT_POINT && !slot->is_noted) {
             slot->is_noted = true;
-            slot->seq = c->streams->streams[stream].tail;
+            slot->seq = c->config.streams->streams[stream].tail;
             slot->recorded_ns = now;
             slot->event = covered == 0 ? event : NULL;
             slot->block = covered == 0 ? block : NULL;
             covered++;
         }
     }
-    c->unnoted &= ~(UINT64_C(1) << stream);
-    c->unnoted_from = c->unnoted == 0 ? c->written : c->unnoted_from;
+    c->writer.unnoted &= ~(UINT64_C(1) << stream);
+    c->writer.unnoted_from = c->writer.unnoted == 0 ? c->writer.written : c->writer.unnoted_from;
     assert(covered != 0 && gy_completion_is_valid(c));
     return covered;
 }
@@ -97,19 +100,19 @@ static uint32_t cover(struct gy_completion *c, uint32_t stream, CUevent event, C
 /* One event, whatever it will be used for, so that equal steps are equal graphs. */
 uint32_t gy_completion_note(struct gy_completion *c, uint32_t stream)
 {
-    struct gy_stream *s = &c->streams->streams[stream];
-    assert(s->is_member && s->running == 0 && gy_completion_is_unnoted(c, stream));
+    struct gy_stream *s = &c->config.streams->streams[stream];
+    assert(s->state == GY_STREAM_MEMBER && s->running == 0 && gy_completion_is_unnoted(c, stream));
     const bool may_block =
-        c->wait == GANTRY_WAIT_BLOCK || (is_long(c, stream) && gy_completion_spins_first(c));
+        c->config.wait == GANTRY_WAIT_BLOCK || (is_long(c, stream) && gy_completion_spins_first(c));
     CUevent event;
     if (take_event(c, may_block, &event) != GANTRY_OK) {
         return 0;
     }
-    if (gy_lane_end(&s->lane, event) != GANTRY_OK) {
-        (void)c->context->driver->cuEventDestroy(event);
+    if (gy_lane_end(&s->lane.to, event) != GANTRY_OK) {
+        (void)c->config.context->driver->cuEventDestroy(event);
         return 0;
     }
-    atomic_fetch_add_explicit(&c->streams->recorded, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&c->config.streams->counts.recorded, 1, memory_order_relaxed);
     return cover(c, stream, event, may_block ? event : NULL);
 }
 
@@ -117,9 +120,9 @@ uint32_t gy_completion_record(struct gy_completion *c, uint32_t stream)
 {
     struct gy_completion_slot first = {.stream = stream};
     CUstream on;
-    assert(!c->streams->streams[stream].is_member && c->streams->streams[stream].running == 0 &&
-           gy_completion_is_unnoted(c, stream));
-    gantry_status status = gy_streams_end_of(c->streams, stream, &on);
+    assert(c->config.streams->streams[stream].state != GY_STREAM_MEMBER &&
+           c->config.streams->streams[stream].running == 0 && gy_completion_is_unnoted(c, stream));
+    gantry_status status = gy_streams_end_of(c->config.streams, stream, &on);
     status = status == GANTRY_OK ? record_slot(c, &first, on) : status;
     if (status == GANTRY_OK) {
         return cover(c, stream, first.event, first.block);
@@ -127,7 +130,7 @@ uint32_t gy_completion_record(struct gy_completion *c, uint32_t stream)
     const CUevent events[] = {first.event, first.block != first.event ? first.block : NULL};
     for (int i = 0; i < 2; i++) {
         if (events[i] != NULL) {
-            (void)c->context->driver->cuEventDestroy(events[i]);
+            (void)c->config.context->driver->cuEventDestroy(events[i]);
         }
     }
     return 0;
@@ -137,11 +140,12 @@ bool gy_completion_is_valid(struct gy_completion *c)
 {
     uint64_t head = atomic_load(&c->head),
              published = atomic_load_explicit(&c->published, memory_order_relaxed);
-    return head <= published && published <= c->written && c->written <= head + GY_COMPLETION_SLOTS &&
-           c->unnoted_from <= c->written && published <= c->unnoted_from &&
-           (c->written == published ||
+    return head <= published && published <= c->writer.written &&
+           c->writer.written <= head + GY_COMPLETION_SLOTS && c->writer.unnoted_from <= c->writer.written &&
+           published <= c->writer.unnoted_from &&
+           (c->writer.written == published ||
             (gy_completion_slot_is_valid(gy_completion_slot_at(c, published), GY_SLOT_WRITTEN) &&
-             gy_completion_slot_is_valid(gy_completion_slot_at(c, c->written - 1), GY_SLOT_WRITTEN)));
+             gy_completion_slot_is_valid(gy_completion_slot_at(c, c->writer.written - 1), GY_SLOT_WRITTEN)));
 }
 
 /* Path of a task, step 8 of 9: an event for every stream somebody waits for.
@@ -154,9 +158,9 @@ static gantry_status record_events(struct gy_completion *c, uint32_t *which)
     uint64_t recorded = 0, now = gy_span_begin();
     uint64_t first = atomic_load_explicit(&c->published, memory_order_relaxed);
     *which = gy_completion_list_of(gy_completion_slot_at(c, first));
-    for (uint64_t p = first; p != c->written; p++) {
+    for (uint64_t p = first; p != c->writer.written; p++) {
         struct gy_completion_slot *slot = gy_completion_slot_at(c, p);
-        struct gy_stream *stream = &c->streams->streams[slot->stream];
+        struct gy_stream *stream = &c->config.streams->streams[slot->stream];
         uint64_t bit = UINT64_C(1) << slot->stream;
         *which = *which == gy_completion_list_of(slot) ? *which : GY_COMPLETION_ALL_LISTS;
         if (slot->is_noted) { /* its event is on the way since its task's end, or since its graph's launch
@@ -173,7 +177,7 @@ static gantry_status record_events(struct gy_completion *c, uint32_t *which)
             continue;
         }
         CUstream on;
-        gantry_status status = gy_streams_end_of(c->streams, slot->stream, &on);
+        gantry_status status = gy_streams_end_of(c->config.streams, slot->stream, &on);
         status = status == GANTRY_OK ? record_slot(c, slot, on) : status;
         if (status != GANTRY_OK) {
             return status;
@@ -189,26 +193,27 @@ gantry_status gy_completion_flush(struct gy_completion *c)
         return GANTRY_OK;
     }
     uint32_t which = GY_COMPLETION_ALL_LISTS;
-    gantry_status status = gy_context_is_lost(c->context) ? GANTRY_ERR_DEVICE_LOST : record_events(c, &which);
+    gantry_status status =
+        gy_context_is_lost(c->config.context) ? GANTRY_ERR_DEVICE_LOST : record_events(c, &which);
     if (status != GANTRY_OK) {
         /* Without its event a completion can never come true: the context is of no use any more. */
-        gy_context_lose(c->context, gy_error_last());
+        gy_context_lose(c->config.context, gy_error_last());
         which = GY_COMPLETION_ALL_LISTS;
     }
-    c->flushes++;
-    for (uint64_t p = atomic_load_explicit(&c->published, memory_order_relaxed); p != c->written; p++) {
+    for (uint64_t p = atomic_load_explicit(&c->published, memory_order_relaxed); p != c->writer.written;
+         p++) {
         gy_completion_slot_enter(gy_completion_slot_at(c, p), GY_SLOT_PUBLISHED);
     }
-    atomic_store_explicit(&c->published, c->written, memory_order_release);
-    c->unnoted = 0;
-    c->unnoted_from = c->written;
+    atomic_store_explicit(&c->published, c->writer.written, memory_order_release);
+    c->writer.unnoted = 0;
+    c->writer.unnoted_from = c->writer.written;
     look(c, which);
     return status;
 }
 
 uint64_t gy_completion_expect(struct gy_completion *c)
 {
-    uint64_t soon = gy_wake_forecast_ask(&c->soon);
+    uint64_t soon = gy_wake_forecast_ask(&c->learned.soon);
     if (soon != 0 && gy_completion_spins_first(c)) {
         look(c, GY_COMPLETION_ALL_LISTS);
     }
@@ -217,7 +222,7 @@ uint64_t gy_completion_expect(struct gy_completion *c)
 
 bool gy_completion_is_full(struct gy_completion *c)
 {
-    return c->written - atomic_load(&c->head) == GY_COMPLETION_SLOTS;
+    return c->writer.written - atomic_load(&c->head) == GY_COMPLETION_SLOTS;
 }
 
 static gantry_status add(struct gy_completion *c, const struct gy_completion_slot *slot)
@@ -225,24 +230,24 @@ static gantry_status add(struct gy_completion *c, const struct gy_completion_slo
     if (gy_completion_is_full(c)) {
         gantry_status status = gy_completion_flush(c);
         if (status != GANTRY_OK) {
-            return gy_context_adopt_loss(c->context);
+            return gy_context_adopt_loss(c->config.context);
         }
         if (gy_guest_current != NULL) {
             gy_completion_stop_leading(c, gy_guest_current); /* it would wait for itself */
         }
         gy_mutex_lock(&c->lock);
-        atomic_store(&c->gd_sleeps, true);
+        atomic_store(&c->room.gd_sleeps, true);
         while (gy_completion_is_full(c)) {
-            gy_cond_wait(&c->head_changed, &c->lock);
+            gy_cond_wait(&c->room.changed, &c->lock);
         }
-        atomic_store(&c->gd_sleeps, false);
+        atomic_store(&c->room.gd_sleeps, false);
         gy_mutex_unlock(&c->lock);
     }
-    assert(gy_completion_slot_at(c, c->written)->state == GY_SLOT_FREE);
-    *gy_completion_slot_at(c, c->written) = *slot;
-    gy_completion_slot_enter(gy_completion_slot_at(c, c->written), GY_SLOT_WRITTEN);
-    c->written++;
-    c->unnoted |= slot->kind == GY_SLOT_POINT ? UINT64_C(1) << slot->stream : 0;
+    assert(gy_completion_slot_at(c, c->writer.written)->state == GY_SLOT_FREE);
+    *gy_completion_slot_at(c, c->writer.written) = *slot;
+    gy_completion_slot_enter(gy_completion_slot_at(c, c->writer.written), GY_SLOT_WRITTEN);
+    c->writer.written++;
+    c->writer.unnoted |= slot->kind == GY_SLOT_POINT ? UINT64_C(1) << slot->stream : 0;
     assert(gy_completion_is_valid(c));
     return GANTRY_OK;
 }
@@ -255,8 +260,8 @@ gantry_status gy_completion_add(struct gy_completion *c, uint32_t stream, gantry
 bool gy_completion_has(struct gy_completion *c, uint32_t stream, const gantry_task *task)
 {
     bool has = false;
-    for (uint64_t p = atomic_load_explicit(&c->published, memory_order_relaxed); p != c->written && !has;
-         p++) {
+    for (uint64_t p = atomic_load_explicit(&c->published, memory_order_relaxed);
+         p != c->writer.written && !has; p++) {
         const struct gy_completion_slot *slot = gy_completion_slot_at(c, p);
         has = slot->kind == GY_SLOT_POINT && !slot->is_noted && slot->stream == stream && slot->task == task;
     }
@@ -292,7 +297,7 @@ static void stop_threads(struct gy_completion *c)
 
 static gantry_status start_threads(struct gy_completion *c, const char *partition)
 {
-    bool may_sleep = gy_completion_spins_first(c) || c->wait == GANTRY_WAIT_BLOCK;
+    bool may_sleep = gy_completion_spins_first(c) || c->config.wait == GANTRY_WAIT_BLOCK;
     gantry_status status = start_thread(c, partition);
     if (status == GANTRY_OK && may_sleep) {
         status = start_thread(c, partition);
@@ -303,56 +308,50 @@ static gantry_status start_threads(struct gy_completion *c, const char *partitio
     return status;
 }
 
-gantry_status gy_completion_init(struct gy_completion *c, const struct gy_completion_config *config)
+gantry_status gy_completion_init(struct gy_completion *c, const struct gy_completion_config *config,
+                                 const char *partition)
 {
     memset(c, 0, sizeof(*c));
-    c->collecting = config->collecting;
-    c->context = config->context;
-    c->streams = config->streams;
-    c->deferred = config->deferred;
-    c->admission = config->admission;
-    c->shares = config->shares;
-    c->time = config->time;
-    c->wait = config->wait;
+    c->config = *config;
     for (uint32_t i = 0; i < GY_COMPLETION_SLOTS; i++) {
         c->ring[i] = (uint16_t)i;
     }
     for (uint32_t i = 0; i < GY_STREAMS_MAX; i++) {
         c->lists[i].first = GY_COMPLETION_NONE;
     }
-    gy_oversleep_init(&c->oversleep);
-    c->lead = GY_LEAD_CALLED;                         /* the first thread leads at once, */
-    atomic_init(&c->wake, GY_COMPLETION_WAKE_NOBODY); /* and looks before it sleeps */
-    gantry_status status = gy_guard_init(&c->lock, GY_RANK_COMPLETION, &c->called_changed);
+    gy_oversleep_init(&c->learned.oversleep);
+    c->lead.state = GY_LEAD_CALLED;                        /* the first thread leads at once, */
+    atomic_init(&c->lead.wake, GY_COMPLETION_WAKE_NOBODY); /* and looks before it sleeps */
+    gantry_status status = gy_guard_init(&c->lock, GY_RANK_COMPLETION, &c->lead.called);
     if (status != GANTRY_OK) {
         return status;
     }
-    status = gy_cond_init(&c->nap_changed);
+    status = gy_cond_init(&c->lead.nap);
     if (status != GANTRY_OK) {
         goto fini_lock;
     }
-    status = gy_cond_init(&c->head_changed);
+    status = gy_cond_init(&c->room.changed);
     if (status != GANTRY_OK) {
         goto fini_nap;
     }
-    status = start_threads(c, config->partition);
+    status = start_threads(c, partition);
     if (status != GANTRY_OK) {
         goto fini_head;
     }
     return GANTRY_OK;
 fini_head:
-    gy_cond_fini(&c->head_changed);
+    gy_cond_fini(&c->room.changed);
 fini_nap:
-    gy_cond_fini(&c->nap_changed);
+    gy_cond_fini(&c->lead.nap);
 fini_lock:
-    gy_guard_fini(&c->lock, &c->called_changed);
+    gy_guard_fini(&c->lock, &c->lead.called);
     return status;
 }
 
 static void destroy_events(struct gy_completion *c, const struct gy_idle_events *idle)
 {
     for (uint64_t p = idle->taken; p != atomic_load_explicit(&idle->put, memory_order_relaxed); p++) {
-        (void)c->context->driver->cuEventDestroy(idle->events[p % GY_COMPLETION_EVENTS]);
+        (void)c->config.context->driver->cuEventDestroy(idle->events[p % GY_COMPLETION_EVENTS]);
     }
 }
 
@@ -361,7 +360,7 @@ void gy_completion_fini(struct gy_completion *c)
     stop_threads(c);
     destroy_events(c, &c->polled);
     destroy_events(c, &c->blocked);
-    gy_cond_fini(&c->head_changed);
-    gy_cond_fini(&c->nap_changed);
-    gy_guard_fini(&c->lock, &c->called_changed);
+    gy_cond_fini(&c->room.changed);
+    gy_cond_fini(&c->lead.nap);
+    gy_guard_fini(&c->lock, &c->lead.called);
 }

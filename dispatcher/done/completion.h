@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Completions: tasks that start when the GPU has finished, and the threads that wait for it.
  *
  * The dispatcher thread (GD) writes a slot per completion into a ring as launch callbacks ask for them,
@@ -32,10 +33,22 @@
 #define DISPATCHER_DONE_COMPLETION_H
 
 #include "base/foresight.h"
+#include "base/thread.h"
 #include "base/wake_hint.h"
-#include "dispatcher/done/deferred.h"
-#include "dispatcher/gates/admission.h"
-#include "dispatcher/gates/shares.h"
+#include "dispatcher/streams_max.h"
+#include "driver/cuda_abi.h"
+
+#include <gantry/partition.h>
+#include <gantry/taskman.h>
+
+struct gy_context;
+struct gy_streams;
+struct gy_deferred;
+struct gy_admission;
+struct gy_shares;
+struct gy_gpu_time;
+struct gy_gpu_guest;
+struct gy_span_ranges;
 
 #define GY_COMPLETION_SLOTS 1024
 #define GY_COMPLETION_EVENTS \
@@ -108,8 +121,7 @@ struct gy_completion_config {
     struct gy_admission *admission;
     struct gy_shares *shares;
     struct gy_gpu_time *time;
-    gy_mutex *collecting;  /* held by the one completion thread that collects shares and GPU times */
-    const char *partition; /* whose streams they are; NULL: all */
+    gy_mutex *collecting; /* held by the one completion thread that collects shares and GPU times */
     gantry_wait_mode wait;
 };
 
@@ -123,6 +135,8 @@ struct gy_idle_events {
 /* What the completion thread knows about its present round. */
 struct gy_completion_round {
     uint64_t head;   /* slots given back up to here */
+    uint64_t taken;  /* a position, see above */
+    uint64_t listed; /* bit i: list i is not empty */
     uint64_t seen;   /* news when it looked for them last */
     uint64_t since;  /* nothing was published and nothing has passed since then */
     uint64_t took;   /* how long the latest completion that has passed was awaited */
@@ -162,62 +176,81 @@ enum gy_completion_wake {
     GY_COMPLETION_ALL_LISTS,                    /* as the reach of news: it is for no list alone */
 };
 
+/* Who leads, who sleeps, and on what: completion_wait.c, under the ring's lock.  Whom a ring belongs to at
+ * the moment is all in here. */
+struct gy_lead {
+    gy_cond called;                       /* followers sleep */
+    gy_cond nap;                          /* a thread naps */
+    _Atomic(uint32_t) wake;               /* atomic; written under lock: a list, or enum gy_completion_wake */
+    enum gy_completion_lead state;        /* see there */
+    _Atomic(struct gy_gpu_guest *) guest; /* atomic; written under lock: it leads; NULL: a completion thread,
+                                           * or nobody */
+    CUevent blocking;                     /* a thread blocks on it; NULL: none does */
+    uint32_t blocked_list;                /* it is the event of this list */
+    bool orphaned;                        /* `blocking` is in no slot any more */
+    const struct gy_completion_thread *napper; /* the thread that naps; NULL: none */
+    uint64_t nap_until;                        /* until then */
+};
+
+/* What the leader has learned about how long completions take. */
+struct gy_completion_learned {
+    uint64_t spin_budget_ns;       /* leader only; how long it polls the GPU before it stops leading */
+    uint64_t near_ns;              /* leader only; how soon completions came lately; 0: later than it polls */
+    struct gy_wake_forecast soon;  /* atomic; near_ns, for the thread that begins a step */
+    struct gy_oversleep oversleep; /* atomic; of naps */
+};
+
+/* Between the leader and threads that wait for tasks: which ends are foretold, and who will look for them. */
+struct gy_completion_shown {
+    _Atomic(uint64_t) foretold;       /* atomic; written by the leader; bit i: list i is FORETOLD or NEAR */
+    _Atomic(uint64_t) guest_until_ns; /* atomic; a guest has left that looks in time, and until then: a wake
+                                       * hint */
+};
+
+/* Atomic; written by the leader, or a thread that naps, for the statistics. */
+struct gy_completion_counters {
+    _Atomic(uint64_t) looks, naps, awaited, unseen_ns;
+};
+
+/* GD alone: what it has written and not published yet. */
+struct gy_completion_writer {
+    uint64_t written;      /* a position, see above */
+    uint64_t unnoted;      /* bit s: stream s has slots for points, WRITTEN, that no event covers */
+    uint64_t unnoted_from; /* a position; none before it is such a slot */
+};
+
+/* GD sleeps until there is room. */
+struct gy_completion_room {
+    gy_cond changed;         /* under the ring's lock */
+    _Atomic(bool) gd_sleeps; /* atomic; written under the ring's lock */
+};
+
 struct gy_completion {
-    gy_mutex *collecting;           /* immutable */
-    struct gy_context *context;     /* immutable */
-    struct gy_streams *streams;     /* immutable */
-    struct gy_deferred *deferred;   /* immutable */
-    struct gy_admission *admission; /* immutable */
-    struct gy_shares *shares;       /* immutable */
-    struct gy_gpu_time *time;       /* immutable */
-    gantry_wait_mode wait;          /* immutable */
-    uint32_t thread_count;          /* immutable: 2 where threads may sleep, else 1 */
+    struct gy_completion_config config; /* immutable */
+    uint32_t thread_count;              /* immutable: 2 where threads may sleep, else 1 */
     struct gy_completion_thread threads[GY_COMPLETION_THREADS]; /* see there */
     gy_mutex lock;                                              /* rank COMPLETION */
-    gy_cond called_changed;                                     /* followers sleep */
-    gy_cond nap_changed;                                        /* a thread naps */
-    gy_cond head_changed;                                       /* GD sleeps until there is room */
-    _Atomic(uint32_t) wake;       /* atomic; written under lock: a list, or enum gy_completion_wake */
-    _Atomic(bool) gd_sleeps;      /* atomic; written under lock: GD waits for room */
-    enum gy_completion_lead lead; /* guarded by lock */
-    bool orphaned;                /* guarded by lock: `blocking` is in no slot any more */
-    CUevent blocking;             /* guarded by lock: a thread blocks on it; NULL: none does */
-    uint32_t blocked_list;        /* guarded by lock: it is the event of this list */
-    const struct gy_completion_thread *napper; /* guarded by lock: the thread that naps; NULL: none */
-    uint64_t nap_until;                        /* guarded by lock: until then */
-    uint64_t spin_budget_ns;      /* leader only; how long it polls the GPU before it stops leading */
-    uint64_t near_ns;             /* leader only; how soon completions came lately; 0: later than it polls */
-    struct gy_wake_forecast soon; /* atomic; near_ns, for the thread that begins a step */
-    _Atomic(bool) closing;        /* atomic; never goes back */
-    struct gy_idle_events polled, blocked; /* see there; `put` by the leader, and under the lock */
-    struct gy_completion_round round;      /* leader only */
-    _Atomic(struct gy_gpu_guest *)
-        guest;       /* atomic; written under lock: it leads; NULL: a completion thread, or nobody */
-    uint64_t listed; /* leader only; bit i: list i is not empty */
-    _Atomic(uint64_t) foretold; /* atomic; written by the leader; bit i: list i is FORETOLD or NEAR */
-    _Atomic(uint64_t)
-        guest_until_ns; /* atomic; a guest has left that looks in time, and until then: a wake hint */
-    struct gy_oversleep oversleep; /* atomic; of naps */
-    /* These: atomic; written by the leader, for the statistics. */
-    _Atomic(uint64_t) looks, naps, awaited, unseen_ns;
-    uint64_t taken;                                  /* leader only */
+    struct gy_lead lead;                                        /* guarded by lock */
+    struct gy_completion_room room;                             /* see there */
+    _Atomic(bool) closing;                                      /* atomic; never goes back */
+    struct gy_idle_events polled, blocked;           /* see there; `put` by the leader, and under the lock */
+    struct gy_completion_learned learned;            /* see there */
+    struct gy_completion_round round;                /* leader only */
+    struct gy_completion_shown shown;                /* atomic */
+    struct gy_completion_counters counters;          /* atomic */
     struct gy_completion_list lists[GY_STREAMS_MAX]; /* leader only; by stream */
-    _Atomic(uint64_t) news;      /* atomic: how often the completion thread was told to look */
-    _Atomic(uint64_t) head;      /* atomic; written by the leader */
-    _Atomic(uint64_t) published; /* atomic; written by GD */
-    uint64_t written;            /* GD only */
-    uint64_t unnoted;      /* GD only; bit s: stream s has slots for points, WRITTEN, that no event covers */
-    uint64_t unnoted_from; /* GD only; a position; none before it is such a slot */
-    uint64_t flushes;      /* GD only, read relaxed through the statistics */
-    uint16_t ring[GY_COMPLETION_SLOTS];                   /* owner: see above */
+    _Atomic(uint64_t) news;             /* atomic: how often the completion thread was told to look */
+    _Atomic(uint64_t) head;             /* atomic; written by the leader */
+    _Atomic(uint64_t) published;        /* atomic; written by GD */
+    struct gy_completion_writer writer; /* GD only */
+    uint16_t ring[GY_COMPLETION_SLOTS]; /* owner: see above */
     struct gy_completion_slot slots[GY_COMPLETION_SLOTS]; /* guarded by where its number is, see above */
 };
 
+/* `partition`: the name of the one whose streams they are; NULL: of all. */
 GANTRY_MUST_CHECK gantry_status gy_completion_init(struct gy_completion *completion,
-                                                   const struct gy_completion_config *config);
-
-/* True on the completion threads. */
-extern _Thread_local bool gy_is_completion_thread;
+                                                   const struct gy_completion_config *config,
+                                                   const char *partition);
 
 /* Wait until the completion thread has done everything published, stop it, free. */
 void gy_completion_fini(struct gy_completion *completion);
@@ -225,13 +258,13 @@ void gy_completion_fini(struct gy_completion *completion);
 /* Does nobody lead? */
 static inline bool gy_completion_is_free(const struct gy_completion *completion)
 {
-    return atomic_load_explicit(&completion->wake, memory_order_relaxed) != GY_COMPLETION_WAKE_NOBODY;
+    return atomic_load_explicit(&completion->lead.wake, memory_order_relaxed) != GY_COMPLETION_WAKE_NOBODY;
 }
 
 static inline bool gy_completion_is_led_by(const struct gy_completion *completion,
                                            const struct gy_gpu_guest *guest)
 {
-    return atomic_load_explicit(&completion->guest, memory_order_relaxed) == guest;
+    return atomic_load_explicit(&completion->lead.guest, memory_order_relaxed) == guest;
 }
 
 /* A guest leads until gy_completion_stop_leading(); false: another thread does.  See guest.h. */
@@ -247,7 +280,7 @@ bool gy_completion_tell(struct gy_completion *completion);
 /* Would the completion thread sleep on without news? */
 static inline bool gy_completion_is_asleep(const struct gy_completion *completion)
 {
-    return atomic_load(&completion->wake) == GY_COMPLETION_WAKE_ONE;
+    return atomic_load(&completion->lead.wake) == GY_COMPLETION_WAKE_ONE;
 }
 
 /* GD: complete `task` (whose reference is held for us) when the GPU has passed what is on `stream` at the
@@ -287,7 +320,7 @@ bool gy_completion_is_full(struct gy_completion *completion);
 
 static inline bool gy_completion_is_pending(const struct gy_completion *completion)
 {
-    return completion->written != atomic_load_explicit(&completion->published, memory_order_relaxed);
+    return completion->writer.written != atomic_load_explicit(&completion->published, memory_order_relaxed);
 }
 
 /* GD: the tasks on the stream, which is a member of a batch, have ended their calls: the completions that
@@ -300,7 +333,7 @@ uint32_t gy_completion_note(struct gy_completion *completion, uint32_t stream);
 uint32_t gy_completion_record(struct gy_completion *completion, uint32_t stream);
 static inline bool gy_completion_is_unnoted(const struct gy_completion *completion, uint32_t stream)
 {
-    return (completion->unnoted >> stream & 1u) != 0;
+    return (completion->writer.unnoted >> stream & 1u) != 0;
 }
 
 /* GD: record the events and hand everything written to the completion thread.  On failure the context is lost

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "dispatcher/done/completion_rings.h"
 
 #include "base/alloc.h"
@@ -24,8 +25,7 @@ gantry_status gy_rings_init(struct gy_completion_rings *r, const struct gy_compl
     ours.collecting = r->collecting;
     gantry_status status = GANTRY_OK;
     for (uint32_t i = 0; i < count && status == GANTRY_OK; i++) {
-        ours.partition = count > 1 ? all->partitions[i].info.name : NULL;
-        status = gy_completion_init(&r->rings[i], &ours);
+        status = gy_completion_init(&r->rings[i], &ours, count > 1 ? all->partitions[i].info.name : NULL);
         r->count += status == GANTRY_OK;
     }
     if (status != GANTRY_OK) {
@@ -39,10 +39,10 @@ struct gy_completion_counts gy_rings_counts(const struct gy_completion_rings *r)
     struct gy_completion_counts sum = r->gone;
     for (uint32_t i = 0; i < r->count; i++) {
         const struct gy_completion *ring = &r->rings[i];
-        sum.looks += atomic_load_explicit(&ring->looks, memory_order_relaxed);
-        sum.naps += atomic_load_explicit(&ring->naps, memory_order_relaxed);
-        sum.awaited += atomic_load_explicit(&ring->awaited, memory_order_relaxed);
-        sum.unseen_ns += atomic_load_explicit(&ring->unseen_ns, memory_order_relaxed);
+        sum.looks += atomic_load_explicit(&ring->counters.looks, memory_order_relaxed);
+        sum.naps += atomic_load_explicit(&ring->counters.naps, memory_order_relaxed);
+        sum.awaited += atomic_load_explicit(&ring->counters.awaited, memory_order_relaxed);
+        sum.unseen_ns += atomic_load_explicit(&ring->counters.unseen_ns, memory_order_relaxed);
     }
     return sum;
 }

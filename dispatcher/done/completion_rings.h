@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The completions of a dispatcher: one ring and its threads, or one for each partition.
  *
  * The thread that tells a completion runs what follows from it, release callbacks among them.  With a plan
@@ -7,6 +8,7 @@
 #define DISPATCHER_DONE_COMPLETION_RINGS_H
 
 #include "dispatcher/done/completion.h"
+#include "dispatcher/order/streams.h"
 
 struct gy_completion_rings {
     uint32_t count;                   /* immutable: 1, or one for each partition */
@@ -17,7 +19,7 @@ struct gy_completion_rings {
 };
 
 /* For the streams of these partitions, which may be about to take the place of others.  `config->collecting`
- * and `config->partition` are ours. */
+ * is ours. */
 GANTRY_MUST_CHECK gantry_status gy_rings_init(struct gy_completion_rings *rings,
                                               const struct gy_completion_config *config,
                                               const struct gy_partitions *partitions);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The states of a completion's slot. */
 #include "dispatcher/done/completion_thread.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The functions that the two halves of a completion thread share: the loop that looks at events, and how it
  * waits. */
 #ifndef DISPATCHER_DONE_COMPLETION_THREAD_H
@@ -18,7 +19,7 @@ static inline uint32_t gy_completion_list_of(const struct gy_completion_slot *sl
 
 static inline bool gy_completion_spins_first(const struct gy_completion *c)
 {
-    return gy_waiter_spins_first(c->wait);
+    return gy_waiter_spins_first(c->config.wait);
 }
 
 /* Leader, or a thread that naps. */

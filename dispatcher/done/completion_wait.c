@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* How a completion thread waits: which thread leads, naps, follows or blocks, and what it learns about how
  * long completions take.
  *
@@ -24,16 +25,16 @@
 #include "base/clock.h"
 #include "base/point.h"
 #include "base/span.h"
+#include "base/times.h"
 #include "base/waiter.h"
 #include "dispatcher/done/completion_thread.h"
+#include "driver/context.h"
+#include "taskman/gpu_facts.h"
 
 #include <assert.h>
 
 enum {
-    IDLE_NS = 100000,      /* the spin budget of a wait for completions to wait for */
-    LEAST_POLL_NS = 50000, /* and polls the GPU for so long at least: several times the cost of a nap's end */
-    NEAR_NS = 100000,      /* what is expected within so long is not worth blocking on */
-    LONG_COUNT = 8,        /* after a long one so many quick ones make a list quick again */
+    LONG_COUNT = 8, /* after a long one so many quick ones make a list quick again */
     NO_LIST = GY_STREAMS_MAX,
 };
 
@@ -42,13 +43,15 @@ enum {
 static const struct naps {
     uint32_t part;
     uint32_t least_ns, most_ns;
-} blocking_naps = {4, 20000, 500000}, spinning_naps = {128, 5000, 100000}, early_naps = {8, 50000, 500000};
+} blocking_naps = {4, GY_BLOCKING_NAP_NS, GY_BLOCKING_NAP_MOST_NS},
+  spinning_naps = {128, GY_SPINNING_NAP_NS, GY_SPINNING_NAP_MOST_NS},
+  early_naps = {8, GY_EARLY_NAP_NS, GY_EARLY_NAP_MOST_NS};
 
 /* For so long the mode may look in vain. */
 static uint64_t most_spin_ns(const struct gy_completion *c)
 {
-    return c->wait == GANTRY_WAIT_HYBRID || c->wait == GANTRY_WAIT_BLOCK ? GY_WAITER_HYBRID_NS
-                                                                         : GY_WAITER_MOST_NS;
+    return c->config.wait == GANTRY_WAIT_HYBRID || c->config.wait == GANTRY_WAIT_BLOCK ? GY_WAITER_HYBRID_NS
+                                                                                       : GY_WAITER_MOST_NS;
 }
 
 /* ---- learning ------------------------------------------------------------------------------ */
@@ -59,9 +62,9 @@ static void enter_news(struct gy_completion *c, struct gy_completion_list *list,
     uint64_t bit = UINT64_C(1) << (list - c->lists);
     assert(next == GY_LIST_UNKNOWN || next == list->told + 1);
     if (next == GY_LIST_FORETOLD) {
-        atomic_fetch_or(&c->foretold, bit);
+        atomic_fetch_or(&c->shown.foretold, bit);
     } else if (next == GY_LIST_UNKNOWN && list->told != GY_LIST_UNKNOWN) {
-        atomic_fetch_and_explicit(&c->foretold, ~bit, memory_order_relaxed);
+        atomic_fetch_and_explicit(&c->shown.foretold, ~bit, memory_order_relaxed);
     }
     list->told = next;
 }
@@ -72,8 +75,9 @@ void gy_completion_list_begins(struct gy_completion *c, struct gy_completion_lis
     begun = begun > list->ended_ns ? begun : list->ended_ns;
     list->since_ns = begun != 0 && begun < now ? begun : now;
     list->ended_ns = 0;
-    list->lookout = c->wait != GANTRY_WAIT_BLOCK ? gy_foresight_lookout(&list->foresight, list->since_ns)
-                                                 : (struct gy_lookout){0};
+    list->lookout = c->config.wait != GANTRY_WAIT_BLOCK
+                        ? gy_foresight_lookout(&list->foresight, list->since_ns)
+                        : (struct gy_lookout){0};
     enter_news(c, list, GY_LIST_UNKNOWN);
 }
 
@@ -81,12 +85,12 @@ uint64_t gy_completion_list_passed(struct gy_completion *c, struct gy_completion
 {
     uint64_t took = now - list->since_ns;
     uint64_t least = c->round.vain > list->since_ns ? c->round.vain - list->since_ns : 0;
-    gy_completion_count(&c->awaited, 1);
-    gy_completion_count(&c->unseen_ns, took - (least < took ? least : took));
+    gy_completion_count(&c->counters.awaited, 1);
+    gy_completion_count(&c->counters.unseen_ns, took - (least < took ? least : took));
     list->ended_ns = list->since_ns + gy_foresight_learn(&list->foresight, least, took, most_spin_ns(c));
     enter_news(c, list, GY_LIST_UNKNOWN);
-    if (atomic_load_explicit(&c->guest_until_ns, memory_order_relaxed) != 0) {
-        atomic_store_explicit(&c->guest_until_ns, 0, memory_order_relaxed); /* it asks anew */
+    if (atomic_load_explicit(&c->shown.guest_until_ns, memory_order_relaxed) != 0) {
+        atomic_store_explicit(&c->shown.guest_until_ns, 0, memory_order_relaxed); /* it asks anew */
     }
     list->long_left = took > most_spin_ns(c) ? LONG_COUNT : list->long_left - (list->long_left != 0);
     atomic_store_explicit(&list->is_long, list->long_left != 0, memory_order_relaxed);
@@ -96,11 +100,12 @@ uint64_t gy_completion_list_passed(struct gy_completion *c, struct gy_completion
 void gy_completion_learn(struct gy_completion *c, uint64_t took_ns)
 {
     uint64_t most = most_spin_ns(c);
-    c->spin_budget_ns = gy_waiter_learn(c->spin_budget_ns, took_ns, most);
+    c->learned.spin_budget_ns = gy_waiter_learn(c->learned.spin_budget_ns, took_ns, most);
     /* Others have to wake up first. */
-    uint64_t likely = c->spin_budget_ns > IDLE_NS ? c->spin_budget_ns : IDLE_NS;
-    c->near_ns = c->wait != GANTRY_WAIT_BLOCK && took_ns <= most ? likely : 0;
-    gy_wake_forecast_set(&c->soon, c->near_ns);
+    uint64_t likely =
+        c->learned.spin_budget_ns > GY_COMPLETION_IDLE_NS ? c->learned.spin_budget_ns : GY_COMPLETION_IDLE_NS;
+    c->learned.near_ns = c->config.wait != GANTRY_WAIT_BLOCK && took_ns <= most ? likely : 0;
+    gy_wake_forecast_set(&c->learned.soon, c->learned.near_ns);
 }
 
 /* ---- what is pending ----------------------------------------------------------------------- */
@@ -108,7 +113,7 @@ void gy_completion_learn(struct gy_completion *c, uint64_t took_ns)
 /* The first list from `from` on that is not empty; NO_LIST: none is. */
 static uint32_t next_list(const struct gy_completion *c, uint32_t from)
 {
-    uint64_t left = from < GY_STREAMS_MAX ? c->listed & UINT64_MAX << from : 0;
+    uint64_t left = from < GY_STREAMS_MAX ? c->round.listed & UINT64_MAX << from : 0;
     return left != 0 ? (uint32_t)__builtin_ctzll(left) : NO_LIST;
 }
 
@@ -116,13 +121,13 @@ static uint32_t next_list(const struct gy_completion *c, uint32_t from)
  * the event is. */
 static bool is_left_to_guest(const struct gy_completion *c, uint64_t now)
 {
-    return now < atomic_load_explicit(&c->guest_until_ns, memory_order_relaxed);
+    return now < atomic_load_explicit(&c->shown.guest_until_ns, memory_order_relaxed);
 }
 
 /* What to do for the expected end of the first of a list: as gy_lookout_next(). */
 static uint64_t next_of(const struct gy_completion *c, uint32_t which, uint64_t now)
 {
-    return gy_lookout_next(&c->lists[which].lookout, &c->oversleep, now);
+    return gy_lookout_next(&c->lists[which].lookout, &c->learned.oversleep, now);
 }
 
 /* Is the end of anything so near that the leader looks without a break? */
@@ -182,7 +187,7 @@ bool gy_completion_next_end(struct gy_completion *c, const gantry_taskman *manag
                             struct gy_lookout *out)
 {
     bool any = false;
-    uint64_t left = atomic_load(&c->foretold), now = left != 0 ? gy_clock_ns() : 0;
+    uint64_t left = atomic_load(&c->shown.foretold), now = left != 0 ? gy_clock_ns() : 0;
     for (; left != 0; left &= left - 1) {
         const struct gy_completion_list *list = &c->lists[__builtin_ctzll(left)];
         struct gy_lookout one = {atomic_load_explicit(&list->from_ns, memory_order_relaxed),
@@ -195,7 +200,7 @@ bool gy_completion_next_end(struct gy_completion *c, const gantry_taskman *manag
         }
     }
     if (any && will_look) {
-        atomic_store_explicit(&c->guest_until_ns, out->until_ns, memory_order_relaxed);
+        atomic_store_explicit(&c->shown.guest_until_ns, out->until_ns, memory_order_relaxed);
     }
     return any;
 }
@@ -216,7 +221,7 @@ static uint32_t list_to_block_on(const struct gy_completion *c, uint64_t now)
         }
     }
     bool is_near = best != NO_LIST && c->lists[best].lookout.from_ns > now &&
-                   c->lists[best].lookout.from_ns - now < NEAR_NS && !is_left_to_guest(c, now);
+                   c->lists[best].lookout.from_ns - now < GY_NEAR_NS && !is_left_to_guest(c, now);
     return is_near ? NO_LIST : best;
 }
 
@@ -246,30 +251,31 @@ static uint64_t next_look(const struct gy_completion *c, uint32_t blocked, uint6
  * nothing. */
 static void tell_whom_to_wake(struct gy_completion *c) GY_REQUIRES(c->lock)
 {
-    bool looks = c->lead == GY_LEAD_TAKEN || (c->napper != NULL && !gy_completion_spins_first(c));
-    atomic_store(&c->wake, looks                 ? GY_COMPLETION_WAKE_NOBODY
-                           : c->blocking != NULL ? c->blocked_list
-                                                 : (uint32_t)GY_COMPLETION_WAKE_ONE);
+    bool looks = c->lead.state == GY_LEAD_TAKEN || (c->lead.napper != NULL && !gy_completion_spins_first(c));
+    atomic_store(&c->lead.wake, looks                      ? GY_COMPLETION_WAKE_NOBODY
+                                : c->lead.blocking != NULL ? c->lead.blocked_list
+                                                           : (uint32_t)GY_COMPLETION_WAKE_ONE);
 }
 
 bool gy_completion_lead_is_valid(const struct gy_completion *c)
 {
-    const bool has_guest = atomic_load_explicit(&c->guest, memory_order_relaxed) != NULL;
-    return (unsigned)c->lead <= GY_LEAD_ENDED && (!has_guest || c->lead == GY_LEAD_TAKEN) &&
-           (!c->orphaned || c->blocking != NULL) && (c->blocking == NULL || c->blocked_list < GY_STREAMS_MAX);
+    const bool has_guest = atomic_load_explicit(&c->lead.guest, memory_order_relaxed) != NULL;
+    return (unsigned)c->lead.state <= GY_LEAD_ENDED && (!has_guest || c->lead.state == GY_LEAD_TAKEN) &&
+           (!c->lead.orphaned || c->lead.blocking != NULL) &&
+           (c->lead.blocking == NULL || c->lead.blocked_list < GY_STREAMS_MAX);
 }
 
 static void enter_lead(struct gy_completion *c, enum gy_completion_lead next) GY_REQUIRES(c->lock)
 {
-    assert(c->lead != GY_LEAD_ENDED || next == GY_LEAD_ENDED);
-    assert(next != GY_LEAD_CALLED || c->lead == GY_LEAD_FREE);
-    c->lead = next;
+    assert(c->lead.state != GY_LEAD_ENDED || next == GY_LEAD_ENDED);
+    assert(next != GY_LEAD_CALLED || c->lead.state == GY_LEAD_FREE);
+    c->lead.state = next;
     assert(gy_completion_lead_is_valid(c));
 }
 
 static bool take_lead(struct gy_completion *c) GY_REQUIRES(c->lock)
 {
-    bool may = c->lead == GY_LEAD_FREE || c->lead == GY_LEAD_CALLED;
+    bool may = c->lead.state == GY_LEAD_FREE || c->lead.state == GY_LEAD_CALLED;
     if (may) {
         enter_lead(c, GY_LEAD_TAKEN);
     }
@@ -279,32 +285,32 @@ static bool take_lead(struct gy_completion *c) GY_REQUIRES(c->lock)
 
 static void give_up_lead(struct gy_completion *c) GY_REQUIRES(c->lock)
 {
-    assert(c->lead == GY_LEAD_TAKEN);
+    assert(c->lead.state == GY_LEAD_TAKEN);
     enter_lead(c, GY_LEAD_FREE);
     tell_whom_to_wake(c);
 }
 
 static void call_follower(struct gy_completion *c) GY_REQUIRES(c->lock)
 {
-    if (c->lead == GY_LEAD_FREE) {
+    if (c->lead.state == GY_LEAD_FREE) {
         enter_lead(c, GY_LEAD_CALLED);
     }
 }
 
 void gy_completion_call(struct gy_completion *c)
 {
-    if (c->napper != NULL) {
-        gy_cond_broadcast(&c->nap_changed);
-    } else if (c->lead != GY_LEAD_TAKEN) {
+    if (c->lead.napper != NULL) {
+        gy_cond_broadcast(&c->lead.nap);
+    } else if (c->lead.state != GY_LEAD_TAKEN) {
         call_follower(c);
-        gy_cond_signal(&c->called_changed);
+        gy_cond_signal(&c->lead.called);
     }
 }
 
 static bool follow(struct gy_completion *c) GY_REQUIRES(c->lock)
 {
-    while (c->lead == GY_LEAD_FREE || c->lead == GY_LEAD_TAKEN) {
-        gy_cond_wait(&c->called_changed, &c->lock);
+    while (c->lead.state == GY_LEAD_FREE || c->lead.state == GY_LEAD_TAKEN) {
+        gy_cond_wait(&c->lead.called, &c->lock);
     }
     return take_lead(c);
 }
@@ -340,8 +346,8 @@ void gy_completion_end(struct gy_completion *c)
 {
     gy_mutex_lock(&c->lock);
     enter_lead(c, GY_LEAD_ENDED);
-    gy_cond_broadcast(&c->called_changed);
-    gy_cond_broadcast(&c->nap_changed);
+    gy_cond_broadcast(&c->lead.called);
+    gy_cond_broadcast(&c->lead.nap);
     gy_mutex_unlock(&c->lock);
 }
 
@@ -353,7 +359,7 @@ bool gy_completion_lead(struct gy_completion *c, struct gy_gpu_guest *guest)
     gy_mutex_lock(&c->lock);
     bool leads = take_lead(c);
     if (leads) {
-        atomic_store_explicit(&c->guest, guest, memory_order_relaxed);
+        atomic_store_explicit(&c->lead.guest, guest, memory_order_relaxed);
     }
     gy_mutex_unlock(&c->lock);
     return leads;
@@ -369,12 +375,12 @@ void gy_completion_stop_leading(struct gy_completion *c, const struct gy_gpu_gue
     foretell_ends(c, now);
     gy_point(GY_POINT_GUEST_LEAVE, c);
     gy_mutex_lock(&c->lock);
-    uint32_t blocked = c->blocking != NULL ? c->blocked_list : NO_LIST;
+    uint32_t blocked = c->lead.blocking != NULL ? c->lead.blocked_list : NO_LIST;
     bool is_left = next_look(c, blocked, now) != UINT64_MAX;
-    atomic_store_explicit(&c->guest, NULL, memory_order_relaxed);
+    atomic_store_explicit(&c->lead.guest, NULL, memory_order_relaxed);
     give_up_lead(c);
     if (is_left || atomic_load(&c->news) != c->round.seen) {
-        c->nap_until = 0; /* of a thread that naps: it looks now */
+        c->lead.nap_until = 0; /* of a thread that naps: it looks now */
         gy_completion_call(c);
     }
     gy_mutex_unlock(&c->lock);
@@ -391,7 +397,7 @@ static void put(struct gy_idle_events *idle, CUevent event)
 
 static void put_blocked(struct gy_completion *c, CUevent event) GY_REQUIRES(c->lock)
 {
-    assert(event != c->blocking && "a thread blocks on an event that is recorded again");
+    assert(event != c->lead.blocking && "a thread blocks on an event that is recorded again");
     put(&c->blocked, event);
 }
 
@@ -402,8 +408,8 @@ void gy_completion_put_back(struct gy_completion *c, const struct gy_completion_
     }
     if (slot->block != NULL) {
         gy_mutex_lock(&c->lock);
-        if (slot->block == c->blocking) {
-            c->orphaned = true; /* recorded again now, it might not let its thread go for long */
+        if (slot->block == c->lead.blocking) {
+            c->lead.orphaned = true; /* recorded again now, it might not let its thread go for long */
         } else {
             put_blocked(c, slot->block);
         }
@@ -417,7 +423,7 @@ static void begin_span(struct gy_completion_thread *thread)
 {
     if (thread->span == 0) {
         thread->span = gy_span_begin();
-        thread->ranges = gy_span_push(thread->span, "completion wait");
+        thread->ranges = gy_span_push(thread->span, GY_RANGE_WAIT, "completion wait");
     }
 }
 
@@ -436,21 +442,21 @@ static bool nap(struct gy_completion_thread *thread, uint64_t until)
 {
     struct gy_completion *c = thread->ring;
     uint64_t seen = c->round.seen, now = gy_clock_ns();
-    gy_completion_count(&c->naps, 1);
+    gy_completion_count(&c->counters.naps, 1);
     gy_mutex_lock(&c->lock);
-    c->napper = thread;
-    c->nap_until = until;
+    c->lead.napper = thread;
+    c->lead.nap_until = until;
     give_up_lead(c);
-    while (atomic_load(&c->news) == seen && c->napper == thread && c->lead != GY_LEAD_ENDED &&
-           gy_clock_ns() < c->nap_until) {
-        gy_cond_wait_until(&c->nap_changed, &c->lock, c->nap_until);
+    while (atomic_load(&c->news) == seen && c->lead.napper == thread && c->lead.state != GY_LEAD_ENDED &&
+           gy_clock_ns() < c->lead.nap_until) {
+        gy_cond_wait_until(&c->lead.nap, &c->lock, c->lead.nap_until);
     }
     uint64_t end = gy_clock_ns();
-    if (atomic_load(&c->news) == seen && c->napper == thread && c->nap_until == until && now < until &&
-        until <= end) {
-        gy_oversleep_learn(&c->oversleep, until - now, end - until);
+    if (atomic_load(&c->news) == seen && c->lead.napper == thread && c->lead.nap_until == until &&
+        now < until && until <= end) {
+        gy_oversleep_learn(&c->learned.oversleep, until - now, end - until);
     }
-    c->napper = c->napper == thread ? NULL : c->napper;
+    c->lead.napper = c->lead.napper == thread ? NULL : c->lead.napper;
     bool leads = take_lead(c);
     gy_mutex_unlock(&c->lock);
     return leads;
@@ -462,20 +468,21 @@ static void leave_looking(struct gy_completion *c, uint64_t next_look) GY_REQUIR
     if (next_look == UINT64_MAX) {
         return;
     }
-    if (c->napper == NULL) {
+    if (c->lead.napper == NULL) {
         gy_completion_call(c);
-    } else if (next_look < c->nap_until) {
-        c->nap_until = next_look;
-        gy_cond_broadcast(&c->nap_changed);
+    } else if (next_look < c->lead.nap_until) {
+        c->lead.nap_until = next_look;
+        gy_cond_broadcast(&c->lead.nap);
     }
 }
 
 static void await_event(struct gy_completion *c, CUevent event)
 {
-    CUresult result = c->context->driver->cuEventSynchronize(event);
+    CUresult result = c->config.context->driver->cuEventSynchronize(event);
     if (result != CUDA_SUCCESS && !gy_driver_result_is_of_capture(result)) {
-        (void)gy_context_check(c->context, result, "cuEventSynchronize(completion)", __FILE__, __LINE__);
-        gy_context_lose(c->context, gy_error_last());
+        (void)gy_context_check(c->config.context, result, "cuEventSynchronize(completion)", __FILE__,
+                               __LINE__);
+        gy_context_lose(c->config.context, gy_error_last());
     }
 }
 
@@ -488,8 +495,8 @@ static bool block(struct gy_completion_thread *thread, uint32_t which, uint64_t 
     CUevent event = c->slots[c->lists[which].first].block;
     gy_point(GY_POINT_COMPLETION_BLOCK, c);
     gy_mutex_lock(&c->lock);
-    c->blocking = event;
-    c->blocked_list = which;
+    c->lead.blocking = event;
+    c->lead.blocked_list = which;
     give_up_lead(c);
     leave_looking(c, next_look);
     gy_mutex_unlock(&c->lock);
@@ -498,9 +505,9 @@ static bool block(struct gy_completion_thread *thread, uint32_t which, uint64_t 
         await_event(c, event);
     }
     gy_mutex_lock(&c->lock);
-    c->blocking = NULL;
-    if (c->orphaned) {
-        c->orphaned = false;
+    c->lead.blocking = NULL;
+    if (c->lead.orphaned) {
+        c->lead.orphaned = false;
         put_blocked(c, event);
     }
     bool leads = take_lead(c);
@@ -516,20 +523,21 @@ bool gy_completion_rest(struct gy_completion_thread *thread)
     struct gy_completion *c = thread->ring;
     struct gy_completion_round *round = &c->round;
     uint64_t now = round->vain;
-    if (c->wait != GANTRY_WAIT_BLOCK) {
+    if (c->config.wait != GANTRY_WAIT_BLOCK) {
         foretell_ends(c, now);
     }
-    if (c->wait == GANTRY_WAIT_SPIN || c->wait == GANTRY_WAIT_YIELD) {
-        gy_waiter_relax(c->wait, 0);
+    if (c->config.wait == GANTRY_WAIT_SPIN || c->config.wait == GANTRY_WAIT_YIELD) {
+        gy_waiter_relax(c->config.wait, 0);
         return true;
     }
-    uint64_t poll_ns = c->spin_budget_ns > LEAST_POLL_NS ? c->spin_budget_ns : LEAST_POLL_NS;
+    uint64_t poll_ns =
+        c->learned.spin_budget_ns > GY_POLL_LEAST_NS ? c->learned.spin_budget_ns : GY_POLL_LEAST_NS;
     if (gy_completion_spins_first(c) && (now - round->since < poll_ns || is_expected(c, now))) {
-        gy_waiter_relax(c->wait, round->looks++);
+        gy_waiter_relax(c->config.wait, round->looks++);
         return true;
     }
     gy_mutex_lock(&c->lock);
-    uint32_t blocked = c->blocking != NULL ? c->blocked_list : NO_LIST;
+    uint32_t blocked = c->lead.blocking != NULL ? c->lead.blocked_list : NO_LIST;
     gy_mutex_unlock(
         &c->lock); /* it may end meanwhile, and is told then: whatever begins now returns at once */
     uint32_t which = blocked == NO_LIST ? list_to_block_on(c, now) : NO_LIST;
@@ -547,7 +555,7 @@ bool gy_completion_await_news(struct gy_completion_thread *thread)
 {
     struct gy_completion *c = thread->ring;
     uint64_t seen = c->round.seen;
-    struct gy_waiter waiter = gy_waiter_begin(c->wait, IDLE_NS, 0);
+    struct gy_waiter waiter = gy_waiter_begin(c->config.wait, GY_COMPLETION_IDLE_NS, 0);
     gy_completion_end_span(thread);
     while (atomic_load_explicit(&c->news, memory_order_acquire) == seen) {
         if (gy_waiter_pause(&waiter) == GY_WAITER_SLEEP) {

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "dispatcher/done/deferred.h"
 
 #include "base/alloc.h"

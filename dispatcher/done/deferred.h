@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Blocks that were given back while GPU work may still use them: they wait for a timeline point of a stream.
  *
  * The dispatcher thread (GD) adds them and takes them up again for the same stream; the completion thread

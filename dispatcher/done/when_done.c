@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Tasks that wait until the GPU has done something: gantry_task_start_after_done(). */
 #include "dispatcher/done/when_done.h"
 
@@ -68,11 +69,11 @@ void gy_gd_note_ends(struct gantry_dispatcher *d, const struct gy_round *round, 
     if (s->running != 0 || round->recording != NULL) {
         return;
     }
-    const bool may_note = !s->is_member || gy_ends_are_told(&d->graphs.ends);
-    s->told = !may_note      ? 0
-              : s->is_member ? gy_rings_note(&d->completion, stream)
-                             : gy_rings_record(&d->completion, stream);
-    s->told_seq = s->tail;
+    const bool may_note = s->state != GY_STREAM_MEMBER || gy_ends_are_told(&d->graphs.ends);
+    s->dependents.told = !may_note                      ? 0
+                         : s->state == GY_STREAM_MEMBER ? gy_rings_note(&d->completion, stream)
+                                                        : gy_rings_record(&d->completion, stream);
+    s->dependents.told_seq = s->tail;
 }
 
 void gy_gd_note_all_ends(struct gantry_dispatcher *d, const struct gy_round *round)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Tasks that wait until the GPU has done something: gantry_task_start_after_done(). */
 #ifndef DISPATCHER_DONE_WHEN_DONE_H
 #define DISPATCHER_DONE_WHEN_DONE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "dispatcher/gates/admission.h"
 
 #include "base/alloc.h"

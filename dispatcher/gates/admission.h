@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Admission: GPU tasks that declare memory start when it fits.
  *
  * What a manager declares (struct gy_gpu_memory) is held as a whole, from when the first task that names it

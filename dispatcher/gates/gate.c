@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "dispatcher/gates/gate.h"
 
 #include "profile/gpu_time.h"
@@ -41,7 +42,8 @@ gantry_task *gy_gates_next(struct gantry_dispatcher *d)
 /* On a lost context, and at the end, no task is held: it is released. */
 static bool ask_before_call(struct gantry_dispatcher *d, struct gy_round *round, gantry_task *task)
 {
-    if (atomic_load_explicit(&d->closing, memory_order_relaxed) || gy_context_is_lost(d->config.context)) {
+    if (atomic_load_explicit(&d->told.closing, memory_order_relaxed) ||
+        gy_context_is_lost(d->config.context)) {
         return true;
     }
     for (uint32_t i = 0; i < BEFORE_CALLS; i++) {

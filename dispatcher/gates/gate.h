@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Gates: the reasons for which a ready task may not go yet.
  *
  * A task asks the gates in order and stands in the lists of the first that does not let it pass; nowhere else

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The gate of declared memory: a task passes when its declared memory is held for it (admission.h). */
 #include "dispatcher/gates/gate.h"
 #include "dispatcher/loop/release.h"

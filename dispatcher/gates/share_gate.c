@@ -1,6 +1,8 @@
+/* SPDX-License-Identifier: MIT */
 /* The gate of GPU time: a bound that shares keep (shares.h). */
 #include "dispatcher/call/metered.h"
 #include "dispatcher/gates/gate.h"
+#include "dispatcher/gates/quota.h"
 #include "dispatcher/submit/replay_units.h"
 
 /* While a unit is recorded, the gate has decided for all of it already.  A task that was cancelled is not

@@ -1,5 +1,6 @@
+/* SPDX-License-Identifier: MIT */
 /* What intervals have used of the GPU's time: the completion thread's part of shares.h. */
-#include "dispatcher/gates/shares.h"
+#include "dispatcher/gates/quota.h"
 
 struct gpu_interval {
     double begin, end;

@@ -1,12 +1,11 @@
+/* SPDX-License-Identifier: MIT */
 /* Which meter may launch, and where its intervals begin and end: the dispatcher thread's part of shares.h. */
-#include "dispatcher/gates/shares.h"
-
-#include "profile/session.h"
+#include "base/span.h"
+#include "base/times.h"
+#include "dispatcher/gates/quota.h"
 
 #include <assert.h>
 #include <string.h>
-
-#define LEAST_NS 1000.0 /* a call is predicted to take at least so long: an interval has an end */
 
 /* ---- paying --------------------------------------------------------------------------------- */
 
@@ -48,7 +47,7 @@ void gy_meter_settle(struct gy_meter *meter)
         }
         if (interval->calls != 0) {
             double per_call = interval->used / interval->calls;
-            per_call = per_call > LEAST_NS ? per_call : LEAST_NS;
+            per_call = per_call > GY_SHARE_CALL_NS ? per_call : GY_SHARE_CALL_NS;
             meter->estimate = meter->estimate == 0 ? per_call : 0.75 * meter->estimate + 0.25 * per_call;
         }
     }
@@ -115,18 +114,19 @@ static double lag(const struct gy_meter *meter)
     return (quota->bucket.tokens - quota->bucket.in_flight) / quota->rate;
 }
 
-/* Another meter of the partition has the turn, or waits for it with a better right. */
-static bool is_others_turn(struct gy_shares *shares, const struct gy_meter *meter)
+/* The other meter of the partition that has the turn, or waits for it with a better right; NULL: none. */
+static const struct gy_meter *others_turn(struct gy_shares *shares, const struct gy_meter *meter)
 {
     const struct gy_share_turn *turn = &shares->turns[meter->partition];
     if (turn->meter == NULL || is_open(meter)) {
-        return false;
+        return NULL;
     }
     if (turn->meter != meter && is_open(turn->meter)) {
-        return true;
+        return turn->meter;
     }
     if (turn->next != NULL) {
-        return turn->next != meter; /* and it has the better right whatever others should have had */
+        return turn->next != meter ? turn->next
+                                   : NULL; /* and it has the better right whatever others should have had */
     }
     uint32_t count = atomic_load_explicit(&shares->count, memory_order_acquire);
     for (uint32_t i = 0; i < count; i++) {
@@ -134,10 +134,10 @@ static bool is_others_turn(struct gy_shares *shares, const struct gy_meter *mete
         bool tokens;
         if (other != NULL && other != meter && atomic_load_explicit(&other->has_held, memory_order_relaxed) &&
             lag(other) > lag(meter) && is_within(other, false, &tokens)) {
-            return true;
+            return other;
         }
     }
-    return false;
+    return NULL;
 }
 
 /* Since when tasks are held because tokens are gone. */
@@ -165,13 +165,18 @@ bool gy_meter_admits(struct gy_shares *shares, struct gy_meter *meter, bool wait
     bool tokens;
     bool within = is_within(meter, waits, &tokens);
     note_tokens(meter, tokens);
-    return within && !is_others_turn(shares, meter);
+    const struct gy_meter *behind = within ? others_turn(shares, meter) : NULL;
+    const bool admits = within && behind == NULL;
+    if (!admits) {
+        gy_meter_note_behind(meter, behind);
+    }
+    return admits;
 }
 
 bool gy_meter_has_room(struct gy_shares *shares, struct gy_meter *meter)
 {
     assert(gy_meter_is_valid(meter));
-    return has_room(meter) && !is_others_turn(shares, meter);
+    return has_room(meter) && others_turn(shares, meter) == NULL;
 }
 
 /* ---- intervals ------------------------------------------------------------------------------- */
@@ -211,7 +216,7 @@ static gantry_status record_in(struct gy_shares *shares, const struct gy_share_i
         return record(shares, event, interval->native[i]);
     }
     gantry_status status = make(shares, event);
-    return status == GANTRY_OK ? gy_lane_event(&shares->streams->streams[i].lane, *event) : status;
+    return status == GANTRY_OK ? gy_lane_event(&shares->streams->streams[i].lane.to, *event) : status;
 }
 
 static struct gy_share_interval *latest(struct gy_meter *meter)
@@ -463,6 +468,7 @@ static void begin_hold(struct gy_meter *meter)
 {
     if (!atomic_load_explicit(&meter->has_held, memory_order_relaxed)) {
         atomic_store(&meter->has_held, true);
+        meter->held_since = gy_span_begin();
         for (int a = 0; a < 2 && meter->quotas[a] != NULL; a++) {
             meter->quotas[a]->holding++;
             gy_quota_set_idle(meter->quotas[a], false);
@@ -494,6 +500,10 @@ static void give_back(struct gy_meter *meter, struct gy_bins *bins)
         meter->held[phase] = (struct gy_gpu_list){NULL, NULL};
     }
     atomic_store(&meter->has_held, false);
+    if (__builtin_expect(meter->held_since != 0, 0)) {
+        gy_meter_tell_held(meter);
+        meter->held_since = 0;
+    }
     meter->holds_ending = false;
     meter->held_units = 0;
     note_tokens(meter, true);
@@ -648,20 +658,6 @@ uint64_t gy_shares_deadline(struct gy_shares *shares)
     uint64_t earliest = 0;
     (void)each_holding(shares, find_deadline, &earliest);
     return earliest;
-}
-
-void gy_shares_count(struct gy_shares *shares, uint64_t generation)
-{
-    uint32_t count = atomic_load_explicit(&shares->count, memory_order_acquire);
-    for (uint32_t i = 0; i < count; i++) {
-        struct gy_quota *quota = shares->quotas[i];
-        if (atomic_load(&quota->is_open)) {
-            gy_mutex_lock(&quota->lock);
-            uint64_t used = (uint64_t)quota->usage.used_ns;
-            gy_mutex_unlock(&quota->lock);
-            gy_profile_count(generation, quota->counter, used / 1000);
-        }
-    }
 }
 
 /* ---- checks --------------------------------------------------------------------------------- */

@@ -1,15 +1,17 @@
+/* SPDX-License-Identifier: MIT */
 /* Quotas: opened, closed, asked.  See shares.h. */
 #include "dispatcher/gates/shares.h"
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/times.h"
+#include "dispatcher/gates/quota.h"
+#include "partition/limit.h"
+#include "partition/plan.h"
 
-#include <math.h>
 #include <stdio.h>
 
-#define BURST_NS 4000000u
 #define IN_FLIGHT 4u
-#define QUANTUM_NS 1000000.0
 
 #ifdef GANTRY_TESTING
 const struct gy_share_clock *_Atomic gy_share_test_clock;
@@ -98,10 +100,11 @@ void gy_quota_free(const struct gy_driver *driver, struct gy_quota *quota)
 
 static void begin_quota(struct gy_quota *quota, double rate, const gantry_share *share)
 {
-    uint64_t now = gy_share_now(), burst = share->burst_ns != 0 ? share->burst_ns : BURST_NS;
+    uint64_t now = gy_share_now(), burst = share->burst_ns != 0 ? share->burst_ns : GY_SHARE_BURST_NS;
     quota->rate = rate;
+    quota->told = 0;
     quota->in_flight = share->in_flight != 0 ? share->in_flight : IN_FLIGHT;
-    quota->quantum = (double)burst / 4 < QUANTUM_NS ? (double)burst / 4 : QUANTUM_NS;
+    quota->quantum = (double)burst / 4 < GY_SHARE_QUANTUM_NS ? (double)burst / 4 : GY_SHARE_QUANTUM_NS;
     if (share->group_us != 0) {
         quota->quantum = share->group_us * 1e3;
     }
@@ -145,10 +148,12 @@ static gantry_status make_partition(const struct gy_shares *shares, const struct
     if (quota == NULL) {
         return GANTRY_ERR_OUT_OF_HOST_MEMORY;
     }
+    quota->ordinal = shares->context->info.ordinal;
     snprintf(quota->name, sizeof(quota->name), "%s", p->info.name);
     gantry_status status = gy_meter_make(shares->context, p, quota, NULL, &quota->meters[p->info.index]);
     if (status == GANTRY_OK && limit > 0) {
-        status = gy_budget_join(shares->context, limit / 100, BURST_NS, gy_share_now(), &quota->budget);
+        status =
+            gy_budget_join(shares->context, limit / 100, GY_SHARE_BURST_NS, gy_share_now(), &quota->budget);
     }
     if (status != GANTRY_OK) {
         gy_quota_free(shares->context->driver, quota);
@@ -247,6 +252,8 @@ static gantry_status make_quota(struct gy_shares *shares, uint32_t number, struc
         }
         return status;
     }
+    quota->number = number;
+    quota->ordinal = shares->context->info.ordinal;
     snprintf(quota->name, sizeof(quota->name), "task manager %u", number);
     for (uint32_t i = 0; i < shares->partitions->count && status == GANTRY_OK; i++) {
         status = gy_meter_make(shares->context, &shares->partitions->partitions[i], quota, shares->of[i],
@@ -280,25 +287,26 @@ static struct gy_quota *take_free(struct gy_shares *shares, const gantry_share *
 
 gantry_status gy_shares_open(struct gy_shares *shares, const gantry_share *share, struct gy_quota **out)
 {
-    if (!isfinite(share->percent) || share->percent < 0 || share->in_flight > 16) {
-        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "task manager: a share of %g percent with %u in flight",
-                       share->percent, share->in_flight);
+    gantry_share ours = {.struct_size = 0};
+    gantry_status status = gy_share_import(share, "task manager", &ours);
+    if (status != GANTRY_OK) {
+        return status;
     }
-    if (share->percent <= 0 || share->percent >= 100) {
+    if (ours.percent <= 0 || ours.percent >= 100) {
         *out = NULL;
         return GANTRY_OK;
     }
-    struct gy_quota *quota = take_free(shares, share);
+    struct gy_quota *quota = take_free(shares, &ours);
     if (quota != NULL) {
         *out = quota;
         return GANTRY_OK;
     }
     static _Atomic(uint32_t) numbers; /* atomic: given out in the process */
-    gantry_status status = make_quota(shares, atomic_fetch_add(&numbers, 1) + 1, &quota);
+    status = make_quota(shares, atomic_fetch_add(&numbers, 1) + 1, &quota);
     if (status != GANTRY_OK) {
         return status;
     }
-    begin_quota(quota, share->percent / 100, share);
+    begin_quota(quota, ours.percent / 100, &ours);
     gy_mutex_lock(&shares->lock);
     bool room = atomic_load(&shares->count) < GANTRY_PARTITIONS_MAX + GY_SHARE_MANAGERS;
     if (room) {
@@ -317,6 +325,16 @@ gantry_status gy_shares_open(struct gy_shares *shares, const gantry_share *share
 void gy_shares_close_quota(struct gy_quota *quota)
 {
     atomic_store(&quota->is_open, false);
+}
+
+struct gy_meter *gy_quota_meter(const struct gy_quota *quota, uint32_t partition)
+{
+    return quota->meters[partition];
+}
+
+uint32_t gy_quota_number(const struct gy_quota *quota)
+{
+    return quota != NULL ? quota->number : 0;
 }
 
 void gy_quota_usage(struct gy_quota *quota, gantry_share_usage *out)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Shares of GPU time: which managers' tasks may be launched now, and how much time they have used.
  *
  * A *quota* is a bound on GPU time: of a partition or of a task manager.  A *meter* is what is measured:
@@ -28,82 +29,23 @@
 #ifndef DISPATCHER_GATES_SHARES_H
 #define DISPATCHER_GATES_SHARES_H
 
-#include "dispatcher/loop/bins.h"
-#include "dispatcher/loop/inbox.h"
-#include "dispatcher/order/streams.h"
-#include "partition/bucket.h"
-#include "partition/budget.h"
-#include "partition/busy.h"
-#include "partition/limit.h"
-#include "partition/usage.h"
-#include "taskman/gpu_ops.h"
+#include "base/hints.h"
+#include "base/thread.h"
+#include "dispatcher/streams_max.h"
+#include "driver/cuda_abi.h"
 
-/* A call that is admitted closes the open interval, and opens another, where it begins a graph or leaves one.
- */
-#define GY_SHARE_OF_A_CALL 3u
-#define GY_SHARE_INTERVALS (16u + GY_SHARE_OF_A_CALL) /* sixteen may be in flight */
-#define GY_SHARE_PHASES 3
+#include <gantry/partition.h>
+#include <gantry/taskman.h>
+
 #define GY_SHARE_MANAGERS 64u
-#define GY_SHARE_NAME_BYTES (GANTRY_PARTITION_NAME_BYTES + 16)
 
-/* GD's between open and publish, then the completion thread's until it is collected. */
-struct gy_share_interval {
-    uint64_t streams; /* bit s: events of stream s are recorded */
-    bool in_graph;    /* its events are nodes of a graph; `gate` tells when that is over */
-    bool is_launched; /* the graph was, on `home` */
-    uint32_t home;    /* a stream of the pool */
-    double predicted; /* ns of the device */
-    uint32_t calls;   /* launch calls */
-    double used;      /* ns of the device; measured by the completion thread */
-    CUstream native[GY_STREAMS_MAX];
-    CUevent begin[GY_STREAMS_MAX]; /* NULL until first used */
-    CUevent end[GY_STREAMS_MAX];   /* NULL until first used */
-    CUevent gate;                  /* NULL until first used */
-};
-
-struct gy_quota {
-    struct gy_gpu_share base;               /* immutable; first: how taskman/ sees a manager's; no members */
-    char name[GY_SHARE_NAME_BYTES];         /* immutable while open */
-    char counter[GY_SHARE_NAME_BYTES + 16]; /* immutable while open; of a recording */
-    double rate;                            /* immutable while open; of the device's time */
-    uint32_t in_flight;                     /* immutable while open; most intervals */
-    double quantum;                 /* immutable while open; predicted length of one, ns of the device */
-    struct gy_bucket bucket;        /* GD only while open */
-    struct gy_budget *budget;       /* immutable; the process's limit, asked and charged, too; NULL: none */
-    double promised;                /* GD only; how much the budget has in flight of it, ns */
-    bool is_idle;                   /* GD only while open; nothing was wanted since the last refill */
-    uint32_t working;               /* GD only; intervals opened and not settled, of all its meters */
-    uint32_t holding;               /* GD only; of its meters, those that hold tasks */
-    _Atomic(bool) is_open;          /* atomic; false: free to be taken */
-    _Atomic(uint64_t) throttled_ns; /* atomic; written by GD */
-    gy_mutex lock;                  /* rank LEAF */
-    struct gy_gpu_usage usage;      /* guarded by lock */
-    double longest;                 /* guarded by lock; interval, ns of the device */
-    uint64_t groups;                /* guarded by lock; intervals collected */
-    struct gy_meter *meters[GANTRY_PARTITIONS_MAX]; /* immutable; a partition's has one, a manager's all */
-};
-
-struct gy_meter {
-    struct gy_quota *quotas[2];  /* immutable while open; the finer first, NULL: no more */
-    uint32_t partition;          /* immutable */
-    double weight;               /* immutable; the partition's part of the device */
-    double estimate;             /* GD only; ns of the device per launch call; 0: not known yet */
-    _Atomic(uint64_t) opened;    /* atomic; written by GD */
-    uint64_t closed;             /* GD only */
-    _Atomic(uint64_t) published; /* atomic; written by GD */
-    _Atomic(uint64_t) collected; /* atomic; written by the completion thread */
-    _Atomic(uint64_t) settled;   /* atomic; written by GD */
-    _Atomic(bool) has_held;      /* atomic; written by GD */
-    uint32_t held_units;         /* GD only */
-    bool holds_ending;           /* GD only; it holds tasks that have begun and were cancelled */
-    uint64_t throttled_since;    /* GD only; tasks are held for want of tokens; 0: they are not */
-    struct gy_gpu_list held[GY_SHARE_PHASES]; /* GD only */
-    bool has_base;                            /* GD only; no interval has a stream before */
-    CUevent base;        /* completion thread only once recorded: a moment whose time is known */
-    double base_ns;      /* completion thread only */
-    struct gy_busy busy; /* completion thread only: the charged time */
-    struct gy_share_interval intervals[GY_SHARE_INTERVALS];
-};
+struct gy_inbox;
+struct gy_streams;
+struct gy_bins;
+struct gy_partitions;
+struct gy_context;
+struct gy_quota; /* see quota.h, and */
+struct gy_meter;
 
 /* Which meter has the turn in a partition.  GD only. */
 struct gy_share_turn {
@@ -160,21 +102,6 @@ void gy_shares_adopt(struct gy_shares *shares, struct gy_shares_change *change);
 /* In place of that: free what was made. */
 void gy_shares_discard(struct gy_shares *shares, struct gy_shares_change *change);
 
-/* For shares_change.c. */
-void gy_meter_free(const struct gy_driver *driver, struct gy_meter *meter);
-/* A meter for work of `quota` in a partition, which is charged to `above`, too, if that is another one. */
-GANTRY_MUST_CHECK gantry_status gy_meter_make(struct gy_context *context,
-                                              const struct gantry_partition *partition,
-                                              struct gy_quota *quota, struct gy_quota *above,
-                                              struct gy_meter **out);
-void gy_quota_free(const struct gy_driver *driver, struct gy_quota *quota);
-/* The quota of a partition, its own or the limit's; NULL comes out when nothing bounds it. */
-GANTRY_MUST_CHECK gantry_status gy_quota_of_partition(struct gy_shares *shares,
-                                                      const struct gantry_partition *partition,
-                                                      struct gy_quota **out);
-/* GD: charge what was measured. */
-void gy_meter_settle(struct gy_meter *meter);
-
 /* Any thread: an account for a task manager; closed when none of its tasks is left.
  * @retval GANTRY_ERR_INVALID_ARGUMENT    a share that makes no sense
  * @retval GANTRY_ERR_UNSUPPORTED         there are GY_SHARE_MANAGERS of them
@@ -182,6 +109,12 @@ void gy_meter_settle(struct gy_meter *meter);
 GANTRY_MUST_CHECK gantry_status gy_shares_open(struct gy_shares *shares, const gantry_share *share,
                                                struct gy_quota **out);
 void gy_shares_close_quota(struct gy_quota *quota);
+
+/* What measures the quota's work in a partition; NULL: it bounds none there. */
+struct gy_meter *gy_quota_meter(const struct gy_quota *quota, uint32_t partition);
+
+/* By which a recording knows the quota of a manager; 0: it is a partition's, or NULL. */
+uint32_t gy_quota_number(const struct gy_quota *quota);
 
 /* Any thread. */
 void gy_quota_usage(struct gy_quota *quota, gantry_share_usage *out);
@@ -192,10 +125,6 @@ static inline bool gy_shares_any(const struct gy_shares *shares)
 }
 
 /* ---- GD (share_turns.c) ---- */
-
-/* Note whether the quota wants GPU time or has work in flight.  No other thread uses the quota when this is
- * called at its creation or its end (shares.c). */
-void gy_quota_set_idle(struct gy_quota *quota, bool idle);
 
 /* May one more call be launched now?  `waits`: for a task that has been called before and wants more.  It
  * wants GPU time although nothing of it may be in flight, so what its quota has saved is not capped. */
@@ -235,7 +164,7 @@ bool gy_meter_is_valid(const struct gy_meter *meter);
 bool gy_shares_are_valid(const struct gy_shares *shares);
 /* When tokens will be there for a task that is held; 0: none is, or something must end first. */
 uint64_t gy_shares_deadline(struct gy_shares *shares);
-/* While recording: note a value per quota. */
+/* While recording: note a value per quota (share_tell.c). */
 void gy_shares_count(struct gy_shares *shares, uint64_t generation);
 
 /* ---- the completion thread (share_times.c) ---- */

@@ -1,5 +1,6 @@
+/* SPDX-License-Identifier: MIT */
 /* The shares of other partitions: made beside those in force, and put in their place. */
-#include "dispatcher/gates/shares.h"
+#include "dispatcher/gates/quota.h"
 
 #include <assert.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "dispatcher/gates/stall_group.h"
 
 #include "base/alloc.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Stalls over several devices: when does nothing go on any more until a task gets memory that is not there?
  *
  * A device's admission (admission.h) sees its own waiting tasks and the managers that hold its memory.  It is

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "dispatcher/loop/bins.h"
 
 enum { MOST_LOOKED_AT = 32 }; /* tasks of a bin: a check costs the same however many are ready */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Bins: the ready tasks that may be launched, by phase, in order of arrival. */
 #ifndef DISPATCHER_LOOP_BINS_H
 #define DISPATCHER_LOOP_BINS_H

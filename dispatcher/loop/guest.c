@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "dispatcher/loop/guest.h"
 
 #include "base/clock.h"
@@ -53,7 +54,8 @@ static bool enter_thread(struct gantry_dispatcher *d, struct gy_gpu_guest *guest
     if (guest->is_in) {
         return true;
     }
-    bool may_capture = atomic_load_explicit(&d->submission, memory_order_relaxed) >= GANTRY_SUBMISSION_GRAPHS;
+    bool may_capture =
+        atomic_load_explicit(&d->told.submission, memory_order_relaxed) >= GANTRY_SUBMISSION_GRAPHS;
     if (context->driver->cuCtxGetCurrent(&current) != CUDA_SUCCESS) {
         return false;
     }
@@ -130,8 +132,8 @@ void gy_guest_leave_rings(struct gantry_dispatcher *d)
 static void take_loop(struct gantry_dispatcher *d, struct gy_gpu_guest *guest)
 {
     if (!guest->has_loop && gy_inbox_borrow(&d->inbox)) {
-        assert(d->guest == NULL);
-        d->guest = guest;
+        assert(d->loop.guest == NULL);
+        d->loop.guest = guest;
         guest->has_loop = true;
         guest->is_due = true;
         guest->deadline_ns = 0;
@@ -143,8 +145,8 @@ static enum gd_turn take_turn(struct gantry_dispatcher *d, struct gy_gpu_guest *
     gy_gd_current = d;
     gy_guest_current = guest;
     gy_thread_serve(true); /* it counts as the dispatcher's thread, or as a completion thread */
-    d->last_error = gy_error_last();
-    d->refusals = gy_told_refusals_at();
+    d->loop.last_error = gy_error_last();
+    d->loop.refusals = gy_told_refusals_at();
     gy_stale_look(d);
     enum gd_turn turn = gy_gd_turn(d, &guest->seen);
     gy_inside_set_outer_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
@@ -172,13 +174,13 @@ static void leave_loop(struct gantry_dispatcher *d, struct gy_gpu_guest *guest)
     if (!guest->has_loop) {
         return;
     }
-    assert(d->guest == guest);
+    assert(d->loop.guest == guest);
     if (guest->is_due && gy_gpu_guest_is_through(guest)) {
         look_a_last_time(d, guest);
     }
     bool wake = guest->is_due || gy_gd_has_work(d) || guest->deadline_ns != 0;
     guest->has_loop = false;
-    d->guest = NULL;
+    d->loop.guest = NULL;
     gy_inbox_give_back(&d->inbox, guest->seen, gy_gd_may_read(d), wake);
 }
 

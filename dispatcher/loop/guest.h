@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A guest of the dispatcher: the thread that waits for a task manager does the work of the dispatcher's
  * threads for it while these sleep.  It is awake, and they would take tens of microseconds to wake up.
  *

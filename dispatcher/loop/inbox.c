@@ -1,7 +1,9 @@
+/* SPDX-License-Identifier: MIT */
 #include "dispatcher/loop/inbox.h"
 
 #include "base/clock.h"
 #include "base/point.h"
+#include "base/times.h"
 #include "base/waiter.h"
 
 #include <assert.h>
@@ -24,14 +26,6 @@ void gy_inbox_fini(struct gy_inbox *inbox)
 {
     gy_guard_fini(&inbox->lock, &inbox->wake);
 }
-
-enum {
-    GUEST_NS = 10000,     /* less than a thread that sleeps takes to wake up */
-    NAP_NS = 50000,       /* the first naps; later ones are half as long as no guest has come */
-    NAPPING_NS = 1000000, /* behind a guest's step: another one is likely to follow */
-    DESERTED_NS =
-        10000000, /* so long nobody counts on guests when one has not come: a nap is a 20th of it at most */
-};
 
 static void call_taker(struct gy_inbox *inbox) GY_REQUIRES(inbox->lock)
 {
@@ -79,9 +73,9 @@ void gy_inbox_push_for_guest(struct gy_inbox *inbox, gantry_task *first, gantry_
 {
     const uint64_t now = gy_clock_ns();
     const bool is_deserted = gy_wake_hint_left(&inbox->deserted, now) != 0;
-    gy_wake_hint_give(&inbox->guest_comes, now + GUEST_NS);
+    gy_wake_hint_give(&inbox->guest_comes, now + GY_GUEST_NS);
     if (!is_deserted) {
-        gy_wake_hint_give(&inbox->naps_on, now + NAPPING_NS);
+        gy_wake_hint_give(&inbox->naps_on, now + GY_NAPPING_NS);
     }
     add(inbox, first, last);
     /* Pairs with the taker's store of `naps` before it looks once more and sleeps for good: both are
@@ -99,7 +93,7 @@ void gy_inbox_signal(struct gy_inbox *inbox)
 
 void gy_inbox_expect_guest(struct gy_inbox *inbox)
 {
-    gy_wake_hint_give(&inbox->guest_comes, gy_clock_ns() + GUEST_NS);
+    gy_wake_hint_give(&inbox->guest_comes, gy_clock_ns() + GY_GUEST_NS);
 }
 
 bool gy_inbox_take(struct gy_inbox *inbox, struct gy_gpu_list *list)
@@ -188,7 +182,7 @@ static bool give_way(struct gy_inbox *inbox) GY_REQUIRES(inbox->lock)
     }
     gy_mutex_unlock(&inbox->lock);
     struct gy_waiter waiter =
-        gy_waiter_begin(GANTRY_WAIT_HYBRID, GUEST_NS, until_ns); /* it may need this core */
+        gy_waiter_begin(GANTRY_WAIT_HYBRID, GY_GUEST_NS, until_ns); /* it may need this core */
     while (gy_inbox_is_free(inbox) && gy_waiter_pause(&waiter) == GY_WAITER_LOOK) {
     }
     gy_mutex_lock(&inbox->lock);
@@ -203,8 +197,8 @@ enum look { LOOK_AT_ALL, LOOK_AT_TASKS, LOOK_IS_OVER };
  * is one: so a chain of naps is few of them.  `left_ns`: of the time for which the taker naps. */
 static uint64_t nap_ns(uint64_t left_ns)
 {
-    const uint64_t half_ns = left_ns < NAPPING_NS ? (NAPPING_NS - left_ns) / 2 : 0;
-    return half_ns > NAP_NS ? half_ns : NAP_NS;
+    const uint64_t half_ns = left_ns < GY_NAPPING_NS ? (GY_NAPPING_NS - left_ns) / 2 : 0;
+    return half_ns > GY_GUEST_NAP_NS ? half_ns : GY_GUEST_NAP_NS;
 }
 
 /* Sleep until somebody calls, until the end of a nap, or until the time is over; 0: there is no such time. */
@@ -260,7 +254,7 @@ static void sleep_until(struct gy_inbox *inbox, uint32_t seen, bool tasks_too, u
             look = sleep_once(inbox, is_on_loan ? 0 : until_ns);
         } else if (!give_way(inbox)) {
             if (look == LOOK_AT_TASKS) { /* nobody has called: they were pushed for a guest */
-                gy_wake_hint_give(&inbox->deserted, gy_clock_ns() + DESERTED_NS);
+                gy_wake_hint_give(&inbox->deserted, gy_clock_ns() + GY_DESERTED_NS);
             }
             break;
         }

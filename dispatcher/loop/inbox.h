@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The dispatcher's inbox: ready tasks from any thread, in order of arrival, without a lock on the way in.
  *
  * Producers push whole lists with one compare-and-swap (a Treiber stack of reversed lists); the dispatcher

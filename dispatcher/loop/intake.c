@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "dispatcher/loop/intake.h"
 
 #include "base/point.h"
@@ -35,15 +36,8 @@ static GY_INLINE void place(struct gantry_dispatcher *d, struct gy_round *round,
     }
     uint32_t stream;
     uint64_t wait_set = atomic_load_explicit(&task->wait_set, memory_order_acquire);
-    const enum gy_step_bound_of bound = claim_of(task, wait_set);
-    if (bound != GY_BOUND_NONE) {
-        gy_step_order_claim(gy_gd_order(d, task), gy_task_run(task), gy_task_previous_run(task), bound);
-    }
-    gantry_status status = gy_streams_assign(&d->streams, wait_set, gy_gd_partition_index(d, task),
-                                             gy_gd_owner(d, task), &stream);
-    if (bound != GY_BOUND_NONE) {
-        gy_step_order_unclaim(gy_gd_order(d, task));
-    }
+    const struct gy_placed work = gy_gd_placed(d, task);
+    gantry_status status = gy_placed_assign(&d->streams, &work, wait_set, claim_of(task, wait_set), &stream);
     if (status != GANTRY_OK) {
         gy_gd_release_failed(d, task, status);
         return;
@@ -73,7 +67,7 @@ static GY_INLINE void take_in(struct gantry_dispatcher *d, struct gy_round *roun
         d->member.calls->visit(d, task);
     } else if (__builtin_expect(!gy_task_is_gpu(task), 0)) { /* a sync point, see gy_task_is_awaited() */
         gy_task_release(task, d->member.fleet != NULL ? d->member.calls->settle(d, task) : GANTRY_OK,
-                        &d->debt);
+                        &d->loop.debt);
         gy_gd_note_all_ends(d, round);
     } else if (gy_gates_admit(d, round, task)) {
         place(d, round, task);
@@ -94,24 +88,24 @@ static GY_RARE void poll_gates(struct gantry_dispatcher *d, struct gy_round *rou
 void gy_gd_poll(struct gantry_dispatcher *d, struct gy_round *round)
 {
     for (;;) {
-        gantry_task *task = d->local.first;
-        d->local = (struct gy_gpu_list){NULL, NULL};
+        gantry_task *task = d->loop.local.first;
+        d->loop.local = (struct gy_gpu_list){NULL, NULL};
         while (task != NULL) {
             gantry_task *next = task->next;
             take_in(d, round, task);
             task = next;
         }
         if (!gy_inbox_is_empty(&d->inbox) && !gy_gd_is_recorded_by_guest(d, round)) {
-            (void)gy_inbox_take(&d->inbox, &d->local);
+            (void)gy_inbox_take(&d->inbox, &d->loop.local);
             if (gy_gd_must_leave(d, round)) {
                 return; /* they may be another manager's: the next thread that has the loop takes them in */
             }
         }
         gy_gd_return_streams_if_due(d);
-        if (d->local.first == NULL && gy_gates_are_busy(d)) {
+        if (d->loop.local.first == NULL && gy_gates_are_busy(d)) {
             poll_gates(d, round);
         }
-        if (d->local.first == NULL) {
+        if (d->loop.local.first == NULL) {
             return;
         }
     }

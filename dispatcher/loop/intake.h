@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Where a ready task goes: to its unit, behind a gate, or to a stream and a bin. */
 #ifndef DISPATCHER_LOOP_INTAKE_H
 #define DISPATCHER_LOOP_INTAKE_H
@@ -15,8 +16,8 @@ void gy_gd_poll(struct gantry_dispatcher *d, struct gy_round *round);
  * has reserved already is given up, which costs it a wait at most. */
 static inline void gy_gd_return_streams_if_due(struct gantry_dispatcher *d)
 {
-    if (atomic_load_explicit(&d->streams_due, memory_order_relaxed) &&
-        atomic_exchange(&d->streams_due, false)) {
+    if (atomic_load_explicit(&d->told.streams_due, memory_order_relaxed) &&
+        atomic_exchange(&d->told.streams_due, false)) {
         gy_streams_return_all(&d->streams);
     }
 }

@@ -1,8 +1,10 @@
+/* SPDX-License-Identifier: MIT */
 #include "dispatcher/loop/loop.h"
 
 #include "base/clock.h"
 #include "base/point.h"
 #include "base/span.h"
+#include "base/times.h"
 #include "base/waiter.h"
 #include "dispatcher/call/phases.h"
 #include "dispatcher/gates/gate.h"
@@ -12,6 +14,7 @@
 #include "dispatcher/loop/stats.h"
 #include "dispatcher/submit/ahead.h"
 #include "dispatcher/submit/batch_key.h"
+#include "dispatcher/submit/policy.h"
 #include "dispatcher/submit/replay.h"
 #include "dispatcher/submit/round.h"
 #include "driver/inside.h"
@@ -48,36 +51,28 @@ static bool has_work(const struct gantry_dispatcher *d, const struct gy_round *r
 
 bool gy_gd_has_work(const struct gantry_dispatcher *d)
 {
-    return d->local.first != NULL || d->state == GD_STATE_BATCH || has_work(d, d->round);
+    return d->loop.local.first != NULL || d->loop.state == GD_STATE_BATCH || has_work(d, d->loop.round);
 }
 
-/* The only writer of d->state. */
+/* The only writer of d->loop.state. */
 static void gd_enter(struct gantry_dispatcher *d, const struct gy_round *round, enum gd_state next)
 {
-    assert(may_go(d->state, next));
+    assert(may_go(d->loop.state, next));
     assert(next != GD_STATE_IDLE || gy_bins_are_empty(&round->bins));
     (void)round;
-    d->state = next;
+    d->loop.state = next;
 }
 
 /* ---- how long to wait ----------------------------------------------------------------------- */
 
-/* How long to spin before sleeping, in wait modes that spin. */
-enum {
-    IDLE_NS = 20000,       /* between steps: about the time that a sleep and a wake-up take */
-    STEP_NS = 200000,      /* while a step is open, since more tasks will most likely come */
-    ADAPTIVE_NS = 4000000, /* the most in the adaptive mode */
-    TIMER_SLACK_NS = 1000  /* how much longer the system may let a sleep last */
-};
-
 /* The least time to look for tasks: a step that was announced or is open is a wake hint. */
 static uint64_t least_spin_ns(struct gantry_dispatcher *d, uint64_t now)
 {
-    if (atomic_load_explicit(&d->open_steps, memory_order_relaxed) != 0) {
-        return STEP_NS;
+    if (atomic_load_explicit(&d->told.open_steps, memory_order_relaxed) != 0) {
+        return GY_LOOP_STEP_NS;
     }
-    uint64_t announced = gy_wake_hint_left(&d->announced, now);
-    return announced != 0 ? announced : IDLE_NS;
+    uint64_t announced = gy_wake_hint_left(&d->told.announced, now);
+    return announced != 0 ? announced : GY_LOOP_IDLE_NS;
 }
 
 static void await_tasks(struct gantry_dispatcher *d, uint32_t seen, bool tasks_too, uint64_t until_ns)
@@ -89,10 +84,11 @@ static void await_tasks(struct gantry_dispatcher *d, uint32_t seen, bool tasks_t
     }
     uint64_t begin = gy_clock_ns();
     uint64_t least = least_spin_ns(d, begin);
-    uint64_t budget = is_adaptive && d->spin_budget_ns > least ? d->spin_budget_ns : least;
+    uint64_t budget = is_adaptive && d->loop.spin_budget_ns > least ? d->loop.spin_budget_ns : least;
     gy_inbox_wait(&d->inbox, seen, tasks_too, d->config.wait, budget, until_ns);
     if (is_adaptive) {
-        d->spin_budget_ns = gy_waiter_learn(d->spin_budget_ns, gy_clock_ns() - begin, ADAPTIVE_NS);
+        d->loop.spin_budget_ns =
+            gy_waiter_learn(d->loop.spin_budget_ns, gy_clock_ns() - begin, GY_LOOP_MOST_NS);
     }
 }
 
@@ -150,7 +146,7 @@ static uint64_t shape_of(struct gantry_dispatcher *d, const struct gy_round *rou
             const gantry_launch_fn function = gy_task_launch_fn(task);
             if (function != latest) {
                 functions |= UINT64_C(1) << (mixed((uint64_t)(uintptr_t)function) >> 58);
-                *meets |= gy_graphs_is_unmet(&d->graphs, function);
+                *meets |= gy_trusts_is_unmet(&d->graphs.trusts, function);
                 latest = function;
             }
         }
@@ -158,76 +154,81 @@ static uint64_t shape_of(struct gantry_dispatcher *d, const struct gy_round *rou
     return mixed(mixed(functions) + tasks);
 }
 
-/* What the round has come to, as counted from `before` on. */
+/* What rounds have come to, as counted from `before` on. */
 static struct gy_choice_outcome outcome_since(const struct gantry_dispatcher *d,
                                               const struct gy_choice_outcome *before)
 {
     const struct gy_graphs *g = &d->graphs;
     return (struct gy_choice_outcome){
-        .works = atomic_load_explicit(&d->counters.kernels, memory_order_relaxed) +
-                 atomic_load_explicit(&d->counters.copies, memory_order_relaxed) - before->works,
-        .nodes = atomic_load_explicit(&g->launched_nodes, memory_order_relaxed) - before->nodes,
-        .strange = g->strange + g->kept.strange - before->strange,
-        .graphs = atomic_load_explicit(&g->launches, memory_order_relaxed) - before->graphs,
-        .plays = atomic_load_explicit(&g->plays, memory_order_relaxed) - before->plays};
+        .works = atomic_load_explicit(&d->counters.works[GD_KERNELS], memory_order_relaxed) +
+                 atomic_load_explicit(&d->counters.works[GD_COPIES], memory_order_relaxed) - before->works,
+        .nodes = atomic_load_explicit(&g->counts.launched_nodes, memory_order_relaxed) - before->nodes,
+        .strange = g->kept.strange - before->strange,
+        .graphs = atomic_load_explicit(&g->counts.launches, memory_order_relaxed) - before->graphs,
+        .plays = atomic_load_explicit(&g->counts.plays, memory_order_relaxed) - before->plays};
 }
 
-/* The auto mode learns what came of the round, which was of this shape. */
-static void learn(struct gantry_dispatcher *d, uint64_t shape, bool as_graph,
-                  const struct gy_choice_outcome *before, const gantry_batch_stats *batch)
+/* What auto knows of the round, whose shape comes out. */
+static enum gy_choice_way known_of(struct gantry_dispatcher *d, const struct gy_round *round, uint64_t *shape)
 {
-    struct gy_choice_outcome outcome = outcome_since(d, before);
+    const uint64_t tasks = gy_taskman_gpu_tasks(gy_task_manager(gy_bins_first(&round->bins)));
+    bool meets = false;
+    *shape = shape_of(d, round, tasks, &meets);
+    return meets ? GY_WAY_MEETING : gy_choice_take(&d->graphs.choice, *shape, tasks);
+}
+
+/* What was chosen for a round. */
+struct chosen {
+    bool is_auto;
+    bool is_learnt;                  /* learn() is to be called */
+    bool notes;                      /* calls are noted for a graph, unless that is given up on the way */
+    uint64_t shape;                  /* by which auto knows the round again */
+    struct gy_choice_outcome before; /* what all rounds before have come to */
+};
+
+/* Choose its way, which is set. */
+static struct chosen choose(struct gantry_dispatcher *d, struct gy_round *round)
+{
+    const gantry_submission submission = atomic_load_explicit(&d->told.submission, memory_order_acquire);
+    struct gy_policy_facts facts = {
+        .submission = submission,
+        .is_synchronous = d->config.synchronous,
+        .tells_ends = submission == GANTRY_SUBMISSION_AUTO && gy_ends_are_told(&d->graphs.ends),
+        .tells_refusals = d->graphs.may_lend,
+        .is_shared = d->config.partitions->is_planned || gy_shares_any(&d->shares)};
+    struct chosen chosen = {.shape = 0};
+    struct gy_policy policy = gy_policy_of(&facts);
+    if (policy.way == NULL) {
+        facts.known = known_of(d, round, &chosen.shape);
+        policy = gy_policy_of(&facts);
+        chosen.is_auto = true;
+        chosen.is_learnt = facts.known != GY_WAY_MEETING;
+        chosen.before = outcome_since(d, &chosen.before);
+    }
+    round->way = policy.way;
+    round->plays = policy.plays;
+    chosen.notes = policy.way->notes;
+    return chosen;
+}
+
+/* The round has ended, with these statistics: auto learns what came of it. */
+static void learn(struct gantry_dispatcher *d, const struct chosen *chosen, const gantry_batch_stats *batch)
+{
+    struct gy_choice_outcome outcome = outcome_since(d, &chosen->before);
     outcome.works = outcome.works > batch->tasks ? outcome.works : batch->tasks;
     outcome.calls = batch->launch_calls;
     outcome.ns = batch->ns;
-    const bool is_new = gy_choice_learn(&d->graphs.choice, shape, as_graph, &outcome);
-    d->graphs.kept.strangers += is_new; /* graphs behind it are cut as if it had been one */
-}
-
-/* What the auto mode knows of a round. */
-struct chosen {
-    bool automatic;
-    bool is_learnt; /* what it comes to is learnt */
-    uint64_t shape;
-};
-
-/* Choose the way of the round.  A graph that tells all ends at once could wait for the host for ever. */
-static struct chosen choose(struct gantry_dispatcher *d, struct gy_round *round)
-{
-    const gantry_submission mode = atomic_load_explicit(&d->submission, memory_order_acquire);
-    const bool may_capture = !d->config.synchronous;
-    struct chosen c = {.automatic = mode == GANTRY_SUBMISSION_AUTO && may_capture &&
-                                    gy_ends_are_told(&d->graphs.ends)};
-    if (!c.automatic) {
-        round->as_graph = mode == GANTRY_SUBMISSION_GRAPHS && may_capture;
-        round->lends = d->graphs.may_lend;
-        round->meets = false;
-        d->graphs.kept.plays = GY_PLAYS_NOTHING;
-        return c;
-    }
-    const uint64_t tasks = gy_taskman_gpu_tasks(gy_task_manager(gy_bins_first(&round->bins)));
-    bool meets = false; /* then it goes to streams: the same graph comes again when all were met */
-    c.shape = shape_of(d, round, tasks, &meets);
-    c.is_learnt = !meets;
-    const enum gy_choice_way way = meets ? GY_WAY_STREAMS : gy_choice_take(&d->graphs.choice, c.shape, tasks);
-    round->as_graph = way != GY_WAY_STREAMS;
-    round->lends = false;
-    round->meets = meets || round->as_graph;
-    d->graphs.kept.plays = d->config.partitions->is_planned || gy_shares_any(&d->shares) ? GY_PLAYS_NOTHING
-                           : way == GY_WAY_IF_KNOWN                                      ? GY_PLAYS_STRANGE
-                                                                                         : GY_PLAYS_FEW;
-    return c;
+    const bool is_new = gy_choice_learn(&d->graphs.choice, chosen->shape, chosen->notes, &outcome);
+    d->graphs.kept.seen.strangers += is_new; /* graphs behind it are cut as if it had been one */
 }
 
 /* One walk through the phases. */
 static void run_round(struct gantry_dispatcher *d, struct gy_round *round)
 {
     assert(gy_round_is_valid(round) && round->recording == NULL);
-    const struct chosen c = choose(d, round);
-    const bool as_graph = round->as_graph; /* it may be given up on the way */
-    struct gy_choice_outcome counted = {.calls = 0};
-    counted = c.automatic ? outcome_since(d, &counted) : counted;
-    d->graphs.part = 0;
+    const struct chosen chosen = choose(d, round);
+    const bool notes = round->way->notes; /* it may be given up on the way */
+    d->graphs.size.part = 0;
     round->in_batch = false;
     gantry_batch_stats before = {.struct_size = sizeof(before)};
     gantry_batch_stats now = before;
@@ -239,11 +240,11 @@ static void run_round(struct gantry_dispatcher *d, struct gy_round *round)
     }
     gy_gpu_time_begin_batch(d->config.time, waiting, before.number + 1);
     gy_cta_begin_batch(gy_gpu_time_ctas(d->config.time));
-    if ((c.automatic || as_graph) && gy_cta_is_ready(gy_gpu_time_ctas(d->config.time))) {
+    if ((chosen.is_auto || notes) && gy_cta_is_ready(gy_gpu_time_ctas(d->config.time))) {
         gy_kept_make_slots(&d->graphs.kept, &d->graphs.batch);
     }
     gy_cta_compare_clocks(gy_gpu_time_ctas(d->config.time));
-    if (as_graph) {
+    if (notes) {
         gy_key_begin(d, round);
     }
     gy_gd_walk_once(d, round);
@@ -260,8 +261,8 @@ static void run_round(struct gantry_dispatcher *d, struct gy_round *round)
     }
     if (round->in_batch) {
         gy_gd_end_batch(d, &before, &now);
-        if (c.is_learnt) {
-            learn(d, c.shape, as_graph, &counted, &now);
+        if (chosen.is_learnt) {
+            learn(d, &chosen, &now);
         }
     }
     assert(gy_round_is_valid(round) && !gy_batch_is_open(&d->streams.batch));
@@ -274,11 +275,10 @@ static void run_due(struct gantry_dispatcher *d, struct gy_round *round)
     gantry_batch_stats now = before;
     gy_gd_read_batch(d, &before);
     uint64_t batches = atomic_load_explicit(&d->counters.batches, memory_order_relaxed);
-    d->graphs.kept.plays = GY_PLAYS_NOTHING;
     gy_replay_run_due(d, round);
     gy_gd_poll(d, round);
     gy_gd_flush_completions(d); /* flush the completions that the end of its tasks has asked for */
-    gy_gpu_debt_settle(&d->debt);
+    gy_gpu_debt_settle(&d->loop.debt);
     if (atomic_load_explicit(&d->counters.batches, memory_order_relaxed) != batches) {
         gy_gd_end_batch(d, &before, &now);
     }
@@ -290,9 +290,9 @@ static void run_due(struct gantry_dispatcher *d, struct gy_round *round)
 /* Put tasks that gates have held and that may be called now into the bins, and make units due again. */
 static void unhold(struct gantry_dispatcher *d, struct gy_round *round, bool all)
 {
-    uint32_t cancels = atomic_load_explicit(&d->cancels, memory_order_acquire);
-    if (__builtin_expect(cancels != d->cancels_seen, 0)) {
-        d->cancels_seen = cancels;
+    uint32_t cancels = atomic_load_explicit(&d->told.cancels, memory_order_acquire);
+    if (__builtin_expect(cancels != d->loop.cancels_seen, 0)) {
+        d->loop.cancels_seen = cancels;
         gy_gates_cancel(d, round);
     }
     if (gy_gates_concern_calls(d)) {
@@ -318,14 +318,14 @@ static bool settle_memory(struct gantry_dispatcher *d)
 /* Walk the phases until the bins are empty, or a guest must leave. */
 static void run_batch(struct gantry_dispatcher *d, struct gy_round *round)
 {
-    if (d->guest != NULL) {
+    if (d->loop.guest != NULL) {
         gy_guest_leave_pending_rings(d);
     }
-    if (d->state != GD_STATE_BATCH) { /* else a guest has left the batch */
+    if (d->loop.state != GD_STATE_BATCH) { /* else a guest has left the batch */
         gd_enter(d, round, GD_STATE_BATCH);
     }
     uint64_t span = gy_span_begin();
-    const struct gy_span_ranges *ranges = gy_span_push(span, "GD batch");
+    const struct gy_span_ranges *ranges = gy_span_push(span, GY_RANGE_BATCH, "GD batch");
     while (has_work(d, round) && !gy_gd_must_leave(d, round)) {
         if (d->units.due != NULL) {
             run_due(d, round);
@@ -344,7 +344,7 @@ static void run_batch(struct gantry_dispatcher *d, struct gy_round *round)
             gy_gd_flush_completions(d);
             unhold(d, round, false);
         }
-        if (d->guest != NULL) {
+        if (d->loop.guest != NULL) {
             break; /* a callback may ask again until a completion that the guest reports */
         }
     }
@@ -360,7 +360,7 @@ static void run_batch(struct gantry_dispatcher *d, struct gy_round *round)
 static void idle_chores(struct gantry_dispatcher *d, const struct gy_round *round)
 {
     gy_gd_return_streams_if_due(d);
-    if (d->state == GD_STATE_IDLE && gy_context_is_lost(d->config.context) && !gy_gates_hold_calls(d)) {
+    if (d->loop.state == GD_STATE_IDLE && gy_context_is_lost(d->config.context) && !gy_gates_hold_calls(d)) {
         gd_enter(d, round, GD_STATE_FAILED);
         gy_device_loops_cancel(&d->loops);
         for (uint32_t i = 0; i < d->streams.room; i++) {
@@ -375,19 +375,19 @@ static void idle_chores(struct gantry_dispatcher *d, const struct gy_round *roun
 
 bool gy_gd_may_read(struct gantry_dispatcher *d)
 {
-    return atomic_load(&d->open_groups) == 0 || atomic_load(&d->closing);
+    return atomic_load(&d->told.open_groups) == 0 || atomic_load(&d->told.closing);
 }
 
 enum gd_turn gy_gd_turn(struct gantry_dispatcher *d, uint32_t *seen)
 {
-    struct gy_round *round = d->round;
+    struct gy_round *round = d->loop.round;
     /* This is read before looking: anything that is signalled later makes the wait return at once. */
     *seen = atomic_load(&d->inbox.signals);
-    bool closing = atomic_load(&d->closing);
-    gy_gpu_debt_settle(&d->debt);
+    bool closing = atomic_load(&d->told.closing);
+    gy_gpu_debt_settle(&d->loop.debt);
     unhold(d, round, closing || gy_context_is_lost(d->config.context));
-    bool is_due = d->state != GD_STATE_FAILED && d->units.due != NULL;
-    if (d->state == GD_STATE_BATCH || !gy_bins_are_empty(&round->bins) || is_due) {
+    bool is_due = d->loop.state != GD_STATE_FAILED && d->units.due != NULL;
+    if (d->loop.state == GD_STATE_BATCH || !gy_bins_are_empty(&round->bins) || is_due) {
         run_batch(d, round);
         return GD_TURN_AGAIN;
     }
@@ -398,12 +398,12 @@ enum gd_turn gy_gd_turn(struct gantry_dispatcher *d, uint32_t *seen)
     if (gy_gd_may_read(d)) {
         gy_gd_poll(d, round);
     }
-    while (d->state == GD_STATE_FAILED && d->units.due != NULL) {
+    while (d->loop.state == GD_STATE_FAILED && d->units.due != NULL) {
         gy_replay_run_due(d, round); /* its tasks are released as FAILED */
         gy_gd_poll(d, round);
     }
     gy_gd_flush_completions(d); /* tasks that ended without a batch may have asked for some */
-    gy_gpu_debt_settle(&d->debt);
+    gy_gpu_debt_settle(&d->loop.debt);
     gy_point(GY_POINT_INBOX_READ, &d->inbox);
     if (has_work(d, round)) {
         run_batch(d, round);
@@ -421,15 +421,15 @@ static bool serve(struct gantry_dispatcher *d, bool until_stale)
     enum gd_turn turn;
     gy_gd_current = d;
     gy_thread_serve(true);
-    (void)gy_thread_set_slack(TIMER_SLACK_NS); /* else naps last 50 us longer */
+    (void)gy_thread_set_slack(GY_SLACK_NS); /* else naps last 50 us longer */
     bool pushed = gy_context_push(d->config.context) == GANTRY_OK;
     if (!pushed) {
         gy_context_lose(d->config.context, gy_error_last());
     }
     do {
         uint32_t seen;
-        d->last_error = gy_error_last(); /* the error that a guest has left */
-        d->refusals = gy_told_refusals_at();
+        d->loop.last_error = gy_error_last(); /* the error that a guest has left */
+        d->loop.refusals = gy_told_refusals_at();
         gy_stale_look(d);
         turn = gy_gd_turn(d, &seen);
         if (until_stale && gy_is_stale) {
@@ -465,7 +465,7 @@ void gy_gd_main(void *arg)
     struct gy_round round = {.recording = NULL};
     struct heir heir = {d, false};
     gy_thread thread;
-    d->round = &round;
+    d->loop.round = &round;
     heir.is_closed = serve(d, true);
     while (!heir.is_closed) {
         if (gy_thread_start(&thread, gy_thread_name(), heir_main, &heir) == GANTRY_OK) {
@@ -474,6 +474,6 @@ void gy_gd_main(void *arg)
             heir.is_closed = serve(d, false);
         }
     }
-    assert(d->local.first == NULL && gy_gates_are_valid(d));
+    assert(d->loop.local.first == NULL && gy_gates_are_valid(d));
     gd_enter(d, &round, GD_STATE_CLOSED);
 }

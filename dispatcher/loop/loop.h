@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The dispatcher thread (GD): a machine that walks HtoD → Kernel → DtoH → HtoD … over bins of ready tasks.
  *
  * Within a phase every running task's launch callback is called once per pass, in order, until all have

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The end of a task that the dispatcher's thread does not launch. */
 #ifndef DISPATCHER_LOOP_RELEASE_H
 #define DISPATCHER_LOOP_RELEASE_H

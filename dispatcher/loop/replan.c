@@ -1,16 +1,16 @@
+/* SPDX-License-Identifier: MIT */
 #include "dispatcher/loop/replan.h"
 
 #include "base/clock.h"
 #include "base/point.h"
 #include "base/span.h"
+#include "base/times.h"
 #include "dispatcher/internal.h"
 #include "dispatcher/submit/round.h"
 #include "profile/gpu_time.h"
 
 #include <assert.h>
 #include <string.h>
-
-#define LOOK_NS 100000 /* how long a thread sleeps that waits for calls which are under way to end */
 
 static gy_mutex users_lock = {PTHREAD_MUTEX_INITIALIZER,
                               GY_RANK_USERS}; /* of all lists; held while a change is made */
@@ -140,7 +140,7 @@ static void await_calls(struct gantry_dispatcher *d)
 {
     gy_mutex_lock(&d->replan.lock);
     while (atomic_load(&d->replan.calls) != 0) {
-        (void)gy_cond_wait_until(&d->replan.changed, &d->replan.lock, gy_clock_ns() + LOOK_NS);
+        (void)gy_cond_wait_until(&d->replan.changed, &d->replan.lock, gy_clock_ns() + GY_REPLAN_LOOK_NS);
     }
     gy_mutex_unlock(&d->replan.lock);
 }
@@ -151,7 +151,7 @@ gantry_status gy_replan_begin(struct gantry_dispatcher *d, const char *call)
     if (status != GANTRY_OK) {
         return status;
     }
-    if (atomic_load(&d->open_steps) != 0) {
+    if (atomic_load(&d->told.open_steps) != 0) {
         gy_mutex_lock(&users_lock);
         status = refuse_running(d, call);
         gy_mutex_unlock(&users_lock);
@@ -315,7 +315,8 @@ void gy_replan_put(struct gantry_dispatcher *d)
 {
     struct gd_replan *r = &d->replan;
     struct gy_replan *next = r->next; /* ours to read while it is ASKED */
-    assert(gy_replan_is_asked(r) && d->guest == NULL && d->units.due == NULL && d->local.first == NULL);
+    assert(gy_replan_is_asked(r) && d->loop.guest == NULL && d->units.due == NULL &&
+           d->loop.local.first == NULL);
     const uint64_t begin = gy_span_begin();
     gy_gd_flush(d); /* intervals and completions that nobody has handed over yet */
     gy_rings_close(&d->completion);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Another plan of partitions for a dispatcher that lives on.
  *
  * What is of partitions is made anew: streams, executable graphs, recorded work, completion rings, shares,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "dispatcher/loop/stats.h"
 
 #include "base/clock.h"
@@ -9,8 +10,8 @@ void gy_gd_read_batch(struct gantry_dispatcher *d, gantry_batch_stats *now)
 {
     now->tasks = atomic_load_explicit(&d->counters.tasks, memory_order_relaxed);
     now->launch_calls = atomic_load_explicit(&d->counters.launch_calls, memory_order_relaxed);
-    now->wfi_edges = atomic_load_explicit(&d->streams.waits, memory_order_relaxed);
-    now->as_graph = (uint32_t)(atomic_load_explicit(&d->graphs.launches, memory_order_relaxed) +
+    now->wfi_edges = atomic_load_explicit(&d->streams.counts.waits, memory_order_relaxed);
+    now->as_graph = (uint32_t)(atomic_load_explicit(&d->graphs.counts.launches, memory_order_relaxed) +
                                atomic_load_explicit(&d->counters.replays, memory_order_relaxed));
     for (int phase = 0; phase < GD_PHASES; phase++) {
         now->phase_ns[phase] = atomic_load_explicit(&d->counters.phase_ns[phase], memory_order_relaxed);
@@ -62,24 +63,24 @@ gantry_status gantry_dispatcher_get_stats(const gantry_dispatcher *dispatcher, g
         .tasks_failed = read_counter(&c->tasks_failed),
         .batches = read_counter(&c->batches),
         .launch_calls = read_counter(&c->launch_calls),
-        .kernels = read_counter(&c->kernels),
-        .copies = read_counter(&c->copies),
-        .batched_copies = read_counter(&c->batched_copies),
-        .wfi_edges = read_counter(&s->waits),
-        .wfi_dropped = read_counter(&s->dropped),
-        .events_recorded = read_counter(&s->recorded),
+        .kernels = read_counter(&c->works[GD_KERNELS]),
+        .copies = read_counter(&c->works[GD_COPIES]),
+        .batched_copies = read_counter(&c->works[GD_BATCHED_COPIES]),
+        .wfi_edges = read_counter(&s->counts.waits),
+        .wfi_dropped = read_counter(&s->counts.dropped),
+        .events_recorded = read_counter(&s->counts.recorded),
         .completions = read_counter(&c->completions),
         .flushes = read_counter(&c->flushes),
         .streams_created = atomic_load_explicit(&s->created, memory_order_relaxed),
-        .streams_peak = atomic_load_explicit(&s->peak, memory_order_relaxed),
+        .streams_peak = atomic_load_explicit(&s->counts.peak, memory_order_relaxed),
     };
-    now.peer_copies = read_counter(&c->peer_copies);
+    now.peer_copies = read_counter(&c->works[GD_PEER_COPIES]);
     now.staged_copies = read_counter(&c->staged_copies);
-    now.peer_by_engine = read_counter(&c->between[GY_COPY_BY_ENGINE]);
-    now.peer_by_kernel = read_counter(&c->between[GY_COPY_BY_KERNEL]);
-    now.peer_bytes_by_engine = read_counter(&c->between_bytes[GY_COPY_BY_ENGINE]);
-    now.peer_bytes_by_kernel = read_counter(&c->between_bytes[GY_COPY_BY_KERNEL]);
-    now.peer_bytes_by_host = read_counter(&c->between_bytes[GY_COPY_BY_HOST]);
+    now.peer_by_engine = read_counter(&c->works[GD_BETWEEN + GY_COPY_BY_ENGINE]);
+    now.peer_by_kernel = read_counter(&c->works[GD_BETWEEN + GY_COPY_BY_KERNEL]);
+    now.peer_bytes_by_engine = read_counter(&c->works[GD_BETWEEN_BYTES + GY_COPY_BY_ENGINE]);
+    now.peer_bytes_by_kernel = read_counter(&c->works[GD_BETWEEN_BYTES + GY_COPY_BY_KERNEL]);
+    now.peer_bytes_by_host = read_counter(&c->works[GD_BETWEEN_BYTES + GY_COPY_BY_HOST]);
     now.frees_deferred = read_counter(&dispatcher->deferred.deferred);
     now.frees_reused = read_counter(&dispatcher->deferred.reused);
     /* A caller that reads 0 sees that all of them are free. */
@@ -88,17 +89,17 @@ gantry_status gantry_dispatcher_get_stats(const gantry_dispatcher *dispatcher, g
         now.phase_ns[phase] = read_counter(&c->phase_ns[phase]);
         now.phase_tasks[phase] = read_counter(&c->phase_tasks[phase]);
     }
-    now.graph_launches = read_counter(&dispatcher->graphs.launches);
-    const struct gy_kept_set *kept = &dispatcher->graphs.kept;
-    now.graph_instantiations = read_counter(&dispatcher->graphs.instantiations) + read_counter(&kept->made);
-    now.graph_nodes = read_counter(&dispatcher->graphs.launched_nodes);
+    now.graph_launches = read_counter(&dispatcher->graphs.counts.launches);
+    const struct gy_kept_counts *kept = &dispatcher->graphs.kept.counts;
+    now.graph_instantiations = read_counter(&kept->made);
+    now.graph_nodes = read_counter(&dispatcher->graphs.counts.launched_nodes);
     now.graph_patches = read_counter(&kept->hits);
     now.graph_nodes_kept = read_counter(&kept->nodes_hit);
     now.graph_nodes_set = read_counter(&kept->nodes_set);
     now.graphs_kept = read_counter(&kept->count);
     now.graphs_kept_nodes = read_counter(&kept->node_count);
-    now.graph_cuts = read_counter(&dispatcher->graphs.cuts);
-    now.graph_plays = read_counter(&dispatcher->graphs.plays);
+    now.graph_cuts = read_counter(&dispatcher->graphs.counts.cuts);
+    now.graph_plays = read_counter(&dispatcher->graphs.counts.plays);
     const struct gy_admission *a = &dispatcher->admission;
     now.memory_admitted = read_counter(&a->admitted);
     now.memory_waited = read_counter(&a->waited);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "dispatcher/order/batch_order.h"
 
 #include "dispatcher/order/lane_order.h"
@@ -31,12 +32,6 @@ static void batch_enter(struct gy_batch_order *batch, enum gy_batch_state next)
     batch->state = next;
 }
 
-static struct gy_tail home_of(struct gy_streams *streams)
-{
-    assert(gy_batch_is_open(&streams->batch));
-    return (struct gy_tail){streams->streams[streams->batch.home].native, streams->batch.known};
-}
-
 /* ---- members --------------------------------------------------------------------------------- */
 
 /* Streams enter behind these nodes. */
@@ -46,27 +41,24 @@ static void open_entrance(struct gy_streams *streams, struct gy_node_set entranc
     batch->entrance = entrance;
     batch->entrances++;
     streams->epoch++;
-    gy_streams_count(&streams->recorded);
+    gy_streams_count(&streams->counts.recorded);
 }
 
 /* Whatever the lane has noted in this batch is before the entrance. */
 static void pass_entrance(struct gy_streams *streams, struct gy_stream *s)
 {
-    s->lane.nodes = streams->batch.nodes;
-    s->lane.last = streams->batch.entrance;
-    s->entrance = streams->batch.entrances;
-    gy_streams_count(&streams->waits);
+    s->lane.to.nodes = streams->batch.nodes;
+    s->lane.to.last = streams->batch.entrance;
+    s->noted.entrance = streams->batch.entrances;
+    gy_streams_count(&streams->counts.waits);
 }
 
-/* `seen`: of the plain stream. */
-static gantry_status meet_barrier(struct gy_streams *streams, const struct gy_stream *s, uint64_t *seen)
+static gantry_status meet_barrier(struct gy_streams *streams, struct gy_stream *s)
 {
     gantry_status status = GANTRY_OK;
-    if (*seen != streams->generation) {
-        status =
-            GY_CALL(streams->context, cuStreamWaitEvent(s->native, streams->barriers[streams->barrier], 0));
-        *seen = status == GANTRY_OK ? streams->generation : *seen;
-        gy_streams_count(&streams->waits);
+    if (s->plain.seen != streams->barrier.generation) {
+        status = gy_stream_await(streams, s, streams->barrier.events[streams->barrier.latest]);
+        s->plain.seen = status == GANTRY_OK ? streams->barrier.generation : s->plain.seen;
     }
     return status;
 }
@@ -74,8 +66,8 @@ static gantry_status meet_barrier(struct gy_streams *streams, const struct gy_st
 static gantry_status meet_plain(struct gy_streams *streams, uint32_t stream)
 {
     struct gy_stream *s = &streams->streams[stream];
-    const gantry_status status = s->behind != NULL ? gy_stream_settle(streams, stream) : GANTRY_OK;
-    return status == GANTRY_OK ? meet_barrier(streams, s, &s->seen) : status;
+    const gantry_status status = gy_stream_settle(streams, stream);
+    return status == GANTRY_OK ? meet_barrier(streams, s) : status;
 }
 
 /* The stream of the first member is the home, unless a graph there would wait for work of its own step.  The
@@ -90,13 +82,11 @@ static gantry_status choose_home(struct gy_streams *streams, uint32_t stream)
         status = gy_lane_order_find_home(streams, stream, &batch->home);
     }
     struct gy_stream *home = &streams->streams[batch->home];
-    const bool is_apart = batch->by_lanes && home->behind != NULL && home->behind_home != batch->home &&
-                          gy_lane_order_is_of_step(streams, home);
+    const bool is_apart = batch->by_lanes && home->state == GY_STREAM_BEHIND &&
+                          home->behind.home != batch->home && gy_lane_order_is_of_step(streams, home);
     if (status == GANTRY_OK) {
-        status = is_apart ? meet_barrier(streams, home, &home->plain_seen) : meet_plain(streams, batch->home);
+        status = is_apart ? meet_barrier(streams, home) : meet_plain(streams, batch->home);
     }
-    memcpy(batch->known, is_apart ? home->plain_known : home->known,
-           streams->count * sizeof(batch->known[0]));
     return status;
 }
 
@@ -104,12 +94,11 @@ static gantry_status choose_home(struct gy_streams *streams, uint32_t stream)
 static gantry_status wait_behind(struct gy_streams *streams, const struct gy_stream *s)
 {
     struct gy_batch_order *batch = &streams->batch;
-    if (s->behind_home == batch->home || s->behind == batch->waited) {
+    if (s->behind.home == batch->home || s->behind.end == batch->waited) {
         return GANTRY_OK;
     }
-    const struct gy_tail home = home_of(streams);
-    batch->waited = s->behind;
-    return gy_tail_wait(streams, &home, s->behind);
+    batch->waited = s->behind.end;
+    return gy_stream_wait_plain(streams, batch->home, s->behind.end);
 }
 
 /* The graph comes after the work on the plain stream of a member.  In another partition that may include
@@ -120,25 +109,23 @@ static gantry_status wait_for_member(struct gy_streams *streams, uint32_t stream
     if (streams->batch.by_lanes && gy_lane_order_is_of_step(streams, s)) {
         return gy_lane_order_enter(streams, stream);
     }
-    const bool is_foreign = s->kind != streams->streams[streams->batch.home].kind;
-    const struct gy_tail home = home_of(streams);
-    gantry_status status = GANTRY_OK;
-    if (is_foreign && s->behind != NULL) {
-        status = gy_stream_settle(streams, stream);
-    }
+    const uint32_t home = streams->batch.home;
+    const bool is_foreign = s->kind != streams->streams[home].kind;
+    gantry_status status = is_foreign ? gy_stream_settle(streams, stream) : GANTRY_OK;
     const bool is_beyond = s->is_unrecorded || gy_lane_order_bears_graph(s);
     if (status == GANTRY_OK && (is_foreign || is_beyond)) {
         struct gy_stream_event *event;
         status = gy_stream_record(streams, stream, &event);
-        return status == GANTRY_OK ? gy_tail_wait(streams, &home, event) : status;
+        return status == GANTRY_OK ? gy_stream_wait_plain(streams, home, event) : status;
     }
-    if (status == GANTRY_OK && s->behind != NULL) {
+    if (status == GANTRY_OK && s->state == GY_STREAM_BEHIND) {
         return wait_behind(streams, s);
     }
     struct gy_clock tail = {.streams = UINT64_C(1) << stream};
     tail.seq[stream] = s->tail;
-    return status == GANTRY_OK && s->tail != 0 ? gy_tail_wait_clock(streams, &home, &tail, tail.streams)
-                                               : status;
+    return status == GANTRY_OK && s->tail != 0
+               ? gy_stream_wait_plain_clock(streams, home, &tail, tail.streams)
+               : status;
 }
 
 static gantry_status enter(struct gy_streams *streams, uint32_t stream)
@@ -147,30 +134,19 @@ static gantry_status enter(struct gy_streams *streams, uint32_t stream)
     struct gy_stream *s = &streams->streams[stream];
     gantry_status status = GANTRY_OK;
     pass_entrance(streams, s);
-    s->end = NULL;
-    s->left = 0;
+    s->noted.end = NULL;
+    s->noted.left = 0;
     if (batch->members == 0) {
         status = choose_home(streams, stream);
     }
-    if (status == GANTRY_OK && (batch->home != stream || s->behind != NULL)) {
+    if (status == GANTRY_OK && (batch->home != stream || s->state == GY_STREAM_BEHIND)) {
         status = wait_for_member(streams, stream);
     }
     if (status != GANTRY_OK) {
         return status;
     }
-    if (s->behind == NULL) {
-        memcpy(s->plain_known, s->known, streams->count * sizeof(s->known[0]));
-        s->plain_seen = s->seen;
-        gy_abroad_split(s);
-    }
     batch->members |= UINT64_C(1) << stream;
-    s->is_member = true;
-    s->may_be_held = false;
-    s->before = s->behind;
-    s->behind = NULL;
-    s->seen = streams->generation; /* as its home has */
-    s->entered = s->tail;
-    memset(s->inner.seqs, 0, sizeof(s->inner.seqs));
+    gy_stream_join_graph(streams, s);
     return GANTRY_OK;
 }
 
@@ -180,11 +156,11 @@ gantry_status gy_streams_meet(struct gy_streams *streams, uint32_t stream)
     struct gy_stream *s = &streams->streams[stream];
     gantry_status status = GANTRY_OK;
     if (!gy_batch_is_open(&streams->batch)) {
-        assert(!s->is_member);
+        assert(s->state != GY_STREAM_MEMBER);
         status = meet_plain(streams, stream);
-    } else if (!s->is_member) {
+    } else if (s->state != GY_STREAM_MEMBER) {
         status = enter(streams, stream);
-    } else if (s->entrance != streams->batch.entrances) {
+    } else if (s->noted.entrance != streams->batch.entrances) {
         pass_entrance(streams, s);
     }
     s->epoch = status == GANTRY_OK ? streams->epoch : s->epoch;
@@ -198,8 +174,7 @@ gantry_status gy_streams_meet(struct gy_streams *streams, uint32_t stream)
 static gantry_status sync_as_member(struct gy_streams *streams, uint32_t stream)
 {
     struct gy_batch_order *batch = &streams->batch;
-    const struct gy_tail home = home_of(streams);
-    gantry_status status = gy_streams_join(streams, &home, UINT32_MAX);
+    gantry_status status = gy_streams_join(streams, batch->home, UINT32_MAX);
     for (uint64_t left = batch->members & ~(UINT64_C(1) << stream); left != 0 && status == GANTRY_OK;
          left &= left - 1) {
         struct gy_stream_event *event;
@@ -208,8 +183,8 @@ static gantry_status sync_as_member(struct gy_streams *streams, uint32_t stream)
     }
     struct gy_stream *s = &streams->streams[stream];
     if (status == GANTRY_OK) {
-        open_entrance(streams, s->lane.last);
-        s->entrance = batch->entrances;
+        open_entrance(streams, s->lane.to.last);
+        s->noted.entrance = batch->entrances;
         s->epoch = streams->epoch;
         batch_enter(batch, GY_BATCH_SYNCED);
     }
@@ -219,8 +194,8 @@ static gantry_status sync_as_member(struct gy_streams *streams, uint32_t stream)
 gantry_status gy_streams_sync_point(struct gy_streams *streams, uint32_t stream)
 {
     assert(gy_stream_is_valid(streams, stream));
-    return streams->streams[stream].is_member ? sync_as_member(streams, stream)
-                                              : gy_stream_sync(streams, stream);
+    return streams->streams[stream].state == GY_STREAM_MEMBER ? sync_as_member(streams, stream)
+                                                              : gy_stream_sync(streams, stream);
 }
 
 bool gy_batch_holds_any(const struct gy_streams *streams, const struct gy_clock *clock)
@@ -283,14 +258,13 @@ uint32_t gy_batch_partition(const struct gy_streams *streams)
     return GY_STREAM_PARTITION(&streams->streams[streams->batch.home]);
 }
 
-/* No stream is a member any more.  Returns the streams that were. */
+/* The graph has no members any more.  Returns the streams that were, which have their state yet. */
 static uint64_t leave(struct gy_streams *streams)
 {
     const uint64_t members = streams->batch.members;
     for (uint64_t left = members; left != 0; left &= left - 1) {
         struct gy_stream *s = &streams->streams[__builtin_ctzll(left)];
-        s->is_member = false;
-        s->may_be_held = s->carries;
+        s->held.may_be = s->held.carries;
         s->dirty = s->is_unrecorded = false;
     }
     streams->batch.members = 0;
@@ -299,27 +273,43 @@ static uint64_t leave(struct gy_streams *streams)
     return members;
 }
 
+/* Work goes to the native streams of these again. */
+static void unite(struct gy_streams *streams, uint64_t members)
+{
+    for (; members != 0; members &= members - 1) {
+        struct gy_stream *s = &streams->streams[__builtin_ctzll(members)];
+        gy_stream_touch(s);
+        gy_stream_unite(streams, s);
+    }
+}
+
 void gy_batch_abandon(struct gy_streams *streams)
 {
-    (void)leave(streams);
+    unite(streams, leave(streams));
     assert(gy_streams_are_valid(streams));
 }
 
 /* Each member's work in the graph comes after some of the others': note beside which it is.  The clocks are
- * those of the lanes yet. */
+ * those of the lanes yet.  A task that has begun may have noted waits, although its point is not there. */
 static void note_beside(struct gy_streams *streams, uint64_t members)
 {
     struct gy_stream *home = &streams->streams[streams->batch.home];
-    home->beside = members;
+    uint64_t open = 0;
+    for (uint64_t left = members; left != 0; left &= left - 1) {
+        open |= streams->streams[__builtin_ctzll(left)].running != 0 ? left & -left : 0;
+    }
+    home->held.beside = members;
+    home->held.open = open;
     for (uint64_t all = members; all != 0; all &= all - 1) {
         struct gy_stream *s = &streams->streams[__builtin_ctzll(all)];
-        uint64_t beside = 0;
+        uint64_t beside = open & ~(all & -all);
         for (uint64_t left = members; left != 0; left &= left - 1) {
             uint32_t i = (uint32_t)__builtin_ctzll(left);
-            beside |= s->known[i] < streams->streams[i].tail ? left & -left : 0;
+            beside |= s->line->known[i] < streams->streams[i].tail ? left & -left : 0;
         }
-        if (s->end == NULL || !s->carries || s == home) {
-            s->beside = beside;
+        if (s->noted.end == NULL || !s->held.carries || s == home) {
+            s->held.beside = beside;
+            s->held.open = open;
         }
     }
 }
@@ -328,70 +318,67 @@ static void note_beside(struct gy_streams *streams, uint64_t members)
  * the graph came after as a whole, and the lane. */
 static void merge_known(struct gy_streams *streams, uint64_t members)
 {
-    struct gy_batch_order *batch = &streams->batch;
+    uint64_t *known = gy_batch_line(streams)->known;
     for (uint64_t left = members; left != 0; left &= left - 1) {
         struct gy_stream *s = &streams->streams[__builtin_ctzll(left)];
         gy_lane_order_learn_left(streams, s);
-        if (s->end != NULL) {
-            gy_known_merge(streams, s->known, batch->known);
-            memcpy(s->end->known, s->known, streams->count * sizeof(s->known[0]));
+        if (s->noted.end != NULL) {
+            gy_known_merge(streams, s->line->known, known);
+            memcpy(s->noted.end->known, s->line->known, streams->count * sizeof(s->line->known[0]));
         }
     }
     for (uint64_t left = members; left != 0; left &= left - 1) {
-        gy_known_merge(streams, batch->known, streams->streams[__builtin_ctzll(left)].known);
+        gy_known_merge(streams, known, streams->streams[__builtin_ctzll(left)].line->known);
     }
     for (uint64_t left = members; left != 0; left &= left - 1) {
         struct gy_stream *s = &streams->streams[__builtin_ctzll(left)];
-        if (s->end == NULL) {
-            memcpy(s->known, batch->known, streams->count * sizeof(s->known[0]));
+        if (s->noted.end == NULL) {
+            memcpy(s->line->known, known, streams->count * sizeof(s->line->known[0]));
         }
-        s->learnt_at = s->tail;
+        s->line->learnt_at = s->tail;
     }
 }
 
 /* Record the end of the graph on its home. */
-static gantry_status record_end(struct gy_streams *streams, bool was_member, struct gy_stream_event **out)
+static gantry_status record_end(struct gy_streams *streams, struct gy_stream_event **out)
 {
     const struct gy_batch_order *batch = &streams->batch;
     struct gy_stream *home = &streams->streams[batch->home];
     /* What its lane has in an earlier graph does not come before this event, which is none of its ring's. */
-    const bool is_apart = home->behind != NULL;
-    struct gy_stream_event *end = is_apart ? &home->plain_ends[home->next_plain_end++ % GY_STREAM_ENDS]
-                                           : &home->outer.own[home->outer.next];
+    const bool is_apart = home->state == GY_STREAM_BEHIND;
+    struct gy_stream_event *end = is_apart ? &home->plain.ends[home->plain.next_end++ % GY_STREAM_ENDS]
+                                           : &home->plain.ring.own[home->plain.ring.next];
     gantry_status status = gy_streams_release_end(streams, end);
-    status = status == GANTRY_OK ? gy_stream_record_plain(streams, batch->home, end, batch->known) : status;
+    status = status == GANTRY_OK ? gy_stream_record_plain(streams, batch->home, end) : status;
     if (status != GANTRY_OK) {
         return status;
     }
     end->is_graph_end = true;
     gy_lane_order_keep_left(home);
-    if (was_member && home->end != NULL) {
-        gy_stream_keep(home, home->end, home->end_seq);
+    if (home->state == GY_STREAM_MEMBER && home->noted.end != NULL) {
+        gy_ring_keep(&home->plain.ring, home->noted.end, home->noted.end_seq);
     }
     if (!is_apart) {
-        gy_stream_keep(home, end, home->tail);
+        gy_ring_keep(&home->plain.ring, end, home->tail);
     }
     *out = end;
     return GANTRY_OK;
 }
 
-/* The graph was launched on the stream: its plain work comes after that. */
-static void note_home(struct gy_streams *streams, struct gy_stream *home, bool was_member,
-                      struct gy_stream_event *end)
+static void hold(const struct gy_batch_order *batch, struct gy_stream *s, struct gy_stream_event *end,
+                 bool carries)
 {
-    const struct gy_batch_order *batch = &streams->batch;
+    const uint64_t beside = s->held.beside, open = s->held.open; /* see note_beside() */
+    s->held = (struct gy_held){end, s->tail, beside, open, true, carries, batch->order, batch->run};
+}
+
+/* The graph was launched on the stream: its plain work comes after that. */
+static void note_home(const struct gy_batch_order *batch, struct gy_stream *home, struct gy_stream_event *end)
+{
     home->dirty = true; /* the graph is joined with it */
-    home->held_by = end;
-    home->may_be_held = true;
-    home->held_tail = home->tail;
-    home->held_order = batch->order;
-    home->held_run = batch->run;
-    if (was_member || home->behind != NULL) {
-        gy_known_merge(streams, home->plain_known, batch->known);
-        home->carries = true;
-    } else {
-        gy_known_merge(streams, home->known, batch->known);
-        home->learnt_at = home->waited_at = home->tail;
+    hold(batch, home, end, home->state != GY_STREAM_PLAIN);
+    if (home->state == GY_STREAM_PLAIN) {
+        home->plain.learnt_at = home->plain.waited_at = home->tail;
         home->owner = NULL; /* its tasks do not take it for a stream that their step comes after anyhow */
     }
 }
@@ -401,27 +388,18 @@ static gantry_status note_member(struct gy_streams *streams, uint32_t index, str
 {
     const struct gy_batch_order *batch = &streams->batch;
     struct gy_stream *s = &streams->streams[index];
-    const bool is_home = index == batch->home;
-    gy_lane_order_keep_left(s); /* the home has kept them */
-    if (!is_home && s->end != NULL) {
-        gy_stream_keep(s, s->end, s->end_seq);
-    } else if (!is_home) {
-        gy_stream_keep(s, end, s->tail);
+    struct gy_stream_event *own = s->noted.end;
+    const bool is_home = index == batch->home; /* it has kept its ends, and is held */
+    gy_lane_order_keep_left(s);
+    if (!is_home) {
+        gy_ring_keep(&s->plain.ring, own != NULL ? own : end, own != NULL ? s->noted.end_seq : s->tail);
     }
-    s->behind = s->end != NULL ? s->end : end;
-    s->behind_home = batch->home;
-    s->is_behind_open = s->running != 0;
-    if (!is_home && s->end == NULL) {
-        s->held_by = end;
-        s->may_be_held = true;
-        s->held_tail = s->tail;
-        s->held_order = batch->order;
-        s->held_run = batch->run;
-        s->carries = false;
-    } else if (!is_home) {
-        s->held_by = s->carries ? s->held_by : NULL;
-        s->may_be_held = s->carries;
+    if (!is_home && own == NULL) {
+        hold(batch, s, end, false);
+    } else if (!is_home && !s->held.carries) {
+        s->held.by = NULL;
     }
+    gy_stream_go_behind(s, own != NULL ? own : end, batch->home);
     return s->kind != streams->streams[batch->home].kind ? gy_stream_settle(streams, index) : GANTRY_OK;
 }
 
@@ -435,15 +413,17 @@ gantry_status gy_batch_launched(struct gy_streams *streams)
     note_beside(streams, members);
     merge_known(streams, members);
     struct gy_stream_event *end = NULL;
-    gantry_status status = record_end(streams, (members >> batch->home & 1u) != 0, &end);
+    gantry_status status = record_end(streams, &end);
     if (status == GANTRY_OK) {
-        note_home(streams, home, (members >> batch->home & 1u) != 0, end);
+        note_home(batch, home, end);
     }
-    for (uint64_t left = members; left != 0 && status == GANTRY_OK; left &= left - 1) {
+    uint64_t left = members;
+    for (; left != 0 && status == GANTRY_OK; left &= left - 1) {
         status = note_member(streams, (uint32_t)__builtin_ctzll(left), end);
     }
+    unite(streams, left); /* the context is lost */
     if (status == GANTRY_OK && is_synced) {
-        status = home->behind != NULL ? gy_stream_settle(streams, batch->home) : GANTRY_OK;
+        status = gy_stream_settle(streams, batch->home);
         status = status == GANTRY_OK ? gy_stream_sync(streams, batch->home) : status;
     }
     assert(status != GANTRY_OK || gy_streams_are_valid(streams));
@@ -459,7 +439,7 @@ static gantry_status record_ended(struct gy_streams *streams, uint64_t members)
         const uint32_t i = (uint32_t)__builtin_ctzll(left);
         struct gy_stream_event *event;
         const struct gy_stream *s = &streams->streams[i];
-        status = s->tail > s->entered ? gy_stream_record(streams, i, &event) : GANTRY_OK;
+        status = s->tail > s->noted.entered ? gy_stream_record(streams, i, &event) : GANTRY_OK;
     }
     return status;
 }
@@ -469,14 +449,8 @@ gantry_status gy_batch_dropped(struct gy_streams *streams)
     struct gy_batch_order *batch = &streams->batch;
     const bool is_synced = batch->state == GY_BATCH_SYNCED;
     const uint64_t members = leave(streams);
-    for (uint64_t left = members; left != 0; left &= left - 1) {
-        gy_stream_touch(&streams->streams[__builtin_ctzll(left)]);
-    }
+    unite(streams, members);
     struct gy_stream *home = &streams->streams[batch->home];
-    if (members != 0) {
-        gy_known_merge(streams, home->behind != NULL ? home->plain_known : home->known, batch->known);
-        home->learnt_at = home->waited_at = home->tail;
-    }
     gantry_status status = GANTRY_OK;
     /* all but the home have not waited for the work that comes before the graph */
     if ((members & ~(UINT64_C(1) << batch->home)) != 0) {

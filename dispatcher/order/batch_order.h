@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The order around the graph of a batch, while it is built and after.
  *
  * A stream that gets work becomes a *member* of the graph: its work is noted on its lane (work/nodes.h),

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Vector clocks: a timeline point per stream. */
 #include "dispatcher/order/wait_set.h"
 

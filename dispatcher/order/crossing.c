@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "dispatcher/order/crossing.h"
 
 #include "base/alloc.h"

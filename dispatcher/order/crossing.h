@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Crossings: the wait set of a task that comes after work of several devices of a fleet.
  *
  * A crossing has a clock for each device.  Tasks that are not on a GPU carry it along, as they carry any wait

@@ -1,7 +1,9 @@
+/* SPDX-License-Identifier: MIT */
 #include "dispatcher/order/export.h"
 
 #include "base/alloc.h"
 #include "base/span.h"
+#include "dispatcher/order/placed.h"
 
 #include <assert.h>
 
@@ -39,7 +41,7 @@ static GY_COLD void end_span(struct gy_export *export, const struct gy_streams *
 {
     export->flow = new_flow();
     for (uint64_t left = clock->streams; left != 0; left &= left - 1) {
-        gy_span_add_flow(streams->streams[__builtin_ctzll(left)].flow);
+        gy_span_add_flow(streams->streams[__builtin_ctzll(left)].trace.flow);
     }
     gy_span_add_flow(export->flow);
     gy_span_end(GY_SPAN_ACROSS, "event for other GPUs", begin, export->stream);
@@ -71,23 +73,6 @@ static gantry_status record(struct gy_export_pool *pool, struct gy_streams *stre
     return GANTRY_OK;
 }
 
-/* Several points: they are joined on a stream, as for a task that has nothing to launch. */
-static gantry_status join(struct gy_streams *streams, uint64_t wait_set, uint32_t partition, uint32_t *out)
-{
-    gantry_status status = gy_streams_assign(streams, wait_set, partition, NULL, out);
-    if (status != GANTRY_OK) {
-        return status;
-    }
-    status = gy_streams_wait_barrier(streams, *out);
-    if (status == GANTRY_OK) {
-        status = gy_streams_wait(streams, *out, wait_set);
-    }
-    uint64_t point;
-    gantry_status finished = gy_streams_finish(streams, *out, 0, 0, &point);
-    streams->streams[*out].owner = NULL;
-    return status != GANTRY_OK ? status : finished;
-}
-
 static bool has_passed(const struct gy_streams *streams, const struct gy_clock *clock)
 {
     for (uint64_t left = clock->streams; left != 0; left &= left - 1) {
@@ -112,7 +97,8 @@ gantry_status gy_export_make(struct gy_export_pool *pool, struct gy_streams *str
     }
     if ((clock->streams & (clock->streams - 1)) != 0) {
         uint32_t stream;
-        gantry_status status = join(streams, wait_set, partition, &stream);
+        uint64_t point;
+        gantry_status status = gy_placed_join(streams, wait_set, partition, 0, 0, &stream, &point);
         return status == GANTRY_OK ? record(pool, streams, stream, clock, out) : status;
     }
     gy_streams_leave(streams, clock);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Exports: events by which work of one device of a fleet comes after work of another.
  *
  * The dispatcher thread of the device that has the work records an event behind it and hands it out.  From

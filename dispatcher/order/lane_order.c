@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "dispatcher/order/lane_order.h"
 
 #include "dispatcher/order/step_order.h"
@@ -11,7 +12,7 @@
  */
 static bool is_held_beside(const struct gy_batch_order *batch, const struct gy_stream *s)
 {
-    return s->held_order == batch->order && (batch->is_beside || s->held_run == batch->run);
+    return s->held.order == batch->order && (batch->is_beside || s->held.run == batch->run);
 }
 
 /* A stream on which the task for which it gets ready has made calls is of the step. */
@@ -31,22 +32,21 @@ bool gy_lane_order_is_of_step(const struct gy_streams *streams, const struct gy_
 static bool has_graph(const struct gy_streams *streams, uint32_t stream)
 {
     const struct gy_stream *s = &streams->streams[stream];
-    const bool is_there = s->behind == NULL || s->behind_home == stream || s->carries;
-    return is_there && s->held_by != NULL &&
-           (gy_stream_is_held(streams, s) || !gy_stream_has_passed(s, s->held_by->known[stream]));
+    const bool is_there = s->state != GY_STREAM_BEHIND || s->behind.home == stream || s->held.carries;
+    return is_there && s->held.by != NULL &&
+           (gy_stream_is_held(streams, s) || !gy_stream_has_passed(s, s->held.by->known[stream]));
 }
 
 bool gy_lane_order_is_held_up(const struct gy_streams *streams, uint32_t stream)
 {
     const struct gy_stream *s = &streams->streams[stream];
     const struct gy_batch_order *batch = &streams->batch;
-    const bool is_before = s->held_order == batch->order && !is_held_beside(batch, s);
+    const bool is_before = s->held.order == batch->order && !is_held_beside(batch, s);
     if (!is_before && has_graph(streams, stream)) {
         return true;
     }
     /* Its own work there: the latest, or what was there before its lane went into a graph elsewhere. */
-    const uint64_t plain = s->behind == NULL ? s->tail : s->plain_known[stream];
-    return gy_lane_order_is_of_step(streams, s) && !gy_stream_has_passed(s, plain);
+    return gy_lane_order_is_of_step(streams, s) && !gy_stream_has_passed(s, s->plain.known[stream]);
 }
 
 /* Would a graph of the batch that is launched there wait for nothing but what its step comes after, and will
@@ -55,9 +55,9 @@ static bool is_fit_for_home(const struct gy_streams *streams, uint32_t index)
 {
     const struct gy_stream *s = &streams->streams[index];
     const struct gy_batch_order *batch = &streams->batch;
-    const bool is_own = (const void *)s->owner == batch->order || s->held_order == batch->order;
+    const bool is_own = (const void *)s->owner == batch->order || s->held.order == batch->order;
     return s->running == 0 && !gy_lane_order_is_held_up(streams, index) &&
-           ((is_own && s->pending_successors == 0) || gy_stream_has_passed(s, s->tail));
+           ((is_own && s->dependents.unplaced == 0) || gy_stream_has_passed(s, s->tail));
 }
 
 gantry_status gy_lane_order_find_home(struct gy_streams *streams, uint32_t stream, uint32_t *out)
@@ -84,7 +84,7 @@ static gantry_status find_other_home(struct gy_streams *streams, uint32_t home, 
     const uint32_t kind = streams->streams[home].kind;
     for (uint32_t i = 0; i < streams->count; i++) {
         const struct gy_stream *s = &streams->streams[i];
-        if (s->kind == kind && !s->is_member && s->behind == NULL && is_fit_for_home(streams, i)) {
+        if (s->kind == kind && s->state == GY_STREAM_PLAIN && is_fit_for_home(streams, i)) {
             *out = i;
             return GANTRY_OK;
         }
@@ -93,28 +93,34 @@ static gantry_status find_other_home(struct gy_streams *streams, uint32_t home, 
     return gy_streams_add(streams, kind, out);
 }
 
+/* Will a task go on there that need not come after the graph: one with calls left, or one that has got the
+ * stream since that became the home, and is no member? */
+static bool is_home_of_others(const struct gy_stream *home)
+{
+    return home->is_open || (home->state != GY_STREAM_MEMBER && home->running != 0);
+}
+
 gantry_status gy_lane_order_leave_home(struct gy_streams *streams)
 {
     struct gy_batch_order *batch = &streams->batch;
     const struct gy_stream *home = &streams->streams[batch->home];
-    if (!batch->by_lanes || !home->is_open || (batch->members & ~(UINT64_C(1) << batch->home)) == 0) {
+    if (!batch->by_lanes || !is_home_of_others(home) ||
+        (batch->members & ~(UINT64_C(1) << batch->home)) == 0) {
         return GANTRY_OK;
     }
     uint32_t other;
-    struct gy_stream_event *event = &streams->streams[batch->home].outer.own[home->outer.next];
+    struct gy_stream_event *event = &streams->streams[batch->home].plain.ring.own[home->plain.ring.next];
     gantry_status status = find_other_home(streams, batch->home, &other);
     if (status != GANTRY_OK || other == batch->home) {
         return status;
     }
     gy_streams_use(streams, other);
     status = gy_streams_release_end(streams, event);
-    status = status == GANTRY_OK ? gy_stream_record_plain(streams, batch->home, event, batch->known) : status;
+    status = status == GANTRY_OK ? gy_stream_record_plain(streams, batch->home, event) : status;
     if (status == GANTRY_OK) {
         struct gy_stream *next = &streams->streams[other];
-        const struct gy_tail tail = {next->native, batch->known};
-        gy_known_merge(streams, batch->known, next->known);
         gy_stream_touch(next);
-        status = gy_tail_wait(streams, &tail, event);
+        status = gy_stream_wait_plain(streams, other, event);
         batch->home = other;
     }
     return status;
@@ -125,27 +131,27 @@ gantry_status gy_lane_order_leave_home(struct gy_streams *streams)
 /* Has the host seen that the lane, which has ended by itself, has passed? */
 static bool is_past(const struct gy_stream *s)
 {
-    return s->behind >= s->ends && s->behind < s->ends + GY_STREAM_ENDS && !s->is_behind_open &&
-           gy_stream_has_passed(s, s->tail);
+    return s->behind.end >= s->lane.ends && s->behind.end < s->lane.ends + GY_STREAM_ENDS &&
+           !s->behind.is_open && gy_stream_has_passed(s, s->tail);
 }
 
 gantry_status gy_lane_order_enter(struct gy_streams *streams, uint32_t stream)
 {
     struct gy_stream *s = &streams->streams[stream];
-    struct gy_stream_event *event = s->behind;
+    struct gy_stream_event *event = s->behind.end;
     if (event != NULL) {
-        const bool is_there = s->behind_home == streams->batch.home;
+        const bool is_there = s->behind.home == streams->batch.home;
         return is_there || is_past(s) ? GANTRY_OK : gy_streams_wait_outside(streams, stream, event);
     }
     /* `known` is of the plain stream now, so the event must be behind all that is there. */
-    const uint32_t latest = (s->outer.next - 1) % GY_STREAM_EVENTS;
+    const uint32_t latest = (s->plain.ring.next - 1) % GY_STREAM_EVENTS;
     gantry_status status = GANTRY_OK;
-    if (s->is_unrecorded || (s->outer.seqs[latest] < s->tail && !gy_lane_order_bears_graph(s))) {
+    if (s->is_unrecorded || (s->plain.ring.seqs[latest] < s->tail && !gy_lane_order_bears_graph(s))) {
         status = gy_stream_record(streams, stream, &event);
     } else if (gy_lane_order_bears_graph(s)) {
-        event = s->held_by;
+        event = s->held.by;
     } else {
-        event = s->outer.at[latest];
+        event = s->plain.ring.at[latest];
     }
     return status == GANTRY_OK ? gy_streams_wait_outside(streams, stream, event) : status;
 }
@@ -158,7 +164,7 @@ static struct gy_stream_event *take_end(struct gy_streams *streams, struct gy_st
     const uint64_t number = streams->batch.number;
     struct gy_stream_event *event = NULL;
     for (uint32_t i = 0; i < GY_STREAM_ENDS && event == NULL; i++) {
-        event = &s->ends[s->next_end++ % GY_STREAM_ENDS];
+        event = &s->lane.ends[s->lane.next_end++ % GY_STREAM_ENDS];
         event = event->noted != number && event->awaited != number ? event : NULL;
     }
     const bool is_there = event != NULL && event->native != NULL;
@@ -174,7 +180,7 @@ static struct gy_stream_event *take_end(struct gy_streams *streams, struct gy_st
 static bool has_all(const struct gy_stream *s)
 {
     const struct gy_gpu_order *order = (const struct gy_gpu_order *)(const void *)s->owner;
-    return s->tail > s->entered && order != NULL && order->manager != NULL &&
+    return s->tail > s->noted.entered && order != NULL && order->manager != NULL &&
            order->closed == gy_taskman_gpu_tasks(order->manager);
 }
 
@@ -186,8 +192,9 @@ static bool is_awaited(const struct gy_stream *s)
 
 static bool is_noted(const struct gy_stream *s)
 {
-    return s->end != NULL && s->end_seq == s->tail && s->end_last.first == s->lane.last.first &&
-           s->end_last.count == s->lane.last.count;
+    return s->noted.end != NULL && s->noted.end_seq == s->tail &&
+           s->noted.end_last.first == s->lane.to.last.first &&
+           s->noted.end_last.count == s->lane.to.last.count;
 }
 
 /* Note an end behind nodes of the lane; NULL: there is none. */
@@ -196,7 +203,7 @@ static struct gy_stream_event *note_end_at(struct gy_streams *streams, struct gy
 {
     struct gy_nodes *nodes = streams->batch.nodes;
     struct gy_stream_event *event = take_end(streams, s);
-    struct gy_lane lane = s->lane;
+    struct gy_lane lane = s->lane.to;
     lane.last = last;
     const uint64_t of = last.count != 0 ? nodes->list[nodes->before[last.first]].id : 0;
     gy_nodes_name(nodes, of ^ UINT64_C(1) << 63); /* it goes with the node that it ends */
@@ -204,16 +211,16 @@ static struct gy_stream_event *note_end_at(struct gy_streams *streams, struct gy
         return NULL;
     }
     event->noted = streams->batch.number;
-    gy_streams_count(&streams->recorded);
+    gy_streams_count(&streams->counts.recorded);
     return event;
 }
 
 /* Without an end, the end of the graph tells that of the lane. */
 static void note_end(struct gy_streams *streams, struct gy_stream *s)
 {
-    s->end = note_end_at(streams, s, s->lane.last);
-    s->end_seq = s->tail;
-    s->end_last = s->lane.last;
+    s->noted.end = note_end_at(streams, s, s->lane.to.last);
+    s->noted.end_seq = s->tail;
+    s->noted.end_last = s->lane.to.last;
 }
 
 /* ---- points that the lane has left behind --------------------------------------------------- */
@@ -223,8 +230,8 @@ static bool note_left(struct gy_streams *streams, struct gy_stream *s)
 {
     uint32_t noted = 0, left = 0;
     for (uint32_t e = 0; e < GY_STREAM_EVENTS; e++) {
-        struct gy_stream_event *event = s->inner.at[(s->inner.next + e) % GY_STREAM_EVENTS];
-        if (s->inner.seqs[(s->inner.next + e) % GY_STREAM_EVENTS] == 0 || event->pending == 0) {
+        struct gy_stream_event *event = s->lane.ring.at[(s->lane.ring.next + e) % GY_STREAM_EVENTS];
+        if (s->lane.ring.seqs[(s->lane.ring.next + e) % GY_STREAM_EVENTS] == 0 || event->pending == 0) {
             continue;
         }
         if (event->end == NULL && noted < GY_LANE_LEFT) {
@@ -238,24 +245,24 @@ static bool note_left(struct gy_streams *streams, struct gy_stream *s)
 
 void gy_lane_order_learn_left(const struct gy_streams *streams, struct gy_stream *s)
 {
-    for (uint32_t e = 0; s->left != 0 && e < GY_STREAM_EVENTS; e++) {
-        const struct gy_stream_event *event = s->inner.at[e];
-        if (s->inner.seqs[e] != 0 && event->end != NULL) {
+    for (uint32_t e = 0; s->noted.left != 0 && e < GY_STREAM_EVENTS; e++) {
+        const struct gy_stream_event *event = s->lane.ring.at[e];
+        if (s->lane.ring.seqs[e] != 0 && event->end != NULL) {
             memcpy(event->end->known, event->known, streams->count * sizeof(event->known[0]));
-            gy_known_merge(streams, event->end->known, streams->batch.known);
+            gy_known_merge(streams, event->end->known, gy_batch_line(streams)->known);
         }
     }
 }
 
 void gy_lane_order_keep_left(struct gy_stream *s)
 {
-    for (uint32_t e = 0; s->left != 0 && e < GY_STREAM_EVENTS; e++) {
-        const uint32_t i = (s->inner.next + e) % GY_STREAM_EVENTS;
-        if (s->inner.seqs[i] != 0 && s->inner.at[i]->end != NULL) {
-            gy_stream_keep(s, s->inner.at[i]->end, s->inner.seqs[i]);
+    for (uint32_t e = 0; s->noted.left != 0 && e < GY_STREAM_EVENTS; e++) {
+        const uint32_t i = (s->lane.ring.next + e) % GY_STREAM_EVENTS;
+        if (s->lane.ring.seqs[i] != 0 && s->lane.ring.at[i]->end != NULL) {
+            gy_ring_keep(&s->plain.ring, s->lane.ring.at[i]->end, s->lane.ring.seqs[i]);
         }
     }
-    s->left = 0;
+    s->noted.left = 0;
 }
 
 /* ---- all ends ------------------------------------------------------------------------------ */
@@ -268,12 +275,12 @@ void gy_lane_order_note_ends(struct gy_streams *streams)
     for (uint64_t left = batch->by_lanes ? batch->members : 0; left != 0; left &= left - 1) {
         const uint32_t i = (uint32_t)__builtin_ctzll(left);
         struct gy_stream *s = &streams->streams[i];
-        const bool is_short = s->left != 0 && !has_all(s) && note_left(streams, s);
+        const bool is_short = s->noted.left != 0 && !has_all(s) && note_left(streams, s);
         /* What is on the plain stream of such a member is another graph, which its lane shall not be taken
          * for: so the lane has an end of its own. */
-        const bool is_elsewhere = s->carries && i != batch->home && !has_all(s);
+        const bool is_elsewhere = s->held.carries && i != batch->home && !has_all(s);
         if (!is_elsewhere && (is_alone || (!is_awaited(s) && !is_short))) {
-            s->end = NULL;
+            s->noted.end = NULL;
         } else if (!is_noted(s)) {
             note_end(streams, s);
         }

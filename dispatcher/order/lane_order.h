@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The order of lanes: how the parts of a graph come after work of their own step, and how that comes after
  * them.
  *
@@ -41,7 +42,7 @@
 /* Is the latest that the plain stream comes after a graph, without a timeline point behind it? */
 static inline bool gy_lane_order_bears_graph(const struct gy_stream *stream)
 {
-    return stream->behind == NULL && stream->held_by != NULL && stream->held_tail == stream->tail;
+    return stream->state != GY_STREAM_BEHIND && stream->held.by != NULL && stream->held.tail == stream->tail;
 }
 /* Is the stream's latest work, or such a graph, of the step for whose task a stream gets ready?  Or of a step
  * of the manager before it, where that has tasks that need not come after the step before. */
@@ -55,8 +56,9 @@ bool gy_lane_order_is_held_up(const struct gy_streams *streams, uint32_t stream)
 GANTRY_MUST_CHECK gantry_status gy_lane_order_find_home(struct gy_streams *streams, uint32_t stream,
                                                         uint32_t *out);
 
-/* The batch will be launched now.  If a task has calls left on its home, which may go on beside the graph, it
- * is launched on another stream, behind what is on the home. */
+/* The batch will be launched now.  If a task has calls left on its home, which may go on beside the graph, or
+ * has got that stream since and is no member, it is launched on another stream, behind what is on the home.
+ */
 GANTRY_MUST_CHECK gantry_status gy_lane_order_leave_home(struct gy_streams *streams);
 
 /* The lane of a stream that becomes a member comes after the stream's work of the same step. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "dispatcher/order/step_order.h"
 
 #include "base/alloc.h"
@@ -72,7 +73,8 @@ static bool is_implied(const struct gy_gpu_order *order, const struct gy_clock *
     for (uint64_t left = before->streams & ~(UINT64_C(1) << i); left != 0; left &= left - 1) {
         uint32_t j = (uint32_t)__builtin_ctzll(left);
         const struct gy_stream *s = &order->streams->streams[j];
-        if (s->tail == before->seq[j] && s->learnt_at < s->tail && s->known[i] >= before->seq[i]) {
+        if (s->tail == before->seq[j] && s->line->learnt_at < s->tail &&
+            s->line->known[i] >= before->seq[i]) {
             return true;
         }
     }
@@ -172,10 +174,11 @@ gantry_status gy_step_order_fence_graph(struct gy_streams *streams)
     const struct gy_batch_order *batch = &streams->batch;
     struct gy_gpu_order *order = batch->order;
     struct gy_step_bound *bound = order != NULL ? &order->bounds[GY_BOUND_ALL] : NULL;
-    if (bound == NULL || batch->is_beside || !wants_fence(order, batch->run, bound, batch->known)) {
+    if (bound == NULL || batch->is_beside ||
+        !wants_fence(order, batch->run, bound, gy_batch_line(streams)->known)) {
         return GANTRY_OK;
     }
-    const gantry_status status = gy_stream_record_plain(streams, batch->home, &bound->fence, batch->known);
+    const gantry_status status = gy_stream_record_plain(streams, batch->home, &bound->fence);
     bound->is_fenced = status == GANTRY_OK;
     return status;
 }
@@ -184,7 +187,7 @@ gantry_status gy_step_order_fence(struct gy_gpu_order *order, uint64_t run, uint
 {
     struct gy_step_bound *bound = &order->bounds[GY_BOUND_ALL];
     const struct gy_stream *s = &order->streams->streams[stream];
-    if (s->is_member || !wants_fence(order, run, bound, s->known)) {
+    if (s->state == GY_STREAM_MEMBER || !wants_fence(order, run, bound, s->line->known)) {
         return GANTRY_OK;
     }
     const gantry_status status = gy_streams_record_into(order->streams, stream, &bound->fence);
@@ -209,16 +212,13 @@ gantry_status gy_step_order_enter(struct gy_gpu_order *order, uint64_t run, enum
     if (bound->before.streams == 0) {
         return GANTRY_OK;
     }
-    if (order->streams->streams[stream].is_member) { /* its graph, or its lane, comes after it */
-        return bound->is_fenced ? gy_streams_wait_fence(order->streams, stream, &bound->before, &bound->fence)
-                                : gy_streams_wait_clock(order->streams, stream, &bound->before);
+    if (bound->is_fenced) {
+        return gy_streams_wait_fence(order->streams, stream, &bound->before, &bound->fence);
     }
-    if (!bound->is_fenced) {
-        return collect(order, bound, stream, is_all);
-    }
-    return gy_streams_is_ordered(order->streams, stream, &bound->before)
-               ? GANTRY_OK
-               : gy_streams_wait_event(order->streams, stream, &bound->fence);
+    /* A member's graph, or its lane, comes after it: it gets no fence. */
+    return order->streams->streams[stream].state == GY_STREAM_MEMBER
+               ? gy_streams_wait_clock(order->streams, stream, &bound->before)
+               : collect(order, bound, stream, is_all);
 }
 
 /* ---- checks -------------------------------------------------------------------------------- */

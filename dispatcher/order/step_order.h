@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The order between the steps of one task manager: GPU work of a step comes after GPU work of the step
  * before.
  *
@@ -89,21 +90,17 @@ bool gy_step_order_is_valid(const struct gy_gpu_order *order);
  * independent task comes after all steps. */
 GY_RARE void gy_step_order_begin(struct gy_gpu_order *order, uint64_t run, uint64_t previous);
 
-/* Around the search for a stream for a task of step `run`: what the steps that it comes after have put on
+/* The claim of a task of step `run` to a stream: what the steps that it comes after have put on
  * streams is before it. */
-static inline void gy_step_order_claim(struct gy_gpu_order *order, uint64_t run, uint64_t previous,
-                                       enum gy_step_bound_of bound)
+static inline struct gy_stream_claim gy_step_order_claim(struct gy_gpu_order *order, uint64_t run,
+                                                         uint64_t previous, enum gy_step_bound_of bound)
 {
     if (__builtin_expect(order->run != run, 0)) {
         gy_step_order_begin(order, run, previous);
     }
-    order->owner.is_beside = bound == GY_BOUND_OLDER;
-    order->owner.before = ~(order->during.streams | (bound == GY_BOUND_OLDER ? order->latest : 0));
-}
-static inline void gy_step_order_unclaim(struct gy_gpu_order *order)
-{
-    order->owner.before = 0;
-    order->owner.is_beside = false;
+    const bool is_beside = bound == GY_BOUND_OLDER;
+    return (struct gy_stream_claim){&order->owner, ~(order->during.streams | (is_beside ? order->latest : 0)),
+                                    is_beside};
 }
 
 /* Work of step `run` is in front of the tail of `stream`, which is `s`. */
@@ -116,10 +113,6 @@ static inline void gy_step_order_note_at(struct gy_gpu_order *order, uint64_t ru
     order->closed++;
     order->during.streams |= UINT64_C(1) << stream;
     order->during.seq[stream] = s->tail;
-}
-static inline void gy_step_order_note(struct gy_gpu_order *order, uint64_t run, uint32_t stream)
-{
-    gy_step_order_note_at(order, run, stream, &order->streams->streams[stream]);
 }
 
 #endif

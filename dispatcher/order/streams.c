@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "dispatcher/order/streams.h"
 
 #include "base/alloc.h"
@@ -24,8 +25,8 @@ static void adopt_partitions(struct gy_streams *streams, struct gy_partitions *p
     const uint32_t kinds = count_kinds(partitions);
     streams->partitions = partitions;
     streams->limit = streams->asked_limit > kinds ? streams->asked_limit : kinds;
-    streams->kinds_made = 0;
-    streams->kinds_missing = kinds;
+    streams->kinds.made = 0;
+    streams->kinds.missing = kinds;
     streams->may_borrow = kinds > partitions->count;
 }
 
@@ -64,18 +65,19 @@ static void destroy_all(struct gy_streams *streams)
     const struct gy_driver *driver = streams->context->driver;
     for (uint32_t i = 0; i < streams->count; i++) {
         struct gy_stream *s = &streams->streams[i];
-        destroy_events(driver, s->outer.own, GY_STREAM_EVENTS);
-        destroy_events(driver, s->ends, GY_STREAM_ENDS);
-        destroy_events(driver, s->plain_ends, GY_STREAM_ENDS);
-        gy_free(s->abroad);
+        destroy_events(driver, s->plain.ring.own, GY_STREAM_EVENTS);
+        destroy_events(driver, s->lane.ends, GY_STREAM_ENDS);
+        destroy_events(driver, s->plain.ends, GY_STREAM_ENDS);
+        gy_free(s->plain.abroad);
+        gy_free(s->lane.abroad);
         (void)driver->cuStreamDestroy(s->native);
         gy_places_give(streams->context->places, 1);
     }
     for (int i = 0; i < 2; i++) {
-        if (streams->barriers[i] != NULL) {
-            (void)driver->cuEventDestroy(streams->barriers[i]);
+        if (streams->barrier.events[i] != NULL) {
+            (void)driver->cuEventDestroy(streams->barrier.events[i]);
         }
-        streams->barriers[i] = NULL;
+        streams->barrier.events[i] = NULL;
     }
 }
 
@@ -102,12 +104,11 @@ void gy_streams_renew(struct gy_streams *streams, struct gy_partitions *partitio
         memset(s, 0, offsetof(struct gy_stream, completed));
         atomic_store_explicit(&s->completed, streams->first_seq, memory_order_release);
     }
-    streams->generation = 0;
+    streams->barrier.generation = 0;
     streams->batch.home = 0;
     streams->batch.waited = NULL;
-    memset(streams->batch.known, 0, sizeof(streams->batch.known));
-    atomic_store(&streams->private_sets, 0);
-    streams->private_made = 0;
+    atomic_store(&streams->privates.taken, 0);
+    streams->privates.made = 0;
     adopt_partitions(streams, partitions);
 }
 
@@ -125,36 +126,37 @@ static gantry_status create_stream(struct gy_streams *streams, uint32_t kind, ui
     gy_places_take(streams->context->places, 1);
     const bool is_special = partition->green != NULL || partition->info.priority != 0;
     s->native = native;
-    s->lane = gy_lane_of(native, is_special ? GY_FORM_LANE(kind) : 0);
+    s->lane.to = gy_lane_of(native, is_special ? GY_FORM_LANE(kind) : 0);
     s->kind = kind;
     s->origin = gy_timeline_point_on(streams->device, streams->count, 0);
-    s->tail = s->superseded = s->known[streams->count] = streams->first_seq;
+    s->line = &s->plain;
+    s->tail = s->superseded = s->plain.known[streams->count] = streams->first_seq;
     if (kind == shared) {
-        streams->kinds_missing -= (streams->kinds_made >> kind & 1u) == 0;
-        streams->kinds_made |= UINT64_C(1) << kind;
+        streams->kinds.missing -= (streams->kinds.made >> kind & 1u) == 0;
+        streams->kinds.made |= UINT64_C(1) << kind;
     } else {
-        streams->private_made |= UINT64_C(1) << (GY_STREAM_PRIVATE_SET(kind) - 1);
+        streams->privates.made |= UINT64_C(1) << (GY_STREAM_PRIVATE_SET(kind) - 1);
     }
     *out = streams->count++;
     atomic_store_explicit(&streams->created, streams->count, memory_order_release);
     return GANTRY_OK;
 }
 
-/* Whatever is enqueued from now on comes after the stream's work anyhow, or the host has seen it finished. */
-static bool is_over(struct gy_stream *s)
+/* The last point of a member that may hold up the stream. */
+static uint64_t point_beside(const struct gy_stream *s, uint32_t member)
 {
-    return gy_stream_has_passed(s, s->tail);
+    return s->held.by->known[member] + (s->held.open >> member & 1u);
 }
 
 bool gy_stream_is_held(const struct gy_streams *streams, const struct gy_stream *s)
 {
-    const bool is_there = s->held_by != NULL && (s->carries || s->tail == s->held_tail);
-    uint64_t beside = is_there ? s->beside : 0;
+    const bool is_there = s->held.by != NULL && (s->held.carries || s->tail == s->held.tail);
+    uint64_t beside = is_there ? s->held.beside : 0;
     for (uint64_t left = beside; left != 0; left &= left - 1) {
         uint32_t i = (uint32_t)__builtin_ctzll(left);
         const struct gy_stream *other = &streams->streams[i];
-        if (gy_stream_has_passed(other, s->held_by->known[i])) { /* and so has what that comes after */
-            beside &= ~(left & -left) & (other->held_by == s->held_by ? other->beside : UINT64_MAX);
+        if (gy_stream_has_passed(other, point_beside(s, i))) { /* and so has what that comes after */
+            beside &= ~(left & -left) & (other->held.by == s->held.by ? other->held.beside : UINT64_MAX);
         }
     }
     return beside != 0;
@@ -165,8 +167,9 @@ bool gy_stream_is_held(const struct gy_streams *streams, const struct gy_stream 
 static bool is_better_off(struct gy_streams *streams, uint32_t stream, uint64_t seq)
 {
     struct gy_stream *s = &streams->streams[stream];
-    s->may_be_held = s->may_be_held && gy_stream_is_held(streams, s);
-    return s->may_be_held && ((s->carries && s->behind != s->held_by) || gy_stream_has_passed(s, seq));
+    s->held.may_be = s->held.may_be && gy_stream_is_held(streams, s);
+    return s->held.may_be &&
+           ((s->held.carries && s->behind.end != s->held.by) || gy_stream_has_passed(s, seq));
 }
 
 /* Find what a task comes after that comes after `clock`, as far as it is known: through the tails of
@@ -178,12 +181,12 @@ static void find_reach(const struct gy_streams *streams, const struct gy_clock *
     for (uint64_t left = clock->streams; left != 0; left &= left - 1) {
         uint32_t i = (uint32_t)__builtin_ctzll(left);
         const struct gy_stream *s = &streams->streams[i];
-        const bool is_of_graph = s->held_by != NULL && gy_stream_has_passed(s, clock->seq[i]);
+        const bool is_of_graph = s->held.by != NULL && gy_stream_has_passed(s, clock->seq[i]);
         /* The tail does not come after what its stream has waited for since. */
-        const bool is_tail = s->tail == clock->seq[i] && s->waited_at < s->tail;
-        const uint64_t *known = is_tail && (!is_of_graph || s->beside == 0) ? s->known : NULL;
+        const bool is_tail = s->tail == clock->seq[i] && s->line->waited_at < s->tail;
+        const uint64_t *known = is_tail && (!is_of_graph || s->held.beside == 0) ? s->line->known : NULL;
         for (uint32_t e = 0; e < GY_STREAM_EVENTS && known == NULL && !is_of_graph; e++) {
-            known = s->outer.seqs[e] == clock->seq[i] ? s->outer.at[e]->known : NULL;
+            known = s->plain.ring.seqs[e] == clock->seq[i] ? s->plain.ring.at[e]->known : NULL;
         }
         for (uint32_t j = 0; j < streams->count && known != NULL; j++) {
             reach[j] = known[j] > reach[j] ? known[j] : reach[j];
@@ -208,9 +211,9 @@ enum offer {
 /* Does the task come after the rest of the graph anyhow that the stream's latest work is in? */
 static bool reaches_beside(const struct gy_stream *s, const uint64_t *reach)
 {
-    for (uint64_t left = s->beside; left != 0; left &= left - 1) {
+    for (uint64_t left = s->held.beside; left != 0; left &= left - 1) {
         uint32_t i = (uint32_t)__builtin_ctzll(left);
-        if (reach[i] < s->held_by->known[i]) {
+        if (reach[i] < point_beside(s, i)) {
             return false;
         }
     }
@@ -218,7 +221,7 @@ static bool reaches_beside(const struct gy_stream *s, const uint64_t *reach)
 }
 
 static enum offer appraise(struct gy_streams *streams, uint32_t index, const uint64_t *reach,
-                           const struct gy_stream_owner *owner)
+                           const struct gy_stream_claim *claim)
 {
     struct gy_stream *s = &streams->streams[index];
     if (s->running != 0) {
@@ -230,17 +233,19 @@ static enum offer appraise(struct gy_streams *streams, uint32_t index, const uin
     const bool is_free = !gy_stream_is_held(streams, s);
     /* What the task comes after on a stream of its owner, it comes after with all of that graph; a task that
      * is beside the owner's latest step does not. */
-    const bool is_before = owner != NULL && (owner->before >> index & 1u) != 0;
-    const bool may_take = owner != NULL && (!owner->is_beside || (is_before && is_free));
+    const struct gy_stream_owner *owner = claim->owner;
+    const bool is_before = owner != NULL && (claim->before >> index & 1u) != 0;
+    const bool may_take = owner != NULL && (!claim->is_beside || (is_before && is_free));
     if (!s->used) {
-        const bool is_own = may_take && (s->owner == owner || (const void *)s->held_order == owner);
-        return (is_free && is_over(s)) || is_own ? OFFER_UNUSED : OFFER_OTHERS;
+        const bool is_own = may_take && (s->owner == owner || (const void *)s->held.order == owner);
+        return (is_free && gy_stream_has_passed(s, s->tail)) || is_own ? OFFER_UNUSED : OFFER_OTHERS;
     }
     const bool is_own = may_take && s->owner == owner;
     if (is_own && is_before) {
         return OFFER_OWN;
     }
-    if (is_free && (s->pending_successors == 0 || streams->is_of_fleet) && is_over(s)) {
+    if (is_free && (s->dependents.unplaced == 0 || streams->is_of_fleet) &&
+        gy_stream_has_passed(s, s->tail)) {
         return is_own ? OFFER_OWN : OFFER_OVER;
     }
     if (reach[index] >= s->tail && (is_free || reaches_beside(s, reach))) {
@@ -249,17 +254,17 @@ static enum offer appraise(struct gy_streams *streams, uint32_t index, const uin
     if (is_free && s->superseded >= s->tail) {
         return OFFER_OVERTAKEN;
     }
-    return s->pending_successors == 0 || s->superseded >= s->tail ? OFFER_ENDED : OFFER_NONE;
+    return s->dependents.unplaced == 0 || s->superseded >= s->tail ? OFFER_ENDED : OFFER_NONE;
 }
 
 /* One more may be made: then there is still room for one of each kind that has none. */
 static bool may_create(const struct gy_streams *streams, uint32_t kind)
 {
     const uint32_t set = GY_STREAM_PRIVATE_SET(kind);
-    uint64_t missing = atomic_load_explicit(&streams->private_sets, memory_order_relaxed);
-    missing &= ~streams->private_made;
-    bool is_first = set == 0 ? (streams->kinds_made >> kind & 1u) == 0 : (missing >> (set - 1) & 1u) != 0;
-    uint32_t reserved = streams->kinds_missing + (uint32_t)__builtin_popcountll(missing);
+    uint64_t missing = atomic_load_explicit(&streams->privates.taken, memory_order_relaxed);
+    missing &= ~streams->privates.made;
+    bool is_first = set == 0 ? (streams->kinds.made >> kind & 1u) == 0 : (missing >> (set - 1) & 1u) != 0;
+    uint32_t reserved = streams->kinds.missing + (uint32_t)__builtin_popcountll(missing);
     return (is_first && streams->count < streams->limit) || streams->count + reserved < streams->limit;
 }
 
@@ -300,7 +305,7 @@ static gantry_status find_shared(struct gy_streams *streams, const struct gy_clo
 /* A stream of this kind for a task that inherits none.  A new one is taken where the task would wait on each
  * of those that there are for work that it does not come after. */
 static gantry_status find_free(struct gy_streams *streams, const struct gy_clock *clock, uint32_t kind,
-                               const struct gy_stream_owner *owner, uint32_t *out)
+                               const struct gy_stream_claim *claim, uint32_t *out)
 {
     bool single = atomic_load_explicit(&streams->single, memory_order_relaxed);
     uint64_t reach[GY_STREAMS_MAX];
@@ -313,7 +318,7 @@ static gantry_status find_free(struct gy_streams *streams, const struct gy_clock
         if (streams->streams[i].kind != kind) {
             continue;
         }
-        enum offer offer = single ? OFFER_OWN : appraise(streams, i, reach, owner);
+        enum offer offer = single ? OFFER_OWN : appraise(streams, i, reach, claim);
         bool older = offer != OFFER_UNUSED && streams->streams[i].age < streams->streams[found].age;
         if (offer < best || (offer == best && offer != OFFER_NONE && older)) {
             best = offer;
@@ -344,12 +349,12 @@ static bool find_inheritable(struct gy_streams *streams, const struct gy_clock *
             uint32_t i = (uint32_t)__builtin_ctzll(left);
             struct gy_stream *s = &streams->streams[i];
             if (s->kind != kind || s->tail != clock->seq[i] || s->running != 0 ||
-                (found && s->pending_successors != 0) || is_better_off(streams, i, s->tail)) {
+                (found && s->dependents.unplaced != 0) || is_better_off(streams, i, s->tail)) {
                 continue;
             }
             *out = i;
             found = true;
-            if (s->pending_successors == 0) {
+            if (s->dependents.unplaced == 0) {
                 return true;
             }
         }
@@ -359,22 +364,22 @@ static bool find_inheritable(struct gy_streams *streams, const struct gy_clock *
 
 void gy_stream_go_on(struct gy_stream *s)
 {
-    const uint32_t latest = (s->inner.next - 1) % GY_STREAM_EVENTS;
+    const uint32_t latest = (s->lane.ring.next - 1) % GY_STREAM_EVENTS;
     const uint32_t awaiting = gy_stream_awaiting(s);
-    if (s->inner.seqs[latest] == s->tail && awaiting != 0) {
-        s->left++;
-        s->inner.at[latest]->pending = awaiting;
-        s->inner.at[latest]->hosts = s->hosts;
+    if (s->lane.ring.seqs[latest] == s->tail && awaiting != 0) {
+        s->noted.left++;
+        s->lane.ring.at[latest]->pending = awaiting;
+        s->lane.ring.at[latest]->hosts = s->dependents.hosts;
     }
 }
 
 /* A dependent of the point is called, behind which the stream has gone on. */
 static void call_behind(struct gy_stream *s, uint64_t seq)
 {
-    for (uint32_t e = 0; s->left != 0 && e < GY_STREAM_EVENTS; e++) {
-        struct gy_stream_event *event = s->inner.at[e];
-        if (s->inner.seqs[e] == seq && event->pending > event->hosts) {
-            s->left -= --event->pending == 0;
+    for (uint32_t e = 0; s->noted.left != 0 && e < GY_STREAM_EVENTS; e++) {
+        struct gy_stream_event *event = s->lane.ring.at[e];
+        if (s->lane.ring.seqs[e] == seq && event->pending > event->hosts) {
+            s->noted.left -= --event->pending == 0;
             return;
         }
     }
@@ -386,8 +391,8 @@ void gy_streams_note_call(struct gy_streams *streams, const struct gy_clock *clo
         uint32_t i = (uint32_t)__builtin_ctzll(left);
         struct gy_stream *s = &streams->streams[i];
         if (s->tail == clock->seq[i]) {
-            s->uncalled -= s->uncalled > s->hosts;
-        } else if (s->is_member) {
+            s->dependents.uncalled -= s->dependents.uncalled > s->dependents.hosts;
+        } else if (s->state == GY_STREAM_MEMBER) {
             call_behind(s, clock->seq[i]);
         }
     }
@@ -398,7 +403,7 @@ void gy_streams_leave(struct gy_streams *streams, const struct gy_clock *clock)
     for (uint64_t left = clock->streams; left != 0; left &= left - 1) {
         uint32_t i = (uint32_t)__builtin_ctzll(left);
         struct gy_stream *s = &streams->streams[i];
-        s->pending_successors -= s->tail == clock->seq[i] && s->pending_successors != 0;
+        s->dependents.unplaced -= s->tail == clock->seq[i] && s->dependents.unplaced != 0;
         gy_stream_supersede(s, clock->seq[i]);
     }
 }
@@ -411,8 +416,8 @@ void gy_streams_use(struct gy_streams *streams, uint32_t stream)
     }
     s->used = true;
     streams->in_use++;
-    if (streams->in_use > atomic_load_explicit(&streams->peak, memory_order_relaxed)) {
-        atomic_store_explicit(&streams->peak, streams->in_use, memory_order_relaxed);
+    if (streams->in_use > atomic_load_explicit(&streams->counts.peak, memory_order_relaxed)) {
+        atomic_store_explicit(&streams->counts.peak, streams->in_use, memory_order_relaxed);
     }
 }
 
@@ -432,13 +437,6 @@ void gy_streams_read_all(const struct gy_streams *streams, struct gy_clock *cloc
     }
 }
 
-static void supersede_all(struct gy_streams *streams)
-{
-    for (uint32_t i = 0; i < streams->count; i++) {
-        streams->streams[i].superseded = streams->streams[i].tail;
-    }
-}
-
 /* True: as far as the host knows, nothing is under way on the SMs of the partition that lends them. */
 bool gy_streams_borrow(struct gy_streams *streams, uint32_t partition)
 {
@@ -454,7 +452,7 @@ bool gy_streams_borrow(struct gy_streams *streams, uint32_t partition)
             return false;
         }
     }
-    gy_streams_count(&streams->borrowed);
+    gy_streams_count(&streams->counts.borrowed);
     return true;
 }
 
@@ -467,7 +465,7 @@ static void take(struct gy_streams *streams, uint32_t index)
 }
 
 gantry_status gy_streams_assign_any(struct gy_streams *streams, uint64_t wait_set, uint32_t kind,
-                                    const struct gy_stream_owner *owner, uint32_t *out)
+                                    const struct gy_stream_claim *claim, uint32_t *out)
 {
     struct gy_clock room;
     uint32_t index = 0;
@@ -476,13 +474,15 @@ gantry_status gy_streams_assign_any(struct gy_streams *streams, uint64_t wait_se
     if (!is_after_all) {
         gy_streams_leave(streams, clock);
     } else {
-        supersede_all(streams);
+        for (uint32_t i = 0; i < streams->count; i++) {
+            streams->streams[i].superseded = streams->streams[i].tail;
+        }
         gy_streams_read_all(streams, &room);
         clock = &room;
     }
     if (is_after_all || atomic_load_explicit(&streams->single, memory_order_relaxed) ||
         !find_inheritable(streams, clock, kind, &index)) {
-        gantry_status status = find_free(streams, clock, kind, owner, &index);
+        gantry_status status = find_free(streams, clock, kind, claim, &index);
         if (status != GANTRY_OK) {
             return status;
         }
@@ -496,7 +496,7 @@ gantry_status gy_streams_assign_any(struct gy_streams *streams, uint64_t wait_se
 }
 
 gantry_status gy_streams_leave_held(struct gy_streams *streams, uint64_t wait_set,
-                                    const struct gy_stream_owner *owner, uint32_t *stream)
+                                    const struct gy_stream_claim *claim, uint32_t *stream)
 {
     struct gy_stream *s = &streams->streams[*stream];
     gantry_status status = GANTRY_OK;
@@ -504,7 +504,7 @@ gantry_status gy_streams_leave_held(struct gy_streams *streams, uint64_t wait_se
         struct gy_clock room;
         const struct gy_clock *clock = gy_wait_set_read(wait_set, &room);
         gy_streams_abandon(streams, *stream);
-        status = find_free(streams, clock != NULL ? clock : &room, s->kind, owner, stream);
+        status = find_free(streams, clock != NULL ? clock : &room, s->kind, claim, stream);
         take(streams, *stream);
     }
     return status;
@@ -517,12 +517,12 @@ uint32_t gy_streams_take_private(struct gy_streams *streams)
     if (streams->partitions->is_planned || streams->device_wide) {
         return 0;
     }
-    uint64_t taken = atomic_load(&streams->private_sets);
+    uint64_t taken = atomic_load(&streams->privates.taken);
     /* At worst the streams that there are belong to nobody, or to sets that nobody has. */
     while (taken != UINT64_MAX &&
            atomic_load(&streams->created) + (uint32_t)__builtin_popcountll(taken) + 1 < streams->limit) {
         const uint64_t bit = ~taken & (taken + 1); /* the lowest that is free */
-        if (atomic_compare_exchange_weak(&streams->private_sets, &taken, taken | bit)) {
+        if (atomic_compare_exchange_weak(&streams->privates.taken, &taken, taken | bit)) {
             return (uint32_t)__builtin_ctzll(bit) + 1;
         }
     }
@@ -531,8 +531,8 @@ uint32_t gy_streams_take_private(struct gy_streams *streams)
 
 void gy_streams_give_private(struct gy_streams *streams, uint32_t number)
 {
-    assert(number != 0 && (atomic_load(&streams->private_sets) >> (number - 1) & 1u) != 0);
-    atomic_fetch_and(&streams->private_sets, ~(UINT64_C(1) << (number - 1)));
+    assert(number != 0 && (atomic_load(&streams->privates.taken) >> (number - 1) & 1u) != 0);
+    atomic_fetch_and(&streams->privates.taken, ~(UINT64_C(1) << (number - 1)));
 }
 
 /* ---- ends ---------------------------------------------------------------------------------- */
@@ -551,7 +551,7 @@ void gy_streams_return_all(struct gy_streams *streams)
     assert(gy_streams_are_valid(streams));
     for (uint32_t i = 0; i < streams->count; i++) {
         streams->streams[i].used = false;
-        streams->streams[i].pending_successors = streams->streams[i].uncalled = 0;
+        streams->streams[i].dependents.unplaced = streams->streams[i].dependents.uncalled = 0;
     }
     streams->in_use = 0;
     streams->next_shared = 0; /* a step that is repeated gets the same streams, and can be the same graph */
@@ -588,20 +588,23 @@ static bool ring_is_valid(const struct gy_streams *streams, const struct gy_stre
 static bool place_is_valid(const struct gy_streams *streams, uint32_t stream)
 {
     const struct gy_stream *s = &streams->streams[stream];
-    bool listed = (streams->batch.members >> stream & 1u) != 0;
-    return s->is_member == listed && s->native != NULL &&
-           (streams->batch.state != GY_BATCH_CLOSED || !s->is_member) && (!s->is_member || s->behind == NULL);
+    const bool is_listed = (streams->batch.members >> stream & 1u) != 0;
+    return (s->state == GY_STREAM_MEMBER) == is_listed && s->native != NULL &&
+           (streams->batch.state != GY_BATCH_CLOSED || !is_listed) &&
+           (s->state == GY_STREAM_BEHIND ? s->behind.end != NULL
+                                         : s->state == GY_STREAM_MEMBER || s->behind.end == NULL) &&
+           s->line == (s->state == GY_STREAM_PLAIN ? &s->plain : &s->lane);
 }
 
 bool gy_stream_is_valid(const struct gy_streams *streams, uint32_t stream)
 {
     const struct gy_stream *s = &streams->streams[stream];
     return stream < streams->count && s->origin == gy_timeline_point_on(streams->device, stream, 0) &&
-           s->known[stream] == s->tail && s->superseded <= s->tail && s->floor <= s->tail &&
-           s->entered <= s->tail && s->seen <= streams->generation && s->epoch <= streams->epoch &&
-           s->age <= streams->finished &&
+           s->line->known[stream] == s->tail && s->superseded <= s->tail && s->floor <= s->tail &&
+           s->noted.entered <= s->tail && s->line->seen <= streams->barrier.generation &&
+           s->epoch <= streams->epoch && s->age <= streams->finished &&
            atomic_load_explicit(&s->completed, memory_order_relaxed) <= s->tail &&
-           place_is_valid(streams, stream) && ring_is_valid(streams, s, &s->outer);
+           place_is_valid(streams, stream) && ring_is_valid(streams, s, &s->plain.ring);
 }
 
 bool gy_streams_are_valid(const struct gy_streams *streams)
@@ -618,6 +621,12 @@ bool gy_streams_are_valid(const struct gy_streams *streams)
         busy += streams->streams[i].running != 0;
     }
     return in_use == streams->in_use && busy == streams->busy &&
-           in_use <= atomic_load_explicit(&streams->peak, memory_order_relaxed) &&
-           (streams->generation == 0 || streams->barriers[streams->barrier] != NULL);
+           in_use <= atomic_load_explicit(&streams->counts.peak, memory_order_relaxed) &&
+           (streams->barrier.generation == 0 || streams->barrier.events[streams->barrier.latest] != NULL);
+}
+
+gantry_status gy_stream_await(struct gy_streams *streams, const struct gy_stream *s, CUevent event)
+{
+    gy_streams_count(&streams->counts.waits);
+    return GY_CALL(streams->context, cuStreamWaitEvent(s->native, event, 0));
 }

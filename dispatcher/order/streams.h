@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The stream pool: which task runs on which stream, and which stream waits for which.
  *
  * Rules (the original's five, stated for vector clocks):
@@ -58,13 +59,89 @@ struct gy_stream_ring {
     struct gy_stream_event own[GY_STREAM_EVENTS];
 };
 
+/* One order of work with one clock: a stream, or a lane of a graph that is being built. */
+struct gy_line {
+    struct gy_lane to;                  /* where a lane's work is noted */
+    uint64_t known[GY_STREAMS_MAX];     /* per stream: the timeline point that its next work comes after */
+    uint64_t seen;                      /* generation of the last barrier it waited for */
+    uint64_t learnt_at;                 /* the stream's tail when `known` has last grown by a wait, */
+    uint64_t waited_at;                 /* and by one of its own, not of a graph that it was part of */
+    uint64_t (*abroad)[GY_STREAMS_MAX]; /* as `known`, by device of its fleet; NULL: no wait yet */
+    uint32_t devices;                   /* of the fleet, once `abroad` is set */
+    struct gy_stream_ring ring;         /* recorded on it; on a stream, the ends of graphs too */
+    uint32_t next_end;
+    struct gy_stream_event
+        ends[GY_STREAM_ENDS]; /* of a lane; or of graphs on a stream: gy_batch_launched() */
+};
+
 /* Whose step a task belongs to; the head of struct gy_gpu_order. */
 struct gy_stream_owner {
     uint32_t private_set; /* written while no task of the owner is on its way; the number of the set of
                            * streams that no other owner gets; 0: it has those of everybody */
-    uint64_t before; /* while a stream is looked for: bit s: the task comes after what the owner has put on
-                      * stream s last */
-    bool is_beside;  /* likewise: and it need not come after what the owner has put on the others */
+};
+
+/* For whom a stream is looked for. */
+struct gy_stream_claim {
+    const struct gy_stream_owner *owner; /* NULL: the work comes after none of the same owner's */
+    uint64_t before;                     /* bit s: it comes after what the owner has put on stream s last, */
+    bool is_beside;                      /* and need not come after what the owner has put on the others */
+};
+
+/* Where the work of tasks that come now goes, and what it comes after.
+ *
+ *    PLAIN --- it gets work in a graph ---> MEMBER --- launched --> BEHIND
+ *    BEHIND -- likewise -----------------> MEMBER
+ *    MEMBER -- the graph was dropped -----> PLAIN <--- `native` waits for the end -- BEHIND
+ *
+ * PLAIN: it is enqueued on `native`.  MEMBER: it is noted on its lane in the graph that is being built.
+ * BEHIND: its latest work is in a graph that was launched, and `native` has not waited for the end of that
+ * yet: before it gets other work there, it does. */
+enum gy_stream_state { GY_STREAM_PLAIN, GY_STREAM_MEMBER, GY_STREAM_BEHIND };
+
+/* What comes after the tail of a stream. */
+struct gy_dependents {
+    uint32_t unplaced; /* those that have got no stream yet, */
+    uint32_t uncalled; /* and those that were not called yet: at least */
+    uint32_t hosts;    /* 1: some of these are no GPU tasks, and others come behind them */
+    uint32_t told;     /* completions that tell of its point behind the task, */
+    uint64_t told_seq; /* which is this one */
+};
+
+/* A member, in the graph that is being built: see batch_order.h, and for its ends lane_order.h. */
+struct gy_noted {
+    uint64_t entered;            /* timeline points up to here come before the latest graph, */
+    uint64_t entrance;           /* of which it waits for this entrance */
+    uint32_t left;               /* events on its lane with dependents pending */
+    struct gy_stream_event *end; /* noted at the end of its lane; NULL: no such */
+    uint64_t end_seq;            /* when the tail was this, and */
+    struct gy_node_set end_last; /* this the lane's last */
+};
+
+/* The graph that the latest work of a stream is in, if `native` has not waited for that yet; of a member, the
+ * one that its work was in when it became one. */
+struct gy_behind {
+    struct gy_stream_event *end; /* of the graph, or of its lane there; NULL: there is none */
+    uint32_t home;               /* it was launched on this stream, */
+    bool is_open;                /* and a task had calls left then */
+};
+
+/* The graph that a stream's latest work is in, or that was launched on `native`: what else is in it holds up
+ * what is enqueued on `native`. */
+struct gy_held {
+    struct gy_stream_event *by;       /* its end; NULL: there is none */
+    uint64_t tail;                    /* the stream's when it was launched */
+    uint64_t beside;                  /* members whose work the stream's work in it does not come after; */
+    uint64_t open;                    /* and of which a task had begun whose point was not there yet */
+    bool may_be;                      /* no member: a task looks at the rest before it inherits the stream */
+    bool carries;                     /* it was launched on `native`, and the stream's line does not say so */
+    const struct gy_gpu_order *order; /* of the tasks in it; only compared */
+    uint64_t run;
+};
+
+/* While something is recorded. */
+struct gy_stream_trace {
+    uint64_t flow;  /* the arrow of the latest task */
+    uint64_t after; /* bit n: the next task waits for work of the device with ordinal n */
 };
 
 struct gy_stream {
@@ -77,63 +154,24 @@ struct gy_stream {
     uint64_t floor;      /* timeline points up to here are before the barrier */
     uint32_t kind;       /* immutable: GY_STREAM_KIND() of its partition */
     uint32_t running;    /* tasks assigned and not finished launching */
-    uint32_t pending_successors; /* dependents of the tail that have got no stream yet, */
-    uint32_t uncalled;           /* and those that were not called yet: at least */
-    uint32_t hosts;              /* 1: some of these are no GPU tasks, and others come behind them */
-    bool is_open;                /* a task that is there was called, and has calls left */
-    bool used;                   /* given out since the streams were last returned */
-    bool dirty;                  /* work enqueued since it was last joined */
-    bool is_unrecorded;          /* work enqueued since an event was last recorded on `native` */
-    bool is_member;              /* it has work in the graph that is being built */
-    bool may_be_held;            /* no member: a task looks at `held_by` before it inherits the stream */
-    uint64_t origin;             /* immutable: gy_timeline_point_on() of position 0 */
+    struct gy_dependents dependents;
+    bool is_open;               /* a task that is there was called, and has calls left */
+    bool used;                  /* given out since the streams were last returned */
+    bool dirty;                 /* work enqueued since it was last joined */
+    bool is_unrecorded;         /* work enqueued since an event was last recorded on `native` */
+    enum gy_stream_state state; /* written by enter_state() in waits.c */
+    uint64_t origin;            /* immutable: gy_timeline_point_on() of position 0 */
 
-    struct gy_lane lane; /* where its work goes while it is a member */
-    uint64_t seen;       /* generation of the last barrier it waited for */
-    uint64_t entered;    /* timeline points up to here come before the latest graph that it was part of */
-    uint64_t entrance;   /* of the graph that is being built, which it waits for: see batch_order.h */
-    struct gy_stream_event *behind; /* the end of a graph, or of its lane there, that its latest work is in,
-                                     * and `native` has not waited for yet; NULL: there is none */
-    uint32_t behind_home;           /* that was launched on this stream */
-    bool is_behind_open;            /* a task had calls left when it was launched */
-    uint64_t known[GY_STREAMS_MAX]; /* per stream: the timeline point that work of tasks that come now comes
-                                     * after: behind `behind`, or on the lane */
-    uint64_t learnt_at;             /* the tail when `known` has last grown by a wait, */
-    uint64_t waited_at;             /* and by one of its own, not of a graph that it was part of */
-    uint64_t plain_known[GY_STREAMS_MAX]; /* while `behind` is set, or it is a member: as `known`, of what is
-                                           * on `native`; and as `seen`: */
-    uint64_t plain_seen;
-
-    /* Its lane: see lane_order.h. */
-    uint32_t told;                  /* completions that tell of its point behind the task, */
-    uint64_t told_seq;              /* which is this one */
-    uint32_t left;                  /* a member: events on its lane with dependents pending */
-    struct gy_stream_event *end;    /* a member: noted at the end of its lane; NULL: no such */
-    uint64_t end_seq;               /* when the tail was this, and */
-    struct gy_node_set end_last;    /* this the lane's last */
-    struct gy_stream_event *before; /* a member: `behind` when it became one */
-    uint32_t next_end, next_plain_end;
-    struct gy_stream_event ends[GY_STREAM_ENDS];       /* of its lane */
-    struct gy_stream_event plain_ends[GY_STREAM_ENDS]; /* on `native`, of graphs: see gy_batch_launched() */
-
-    /* The graph that its latest work is in, or that was launched on `native`: what else is in it holds up
-     * what is enqueued on `native`. */
-    struct gy_stream_event *held_by; /* its end; NULL: there is none */
-    uint64_t held_tail;              /* the tail when it was launched */
-    uint64_t beside;                 /* members whose work the stream's work in it does not come after */
-    bool carries;                    /* it was launched on `native`, and `known` does not say so */
-    const struct gy_gpu_order *held_order; /* of the tasks in it; only compared */
-    uint64_t held_run;
-
-    uint64_t (*abroad)[GY_STREAMS_MAX];  /* as `known`, of each device of its fleet, and behind those as
-                                          * `plain_known`; NULL: no wait yet */
-    uint32_t devices;                    /* of the fleet, once `abroad` is set */
+    struct gy_line
+        *line; /* that the work of tasks which come now comes behind: PLAIN: `plain`; else `lane` */
+    struct gy_line plain; /* what is on `native` */
+    struct gy_line lane;  /* what is in the graph that it is a member of, or in the latest */
+    struct gy_noted noted;
+    struct gy_behind behind;
+    struct gy_held held;
     const struct gy_stream_owner *owner; /* the owner of the tail, see gy_streams_assign(); only compared;
                                           * NULL: it has none */
-    uint64_t flow;                       /* while something is recorded: the arrow of the latest task */
-    uint64_t after; /* likewise: bit n: the next task waits for work of the device with ordinal n */
-    struct gy_stream_ring outer;              /* recorded on `native` */
-    struct gy_stream_ring inner;              /* recorded on the lane, in the graph that it is a member of */
+    struct gy_stream_trace trace;
     _Alignas(64) _Atomic(uint64_t) completed; /* atomic; written by the completion thread: timeline point the
                                                * host knows the GPU has passed */
 };
@@ -165,7 +203,6 @@ struct gy_batch_order {
     struct gy_nodes *nodes;         /* of the graph */
     struct gy_node_set entrance;    /* members come after these first */
     struct gy_stream_event *waited; /* the end of a graph that `home` has waited for last */
-    uint64_t known[GY_STREAMS_MAX]; /* per stream: the timeline point that the graph comes after */
 };
 
 /* Do streams that get work become members of a graph? */
@@ -174,39 +211,59 @@ static inline bool gy_batch_is_open(const struct gy_batch_order *batch)
     return batch->state >= GY_BATCH_OPEN;
 }
 
+/* The barrier that all streams meet before they get more work. */
+struct gy_barrier {
+    uint64_t generation; /* 0: there was none */
+    uint32_t latest;     /* which of `events` is in force */
+    CUevent events[2];   /* NULL until first used */
+};
+
+/* Of the shared kinds of stream. */
+struct gy_stream_kinds {
+    uint64_t made;    /* bit k: there is a stream of kind k */
+    uint32_t missing; /* kinds that have no stream yet */
+};
+
+/* Sets of streams that one owner has for itself. */
+struct gy_private_sets {
+    _Atomic(uint64_t) taken; /* atomic; bit n: some owner has the set n + 1 */
+    uint64_t made;           /* bit n: there is a stream in it */
+};
+
+/* Written by the dispatcher's thread, read by any. */
+struct gy_streams_counts {
+    _Atomic(uint32_t) peak;     /* atomic: most `in_use` */
+    _Atomic(uint64_t) waits;    /* atomic: WFI edges inserted */
+    _Atomic(uint64_t) dropped;  /* atomic: implied ones not inserted */
+    _Atomic(uint64_t) recorded; /* atomic: events recorded */
+    _Atomic(uint64_t) borrowed; /* atomic: tasks on streams with borrowed SMs */
+};
+
 struct gy_streams {
     struct gy_context *context;
     struct gy_partitions *partitions; /* immutable, but for gy_streams_renew() */
     uint32_t device;  /* immutable once there are tasks; its number in its fleet, which its points bear; 0 */
     bool is_of_fleet; /* likewise: dependents may be on other devices, which do not say that they have come */
-    uint32_t asked_limit;   /* immutable; the application's limit */
-    uint32_t room;          /* immutable; of `streams` */
-    uint32_t limit;         /* immutable likewise; most streams; at least one of each kind */
-    uint64_t first_seq;     /* immutable likewise; timeline points up to here are of streams that have gone */
-    uint32_t count;         /* created so far */
-    uint32_t in_use;        /* with `used` set */
-    uint32_t busy;          /* with `running` not 0 */
-    uint64_t kinds_made;    /* bit k: there is a stream of kind k */
-    uint32_t kinds_missing; /* kinds that have no stream yet */
-    uint32_t next_shared;   /* round robin when all are busy */
-    uint64_t finished;      /* tasks that finished launching */
-    bool device_wide;       /* immutable; one sync point instead of waits */
-    bool may_borrow;        /* immutable likewise; some partition has SMs it may borrow */
-    _Atomic(bool) single;   /* atomic: everything on one stream of each partition */
-    struct gy_batch_order batch;    /* of that graph */
-    uint64_t epoch;                 /* grows with each barrier, and when the batch opens or closes */
-    uint64_t generation;            /* of the barrier; 0: there was none */
-    uint32_t barrier;               /* which of `barriers` is in force */
-    CUevent barriers[2];            /* NULL until first used */
-    _Atomic(uint32_t) peak;         /* atomic: most `in_use` */
-    _Atomic(uint32_t) created;      /* atomic copy of count, whoever reads it sees those streams' `native` */
-    _Atomic(uint64_t) waits;        /* atomic: WFI edges inserted */
-    _Atomic(uint64_t) dropped;      /* atomic: implied ones not inserted */
-    _Atomic(uint64_t) recorded;     /* atomic: events recorded */
-    _Atomic(uint64_t) borrowed;     /* atomic: tasks on streams with borrowed SMs */
-    _Atomic(uint64_t) private_sets; /* atomic; bit n: some owner has the set of streams n + 1 */
-    uint64_t private_made;          /* bit n: there is a stream in it */
-    struct gy_stream *streams;      /* immutable; room of them */
+    uint32_t asked_limit; /* immutable; the application's limit */
+    uint32_t room;        /* immutable; of `streams` */
+    uint32_t limit;       /* immutable likewise; most streams; at least one of each kind */
+    uint64_t first_seq;   /* immutable likewise; timeline points up to here are of streams that have gone */
+    uint32_t count;       /* created so far */
+    uint32_t in_use;      /* with `used` set */
+    uint32_t busy;        /* with `running` not 0 */
+    struct gy_stream_kinds kinds;
+    uint32_t next_shared;        /* round robin when all are busy */
+    uint64_t finished;           /* tasks that finished launching */
+    bool device_wide;            /* immutable; one sync point instead of waits */
+    bool may_borrow;             /* immutable likewise; some partition has SMs it may borrow */
+    _Atomic(bool) single;        /* atomic: everything on one stream of each partition */
+    struct gy_batch_order batch; /* of that graph */
+    uint64_t epoch;              /* grows with each barrier, and when the batch opens or closes */
+    struct gy_barrier barrier;
+    struct gy_streams_counts counts;
+    struct gy_private_sets privates;
+    _Atomic(uint32_t) created; /* atomic copy of count, whoever reads it sees those streams' `native` */
+    struct gy_stream *streams; /* immutable; room of them */
 };
 
 /* Of a partition with SMs it may borrow there are two kinds of stream, without and with those.  And there are
@@ -230,7 +287,7 @@ void gy_streams_renew(struct gy_streams *streams, struct gy_partitions *partitio
 /* Where work on the stream is noted now; NULL: it is enqueued on it. */
 static inline struct gy_lane *gy_stream_lane(struct gy_stream *stream)
 {
-    return stream->is_member ? &stream->lane : NULL;
+    return stream->state == GY_STREAM_MEMBER ? &stream->lane.to : NULL;
 }
 
 /* Something was, or will be, enqueued on `native`, a wait too: no event and no barrier covers it yet. */
@@ -250,7 +307,7 @@ GY_RARE bool gy_streams_borrow(struct gy_streams *streams, uint32_t partition);
 /* gy_streams_assign() for any wait set. */
 GANTRY_MUST_CHECK GY_RARE gantry_status gy_streams_assign_any(struct gy_streams *streams, uint64_t wait_set,
                                                               uint32_t kind,
-                                                              const struct gy_stream_owner *owner,
+                                                              const struct gy_stream_claim *claim,
                                                               uint32_t *out);
 
 /* A set of streams for one owner, of the streams that the pool can still make, one of which is kept for it:
@@ -259,30 +316,29 @@ uint32_t gy_streams_take_private(struct gy_streams *streams);
 /* The owner has no task any more.  The streams stay, for whoever takes the set next.  Any thread. */
 void gy_streams_give_private(struct gy_streams *streams, uint32_t number);
 
-/* Give a task of partition `partition` with this wait set a stream by the rules; the index comes out. The
- * task's step comes after work of the same `owner`; NULL: after none.
+/* Give a task of partition `partition` with this wait set a stream by the rules; the index comes out.
  * @retval GANTRY_ERR_UNSUPPORTED  an owner with a private set for which no stream can be made any more */
 GANTRY_MUST_CHECK static inline gantry_status gy_streams_assign(struct gy_streams *streams, uint64_t wait_set,
                                                                 uint32_t partition,
-                                                                const struct gy_stream_owner *owner,
+                                                                const struct gy_stream_claim *claim,
                                                                 uint32_t *out)
 {
     uint32_t kind = GY_STREAM_KIND(partition, streams->may_borrow && gy_streams_borrow(streams, partition));
-    if (owner != NULL) {
-        kind |= GY_STREAM_PRIVATE(owner->private_set);
+    if (claim->owner != NULL) {
+        kind |= GY_STREAM_PRIVATE(claim->owner->private_set);
     }
     if (!gy_wait_set_is_point(wait_set)) {
-        return gy_streams_assign_any(streams, wait_set, kind, owner, out);
+        return gy_streams_assign_any(streams, wait_set, kind, claim, out);
     }
     /* Most tasks come after one other task, and inherit its stream. */
     struct gy_stream *s = &streams->streams[gy_timeline_stream(wait_set)];
     if (s->tail != gy_timeline_seq(wait_set) || s->running != 0 || !s->used || s->kind != kind ||
-        s->may_be_held || atomic_load_explicit(&streams->single, memory_order_relaxed)) {
-        return gy_streams_assign_any(streams, wait_set, kind, owner, out);
+        s->held.may_be || atomic_load_explicit(&streams->single, memory_order_relaxed)) {
+        return gy_streams_assign_any(streams, wait_set, kind, claim, out);
     }
-    s->pending_successors -= s->pending_successors != 0;
-    s->uncalled -=
-        s->uncalled > s->hosts; /* it is called on this stream, which counts as in use until then */
+    struct gy_dependents *others = &s->dependents;
+    others->unplaced -= others->unplaced != 0;
+    others->uncalled -= others->uncalled > others->hosts; /* it is called here, which is in use until then */
     s->superseded = s->tail;
     s->running = 1;
     streams->busy++;
@@ -294,7 +350,7 @@ GANTRY_MUST_CHECK static inline gantry_status gy_streams_assign(struct gy_stream
 /* A task that has got `*stream` and enqueued nothing will not be part of a graph: where the stream is behind
  * a graph, and an end of its lane tells all that the task comes after there, it gets another one. */
 GANTRY_MUST_CHECK GY_RARE gantry_status gy_streams_leave_held(struct gy_streams *streams, uint64_t wait_set,
-                                                              const struct gy_stream_owner *owner,
+                                                              const struct gy_stream_claim *claim,
                                                               uint32_t *stream);
 
 /* The tails of all streams. */
@@ -310,9 +366,10 @@ void gy_streams_note_call(struct gy_streams *streams, const struct gy_clock *clo
  * no completion tells.  A completion stands for one of these, if for any. */
 static inline uint32_t gy_stream_awaiting(const struct gy_stream *stream)
 {
-    const uint32_t told = stream->told_seq == stream->tail ? stream->told : 0;
-    const uint32_t gpu = stream->uncalled > stream->hosts ? stream->uncalled - stream->hosts : 0;
-    return gpu + (stream->hosts > told);
+    const struct gy_dependents *all = &stream->dependents;
+    const uint32_t told = all->told_seq == stream->tail ? all->told : 0;
+    const uint32_t gpu = all->uncalled > all->hosts ? all->uncalled - all->hosts : 0;
+    return gpu + (all->hosts > told);
 }
 
 /* A task is about to be called on the stream: those dependents of its tail that were not called yet shall not
@@ -321,7 +378,8 @@ GANTRY_MUST_CHECK GY_RARE gantry_status gy_stream_leave_event(struct gy_streams 
 GANTRY_MUST_CHECK static inline gantry_status gy_streams_go_on(struct gy_streams *streams, uint32_t stream)
 {
     const struct gy_stream *s = &streams->streams[stream];
-    return __builtin_expect(s->uncalled != 0, 0) ? gy_stream_leave_event(streams, stream) : GANTRY_OK;
+    return __builtin_expect(s->dependents.uncalled != 0, 0) ? gy_stream_leave_event(streams, stream)
+                                                            : GANTRY_OK;
 }
 
 /* Make `stream` wait for everything in `wait_set` that it is not ordered after yet. */
@@ -338,17 +396,19 @@ GANTRY_MUST_CHECK static inline gantry_status gy_streams_wait(struct gy_streams 
 /* gy_streams_wait() for everything in `clock`. */
 GANTRY_MUST_CHECK gantry_status gy_streams_wait_clock(struct gy_streams *streams, uint32_t stream,
                                                       const struct gy_clock *clock);
-/* Would that add no wait? */
-bool gy_streams_is_ordered(struct gy_streams *streams, uint32_t stream, const struct gy_clock *clock);
+/* The native stream waits for the event. */
+GANTRY_MUST_CHECK gantry_status gy_stream_await(struct gy_streams *streams, const struct gy_stream *stream,
+                                                CUevent event);
 
 /* An event of the caller's: record it behind all that is on `stream`, make `stream` wait for it. */
 GANTRY_MUST_CHECK gantry_status gy_streams_record_into(struct gy_streams *streams, uint32_t stream,
                                                        struct gy_stream_event *event);
 GANTRY_MUST_CHECK gantry_status gy_streams_wait_event(struct gy_streams *streams, uint32_t stream,
-                                                      const struct gy_stream_event *event);
+                                                      struct gy_stream_event *event);
 
-/* Record an event at the stream's tail. */
-GANTRY_MUST_CHECK GY_RARE gantry_status gy_streams_record(struct gy_streams *streams, uint32_t stream);
+/* Record an event at the stream's tail, wherever its work goes now. */
+GANTRY_MUST_CHECK GY_RARE gantry_status gy_stream_record(struct gy_streams *streams, uint32_t stream,
+                                                         struct gy_stream_event **out);
 
 /* The lane of a member goes on behind its tail, of which dependents were not called: see lane_order.h. */
 GY_RARE void gy_stream_go_on(struct gy_stream *stream);
@@ -366,23 +426,18 @@ GANTRY_MUST_CHECK static inline gantry_status gy_streams_finish_at(struct gy_str
         streams->busy--;
     }
     s->is_open = false;
-    if (__builtin_expect(s->uncalled != 0 && s->is_member, 0)) {
+    if (__builtin_expect(s->dependents.uncalled != 0 && s->state == GY_STREAM_MEMBER, 0)) {
         gy_stream_go_on(s);
     }
+    struct gy_stream_event *event;
     const uint64_t tail = ++s->tail;
-    s->known[stream] = tail;
-    s->pending_successors = s->uncalled = dependents;
-    s->hosts = hosts;
+    s->line->known[stream] = tail;
+    s->dependents.unplaced = s->dependents.uncalled = dependents;
+    s->dependents.hosts = hosts;
     s->age = ++streams->finished;
     *out_point = gy_timeline_point_of(s->origin, tail);
     assert(gy_stream_is_valid(streams, stream));
-    return dependents < 2 || streams->device_wide ? GANTRY_OK : gy_streams_record(streams, stream);
-}
-GANTRY_MUST_CHECK static inline gantry_status gy_streams_finish(struct gy_streams *streams, uint32_t stream,
-                                                                uint32_t dependents, uint32_t hosts,
-                                                                uint64_t *out_point)
-{
-    return gy_streams_finish_at(streams, stream, &streams->streams[stream], dependents, hosts, out_point);
+    return dependents < 2 || streams->device_wide ? GANTRY_OK : gy_stream_record(streams, stream, &event);
 }
 
 /* One more stream of the kind, if there may be; else *out stays. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The tails of a few streams of the pool, as points that work/few_points.h asks about. */
 #ifndef DISPATCHER_ORDER_TAILS_H
 #define DISPATCHER_ORDER_TAILS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "dispatcher/order/wait_set.h"
 
 #include "base/alloc.h"

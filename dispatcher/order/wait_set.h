@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Wait sets: the timeline points a task must come after, carried along the edges of the graph.
  *
  * A timeline point (s, n) says "the n-th task that finished launching on stream s".  A wait set is 64 bits in

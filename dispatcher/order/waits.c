@@ -1,27 +1,39 @@
+/* SPDX-License-Identifier: MIT */
 /* Events, waits and barriers: which stream waits for which, and what that makes it come after. */
 #include "dispatcher/order/waits.h"
 
-#include "base/alloc.h"
-#include "base/span.h"
-#include "dispatcher/order/crossing.h"
-#include "dispatcher/order/export.h"
+#include "dispatcher/order/abroad.h"
 
 #include <assert.h>
-#include <stdio.h>
 #include <string.h>
 
-/* Record `event` on `on`. */
-static gantry_status record_on(struct gy_streams *streams, CUstream on, struct gy_stream_event *event)
+/* Record the event, which is made when it is needed first, on the native stream. */
+static gantry_status record_native(struct gy_streams *streams, const struct gy_stream *s, CUevent *event)
 {
     gantry_status status = GANTRY_OK;
-    if (event->native == NULL) {
-        status = GY_CALL(streams->context, cuEventCreate(&event->native, CU_EVENT_DISABLE_TIMING));
+    if (*event == NULL) {
+        status = GY_CALL(streams->context, cuEventCreate(event, CU_EVENT_DISABLE_TIMING));
     }
     if (status == GANTRY_OK) {
-        status = GY_CALL(streams->context, cuEventRecord(event->native, on));
+        status = GY_CALL(streams->context, cuEventRecord(*event, s->native));
+    }
+    gy_streams_count(&streams->counts.recorded);
+    return status;
+}
+
+/* `event` is recorded on a line of the stream, and comes after what that does. */
+static gantry_status record_on_line(struct gy_streams *streams, const struct gy_stream *s,
+                                    const struct gy_line *line, struct gy_stream_event *event)
+{
+    gantry_status status = GANTRY_OK;
+    if (line == &s->lane) {
+        event->nodes = line->to.last;
+        gy_streams_count(&streams->counts.recorded);
+    } else {
+        status = record_native(streams, s, &event->native);
     }
     if (status == GANTRY_OK) {
-        gy_streams_count(&streams->recorded);
+        memcpy(event->known, line->known, streams->count * sizeof(event->known[0]));
     }
     return status;
 }
@@ -30,23 +42,12 @@ gantry_status gy_streams_record_into(struct gy_streams *streams, uint32_t index,
                                      struct gy_stream_event *event)
 {
     assert(gy_stream_is_valid(streams, index));
-    struct gy_stream *s = &streams->streams[index];
-    gantry_status status = s->behind != NULL ? gy_stream_settle(streams, index) : GANTRY_OK;
-    if (s->is_member) {
-        event->nodes = s->lane.last;
-        gy_streams_count(&streams->recorded);
-    } else if (status == GANTRY_OK) {
-        status = record_on(streams, s->native, event);
-    }
-    if (status != GANTRY_OK) {
-        return status;
-    }
-    assert(s->known[index] == s->tail);
-    memcpy(event->known, s->known, streams->count * sizeof(event->known[0]));
-    return GANTRY_OK;
+    const struct gy_stream *s = &streams->streams[index];
+    const gantry_status status = gy_stream_settle(streams, index);
+    return status == GANTRY_OK ? record_on_line(streams, s, s->line, event) : status;
 }
 
-static void keep(struct gy_stream_ring *ring, struct gy_stream_event *event, uint64_t seq)
+void gy_ring_keep(struct gy_stream_ring *ring, struct gy_stream_event *event, uint64_t seq)
 {
     ring->seqs[ring->next] = seq;
     ring->at[ring->next] = event;
@@ -57,83 +58,69 @@ gantry_status gy_streams_release_graph_end(struct gy_streams *streams, struct gy
 {
     gantry_status status = GANTRY_OK;
     for (uint32_t i = 0; i < streams->count && status == GANTRY_OK; i++) {
-        status = streams->streams[i].behind == event ? gy_stream_settle(streams, i) : GANTRY_OK;
+        status = streams->streams[i].behind.end == event ? gy_stream_settle(streams, i) : GANTRY_OK;
     }
     event->is_graph_end = status != GANTRY_OK;
     return status;
+}
+
+/* Record the next event of a line's ring; it covers the points up to `seq`. */
+static gantry_status record_next(struct gy_streams *streams, struct gy_stream *s, struct gy_line *line,
+                                 uint64_t seq, struct gy_stream_event **out)
+{
+    struct gy_stream_ring *ring = &line->ring;
+    struct gy_stream_event *event = &ring->own[ring->next];
+    gantry_status status = gy_streams_release_end(streams, event);
+    status = status == GANTRY_OK ? record_on_line(streams, s, line, event) : status;
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    s->noted.left -= ring->seqs[ring->next] != 0 && event->pending != 0;
+    event->pending = 0;
+    event->end = NULL;
+    gy_ring_keep(ring, event, seq);
+    s->is_unrecorded = false; /* of a member it does not matter: its plain stream comes before the graph */
+    *out = event;
+    return GANTRY_OK;
 }
 
 GY_RARE gantry_status gy_stream_record(struct gy_streams *streams, uint32_t index,
                                        struct gy_stream_event **out)
 {
     struct gy_stream *s = &streams->streams[index];
-    struct gy_stream_ring *ring = s->is_member ? &s->inner : &s->outer;
-    struct gy_stream_event *event = &ring->own[ring->next];
-    gantry_status status = gy_streams_release_end(streams, event);
-    status = status == GANTRY_OK ? gy_streams_record_into(streams, index, event) : status;
-    if (status != GANTRY_OK) {
-        return status;
-    }
-    if (s->is_member) {
-        s->left -= ring->seqs[ring->next] != 0 && event->pending != 0;
-        event->pending = 0;
-        event->end = NULL;
-    }
-    keep(ring, event, s->tail);
-    s->is_unrecorded = s->is_unrecorded && s->is_member;
-    *out = event;
-    return GANTRY_OK;
-}
-
-void gy_stream_keep(struct gy_stream *stream, struct gy_stream_event *event, uint64_t seq)
-{
-    keep(&stream->outer, event, seq);
+    const gantry_status status = gy_stream_settle(streams, index);
+    return status == GANTRY_OK ? record_next(streams, s, s->line, s->tail, out) : status;
 }
 
 gantry_status gy_stream_record_plain(struct gy_streams *streams, uint32_t index,
-                                     struct gy_stream_event *event, const uint64_t *known)
+                                     struct gy_stream_event *event)
 {
     struct gy_stream *s = &streams->streams[index];
-    const gantry_status status = record_on(streams, s->native, event);
-    if (status == GANTRY_OK) {
-        memcpy(event->known, known, streams->count * sizeof(event->known[0]));
-        s->is_unrecorded = s->is_unrecorded && s->is_member;
-    }
-    return status;
+    s->is_unrecorded = false;
+    return record_on_line(streams, s, &s->plain, event);
 }
 
 gantry_status gy_stream_leave_event(struct gy_streams *streams, uint32_t stream)
 {
     const struct gy_stream *s = &streams->streams[stream];
-    const struct gy_stream_ring *ring = gy_batch_holds(streams, stream, s->tail) ? &s->inner : &s->outer;
+    const struct gy_stream_ring *ring =
+        gy_batch_holds(streams, stream, s->tail) ? &s->lane.ring : &s->plain.ring;
     const bool is_there = ring->seqs[(ring->next - 1) % GY_STREAM_EVENTS] == s->tail;
-    const bool is_passed = ring == &s->outer && gy_stream_has_passed(s, s->tail);
+    const bool is_passed = ring == &s->plain.ring && gy_stream_has_passed(s, s->tail);
     struct gy_stream_event *event;
     return gy_stream_awaiting(s) == 0 || is_there || is_passed || streams->device_wide ||
-                   (s->is_member && ring == &s->outer)
+                   (s->state == GY_STREAM_MEMBER && ring == &s->plain.ring)
                ? GANTRY_OK
                : gy_stream_record(streams, stream, &event);
 }
 
-/* Record an event on the plain stream of a member, whose clock is that of its lane by now.  Its work in an
- * earlier graph, which the plain stream has not waited for, ends with another event. */
-static gantry_status record_outside(struct gy_streams *streams, uint32_t index, struct gy_stream_event **out)
+/* An event of what the plain stream of a member comes after.  Its work in an earlier graph, which that has
+ * not waited for, ends with another event. */
+static gantry_status event_outside(struct gy_streams *streams, struct gy_stream *s,
+                                   struct gy_stream_event **out)
 {
-    struct gy_stream *s = &streams->streams[index];
-    if (s->before != NULL) {
-        *out = s->before;
-        return GANTRY_OK;
-    }
-    struct gy_stream_event *event = &s->outer.own[s->outer.next];
-    gantry_status status = gy_streams_release_end(streams, event);
-    status = status == GANTRY_OK ? gy_stream_record_plain(streams, index, event, s->plain_known) : status;
-    if (status != GANTRY_OK) {
-        return status;
-    }
-    assert(event->known[index] == s->entered);
-    keep(&s->outer, event, s->entered);
-    *out = event;
-    return GANTRY_OK;
+    *out = s->behind.end;
+    return *out != NULL ? GANTRY_OK : record_next(streams, s, &s->plain, s->noted.entered, out);
 }
 
 /* The earliest event that covers timeline point `seq`, recorded now if there is none. */
@@ -143,14 +130,14 @@ static gantry_status event_for(struct gy_streams *streams, uint32_t index, uint6
     assert(gy_stream_is_valid(streams, index));
     struct gy_stream *s = &streams->streams[index];
     const bool inside = gy_batch_holds(streams, index, seq);
-    const struct gy_stream_ring *ring = inside ? &s->inner : &s->outer;
+    const struct gy_stream_ring *ring = inside ? &s->lane.ring : &s->plain.ring;
     uint32_t covering = 0; /* of the latest, how many; most often it is one of the first */
     while (covering < GY_STREAM_EVENTS && ring->seqs[(ring->next - 1 - covering) % GY_STREAM_EVENTS] >= seq) {
         covering++;
     }
     if (covering == 0) {
-        return inside == s->is_member ? gy_stream_record(streams, index, out)
-                                      : record_outside(streams, index, out);
+        return inside == (s->state == GY_STREAM_MEMBER) ? gy_stream_record(streams, index, out)
+                                                        : event_outside(streams, s, out);
     }
     *out = ring->at[(ring->next - covering) % GY_STREAM_EVENTS];
     return GANTRY_OK;
@@ -172,7 +159,7 @@ static gantry_status collect_needs(struct gy_streams *streams, const uint64_t *k
         uint64_t passed = atomic_load_explicit(&streams->streams[i].completed, memory_order_acquire);
         if (known[i] >= clock->seq[i] || passed >= clock->seq[i] ||
             streams->streams[i].floor >= clock->seq[i]) {
-            gy_streams_count(&streams->dropped);
+            gy_streams_count(&streams->counts.dropped);
             continue;
         }
         gantry_status status = event_for(streams, i, clock->seq[i], &needs->events[i]);
@@ -210,116 +197,106 @@ static void reduce_needs(struct gy_streams *streams, const struct gy_clock *cloc
         }
         if (covered) {
             needs->streams = kept;
-            gy_streams_count(&streams->dropped);
+            gy_streams_count(&streams->counts.dropped);
         }
     }
 }
 
-/* The tail of `own` comes after timeline point `seq` of stream `of`.  (It knows all of its own.) */
-static inline void learn(struct gy_streams *streams, struct gy_stream *own, uint32_t of, uint64_t seq)
+/* The next work of `own` comes after the event.  (It knows all of its own.) */
+static void learn(struct gy_streams *streams, struct gy_stream *own, const struct gy_stream_event *event)
 {
-    if (own->known[of] < seq) {
-        own->known[of] = seq;
-        own->learnt_at = own->waited_at = own->tail;
-        gy_stream_supersede(&streams->streams[of], seq);
-    }
-}
-
-static void learn_event(struct gy_streams *streams, struct gy_stream *stream,
-                        const struct gy_stream_event *event)
-{
+    uint64_t *known = own->line->known;
+    bool grows = false;
     for (uint32_t i = 0; i < streams->count; i++) {
-        learn(streams, stream, i, event->known[i]);
+        if (known[i] < event->known[i]) {
+            known[i] = event->known[i];
+            gy_stream_supersede(&streams->streams[i], event->known[i]);
+            grows = true;
+        }
+    }
+    if (grows) {
+        own->line->learnt_at = own->line->waited_at = own->tail;
     }
 }
 
-gantry_status gy_streams_wait_event(struct gy_streams *streams, uint32_t index,
-                                    const struct gy_stream_event *event)
+gantry_status gy_streams_wait_event(struct gy_streams *streams, uint32_t index, struct gy_stream_event *event)
 {
     assert(gy_stream_is_valid(streams, index));
     struct gy_stream *own = &streams->streams[index];
-    gantry_status status = own->is_member
-                               ? gy_lane_wait(&own->lane, event->nodes)
-                               : GY_CALL(streams->context, cuStreamWaitEvent(own->native, event->native, 0));
-    if (status != GANTRY_OK) {
-        return status;
+    gantry_status status;
+    if (own->state == GY_STREAM_MEMBER) {
+        status = gy_lane_wait(&own->lane.to, event->nodes);
+        gy_streams_count(&streams->counts.waits);
+    } else {
+        status = gy_stream_await(streams, own, event->native);
     }
-    gy_streams_count(&streams->waits);
-    learn_event(streams, own, event);
+    if (status == GANTRY_OK) {
+        learn(streams, own, event);
+    }
     assert(gy_stream_is_valid(streams, index));
-    return GANTRY_OK;
+    return status;
 }
 
-gantry_status gy_tail_wait(struct gy_streams *streams, const struct gy_tail *tail,
-                           const struct gy_stream_event *event)
+gantry_status gy_stream_wait_plain(struct gy_streams *streams, uint32_t index, struct gy_stream_event *event)
 {
-    gantry_status status = GY_CALL(streams->context, cuStreamWaitEvent(tail->on, event->native, 0));
-    if (status != GANTRY_OK) {
-        return status;
+    struct gy_stream *s = &streams->streams[index];
+    const gantry_status status = gy_stream_await(streams, s, event->native);
+    if (status == GANTRY_OK) {
+        gy_known_merge(streams, s->plain.known, event->known);
+        s->plain.learnt_at = s->plain.waited_at = s->tail;
     }
-    gy_streams_count(&streams->waits);
-    gy_known_merge(streams, tail->known, event->known);
-    return GANTRY_OK;
+    return status;
 }
 
-gantry_status gy_tail_wait_clock(struct gy_streams *streams, const struct gy_tail *tail,
-                                 const struct gy_clock *clock, uint64_t which)
+/* The graph that the stream is a member of comes after the event. */
+static gantry_status wait_on_home(struct gy_streams *streams, uint32_t stream, struct gy_stream_event *event)
+{
+    const gantry_status status = gy_stream_wait_plain(streams, streams->batch.home, event);
+    if (status == GANTRY_OK) {
+        learn(streams, &streams->streams[stream], event);
+    }
+    return status;
+}
+
+/* One of the functions by which what a stream enqueues, or its lane notes, comes after an event. */
+typedef gantry_status wait_fn(struct gy_streams *streams, uint32_t stream, struct gy_stream_event *event);
+
+/* `wait` for the points of `clock` on the streams `which`, of which the clock `known` does not know. */
+static gantry_status wait_points(struct gy_streams *streams, uint32_t stream, const uint64_t *known,
+                                 const struct gy_clock *clock, uint64_t which, wait_fn *wait)
 {
     struct needs needs;
-    gantry_status status = collect_needs(streams, tail->known, clock, which, &needs);
+    gantry_status status = collect_needs(streams, known, clock, which, &needs);
     if (status != GANTRY_OK) {
         return status;
     }
     reduce_needs(streams, clock, &needs);
     for (uint64_t left = needs.streams; left != 0 && status == GANTRY_OK; left &= left - 1) {
-        status = gy_tail_wait(streams, tail, needs.events[__builtin_ctzll(left)]);
+        status = wait(streams, stream, needs.events[__builtin_ctzll(left)]);
     }
     return status;
 }
 
-/* Would collect_needs() find nothing? */
-bool gy_streams_is_ordered(struct gy_streams *streams, uint32_t index, const struct gy_clock *clock)
+gantry_status gy_stream_wait_plain_clock(struct gy_streams *streams, uint32_t index,
+                                         const struct gy_clock *clock, uint64_t which)
+{
+    return wait_points(streams, index, streams->streams[index].plain.known, clock, which,
+                       gy_stream_wait_plain);
+}
+
+/* Would that add no wait? */
+static bool is_ordered(const struct gy_streams *streams, uint32_t index, const struct gy_clock *clock)
 {
     assert(gy_stream_is_valid(streams, index));
     const struct gy_stream *own = &streams->streams[index];
-    for (uint64_t left = clock->streams; left != 0; left &= left - 1) {
+    const struct gy_line *whole = own->state == GY_STREAM_MEMBER ? gy_batch_line(streams) : own->line;
+    bool is_known = true;
+    for (uint64_t left = clock->streams; left != 0 && is_known; left &= left - 1) {
         uint32_t i = (uint32_t)__builtin_ctzll(left);
-        struct gy_stream *s = &streams->streams[i];
-        if (i != index && own->known[i] < clock->seq[i] && s->floor < clock->seq[i] &&
-            atomic_load_explicit(&s->completed, memory_order_acquire) < clock->seq[i]) {
-            return false;
-        }
+        is_known = own->line->known[i] >= clock->seq[i] || whole->known[i] >= clock->seq[i] ||
+                   gy_stream_has_passed(&streams->streams[i], clock->seq[i]);
     }
-    return true;
-}
-
-static gantry_status wait_events(struct gy_streams *streams, uint32_t stream, const struct gy_clock *clock,
-                                 uint64_t which)
-{
-    struct needs needs;
-    gantry_status status = collect_needs(streams, streams->streams[stream].known, clock, which, &needs);
-    if (status != GANTRY_OK) {
-        return status;
-    }
-    reduce_needs(streams, clock, &needs);
-    for (uint64_t left = needs.streams; left != 0 && status == GANTRY_OK; left &= left - 1) {
-        status = gy_streams_wait_event(streams, stream, needs.events[__builtin_ctzll(left)]);
-    }
-    return status;
-}
-
-/* The graph waits for work that is not in it, on the stream where it will be launched. */
-static gantry_status wait_as_graph(struct gy_streams *streams, uint32_t stream, const struct gy_clock *clock,
-                                   uint64_t outside)
-{
-    struct gy_batch_order *batch = &streams->batch;
-    const struct gy_tail home = {streams->streams[batch->home].native, batch->known};
-    const gantry_status status = gy_tail_wait_clock(streams, &home, clock, outside);
-    for (; outside != 0 && status == GANTRY_OK; outside &= outside - 1) {
-        uint32_t i = (uint32_t)__builtin_ctzll(outside);
-        learn(streams, &streams->streams[stream], i, clock->seq[i]);
-    }
-    return status;
+    return is_known;
 }
 
 gantry_status gy_streams_wait_outside(struct gy_streams *streams, uint32_t stream,
@@ -328,33 +305,14 @@ gantry_status gy_streams_wait_outside(struct gy_streams *streams, uint32_t strea
     struct gy_stream *own = &streams->streams[stream];
     struct gy_batch_order *batch = &streams->batch;
     assert(gy_batch_is_open(batch) && event->native != NULL);
-    gantry_status status;
     if (event->noted == batch->number) { /* the graph records it again: so it waits for the record now */
-        const struct gy_tail home = {streams->streams[batch->home].native, batch->known};
-        status = gy_tail_wait(streams, &home, event);
-    } else {
-        status = gy_lane_wait_event(&own->lane, event->native);
-        gy_streams_count(&streams->waits);
-        event->awaited = batch->number;
+        return wait_on_home(streams, stream, event);
     }
+    event->awaited = batch->number;
+    gy_streams_count(&streams->counts.waits);
+    const gantry_status status = gy_lane_wait_event(&own->lane.to, event->native);
     if (status == GANTRY_OK) {
-        learn_event(streams, own, event);
-    }
-    return status;
-}
-
-/* The member's lane waits for it by itself. */
-static gantry_status wait_as_lane(struct gy_streams *streams, uint32_t stream, const struct gy_clock *clock,
-                                  uint64_t outside)
-{
-    struct needs needs;
-    gantry_status status = collect_needs(streams, streams->streams[stream].known, clock, outside, &needs);
-    if (status != GANTRY_OK) {
-        return status;
-    }
-    reduce_needs(streams, clock, &needs);
-    for (uint64_t left = needs.streams; left != 0 && status == GANTRY_OK; left &= left - 1) {
-        status = gy_streams_wait_outside(streams, stream, needs.events[__builtin_ctzll(left)]);
+        learn(streams, own, event);
     }
     return status;
 }
@@ -362,27 +320,16 @@ static gantry_status wait_as_lane(struct gy_streams *streams, uint32_t stream, c
 gantry_status gy_streams_wait_fence(struct gy_streams *streams, uint32_t stream, const struct gy_clock *clock,
                                     struct gy_stream_event *fence)
 {
-    struct gy_batch_order *batch = &streams->batch;
-    struct gy_stream *own = &streams->streams[stream];
-    bool is_known = true;
-    for (uint64_t left = clock->streams; left != 0 && is_known; left &= left - 1) {
-        uint32_t i = (uint32_t)__builtin_ctzll(left);
-        is_known = own->known[i] >= clock->seq[i] || batch->known[i] >= clock->seq[i] ||
-                   gy_stream_has_passed(&streams->streams[i], clock->seq[i]);
-    }
-    if (is_known) {
-        gy_streams_count(&streams->dropped);
+    const struct gy_batch_order *batch = &streams->batch;
+    if (is_ordered(streams, stream, clock)) {
+        gy_streams_count(&streams->counts.dropped);
         return GANTRY_OK;
     }
-    if (batch->by_lanes && batch->is_beside) {
-        return gy_streams_wait_outside(streams, stream, fence);
+    if (streams->streams[stream].state != GY_STREAM_MEMBER) {
+        return gy_streams_wait_event(streams, stream, fence);
     }
-    const struct gy_tail home = {streams->streams[batch->home].native, batch->known};
-    const gantry_status status = gy_tail_wait(streams, &home, fence);
-    if (status == GANTRY_OK) {
-        learn_event(streams, own, fence);
-    }
-    return status;
+    return batch->by_lanes && batch->is_beside ? gy_streams_wait_outside(streams, stream, fence)
+                                               : wait_on_home(streams, stream, fence);
 }
 
 /* A member waits for work that is in its graph; for everything else its lane waits where `by_lane`, or else
@@ -390,23 +337,24 @@ gantry_status gy_streams_wait_fence(struct gy_streams *streams, uint32_t stream,
 static GY_RARE gantry_status wait_as_member(struct gy_streams *streams, uint32_t stream,
                                             const struct gy_clock *clock, uint64_t which, bool by_lane)
 {
-    const struct gy_batch_order *batch = &streams->batch;
-    const struct gy_stream *own = &streams->streams[stream];
+    const uint64_t *known = streams->streams[stream].line->known, *before = gy_batch_line(streams)->known;
     uint64_t inside = 0, outside = 0;
     for (uint64_t left = which; left != 0; left &= left - 1) {
         uint32_t i = (uint32_t)__builtin_ctzll(left);
         if (gy_batch_holds(streams, i, clock->seq[i])) {
             inside |= left & -left;
-        } else if (own->known[i] < clock->seq[i] && batch->known[i] < clock->seq[i]) {
+        } else if (known[i] < clock->seq[i] && before[i] < clock->seq[i]) {
             outside |= left & -left;
         } else {
-            gy_streams_count(&streams->dropped);
+            gy_streams_count(&streams->counts.dropped);
         }
     }
-    gantry_status status = outside == 0 ? GANTRY_OK
-                           : by_lane    ? wait_as_lane(streams, stream, clock, outside)
-                                        : wait_as_graph(streams, stream, clock, outside);
-    return status == GANTRY_OK && inside != 0 ? wait_events(streams, stream, clock, inside) : status;
+    gantry_status status = by_lane
+                               ? wait_points(streams, stream, known, clock, outside, gy_streams_wait_outside)
+                               : wait_points(streams, stream, before, clock, outside, wait_on_home);
+    return status == GANTRY_OK && inside != 0
+               ? wait_points(streams, stream, known, clock, inside, gy_streams_wait_event)
+               : status;
 }
 
 static gantry_status wait_at_home(struct gy_streams *streams, uint32_t stream, const struct gy_clock *clock,
@@ -414,121 +362,14 @@ static gantry_status wait_at_home(struct gy_streams *streams, uint32_t stream, c
 {
     assert(gy_stream_is_valid(streams, stream));
     const uint64_t which = clock->streams & ~(UINT64_C(1) << stream);
-    if (__builtin_expect(streams->streams[stream].is_member, 0)) {
+    if (__builtin_expect(streams->streams[stream].state == GY_STREAM_MEMBER, 0)) {
         return wait_as_member(streams, stream, clock, which, by_lane);
     }
     if (streams->device_wide) {
-        return gy_streams_is_ordered(streams, stream, clock) ? GANTRY_OK : gy_stream_sync(streams, stream);
+        return is_ordered(streams, stream, clock) ? GANTRY_OK : gy_stream_sync(streams, stream);
     }
-    return wait_events(streams, stream, clock, which);
-}
-
-/* ---- other devices --------------------------------------------------------------------------- */
-
-void gy_abroad_split(struct gy_stream *stream)
-{
-    if (__builtin_expect(stream->abroad != NULL, 0)) {
-        memcpy(stream->abroad[stream->devices], stream->abroad[0],
-               stream->devices * sizeof(stream->abroad[0]));
-    }
-}
-
-/* `native` waits for `behind`. */
-static void unite_abroad(struct gy_stream *stream)
-{
-    for (uint32_t e = 0; __builtin_expect(stream->abroad != NULL, 0) && e < stream->devices; e++) {
-        const uint64_t *plain = stream->abroad[stream->devices + e];
-        for (uint32_t i = 0; i < GY_STREAMS_MAX; i++) {
-            stream->abroad[e][i] = stream->abroad[e][i] < plain[i] ? plain[i] : stream->abroad[e][i];
-        }
-    }
-}
-
-/* Of which row of `abroad` on is what `native` comes after? */
-static uint32_t plain_row(const struct gy_stream *stream)
-{
-    return stream->is_member || stream->behind != NULL ? stream->devices : 0;
-}
-
-/* Does what is in the row come after everything that the task with `crossing` needs of device `e`? */
-static bool is_known_abroad(const struct gy_stream *stream, uint32_t row, const struct gy_crossing *crossing,
-                            uint32_t e)
-{
-    const struct gy_clock *clock = &crossing->of[e];
-    for (uint64_t left = clock->streams; left != 0; left &= left - 1) {
-        uint32_t i = (uint32_t)__builtin_ctzll(left);
-        if (stream->abroad == NULL || stream->abroad[row + e][i] < clock->seq[i]) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/* Without memory it is waited for again next time. */
-static void find_room_abroad(struct gy_stream *stream, uint32_t devices)
-{
-    if (stream->abroad == NULL) {
-        stream->abroad = gy_zalloc_array(2 * (size_t)devices, sizeof(*stream->abroad));
-        stream->devices = stream->abroad != NULL ? devices : 0;
-    }
-}
-
-static void learn_abroad(struct gy_stream *stream, uint32_t row, uint32_t e, const struct gy_export *export)
-{
-    for (uint32_t i = 0; i < GY_STREAMS_MAX && stream->abroad != NULL; i++) {
-        const uint64_t known = export->event.known[i];
-        uint64_t *at = &stream->abroad[row + e][i];
-        *at = *at < known ? known : *at;
-    }
-}
-
-/* For recordings: which device the next task of the stream waits for. */
-static void record_wait(struct gy_stream *stream, const struct gy_crossing *crossing,
-                        const struct gy_export *export, uint64_t begin)
-{
-    char name[32];
-    snprintf(name, sizeof(name), "after GPU %d", export->ordinal);
-    stream->after |= UINT64_C(1) << (export->ordinal & 63);
-    gy_span_add_flow(export->flow);
-    gy_span_add_flow(crossing->flow);
-    gy_span_end(GY_SPAN_ACROSS, name, begin, export->stream);
-}
-
-/* The exports of the crossing.  A member's are waited for by the plain stream where its graph will be
- * launched: its lane comes after that, too, but a lane of that stream may be in another graph, which does
- * not.
- */
-static GY_COLD gantry_status wait_abroad(struct gy_streams *streams, uint32_t stream,
-                                         const struct gy_crossing *crossing)
-{
-    struct gy_stream *own = &streams->streams[stream];
-    struct gy_stream *on = own->is_member ? &streams->streams[streams->batch.home] : own;
-    const uint32_t devices = crossing->pool->devices;
-    for (uint32_t e = 0; e < devices; e++) {
-        const struct gy_export *export = crossing->exports[e];
-        if (export == NULL) {
-            continue;
-        }
-        find_room_abroad(own, devices);
-        find_room_abroad(on, devices);
-        if (is_known_abroad(own, 0, crossing, e) || is_known_abroad(on, plain_row(on), crossing, e)) {
-            gy_streams_count(&streams->dropped);
-            continue;
-        }
-        const uint64_t begin = gy_span_begin();
-        gantry_status status =
-            GY_CALL(streams->context, cuStreamWaitEvent(on->native, export->event.native, 0));
-        if (status != GANTRY_OK) {
-            return status;
-        }
-        if (begin != 0) {
-            record_wait(own, crossing, export, begin);
-        }
-        gy_streams_count(&streams->waits);
-        learn_abroad(own, 0, e, export);
-        learn_abroad(on, plain_row(on), e, export);
-    }
-    return GANTRY_OK;
+    return wait_points(streams, stream, streams->streams[stream].line->known, clock, which,
+                       gy_streams_wait_event);
 }
 
 static gantry_status wait_clock(struct gy_streams *streams, uint32_t stream, const struct gy_clock *clock,
@@ -536,7 +377,7 @@ static gantry_status wait_clock(struct gy_streams *streams, uint32_t stream, con
 {
     gantry_status status = wait_at_home(streams, stream, clock, by_lane);
     return status == GANTRY_OK && __builtin_expect(clock->crossing != NULL, 0)
-               ? wait_abroad(streams, stream, clock->crossing)
+               ? gy_abroad_wait(streams, stream, clock->crossing)
                : status;
 }
 
@@ -556,77 +397,115 @@ gantry_status gy_streams_wait_for(struct gy_streams *streams, uint32_t stream, u
     return wait_clock(streams, stream, clock, streams->batch.by_lanes);
 }
 
-gantry_status gy_streams_record(struct gy_streams *streams, uint32_t stream)
+/* ---- two lines of a stream -------------------------------------------------------------------- */
+
+#ifndef NDEBUG
+static bool may_go(enum gy_stream_state from, enum gy_stream_state to)
 {
-    assert(gy_stream_is_valid(streams, stream));
-    struct gy_stream_event *event;
-    return gy_stream_record(streams, stream, &event);
+    return to == GY_STREAM_PLAIN ? from != GY_STREAM_PLAIN
+                                 : (to == GY_STREAM_BEHIND) == (from == GY_STREAM_MEMBER);
+}
+#endif
+
+/* The only writer of a stream's state. */
+static void enter_state(struct gy_stream *s, enum gy_stream_state next)
+{
+    assert(may_go(s->state, next));
+    s->state = next;
+    s->line = next == GY_STREAM_PLAIN ? &s->plain : &s->lane;
+}
+
+void gy_stream_join_graph(const struct gy_streams *streams, struct gy_stream *s)
+{
+    if (s->state == GY_STREAM_PLAIN) { /* from now on the lane has a clock of its own */
+        memcpy(s->lane.known, s->plain.known, streams->count * sizeof(s->lane.known[0]));
+        s->lane.learnt_at = s->plain.learnt_at;
+        s->lane.waited_at = s->plain.waited_at;
+        gy_abroad_copy(&s->lane, &s->plain);
+    }
+    enter_state(s, GY_STREAM_MEMBER);
+    s->held.may_be = false;
+    s->lane.seen = streams->barrier.generation; /* as its home has */
+    s->noted.entered = s->tail;
+    memset(s->lane.ring.seqs, 0, sizeof(s->lane.ring.seqs));
+}
+
+void gy_stream_go_behind(struct gy_stream *s, struct gy_stream_event *end, uint32_t home)
+{
+    s->behind = (struct gy_behind){end, home, s->running != 0};
+    enter_state(s, GY_STREAM_BEHIND);
+}
+
+void gy_stream_unite(const struct gy_streams *streams, struct gy_stream *s)
+{
+    gy_known_merge(streams, s->plain.known, s->lane.known);
+    gy_abroad_merge(&s->plain, &s->lane);
+    s->plain.seen = s->plain.seen > s->lane.seen ? s->plain.seen : s->lane.seen;
+    s->plain.learnt_at = s->plain.waited_at = s->tail;
+    s->behind.end = NULL;
+    s->held.carries = false;
+    enter_state(s, GY_STREAM_PLAIN);
 }
 
 /* ---- the ends of graphs ---------------------------------------------------------------------- */
 
-gantry_status gy_stream_settle(struct gy_streams *streams, uint32_t index)
+gantry_status gy_stream_settle_behind(struct gy_streams *streams, uint32_t index)
 {
     struct gy_stream *s = &streams->streams[index];
-    assert(s->behind != NULL && !s->is_member);
-    if (s->behind_home != index) {
-        gantry_status status = GY_CALL(streams->context, cuStreamWaitEvent(s->native, s->behind->native, 0));
+    assert(s->state == GY_STREAM_BEHIND);
+    if (s->behind.home != index) {
+        const gantry_status status = gy_stream_await(streams, s, s->behind.end->native);
         if (status != GANTRY_OK) {
             return status;
         }
-        gy_streams_count(&streams->waits);
         gy_stream_touch(s); /* a timeline point says so only when the stream gets work */
     }
-    s->behind = NULL; /* the points it has learnt from the graph are known since that was launched */
-    gy_known_merge(streams, s->known, s->plain_known);
-    unite_abroad(s);
-    s->learnt_at = s->waited_at = s->tail;
-    s->carries = false;
+    gy_stream_unite(streams, s);
     return GANTRY_OK;
 }
 
 /* Is the end of the graph the last on the stream that it was launched on? */
 static bool is_last_there(const struct gy_streams *streams, const struct gy_stream *s)
 {
-    const struct gy_stream *home = &streams->streams[s->behind_home];
-    const struct gy_stream_ring *ring = &home->outer;
-    return !home->is_unrecorded && !home->is_member &&
-           (home->behind == NULL || home->behind_home == s->behind_home) &&
-           ring->at[(ring->next - 1) % GY_STREAM_EVENTS] == s->behind;
+    const struct gy_stream *home = &streams->streams[s->behind.home];
+    const struct gy_stream_ring *ring = &home->plain.ring;
+    const bool is_there = home->line == &home->plain || home->behind.home == s->behind.home;
+    return !home->is_unrecorded && home->state != GY_STREAM_MEMBER && is_there &&
+           ring->at[(ring->next - 1) % GY_STREAM_EVENTS] == s->behind.end;
 }
 
 gantry_status gy_streams_end_of(struct gy_streams *streams, uint32_t stream, CUstream *on)
 {
     const struct gy_stream *s = &streams->streams[stream];
-    assert(!s->is_member);
-    if (s->behind != NULL && is_last_there(streams, s)) {
-        *on = streams->streams[s->behind_home].native;
+    assert(s->state != GY_STREAM_MEMBER);
+    if (s->state == GY_STREAM_BEHIND && is_last_there(streams, s)) {
+        *on = streams->streams[s->behind.home].native;
         return GANTRY_OK;
     }
     *on = s->native;
-    return s->behind != NULL ? gy_stream_settle(streams, stream) : GANTRY_OK;
+    return gy_stream_settle(streams, stream);
 }
 
 /* ---- barriers ------------------------------------------------------------------------------ */
 
-gantry_status gy_streams_join(struct gy_streams *streams, const struct gy_tail *tail, uint32_t except)
+gantry_status gy_streams_join(struct gy_streams *streams, uint32_t index, uint32_t except)
 {
     assert(gy_streams_are_valid(streams));
-    const struct gy_stream_event *joined = NULL;
+    struct gy_stream_event *joined = NULL;
     for (uint32_t i = 0; i < streams->count; i++) {
         struct gy_stream *s = &streams->streams[i];
         gantry_status status = GANTRY_OK;
-        if (i == except || s->is_member) {
+        if (i == except || s->state == GY_STREAM_MEMBER) {
             continue;
         }
-        if (s->behind != NULL && s->behind != joined) { /* most have the same */
-            status = gy_tail_wait(streams, tail, s->behind);
-            joined = s->behind;
+        if (s->state == GY_STREAM_BEHIND && s->behind.end != joined) { /* most have the same */
+            status = gy_stream_wait_plain(streams, index, s->behind.end);
+            joined = s->behind.end;
         }
         struct gy_stream_event *event;
         if (status == GANTRY_OK && s->dirty) {
             status = gy_stream_record(streams, i, &event);
-            status = status == GANTRY_OK ? gy_tail_wait(streams, tail, event) : status;
+            status = status == GANTRY_OK ? gy_stream_wait_plain(streams, index, event) : status;
         }
         if (status != GANTRY_OK) {
             return status;
@@ -636,23 +515,16 @@ gantry_status gy_streams_join(struct gy_streams *streams, const struct gy_tail *
     return GANTRY_OK;
 }
 
-static gantry_status publish_barrier(struct gy_streams *streams, CUstream on)
+static gantry_status publish_barrier(struct gy_streams *streams, const struct gy_stream *s)
 {
     assert(gy_streams_are_valid(streams));
-    uint32_t next = 1 - streams->barrier;
-    gantry_status status = GANTRY_OK;
-    if (streams->barriers[next] == NULL) {
-        status = GY_CALL(streams->context, cuEventCreate(&streams->barriers[next], CU_EVENT_DISABLE_TIMING));
-    }
-    if (status == GANTRY_OK) {
-        status = GY_CALL(streams->context, cuEventRecord(streams->barriers[next], on));
-    }
+    uint32_t next = 1 - streams->barrier.latest;
+    const gantry_status status = record_native(streams, s, &streams->barrier.events[next]);
     if (status != GANTRY_OK) {
         return status;
     }
-    gy_streams_count(&streams->recorded);
-    streams->barrier = next;
-    streams->generation++;
+    streams->barrier.latest = next;
+    streams->barrier.generation++;
     streams->epoch++;
     for (uint32_t i = 0; i < streams->count; i++) {
         streams->streams[i].floor = streams->streams[i].tail;
@@ -665,14 +537,12 @@ gantry_status gy_stream_sync(struct gy_streams *streams, uint32_t stream)
 {
     assert(!gy_batch_is_open(&streams->batch) && gy_stream_is_valid(streams, stream));
     struct gy_stream *s = &streams->streams[stream];
-    uint64_t known[GY_STREAMS_MAX] = {0}; /* the barrier says it all */
-    const struct gy_tail tail = {s->native, known};
-    gantry_status status = gy_streams_join(streams, &tail, stream);
+    gantry_status status = gy_streams_join(streams, stream, stream);
     if (status == GANTRY_OK) {
-        status = publish_barrier(streams, s->native);
+        status = publish_barrier(streams, s);
     }
     if (status == GANTRY_OK) {
-        s->seen = streams->generation;
+        s->plain.seen = streams->barrier.generation;
         s->epoch = streams->epoch;
     }
     return status;

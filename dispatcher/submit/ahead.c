@@ -1,6 +1,8 @@
+/* SPDX-License-Identifier: MIT */
 #include "dispatcher/submit/ahead.h"
 
 #include "base/clock.h"
+#include "base/times.h"
 #include "base/waiter.h"
 #include "dispatcher/call/step.h"
 #include "dispatcher/gates/gate.h"
@@ -8,13 +10,12 @@
 #include "dispatcher/loop/intake.h"
 #include "dispatcher/order/batch_order.h"
 #include "dispatcher/order/lane_order.h"
+#include "dispatcher/submit/policy.h"
 
 #include <assert.h>
 
 /* A launch on a stream takes several times as long as a node of a graph: more are better off as a graph. */
 enum { MOST_AT_ONCE = 4, MOST_BEFORE_A_LAUNCH = 16 };
-
-enum { LOOK_NS = 20000 /* so long a task may stand there while a graph is made */ };
 
 enum {
     /* Graphs of fewer nodes are made as quickly as a thread is woken, 5 to 8 us for each.  Beside other
@@ -37,20 +38,21 @@ static bool is_joined(const struct gantry_dispatcher *d, const gantry_task *task
 {
     const struct gy_gpu_order *order = gy_gd_order(d, task);
     const uint64_t wait_set = atomic_load_explicit(&task->wait_set, memory_order_acquire);
-    return d->streams.streams[task->stream - 1u].is_member || gy_batch_reaches(&d->streams, wait_set) ||
+    return d->streams.streams[task->stream - 1u].state == GY_STREAM_MEMBER ||
+           gy_batch_reaches(&d->streams, wait_set) ||
            (order != NULL && gy_step_order_reaches(order, gy_task_run(task)));
 }
 
 /* Can the task be called without the batch? */
 static bool may_go(struct gantry_dispatcher *d, const struct gy_round *round, const gantry_task *task)
 {
-    const gantry_launch_fn function = gy_task_launch_fn(task);
+    enum gy_trust trust;
     const struct gy_batch_order *batch = &d->streams.batch;
-    return batch->state == GY_BATCH_OPEN && d->member.fleet == NULL && d->graphs.notes &&
+    return batch->state == GY_BATCH_OPEN && d->member.fleet == NULL && d->graphs.trusts.notes &&
            !d->streams.device_wide && !gy_gates_concern_calls(d) &&
-           gy_graphs_trust_in(&d->graphs, round->lends, function) != GY_TRUST_NO &&
-           !(round->meets && gy_graphs_is_unmet(&d->graphs, function)) && !is_joined(d, task) &&
-           !gy_rings_is_pending_beside(&d->completion, task->stream - 1u);
+           gy_mode_notes(
+               gy_trusts_mode(&d->graphs.trusts, round->way->modes, gy_task_launch_fn(task), &trust)) &&
+           !is_joined(d, task) && !gy_rings_is_pending_beside(&d->completion, task->stream - 1u);
 }
 
 static void keep(const struct gantry_dispatcher *d, struct gy_round *round, gantry_task *task)
@@ -85,7 +87,7 @@ static void call(struct gantry_dispatcher *d, struct gy_round *round, gantry_tas
         gy_gd_count(&d->counters.flushes, 1);
         (void)gy_rings_flush_of(&d->completion, stream); /* a failure is in the context */
     }
-    gy_gpu_debt_settle(&d->debt);
+    gy_gpu_debt_settle(&d->loop.debt);
 }
 
 /* One more call ahead of the graph: is it one of those that may? */
@@ -122,7 +124,7 @@ static void let_others_go(struct gantry_dispatcher *d, struct gy_round *round,
             round->key.ahead_calls = 0; /* they delay nothing now */
             gy_ahead_call(d, round);
         } else if (gy_waiter_pause(&waiter) == GY_WAITER_SLEEP) {
-            gy_maker_wait_until(&d->graphs.kept.maker, gy_clock_ns() + LOOK_NS);
+            gy_maker_wait_until(&d->graphs.kept.maker, gy_clock_ns() + GY_AHEAD_NS);
         }
     }
 }
@@ -139,7 +141,7 @@ void gy_ahead_await(struct gantry_dispatcher *d, struct gy_round *round)
     }
     if (gy_batch_is_open(&d->streams.batch)) { /* what was in flight may be idle now */
         gy_lane_order_note_ends(&d->streams);
-        gy_kept_prepare(&d->graphs.kept, &d->graphs.batch);
+        gy_kept_prepare(&d->graphs.kept, &d->graphs.batch, d->graphs.rule);
         let_others_go(d, round, is_made);
     }
 }
@@ -153,7 +155,7 @@ void gy_ahead_call(struct gantry_dispatcher *d, struct gy_round *round)
         const bool few = is_short(&list);
         key->ahead = (struct gy_gpu_list){NULL, NULL};
         for (gantry_task *task; (task = gy_gpu_list_pop(&list)) != NULL;) {
-            const uint64_t closes = atomic_load_explicit(&d->graphs.closes, memory_order_relaxed);
+            const uint64_t closes = atomic_load_explicit(&d->graphs.gate.closes, memory_order_relaxed);
             if (few && may_go(d, round, task) && is_within_bounds(key, closes)) {
                 call(d, round, task);
             } else {

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Work that goes ahead of the batch that is being built.
  *
  * While callbacks of a batch are called, a task of another partition may become ready.  It must not wait for

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "dispatcher/submit/batch_guard.h"
 
 #include "dispatcher/loop/current.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The guard of a batch: an empty capture that is open on the dispatcher's thread while callbacks are called
  * whose work is noted.
  *

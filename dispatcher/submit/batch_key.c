@@ -1,6 +1,8 @@
+/* SPDX-License-Identifier: MIT */
 #include "dispatcher/submit/batch_key.h"
 
 #include "dispatcher/call/metered.h"
+#include "dispatcher/gates/quota.h"
 #include "dispatcher/order/batch_order.h"
 
 #include <assert.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The key of a batch: its graph holds the work of one manager in one partition, and what an edge joins to
  * it.
  *

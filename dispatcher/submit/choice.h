@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The auto mode's choice: shall a batch be a graph, or go to streams?
  *
  * A batch is known by its shape: the launch functions that are ready at its beginning, and the number of GPU
@@ -61,8 +62,9 @@
 
 enum gy_choice_state { GY_CHOICE_FIRST, GY_CHOICE_GRAPHS, GY_CHOICE_STREAMS };
 
-/* What is chosen for a batch. */
-enum gy_choice_way { GY_WAY_STREAMS, GY_WAY_IF_KNOWN, GY_WAY_GRAPH };
+/* What is chosen for a batch.  UNASKED: nothing yet.  MEETING, which the choice is not asked for: it has
+ * functions that were not met (call/met.h), and goes to streams; the same graph comes again when all were. */
+enum gy_choice_way { GY_WAY_UNASKED, GY_WAY_STREAMS, GY_WAY_MEETING, GY_WAY_IF_KNOWN, GY_WAY_GRAPH };
 
 struct gy_choice_pause {
     uint32_t left; /* batches before the next try */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "dispatcher/submit/device_loop.h"
 
 #include "base/alloc.h"
@@ -185,8 +186,8 @@ bool gy_device_loop_may_begin(const struct gantry_dispatcher *d, struct gy_devic
                       : d->config.synchronous ? "the context is synchronous"
                       : atomic_load_explicit(&d->streams.single, memory_order_relaxed)
                           ? "everything runs on one stream"
-                      : !gy_while_is_possible(&loop->list->pool) ? "the driver has no conditional nodes"
-                      : (d->checks & GY_CHECK_STABLE) != 0       ? "what stable tasks enqueue is checked"
+                      : !gy_while_is_possible(&loop->list->pool)    ? "the driver has no conditional nodes"
+                      : (d->watching.checks & GY_CHECK_STABLE) != 0 ? "what stable tasks enqueue is checked"
                       : gy_while_is_full(loop->record) ? "the device has not ended it for 64 runs before"
                                                        : NULL;
     if (why != NULL) {

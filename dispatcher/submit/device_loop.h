@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Loops whose turns a word on the device decides: see <gantry/loop.h>, and work/while.h for how the device
  * goes round by itself.
  *
@@ -45,9 +46,8 @@ struct gy_device_loop {
     CUdeviceptr word;                      /* immutable */
     uint32_t most;                         /* immutable */
     struct gy_unit *unit;                  /* immutable while frozen; NULL: the CPU decides */
-    CUgraph graph;         /* GD only; of the executable graph that its unit keeps; NULL: there is none */
-    bool never;            /* GD only; it was tried, and cannot be a loop on the device, in any run */
-    _Atomic(uint64_t) run; /* atomic; written by GD: the manager's step that it was renewed for */
+    bool never;                  /* GD only; it was tried, and cannot be a loop on the device, in any run */
+    _Atomic(uint64_t) run;       /* atomic; written by GD: the manager's step that it was renewed for */
     _Atomic(uint32_t) run_entry; /* atomic; written by GD before `run`: entries of its record before that */
     const char *told;            /* GD only; the reason that the log has for the CPU's deciding */
     _Atomic(enum gy_loop_state) state; /* atomic; see above */

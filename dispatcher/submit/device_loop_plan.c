@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Making plans of the bodies of loops: which loops of a graph with conditions can run on the device.
  *
  * A body is all that comes after the first dependent of the loop's `decide`, up to its `test`.  Its tasks

@@ -1,12 +1,12 @@
+/* SPDX-License-Identifier: MIT */
 #include "dispatcher/submit/ends.h"
 
 #include "base/clock.h"
+#include "base/times.h"
 #include "work/exec.h"
 
 #include <sched.h>
 #include <stddef.h>
-
-#define LEAVE_NS 500000000 /* so long a host function that was let go may take to end on a busy machine */
 
 /* A graph of two event nodes, the second of which is given an event that has passed; and a gate before it. */
 struct ends_question {
@@ -14,7 +14,6 @@ struct ends_question {
     struct gy_context *context;
     CUstream stream;
     CUevent first, second, asked;
-    CUgraph graph;
     struct gy_exec exec;
     _Atomic(uint32_t) *gate;
 };
@@ -30,16 +29,16 @@ static bool is_good(CUresult result)
 static bool make(struct ends_question *q)
 {
     const struct gy_driver *driver = q->driver;
-    const struct gy_exec_shape shape = {.places = 1};
+    q->exec.shape.places = 1;
     CUgraphNode first, second;
     return is_good(driver->cuStreamCreateWithPriority(&q->stream, CU_STREAM_NON_BLOCKING, 0)) &&
            is_good(driver->cuEventCreate(&q->first, CU_EVENT_DISABLE_TIMING)) &&
            is_good(driver->cuEventCreate(&q->second, CU_EVENT_DISABLE_TIMING)) &&
            is_good(driver->cuEventCreate(&q->asked, CU_EVENT_DISABLE_TIMING)) &&
-           is_good(driver->cuGraphCreate(&q->graph, 0)) &&
-           is_good(driver->cuGraphAddEventRecordNode(&first, q->graph, NULL, 0, q->first)) &&
-           is_good(driver->cuGraphAddEventRecordNode(&second, q->graph, &first, 1, q->second)) &&
-           gy_exec_make(q->context, q->graph, shape, GY_EXEC_OF_STREAM, &q->exec) == GANTRY_OK &&
+           is_good(driver->cuGraphCreate(&q->exec.graph, 0)) &&
+           is_good(driver->cuGraphAddEventRecordNode(&first, q->exec.graph, NULL, 0, q->first)) &&
+           is_good(driver->cuGraphAddEventRecordNode(&second, q->exec.graph, &first, 1, q->second)) &&
+           gy_exec_make(q->context, &q->exec, GY_EXEC_OF_STREAM) == GANTRY_OK &&
            is_good(driver->cuGraphExecEventRecordNodeSetEvent(q->exec.native, second, q->asked)) &&
            is_good(driver->cuEventRecord(q->asked, q->stream)) &&
            is_good(driver->cuEventSynchronize(q->asked));
@@ -59,7 +58,7 @@ static void hold(void *arg)
 /* The stream cannot be waited for: the host function may still run, but in a context that is lost. */
 static void await_host_function(const struct ends_question *q)
 {
-    const uint64_t end = gy_clock_ns() + LEAVE_NS;
+    const uint64_t end = gy_clock_ns() + GY_LEAVE_NS;
     while (atomic_load(q->gate) != GY_ENDS_LEFT && gy_clock_ns() < end) {
         sched_yield();
     }
@@ -89,9 +88,6 @@ static void destroy(struct ends_question *q)
     const struct gy_driver *driver = q->driver;
     const CUevent events[] = {q->first, q->second, q->asked};
     gy_exec_drop(q->context, &q->exec);
-    if (q->graph != NULL && !is_good(driver->cuGraphDestroy(q->graph))) {
-        (void)driver->cuGraphDestroy(q->graph);
-    }
     for (size_t i = 0; i < sizeof(events) / sizeof(events[0]); i++) {
         if (events[i] != NULL && !is_good(driver->cuEventDestroy(events[i]))) {
             (void)driver->cuEventDestroy(events[i]);

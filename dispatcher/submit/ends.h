@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Does an event that a graph records tell the end of the work before it?
  *
  * A completion of a batch is told by an event node right behind the nodes of its task.  Its event was used

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "dispatcher/submit/launch_batch.h"
 
 #include "base/point.h"
@@ -5,6 +6,8 @@
 #include "dispatcher/order/batch_order.h"
 #include "dispatcher/order/tails.h"
 #include "dispatcher/submit/device_loop.h"
+#include "dispatcher/submit/plan.h"
+#include "driver/spent.h"
 
 _Static_assert(GY_STREAMS_MAX < GY_PLAY_LANES,
                "each stream of the pool may be a lane, and a side stream is home");
@@ -22,65 +25,8 @@ void gy_graphs_sweep(struct gy_graphs *g)
             gy_kept_forget(&g->kept);
         }
     }
-    while (g->spent_count > 0 &&
-           gy_graphs_is_over(g, GY_CALL(g->context, cuGraphDestroy(g->spent[g->spent_count - 1])))) {
-        g->spent_count--;
-    }
-    gy_exec_drop_refused(g->context);
+    gy_spent_sweep(g->context);
     assert(gy_graphs_are_valid(g));
-}
-
-/* Keep a launched graph for the next sweep.  Where the driver destroys none of them, one is left behind. */
-void gy_graphs_spend(struct gy_graphs *g, CUgraph graph)
-{
-    assert(gy_graphs_are_valid(g));
-    if (g->spent_count == GY_GRAPHS_SPENT) {
-        gy_graphs_sweep(g);
-    }
-    g->spent_count -= g->spent_count == GY_GRAPHS_SPENT;
-    g->spent[g->spent_count++] = graph;
-    assert(gy_graphs_are_valid(g));
-}
-
-/* ---- executable graphs that are updated as a whole ------------------------------------------- */
-
-/* Find the cached graph of this signature, else the place of the one to give up. */
-static struct gy_graph_cached *find_cached(struct gy_graphs *g, uint64_t signature)
-{
-    struct gy_graph_cached *oldest = &g->cache[0];
-    for (int i = 0; i < GY_GRAPHS_CACHED; i++) {
-        struct gy_graph_cached *c = &g->cache[i];
-        if (c->exec.native != NULL && c->signature == signature) {
-            return c;
-        }
-        if (c->exec.native == NULL || (oldest->exec.native != NULL && c->used < oldest->used)) {
-            oldest = c;
-        }
-    }
-    return oldest;
-}
-
-/* Make `exec` an executable form of `graph`, of that shape and so many nodes: by an update if it is one
- * already and the update works, else anew. */
-static gantry_status refresh(struct gy_graphs *g, uint32_t nodes, CUgraph graph, struct gy_exec_shape shape,
-                             struct gy_exec *exec)
-{
-    if (exec->native != NULL) {
-        const CUresult result = gy_exec_update(g->context, exec, graph, shape);
-        if (result != CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE) {
-            return gy_context_check(g->context, result, "cuGraphExecUpdate", __FILE__, __LINE__);
-        }
-    }
-    struct gy_exec fresh;
-    gantry_status status = gy_exec_make(g->context, graph, shape, GY_EXEC_OF_NODES, &fresh);
-    if (status != GANTRY_OK) {
-        return status;
-    }
-    gy_exec_drop(g->context, exec);
-    *exec = fresh;
-    g->strange += nodes;
-    atomic_fetch_add_explicit(&g->instantiations, 1, memory_order_relaxed);
-    return GANTRY_OK;
 }
 
 /* Nodes that are launched as one graph: the first `count` of `nodes`, on `stream`. */
@@ -97,107 +43,65 @@ static struct work whole_of(struct gy_graphs *g, uint32_t count)
     return (struct work){.nodes = &g->batch, .count = count, .stream = gy_batch_home(g->streams)};
 }
 
-/* Make an executable form of `graph` in the cache. */
-static gantry_status refresh_cached(struct gy_graphs *g, const struct work *work, CUgraph graph,
-                                    struct gy_exec_shape shape, CUgraphExec *out)
-{
-    assert(gy_graphs_are_valid(g));
-    /* An executable graph runs once at a time.  Parts and pieces of one batch look alike, and so do batches
-     * of managers that do the same, but they shall run at the same time: then they have different homes. */
-    const uint64_t seed =
-        (uint64_t)g->streams->batch.home << 32 | (uint64_t)work->piece << 16 | (g->part & UINT16_MAX);
-    const uint64_t signature = gy_nodes_hash(work->nodes, seed);
-    struct gy_graph_cached *c = find_cached(g, signature);
-    if (c->signature != signature) {
-        gy_exec_drop(g->context, &c->exec);
-    }
-    gantry_status status = refresh(g, work->count, graph, shape, &c->exec);
-    if (status == GANTRY_OK) {
-        c->signature = signature;
-        c->used = atomic_load_explicit(&g->launches, memory_order_relaxed);
-        *out = c->exec.native;
-    }
-    return status;
-}
-
 /* The work was launched. */
 static gantry_status count_launch(struct gy_graphs *g, const struct work *work, gantry_status status)
 {
     if (status == GANTRY_OK) {
         gy_nodes_give_events(work->nodes, work->count);
-        atomic_fetch_add_explicit(&g->launches, 1, memory_order_relaxed);
-        atomic_fetch_add_explicit(&g->launched_nodes, gy_nodes_count_work(work->nodes, work->count),
+        atomic_fetch_add_explicit(&g->counts.launches, 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&g->counts.launched_nodes, gy_nodes_count_work(work->nodes, work->count),
                                   memory_order_relaxed);
     }
     return status;
 }
 
-/* Make a graph of the work and launch it, by an executable graph of the cache, or the place's. */
-static gantry_status make_and_launch(struct gy_graphs *g, const struct work *work,
-                                     struct gy_graph_place *into)
+/* Make a graph of the work and launch it, by `into`; NULL: an executable graph that the store has.  It runs
+ * once at a time.  Parts and pieces of one batch look alike, and so do batches of managers that do the same,
+ * but they shall run at the same time: then they have different homes. */
+static gantry_status make_and_launch(struct gy_graphs *g, const struct work *work, struct gy_exec *into)
 {
-    struct gy_nodes *nodes = work->nodes;
-    const uint32_t whole = nodes->count;
-    CUgraph graph;
-    CUgraphExec exec = NULL;
-    nodes->count = work->count;
-    gy_slot_args_settle(nodes, work->count);
-    gantry_status status = gy_nodes_make(nodes, &graph);
-    const struct gy_exec_shape shape = gy_exec_shape_of(nodes);
-    if (status == GANTRY_OK && into == NULL) {
-        status = refresh_cached(g, work, graph, shape, &exec);
-        gy_graphs_spend(g, graph);
-    } else if (status == GANTRY_OK) {
-        status = refresh(g, work->count, graph, shape, into->exec);
-        exec = into->exec->native;
-        gy_graphs_spend(g, graph);
-    }
-    nodes->count = whole;
-    if (status == GANTRY_OK) {
-        status = count_launch(g, work, GY_CALL(g->context, cuGraphLaunch(exec, work->stream)));
-    }
-    return status;
+    const uint64_t seed =
+        (uint64_t)g->streams->batch.home << 32 | (uint64_t)work->piece << 16 | (g->size.part & UINT16_MAX);
+    gantry_status status = gy_kept_refresh(&g->kept, work->nodes, work->count, seed, &into);
+    status = status == GANTRY_OK ? GY_CALL(g->context, cuGraphLaunch(into->native, work->stream)) : status;
+    return count_launch(g, work, status);
 }
 
 /* Make an executable graph of the nodes that is a loop with them as its body.  What the driver refuses is no
  * loop.  All of it is of one partition, so the priority of the stream is that of the nodes.  The graph stays
  * while its executable form does: it owns the condition. */
-static gantry_status make_loop(struct gy_graphs *g, const struct gy_graph_place *into, struct gy_exec *out)
+static gantry_status make_loop(struct gy_graphs *g, const struct gy_device_loop *loop, CUcontext where,
+                               struct gy_exec *out)
 {
-    struct gy_device_loop *loop = into->loop;
-    const struct gy_while_made made = {&loop->list->pool, loop->record, loop->word, into->where};
-    CUgraph graph;
-    gantry_status status = gy_while_make(&g->batch, &made, &graph);
-    if (status == GANTRY_OK) {
-        status = gy_exec_make(g->context, graph, gy_exec_shape_of(&g->batch), GY_EXEC_OF_STREAM, out);
-        CUgraph spent = status == GANTRY_OK ? loop->graph : graph;
-        loop->graph = status == GANTRY_OK ? graph : loop->graph;
-        if (spent != NULL) {
-            gy_graphs_spend(g, spent);
-        }
+    const struct gy_while_made made = {&loop->list->pool, loop->record, loop->word, where};
+    *out = (struct gy_exec){.shape = gy_exec_shape_of(&g->batch)};
+    gantry_status status = gy_while_make(&g->batch, &made, &out->graph);
+    status = status == GANTRY_OK ? gy_exec_make(g->context, out, GY_EXEC_OF_STREAM) : status;
+    if (status != GANTRY_OK) {
+        gy_exec_drop(g->context, out);
     }
     return status;
 }
 
-/* Launch the nodes as a loop; into->is_loop false: they are none, and nothing was launched. */
-static gantry_status launch_loop(struct gy_graphs *g, struct gy_graph_place *into)
+/* Launch the nodes as a loop; recorded.is_loop false: they are none, and nothing was launched. */
+static gantry_status launch_loop(struct gy_graphs *g, struct gy_unit *unit, CUcontext where)
 {
     struct gy_exec exec;
-    gantry_status status = make_loop(g, into, &exec);
+    gantry_status status = make_loop(g, unit->loop, where, &exec);
     if (status != GANTRY_OK) {
         return gy_context_is_lost(g->context) ? status : GANTRY_OK;
     }
-    gy_exec_drop(g->context, into->exec);
-    *into->exec = exec;
-    atomic_fetch_add_explicit(&g->instantiations, 1, memory_order_relaxed);
-    gy_device_loop_enter(into->loop);
+    gy_exec_drop(g->context, &unit->recorded.exec);
+    unit->recorded.exec = exec;
+    gy_kept_note_made(&g->kept);
+    gy_device_loop_enter(unit->loop);
     const struct work work = whole_of(g, g->batch.count);
     status = count_launch(g, &work, GY_CALL(g->context, cuGraphLaunch(exec.native, work.stream)));
     if (status != GANTRY_OK) {
-        gy_device_loop_abandon(into->loop);
+        gy_device_loop_abandon(unit->loop);
         return gy_context_is_lost(g->context) ? status : GANTRY_OK;
     }
-    into->is_loop = into->is_kept = true;
+    unit->recorded.is_loop = true;
     return status;
 }
 
@@ -213,7 +117,7 @@ static GY_RARE gantry_status play(struct gy_graphs *g, const struct work *work)
     status = status == GANTRY_OK ? gy_play_some(&g->player, work->count) : status;
     status = status == GANTRY_OK ? gy_play_end(&g->player) : status;
     if (status == GANTRY_OK) {
-        atomic_fetch_add_explicit(&g->plays, 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&g->counts.plays, 1, memory_order_relaxed);
     }
     return status;
 }
@@ -269,14 +173,13 @@ static gantry_status launch_work(struct gy_graphs *g, const struct work *work, s
 }
 
 /* Launch some of the first nodes, whose number is *count then, or play them. */
-static gantry_status launch_some(struct gy_graphs *g, uint32_t *count)
+static gantry_status launch_some(struct gy_graphs *g, struct gy_kept_rule rule, uint32_t *count)
 {
     struct gy_kept *kept;
-    enum gy_kept_way way;
-    gantry_status status = gy_kept_take(&g->kept, &g->batch, count, &kept, &way);
+    bool is_played;
+    gantry_status status = gy_kept_take(&g->kept, &g->batch, rule, count, &kept, &is_played);
     const struct work work = whole_of(g, *count);
-    const bool shall_play =
-        status == GANTRY_OK && kept == NULL && (way == GY_KEPT_PLAYED || lacks_places(g, &work));
+    const bool shall_play = status == GANTRY_OK && kept == NULL && (is_played || lacks_places(g, &work));
     if (shall_play && may_play(g, &work)) {
         return play(g, &work);
     }
@@ -288,21 +191,18 @@ static gantry_status launch_some(struct gy_graphs *g, uint32_t *count)
  * whose beginning was cut off is made. */
 static gantry_status launch_whole(struct gy_graphs *g)
 {
-    const enum gy_kept_plays plays = g->kept.plays;
+    struct gy_kept_rule rule = g->rule;
     gantry_status status = GANTRY_OK;
     uint32_t left = g->batch.count;
     while (left != 0 && status == GANTRY_OK) {
         uint32_t first = left;
-        status = launch_some(g, &first);
+        status = launch_some(g, rule, &first);
         left -= first;
         if (left != 0 && status == GANTRY_OK) {
             gy_kept_drop_first(&g->kept, &g->batch, first);
-            g->kept.plays = GY_PLAYS_NOTHING;
-            g->kept.is_rest = true;
+            rule = (struct gy_kept_rule){.plays = GY_PLAYS_NOTHING, .is_rest = true};
         }
     }
-    g->kept.plays = plays;
-    g->kept.is_rest = false;
     return status;
 }
 
@@ -311,7 +211,7 @@ static gantry_status launch_piece(struct gy_graphs *g, uint32_t piece, CUstream 
     struct gy_nodes *nodes = &g->kept.pieces.of[piece];
     const struct work work = {nodes, nodes->count, stream, piece};
     struct gy_kept *kept;
-    gantry_status status = gy_kept_take_piece(&g->kept, piece, &kept);
+    gantry_status status = gy_kept_take_piece(&g->kept, piece, g->rule, &kept);
     if (status == GANTRY_OK && kept == NULL && lacks_places(g, &work)) {
         return play(g, &work);
     }
@@ -338,70 +238,70 @@ static gantry_status launch_pieces(struct gy_graphs *g, uint32_t count)
 
 static gantry_status launch_nodes(struct gy_graphs *g)
 {
-    const uint32_t pieces = gy_kept_pieces(&g->kept, &g->batch);
+    const uint32_t pieces = gy_kept_pieces(&g->kept, &g->batch, g->rule);
     return __builtin_expect(pieces == 0, 1) ? launch_whole(g) : launch_pieces(g, pieces);
 }
 
-/* Launch all nodes, and have the place keep the executable graph. */
-static gantry_status launch_into(struct gy_graphs *g, struct gy_graph_place *into)
+/* Launch all nodes, and have the unit keep the executable graph.  What was to be a loop and is none is
+ * launched like any other, and not kept. */
+static gantry_status launch_into(struct gy_graphs *g, struct gy_unit *unit, CUcontext where, bool *is_kept)
 {
+    gantry_status status;
+    if (unit->loop != NULL) {
+        gy_slot_args_settle(&g->batch, g->batch.count);
+        status = launch_loop(g, unit, where);
+        *is_kept = unit->recorded.is_loop;
+        return status == GANTRY_OK && !*is_kept ? launch_nodes(g) : status;
+    }
     const struct work work = whole_of(g, g->batch.count);
-    const gantry_status status = make_and_launch(g, &work, into);
-    into->is_kept = status == GANTRY_OK;
-    return into->is_kept ? status : play_refused(g, &work, status);
+    status = make_and_launch(g, &work, &unit->recorded.exec);
+    *is_kept = status == GANTRY_OK;
+    return *is_kept ? status : play_refused(g, &work, status);
 }
 
 /* Path of a task, step 7 of 9: what was noted of its batch reaches the device. */
-static gantry_status launch(struct gy_graphs *g, struct gy_graph_place *place)
+static gantry_status launch(struct gy_graphs *g, struct gy_unit *unit, CUcontext where)
 {
     if (g->batch.count != 0) {
         gy_point(GY_POINT_PATH_7, g);
     }
     const CUstream home = gy_batch_home(g->streams);
-    struct gy_graph_place *into = place;
-    gantry_status status = GANTRY_OK;
+    bool is_kept = false;
     gy_slot_args_place(&g->batch);
-    if (into != NULL && into->loop != NULL) {
-        gy_slot_args_settle(&g->batch, g->batch.count);
-        status = launch_loop(g, into);
-        into = status == GANTRY_OK && !into->is_loop ? NULL : into;
+    gantry_status status = unit == NULL ? launch_nodes(g) : launch_into(g, unit, where, &is_kept);
+    if (unit != NULL) {
+        unit->recorded.is_stale |= !is_kept;
     }
-    if (status == GANTRY_OK && (into == NULL || into->loop == NULL)) {
-        status = into == NULL ? launch_nodes(g) : launch_into(g, into);
-    }
-    if (place != NULL && !place->is_kept) {
-        *place->is_stale = true;
-    }
-    if (status == GANTRY_OK && (into == NULL || !into->is_kept)) {
-        status = gy_copier_capture_launched(g->copier, home);
-    } else if (status == GANTRY_OK) {
-        gy_copier_kept_dropped(g->copier, into->kept);
-        status = gy_copier_capture_kept(g->copier, home, into->kept);
-    } else {
+    if (status != GANTRY_OK) {
         gy_copier_capture_dropped(g->copier);
+    } else if (!is_kept) {
+        status = gy_copier_capture_launched(g->copier, home);
+    } else {
+        gy_copier_kept_dropped(g->copier, &unit->recorded.kept);
+        status = gy_copier_capture_kept(g->copier, home, &unit->recorded.kept);
     }
     return status;
 }
 
 /* A guest's thread may have captures of the application's open, beside which no graph can be made. */
-static gantry_status launch_as_guest(struct gy_graphs *g, struct gy_graph_place *into)
+static gantry_status launch_as_guest(struct gy_graphs *g, struct gy_unit *unit, CUcontext where)
 {
     const struct gy_relaxed relaxed = gy_relaxed_begin(g->context);
-    const gantry_status status = relaxed.status == GANTRY_OK ? launch(g, into) : relaxed.status;
+    const gantry_status status = relaxed.status == GANTRY_OK ? launch(g, unit, where) : relaxed.status;
     const gantry_status back = gy_relaxed_end(g->context, &relaxed);
     return status == GANTRY_OK ? back : status;
 }
 
-gantry_status gy_graphs_launch(struct gy_graphs *g, struct gy_graph_place *into)
+gantry_status gy_graphs_launch(struct gy_graphs *g, struct gy_unit *unit, CUcontext where)
 {
-    return gy_guest_current != NULL ? launch_as_guest(g, into) : launch(g, into);
+    return gy_guest_current != NULL ? launch_as_guest(g, unit, where) : launch(g, unit, where);
 }
 
 /* ---- checks -------------------------------------------------------------------------------- */
 
 bool gy_graphs_are_valid(const struct gy_graphs *g)
 {
-    bool is_open = atomic_load_explicit(&g->open, memory_order_relaxed);
+    bool is_open = atomic_load_explicit(&g->gate.open, memory_order_relaxed);
     return (!gy_batch_is_open(&g->streams->batch) || is_open) && gy_batch_guard_is_valid(&g->guard) &&
-           g->spent_count <= GY_GRAPHS_SPENT && g->function_count < GY_GRAPHS_FUNCTIONS;
+           g->trusts.count < GY_TRUSTS_FUNCTIONS;
 }

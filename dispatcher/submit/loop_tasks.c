@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The two tasks of a loop whose turns a word on the device decides (submit/device_loop.h). */
 #include "dispatcher/internal.h"
 
@@ -19,7 +20,7 @@ static bool was_loop(struct gy_device_loop *loop)
         return false; /* only a part of the graph runs */
     }
     assert(unit->loop == loop && gy_unit_is_valid(unit));
-    const bool is_loop = unit->stage == GY_UNIT_LAUNCHED || unit->looped;
+    const bool is_loop = unit->stage == GY_UNIT_LAUNCHED || unit->recorded.is_loop;
     gy_unit_begin_again(unit);
     return is_loop;
 }

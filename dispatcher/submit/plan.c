@@ -1,12 +1,15 @@
+/* SPDX-License-Identifier: MIT */
 /* Making plans: which stable tasks of a graph may be launched together; and the life of plans. */
 #include "dispatcher/submit/plan.h"
 
 #include "base/alloc.h"
 #include "base/checking.h"
 #include "copykernel/copier.h"
+#include "dispatcher/call/calls.h"
 #include "dispatcher/order/wait_set.h"
 #include "dispatcher/submit/device_loop.h"
 #include "dispatcher/submit/plan_graph.h"
+#include "driver/spent.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -284,7 +287,7 @@ static gantry_status list_edges(struct making *m)
 static void plan_free(struct gy_plan *plan)
 {
     for (uint32_t r = 0; r < plan->unit_count && plan->units != NULL; r++) {
-        gy_free(plan->units[r].completions);
+        gy_free(plan->units[r].recorded.completions);
     }
     for (uint32_t i = 0; i < plan->tasks && plan->calls != NULL; i++) {
         gy_calls_fini(&plan->calls[i]);
@@ -374,7 +377,7 @@ static void changed(struct gy_gpu_plan *self, const gantry_task *task)
         return;
     }
     struct gy_unit *unit = &plan->units[number - 1];
-    unit->stale = true;
+    unit->recorded.is_stale = true;
     for (uint32_t i = 0; i < unit->members && plan->calls != NULL; i++) {
         gy_calls_forget(&plan->calls[gy_task_index(plan->members[unit->first + i])]);
     }
@@ -383,12 +386,8 @@ static void changed(struct gy_gpu_plan *self, const gantry_task *task)
 static void destroy_graphs(struct gy_plan_list *list, struct gy_plan *plan)
 {
     for (uint32_t r = 0; r < plan->unit_count; r++) {
-        gy_exec_drop(list->context, &plan->units[r].exec);
-        if (plan->units[r].loop != NULL && plan->units[r].loop->graph != NULL) {
-            (void)GY_CALL(list->context, cuGraphDestroy(plan->units[r].loop->graph));
-            plan->units[r].loop->graph = NULL;
-        }
-        gy_copier_kept_dropped(list->copier, &plan->units[r].kept);
+        gy_exec_drop(list->context, &plan->units[r].recorded.exec);
+        gy_copier_kept_dropped(list->copier, &plan->units[r].recorded.kept);
     }
 }
 
@@ -527,7 +526,7 @@ void gy_plan_list_fini(struct gy_plan_list *list)
         destroy_graphs(list, plan);
         plan->list = NULL;
     }
-    gy_exec_drop_refused(list->context);
+    gy_spent_sweep(list->context);
     gy_mutex_fini(&list->lock);
 }
 
@@ -572,7 +571,7 @@ void gy_unit_renew(struct gy_unit *unit)
 void gy_unit_begin_again(struct gy_unit *unit)
 {
     assert(unit->held.first == NULL);
-    unit->looped = false;
+    unit->recorded.is_loop = false;
     unit->stage = GY_UNIT_WAITING;
     unit->arrived = unit->settled = 0;
     unit->must_call = false;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Plans: the dispatcher's knowledge of a frozen graph with stable tasks, with which a run can launch work
  * that an earlier run has recorded.
  *
@@ -17,13 +18,26 @@
 #ifndef DISPATCHER_SUBMIT_PLAN_H
 #define DISPATCHER_SUBMIT_PLAN_H
 
-#include "copykernel/copier.h"
-#include "dispatcher/call/calls.h"
 #include "dispatcher/loop/inbox.h"
+#include "dispatcher/loop/stats.h"
 #include "taskman/gpu_task.h"
 #include "work/exec.h"
 
+struct gy_calls;
+
 enum gy_unit_stage { GY_UNIT_WAITING, GY_UNIT_LAUNCHED, GY_UNIT_CALLED };
+
+/* What the callbacks of a unit have enqueued in a run, which later ones launch again. */
+struct gy_recorded {
+    struct gy_exec exec;        /* NULL: nothing was recorded */
+    struct gy_copy_chunk *kept; /* memory that its batched copies use; the copier owns it; NULL: none */
+    bool is_stale;              /* it is no longer valid */
+    bool is_loop;               /* it was launched as a loop */
+    uint64_t works[GD_WORKS];   /* none through the host, which is never recorded */
+    uint32_t completes;
+    size_t completes_room;
+    gantry_task **completions; /* tasks that callbacks asked to complete */
+};
 
 /* A unit belongs to the dispatcher's thread (GD) while the graph runs, and to the manager's owner between
  * runs. */
@@ -37,16 +51,8 @@ struct gy_unit {
     uint32_t needed_by;       /* immutable; the number of these */
     uint64_t partitions;      /* immutable; bit n: some of its tasks have gy_task_partition() n */
 
-    /* The next fields are about the recording. */
-    struct gy_exec exec;        /* NULL: nothing was recorded */
-    struct gy_copy_chunk *kept; /* memory that its batched copies use; the copier owns it; NULL: none */
-    bool stale;                 /* the recording is no longer valid */
-    bool never;                 /* its callbacks have to be called in every run */
-    uint64_t kernels, copies, batched_copies, peer_copies;
-    struct gy_copy_went went; /* by engine and by kernel: what goes through the host is never recorded */
-    uint32_t completes;
-    size_t completes_room;
-    gantry_task **completions; /* tasks that callbacks asked to complete */
+    struct gy_recorded recorded;
+    bool never; /* its callbacks have to be called in every run */
 
     /* The next fields belong to one run. */
     uint64_t run; /* the run's number; in another run the fields below are those of an older one */
@@ -60,7 +66,6 @@ struct gy_unit {
     uint32_t stream;            /* LAUNCHED */
     gantry_status result;       /* LAUNCHED */
     struct gy_unit *next_due;
-    bool looped; /* CALLED: what was recorded was launched as a loop */
 
     struct gy_device_loop *loop; /* immutable; its tasks are the body of that loop; NULL: of none */
 };

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "dispatcher/submit/plan_graph.h"
 
 #include "base/alloc.h"

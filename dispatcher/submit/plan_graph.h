@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A manager's graph as plans are made of it: its tasks by index, and a walk over what comes after one of them
  * directly or through sync points only.  On the thread that freezes the graph. */
 #ifndef DISPATCHER_SUBMIT_PLAN_GRAPH_H

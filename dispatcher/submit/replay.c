@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "dispatcher/submit/replay.h"
 
 #include "base/checking.h"
@@ -6,6 +7,7 @@
 #include "dispatcher/call/phases.h"
 #include "dispatcher/gates/gate.h"
 #include "dispatcher/loop/intake.h"
+#include "dispatcher/submit/policy.h"
 #include "dispatcher/submit/replay_units.h"
 #include "dispatcher/submit/round.h"
 #include "taskman/manager.h"
@@ -17,7 +19,7 @@
 /* The application wants graphs, and nothing needs to see single launches. */
 static bool may_replay(const struct gantry_dispatcher *d)
 {
-    gantry_submission mode = atomic_load_explicit(&d->submission, memory_order_relaxed);
+    gantry_submission mode = atomic_load_explicit(&d->told.submission, memory_order_relaxed);
     return (mode == GANTRY_SUBMISSION_GRAPHS || mode == GANTRY_SUBMISSION_AUTO) && !gy_span_on() &&
            !d->config.synchronous && !atomic_load_explicit(&d->streams.single, memory_order_relaxed) &&
            !gy_context_is_stopped(d->config.context);
@@ -41,7 +43,7 @@ static bool may_loop(struct gantry_dispatcher *d, struct gy_unit *unit)
     }
     for (uint32_t i = 0; i < unit->members; i++) {
         gantry_task *task = unit->plan->members[unit->first + i];
-        if (gy_graphs_trust(&d->graphs, gy_task_launch_fn(task)) == GY_TRUST_NO) {
+        if (gy_trusts_of(&d->graphs.trusts, gy_task_launch_fn(task)) == GY_TRUST_NO) {
             gy_device_loop_forbid(unit->loop, "a task of its body does what a graph cannot take");
             return false;
         }
@@ -55,7 +57,7 @@ static bool is_trusted(struct gantry_dispatcher *d, struct gy_unit *unit)
     bool all = true;
     for (uint32_t i = 0; i < unit->members; i++) {
         gantry_task *task = unit->plan->members[unit->first + i];
-        enum gy_trust trust = gy_graphs_trust(&d->graphs, gy_task_launch_fn(task));
+        enum gy_trust trust = gy_trusts_of(&d->graphs.trusts, gy_task_launch_fn(task));
         if (trust == GY_TRUST_NO) {
             gy_unit_forbid(unit, task, "it cannot be captured");
         }
@@ -74,21 +76,23 @@ static uint32_t calls_of(const struct gy_unit *unit)
 
 /* The steps that the unit's work comes after as a whole: an older one only if none of it has to come after
  * the step before. */
-static enum gy_step_bound_of bound_of(const struct gy_unit *unit)
+static enum gy_step_bound_of bound_of(const struct gantry_dispatcher *d, const struct gy_unit *unit)
 {
     bool all = true;
     for (uint32_t i = 0; i < unit->members && all; i++) {
         all = gy_task_is_independent(unit->plan->members[unit->first + i]);
     }
-    return all ? GY_BOUND_OLDER : GY_BOUND_ALL;
+    return gy_gd_order(d, gy_unit_first_task(unit)) == NULL ? GY_BOUND_NONE
+           : all                                            ? GY_BOUND_OLDER
+                                                            : GY_BOUND_ALL;
 }
 
-static gantry_status enter_step(const struct gantry_dispatcher *d, const struct gy_unit *unit,
-                                uint32_t stream)
+/* The unit as it is put on its stream: as its first task, with all its tasks. */
+static struct gy_placed placed_of(const struct gantry_dispatcher *d, const struct gy_unit *unit)
 {
-    const gantry_task *first = gy_unit_first_task(unit);
-    const bool is_all = gy_taskman_has_no_more(gy_task_manager(first), unit->members);
-    return gy_step_order_enter(gy_gd_order(d, first), gy_task_run(first), bound_of(unit), stream, is_all);
+    struct gy_placed work = gy_gd_placed(d, gy_unit_first_task(unit));
+    work.tasks = unit->members;
+    return work;
 }
 
 /* ---- shares ---------------------------------------------------------------------------------- */
@@ -106,12 +110,23 @@ static struct gy_meter *meter_in(const struct gantry_dispatcher *d, const struct
     return NULL;
 }
 
+/* The next of its meters, in partitions that are left to look at; NULL: there are no more. */
+static struct gy_meter *next_meter(const struct gantry_dispatcher *d, const struct gy_unit *unit,
+                                   uint64_t *left)
+{
+    struct gy_meter *meter = NULL;
+    for (*left = gy_shares_any(&d->shares) ? *left : 0; *left != 0 && meter == NULL; *left &= *left - 1) {
+        meter = meter_in(d, unit, (uint32_t)__builtin_ctzll(*left));
+    }
+    return meter;
+}
+
 /* A share holds the unit back: it is due again when some meter of it gets going. */
 static bool hold_back(struct gantry_dispatcher *d, struct gy_unit *unit)
 {
-    for (uint64_t left = gy_shares_any(&d->shares) ? unit->partitions : 0; left != 0; left &= left - 1) {
-        struct gy_meter *meter = meter_in(d, unit, (uint32_t)__builtin_ctzll(left));
-        if (meter != NULL && !gy_meter_admits(&d->shares, meter, false)) {
+    uint64_t left = unit->partitions;
+    for (struct gy_meter *meter; (meter = next_meter(d, unit, &left)) != NULL;) {
+        if (!gy_meter_admits(&d->shares, meter, false)) {
             gy_meter_hold_unit(meter);
             unit->next_due = d->units.throttled;
             d->units.throttled = unit;
@@ -126,11 +141,9 @@ static gantry_status enter_shares(struct gantry_dispatcher *d, const struct gy_u
 {
     CUstream native = d->streams.streams[stream].native;
     gantry_status status = GANTRY_OK;
-    for (uint64_t left = gy_shares_any(&d->shares) ? unit->partitions : 0; left != 0 && status == GANTRY_OK;
-         left &= left - 1) {
-        struct gy_meter *meter = meter_in(d, unit, (uint32_t)__builtin_ctzll(left));
-        status = meter == NULL ? GANTRY_OK
-                               : gy_meter_enter(&d->shares, meter, stream, native, false, calls_of(unit));
+    uint64_t left = unit->partitions;
+    for (struct gy_meter *meter; status == GANTRY_OK && (meter = next_meter(d, unit, &left)) != NULL;) {
+        status = gy_meter_enter(&d->shares, meter, stream, native, false, calls_of(unit));
     }
     return status;
 }
@@ -143,27 +156,23 @@ static gantry_status enter_shares_first(struct gantry_dispatcher *d, const struc
         return GANTRY_OK;
     }
     const uint32_t home = gy_bins_first(bins)->stream - 1u; /* it will be launched there */
-    gantry_status status = gy_streams_wait_barrier(&d->streams, home);
+    const struct gy_placed work = placed_of(d, unit);
+    gantry_status status = GANTRY_OK;
     for (int phase = 0; phase < GD_PHASES; phase++) {
         for (gantry_task *task = bins->of[phase].first; task != NULL && status == GANTRY_OK;
              task = task->next) {
-            status = gy_streams_wait(&d->streams, home,
-                                     atomic_load_explicit(&task->wait_set, memory_order_acquire));
+            const uint64_t wait_set = atomic_load_explicit(&task->wait_set, memory_order_acquire);
+            status = gy_placed_order(&d->streams, &work, wait_set, bound_of(d, unit), home);
         }
-    }
-    if (status == GANTRY_OK && gy_gd_order(d, gy_unit_first_task(unit)) != NULL) {
-        status = enter_step(d, unit, home);
     }
     return status == GANTRY_OK ? enter_shares(d, unit, home) : status;
 }
 
 static void leave_shares(struct gantry_dispatcher *d, const struct gy_unit *unit)
 {
-    for (uint64_t left = gy_shares_any(&d->shares) ? unit->partitions : 0; left != 0; left &= left - 1) {
-        struct gy_meter *meter = meter_in(d, unit, (uint32_t)__builtin_ctzll(left));
-        if (meter != NULL) {
-            (void)gy_meter_leave(&d->shares, meter); /* a failure is in the context, or costs the measure */
-        }
+    uint64_t left = unit->partitions;
+    for (struct gy_meter *meter; (meter = next_meter(d, unit, &left)) != NULL;) {
+        (void)gy_meter_leave(&d->shares, meter); /* a failure is in the context, or costs the measure */
     }
     if (d->shares.unpublished != 0) {
         gy_gd_publish_shares(d, false);
@@ -229,25 +238,9 @@ static gantry_status launch_graph(struct gantry_dispatcher *d, const struct gy_u
     if (unit->loop != NULL) {
         gy_device_loop_enter(unit->loop);
     }
-    gantry_status status = GY_CALL(d->config.context, cuGraphLaunch(unit->exec.native, stream));
+    gantry_status status = GY_CALL(d->config.context, cuGraphLaunch(unit->recorded.exec.native, stream));
     if (unit->loop != NULL && status != GANTRY_OK) {
         gy_device_loop_abandon(unit->loop);
-    }
-    return status;
-}
-
-static gantry_status assign(struct gantry_dispatcher *d, const struct gy_unit *unit, uint64_t wait_set,
-                            uint32_t *out)
-{
-    const gantry_task *first = gy_unit_first_task(unit);
-    struct gy_gpu_order *order = gy_gd_order(d, first);
-    if (order != NULL) {
-        gy_step_order_claim(order, gy_task_run(first), gy_task_previous_run(first), bound_of(unit));
-    }
-    gantry_status status = gy_streams_assign(&d->streams, wait_set, gy_gd_partition(d, first)->info.index,
-                                             gy_gd_owner(d, first), out);
-    if (order != NULL) {
-        gy_step_order_unclaim(order);
     }
     return status;
 }
@@ -256,45 +249,30 @@ static gantry_status assign(struct gantry_dispatcher *d, const struct gy_unit *u
 static gantry_status enqueue(struct gantry_dispatcher *d, struct gy_unit *unit)
 {
     assert(gy_unit_is_valid(unit));
+    const struct gy_placed work = placed_of(d, unit);
+    const enum gy_step_bound_of bound = bound_of(d, unit);
     uint64_t wait_set = merge_wait_sets(d, unit);
     uint32_t stream;
-    gantry_status status = assign(d, unit, wait_set, &stream);
+    gantry_status status = gy_placed_assign(&d->streams, &work, wait_set, bound, &stream);
     if (status != GANTRY_OK) {
         gy_wait_set_drop(&d->wait_sets, wait_set);
         return status;
     }
-    status = gy_streams_wait_barrier(&d->streams, stream);
-    if (status == GANTRY_OK) {
-        status = gy_streams_wait(&d->streams, stream, wait_set);
-    }
-    if (status == GANTRY_OK) {
-        status = wait_for_others(d, unit, stream);
-    }
+    status = gy_placed_order(&d->streams, &work, wait_set, bound, stream);
     gy_wait_set_drop(&d->wait_sets, wait_set);
-    if (status == GANTRY_OK && gy_gd_order(d, gy_unit_first_task(unit)) != NULL) {
-        status = enter_step(d, unit, stream);
-    }
-    if (status == GANTRY_OK) {
-        status = enter_shares(d, unit, stream);
-    }
-    if (status == GANTRY_OK) {
-        status = launch_graph(d, unit, d->streams.streams[stream].native);
-    }
-    if (status == GANTRY_OK) {
-        gy_copier_kept_launched(unit->kept, d->streams.streams[stream].native);
-    }
+    status = status == GANTRY_OK ? wait_for_others(d, unit, stream) : status;
+    struct gy_stream *s = &d->streams.streams[stream];
+    status = status == GANTRY_OK ? enter_shares(d, unit, stream) : status;
+    status = status == GANTRY_OK ? launch_graph(d, unit, s->native) : status;
     if (status != GANTRY_OK) {
         gy_streams_abandon(&d->streams, stream);
         return status;
     }
+    gy_copier_kept_launched(unit->recorded.kept, s->native);
     leave_shares(d, unit);
     unit->stream = stream;
-    unit->result = gy_streams_finish(&d->streams, stream, unit->leaving, unit->leaving != 0, &unit->point);
-    d->streams.streams[stream].owner = gy_gd_owner(d, gy_unit_first_task(unit));
-    if (gy_gd_order(d, gy_unit_first_task(unit)) != NULL) {
-        gy_step_order_note(gy_gd_order(d, gy_unit_first_task(unit)), gy_task_run(gy_unit_first_task(unit)),
-                           stream);
-    }
+    unit->result =
+        gy_placed_close(&d->streams, &work, stream, s, unit->leaving, unit->leaving != 0, &unit->point);
     return GANTRY_OK;
 }
 
@@ -302,10 +280,10 @@ static gantry_status enqueue(struct gantry_dispatcher *d, struct gy_unit *unit)
 static gantry_status complete(struct gantry_dispatcher *d, struct gy_unit *unit)
 {
     assert(gy_unit_is_valid(unit));
-    for (uint32_t i = 0; i < unit->completes; i++) {
-        gantry_task *target = unit->completions[i];
+    for (uint32_t i = 0; i < unit->recorded.completes; i++) {
+        gantry_task *target = unit->recorded.completions[i];
         if (gantry_task_add_reference(target) != GANTRY_OK) {
-            unit->stale = true; /* dispatched already: its callback shall hear of it the next time */
+            unit->recorded.is_stale = true; /* dispatched already: its callback shall hear of it next time */
             continue;
         }
         gantry_status status = gy_rings_add(&d->completion, unit->stream, target, 0);
@@ -325,7 +303,7 @@ static void launch(struct gantry_dispatcher *d, struct gy_round *round, struct g
     if (status == GANTRY_OK) {
         status = complete(d, unit);
     } else if (!gy_context_is_lost(d->config.context)) {
-        unit->stale = true;
+        unit->recorded.is_stale = true;
         gy_log(GANTRY_LOG_WARNING,
                "what was recorded of stable task '%s' cannot be launched (%s): calling it",
                gantry_task_label(gy_unit_first_task(unit)), gy_error_last()->text);
@@ -336,13 +314,8 @@ static void launch(struct gantry_dispatcher *d, struct gy_round *round, struct g
     }
     gy_gd_count(&d->counters.batches, 1);
     gy_gd_count(&d->counters.replays, 1);
-    gy_gd_count(&d->counters.kernels, unit->kernels);
-    gy_gd_count(&d->counters.copies, unit->copies);
-    gy_gd_count(&d->counters.batched_copies, unit->batched_copies);
-    gy_gd_count(&d->counters.peer_copies, unit->peer_copies);
-    for (int by = 0; by < GY_COPY_WAYS; by++) {
-        gy_gd_count(&d->counters.between[by], unit->went.copies[by]);
-        gy_gd_count(&d->counters.between_bytes[by], unit->went.bytes[by]);
+    for (int i = 0; i < GD_WORKS; i++) {
+        gy_gd_count(&d->counters.works[i], unit->recorded.works[i]);
     }
     gy_unit_settle(d, unit, GY_UNIT_LAUNCHED);
     struct gy_gpu_list held = unit->held;
@@ -355,31 +328,12 @@ static void launch(struct gantry_dispatcher *d, struct gy_round *round, struct g
 
 /* ---- recorded -------------------------------------------------------------------------------- */
 
-/* The counters whose growth is stored with the recording. */
+/* What the counters have grown by is stored with the recording. */
 static void count_recorded(const struct gantry_dispatcher *d, struct gy_unit *unit, bool begin)
 {
-    const struct gd_counters *c = &d->counters;
-    enum { COUNTERS = 8 };
-    struct gy_copy_went *went = &unit->went;
-    uint64_t *kept[COUNTERS] = {&unit->kernels,
-                                &unit->copies,
-                                &unit->batched_copies,
-                                &unit->peer_copies,
-                                &went->copies[GY_COPY_BY_ENGINE],
-                                &went->copies[GY_COPY_BY_KERNEL],
-                                &went->bytes[GY_COPY_BY_ENGINE],
-                                &went->bytes[GY_COPY_BY_KERNEL]};
-    const _Atomic(uint64_t) *counters[COUNTERS] = {&c->kernels,
-                                                   &c->copies,
-                                                   &c->batched_copies,
-                                                   &c->peer_copies,
-                                                   &c->between[GY_COPY_BY_ENGINE],
-                                                   &c->between[GY_COPY_BY_KERNEL],
-                                                   &c->between_bytes[GY_COPY_BY_ENGINE],
-                                                   &c->between_bytes[GY_COPY_BY_KERNEL]};
-    for (int i = 0; i < COUNTERS; i++) {
-        uint64_t now = atomic_load_explicit(counters[i], memory_order_relaxed);
-        *kept[i] = begin ? now : now - *kept[i];
+    for (int i = 0; i < GD_WORKS; i++) {
+        const uint64_t now = atomic_load_explicit(&d->counters.works[i], memory_order_relaxed);
+        unit->recorded.works[i] = begin ? now : now - unit->recorded.works[i];
     }
 }
 
@@ -394,38 +348,29 @@ static gantry_status find_context(const struct gantry_dispatcher *d, const struc
     return green == NULL ? GANTRY_OK : GY_CALL(d->config.context, cuCtxFromGreenCtx(out, green));
 }
 
-/* What was recorded shall be the body of a loop.  False: it goes round by calls. */
-static bool prepare_loop(const struct gantry_dispatcher *d, const struct gy_unit *unit,
-                         struct gy_graph_place *place)
-{
-    if (unit->completes != 0) {
-        gy_device_loop_forbid(unit->loop, "a task of its body completes another one in each turn");
-        return false;
-    }
-    place->loop = unit->loop;
-    return find_context(d, unit, &place->where) == GANTRY_OK;
-}
-
 /* All tasks of the unit were called: keep what they have enqueued, if it is all in one capture and may be
- * launched again.  Else the capture ends with the flush. */
+ * launched again.  Else the capture ends with the flush, and what an earlier run has recorded, if anything,
+ * is as stale as before. */
 static void keep(struct gantry_dispatcher *d, const struct gy_recording *recording)
 {
     struct gy_unit *unit = recording->unit;
-    if (recording->failed || atomic_load_explicit(&d->graphs.cuts, memory_order_relaxed) != recording->cuts) {
+    CUcontext where = NULL;
+    if (recording->failed || unit->never || recording->finished != unit->members ||
+        atomic_load_explicit(&d->graphs.counts.cuts, memory_order_relaxed) != recording->cuts) {
         return;
     }
-    if (recording->finished == unit->members && !unit->never) {
-        struct gy_graph_place place = {.exec = &unit->exec, .kept = &unit->kept, .is_stale = &unit->stale};
-        if (unit->loop != NULL && !prepare_loop(d, unit, &place)) {
-            return; /* what an earlier run has recorded, if anything, is as stale as before */
-        }
-        count_recorded(d, unit, false);
-        unit->stale = false;
-        (void)gy_graphs_end_into(&d->graphs, &place); /* a failure is in the context */
-        unit->looped = place.is_loop;
-        if (unit->loop != NULL && !place.is_loop) {
-            gy_device_loop_forbid(unit->loop, "the driver does not take its body as one");
-        }
+    if (unit->loop != NULL && unit->recorded.completes != 0) {
+        gy_device_loop_forbid(unit->loop, "a task of its body completes another one in each turn");
+        return;
+    }
+    if (unit->loop != NULL && find_context(d, unit, &where) != GANTRY_OK) {
+        return;
+    }
+    count_recorded(d, unit, false);
+    unit->recorded.is_stale = unit->recorded.is_loop = false;
+    (void)gy_graphs_end(&d->graphs, unit, where); /* a failure is in the context */
+    if (unit->loop != NULL && !unit->recorded.is_loop) {
+        gy_device_loop_forbid(unit->loop, "the driver does not take its body as one");
     }
 }
 
@@ -433,14 +378,14 @@ static void keep(struct gantry_dispatcher *d, const struct gy_recording *recordi
  * that waits for the step goes on.  So the unit stays where it is even when its last task was released. */
 static void record(struct gantry_dispatcher *d, struct gy_round *round, struct gy_unit *unit)
 {
-    uint64_t cuts = atomic_load_explicit(&d->graphs.cuts, memory_order_relaxed);
+    uint64_t cuts = atomic_load_explicit(&d->graphs.counts.cuts, memory_order_relaxed);
     struct gy_recording recording = {.unit = unit, .cuts = cuts};
-    struct gy_round own = {.recording = &recording, .as_graph = true, .lends = d->graphs.may_lend};
-    unit->completes = 0;
+    struct gy_round own = {.recording = &recording, .way = gy_policy_of_unit(d->graphs.may_lend)};
+    unit->recorded.completes = 0;
     count_recorded(d, unit, true);
     call(d, &own, unit);
     if (enter_shares_first(d, unit, &own.bins) != GANTRY_OK ||
-        gy_graphs_begin(&d->graphs, GY_GUARD_WHOLE, false) != GANTRY_OK) {
+        gy_graphs_begin(&d->graphs, GY_GUARD_WHOLE, false, GY_PLAYS_NOTHING) != GANTRY_OK) {
         gy_bins_append(&round->bins, &own.bins);
         return;
     }
@@ -468,7 +413,7 @@ void gy_replay_run_due(struct gantry_dispatcher *d, struct gy_round *round)
     struct gy_unit *unit = d->units.due;
     d->units.due = unit->next_due;
     if (unit->loop == NULL && !d->units.told_streams &&
-        atomic_load_explicit(&d->submission, memory_order_relaxed) <= GANTRY_SUBMISSION_STREAMS) {
+        atomic_load_explicit(&d->told.submission, memory_order_relaxed) <= GANTRY_SUBMISSION_STREAMS) {
         d->units.told_streams = true;
         gy_log(GANTRY_LOG_INFO,
                "stable task '%s' is called in every run: the submission mode is STREAMS, in "
@@ -480,8 +425,8 @@ void gy_replay_run_due(struct gantry_dispatcher *d, struct gy_round *round)
         call(d, round, unit);
         return;
     }
-    bool is_recorded = unit->exec.native != NULL && !unit->stale;
-    const bool is_compared = (d->checks & GY_CHECK_STABLE) != 0; /* with what its callbacks do now */
+    bool is_recorded = unit->recorded.exec.native != NULL && !unit->recorded.is_stale;
+    const bool is_compared = (d->watching.checks & GY_CHECK_STABLE) != 0; /* with what its callbacks do now */
     if (is_recorded ? unit->must_call || is_compared : unit->loop == NULL && !is_trusted(d, unit)) {
         call(d, round, unit);
     } else if (!hold_back(d, unit)) {

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Running the units of a plan (submit/plan.h): what stable tasks have enqueued in an earlier run is launched
  * again as one graph, and they are released without a call.  Only the dispatcher's thread calls these
  * functions. */

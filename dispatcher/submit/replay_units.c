@@ -1,6 +1,8 @@
+/* SPDX-License-Identifier: MIT */
 #include "dispatcher/submit/replay_units.h"
 
 #include "base/alloc.h"
+#include "dispatcher/call/calls.h"
 #include "dispatcher/gates/gate.h"
 #include "dispatcher/loop/release.h"
 #include "dispatcher/submit/round.h"
@@ -11,8 +13,8 @@ bool gy_unit_is_valid(const struct gy_unit *unit)
 {
     bool holds = unit->held.first != NULL;
     return unit->arrived <= unit->roots && unit->roots <= unit->members && unit->settled <= unit->needs &&
-           unit->completes <= unit->completes_room && gy_gpu_list_is_valid(&unit->held) &&
-           (unit->stage != GY_UNIT_LAUNCHED || unit->exec.native != NULL) &&
+           unit->recorded.completes <= unit->recorded.completes_room && gy_gpu_list_is_valid(&unit->held) &&
+           (unit->stage != GY_UNIT_LAUNCHED || unit->recorded.exec.native != NULL) &&
            (unit->stage != GY_UNIT_WAITING || holds == (unit->arrived != 0));
 }
 
@@ -68,7 +70,7 @@ void gy_unit_release(struct gantry_dispatcher *d, struct gy_unit *unit, gantry_t
     atomic_store_explicit(&task->wait_set, unit->point, memory_order_release);
     gy_gd_count(&d->counters.tasks, 1);
     gy_gd_count(&d->counters.tasks_failed, unit->result != GANTRY_OK);
-    gy_task_release(task, unit->result, &d->debt);
+    gy_task_release(task, unit->result, &d->loop.debt);
 }
 
 /* ---- recorded -------------------------------------------------------------------------------- */
@@ -112,11 +114,11 @@ void gy_units_note_completion(const struct gantry_launch *launch, gantry_task *t
     struct gy_unit *unit = launch->round->recording->unit;
     if (gy_task_gpu_plan(target) != gy_task_gpu_plan(launch->task)) {
         gy_units_forbid(launch, "it completes a task that is not part of the frozen graph");
-    } else if (!gy_grow_array(&unit->completions, &unit->completes_room, unit->completes + (size_t)1,
-                              sizeof(*unit->completions))) {
+    } else if (!gy_grow_array(&unit->recorded.completions, &unit->recorded.completes_room,
+                              unit->recorded.completes + (size_t)1, sizeof(*unit->recorded.completions))) {
         gy_units_forbid(launch, "no memory to remember what it completes");
     } else {
-        unit->completions[unit->completes++] = target;
+        unit->recorded.completions[unit->recorded.completes++] = target;
     }
     assert(gy_unit_is_valid(unit));
 }

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The units of a plan (plan.h) in a run: which units are due, and what their tasks do while they are
  * recorded. Everything belongs to the dispatcher's thread (GD). */
 #ifndef DISPATCHER_SUBMIT_REPLAY_UNITS_H

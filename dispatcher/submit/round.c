@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "dispatcher/submit/round.h"
 
 #include "base/clock.h"
@@ -90,7 +91,8 @@ static void count_between(const struct gantry_dispatcher *d)
         [GY_COPY_BY_ENGINE] = "engines", [GY_COPY_BY_KERNEL] = "kernels", [GY_COPY_BY_HOST] = "the host"};
     for (int by = 0; by < GY_COPY_WAYS; by++) {
         char name[64];
-        const uint64_t bytes = atomic_load_explicit(&d->counters.between_bytes[by], memory_order_relaxed);
+        const uint64_t bytes =
+            atomic_load_explicit(&d->counters.works[GD_BETWEEN_BYTES + by], memory_order_relaxed);
         if (bytes != 0) {
             snprintf(name, sizeof(name), "GPU %d: bytes between GPUs by %s", d->config.context->info.ordinal,
                      ways[by]);
@@ -157,7 +159,7 @@ void gy_gd_flush(struct gantry_dispatcher *d)
         watch_streams(d);
     }
     gy_gd_flush_completions(d);
-    gy_gpu_debt_settle(&d->debt); /* which may wake up a thread: the GPU has its events by then */
+    gy_gpu_debt_settle(&d->loop.debt); /* which may wake up a thread: the GPU has its events by then */
     gy_graphs_sweep(&d->graphs);
     assert(!gy_batch_is_open(&d->streams.batch) && gy_streams_are_valid(&d->streams));
 }

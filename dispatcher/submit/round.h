@@ -1,13 +1,16 @@
+/* SPDX-License-Identifier: MIT */
 /* How a round ends: its captured work is launched, and its measurements and completions are handed to the
  * completion thread. */
 #ifndef DISPATCHER_SUBMIT_ROUND_H
 #define DISPATCHER_SUBMIT_ROUND_H
 
 #include "dispatcher/loop/bins.h"
+#include "work/kept_rule.h"
 
 #include <gantry/dispatcher.h>
 
 struct gy_recording;
+struct gy_way;
 
 /* The key that says which tasks a round calls: see batch_key.h. */
 struct gy_batch_key {
@@ -19,7 +22,7 @@ struct gy_batch_key {
     struct gy_bins later; /* ready tasks of others */
     bool is_hurried;      /* some of them are of a partition with a greater priority */
     struct gy_gpu_list ahead; /* ready tasks of other partitions, to be looked at before the next callback */
-    uint64_t ahead_since;     /* of graphs.closes: since that many */
+    uint64_t ahead_since;     /* of graphs.gate.closes: since that many */
     uint32_t ahead_calls;     /* calls have gone ahead */
 };
 
@@ -32,11 +35,10 @@ struct gy_round {
     struct gy_recording *recording; /* its recording of a unit; NULL: there is none */
     uint64_t phase_since_ns;        /* time of the phase is counted up to here */
     enum gd_phase phase;            /* the one it is in */
-    bool as_graph;                  /* work that can be captured is captured */
-    bool lends;                     /* that includes what callbacks enqueue on their streams themselves */
-    bool meets; /* AUTO: the first call of a function that was not met is made on its stream (call/met.h) */
-    bool in_batch;      /* something was launched */
-    bool last_in_phase; /* no other task is known to follow in this phase */
+    const struct gy_way *way;       /* how its calls are made, and where their work goes: see policy.h */
+    enum gy_kept_plays plays;       /* what of it is played in place of being made a graph */
+    bool in_batch;                  /* something was launched */
+    bool last_in_phase;             /* no other task is known to follow in this phase */
 };
 
 /* The round's bins are in order, and its recording is of a unit that is being called. */

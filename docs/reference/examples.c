@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Examples of functions, shown in the reference and the manual pages: example_NAME() shows NAME.  The test
  * docs.examples runs them all. */
 #include <gantry/gantry.h>

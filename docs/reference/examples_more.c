@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* More examples of functions, as in examples.c: graphs, memory, partitions, recordings, several managers. The
  * test docs.examples_more runs them all. */
 #include <gantry/gantry.h>
@@ -330,7 +331,7 @@ static void example_gantry_stream_get_info(void *stream)
     /* A stream that another library has made may have a part of the SMs; NULL is the default stream. */
     gantry_stream_info info = {.struct_size = sizeof(info)};
     MUST(gantry_stream_get_info(context, stream, &info));
-    printf("%u of %u SMs, %s\n", info.sm_count, info.total_sms,
+    printf("%u of %u SMs, %s\n", info.granted_sms, info.total_sms,
            info.place == GANTRY_STREAM_OF_GREEN ? "of another library's green context" : "of this context");
 }
 

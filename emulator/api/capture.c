@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The calls that begin and end captures of streams, and ask about them. */
 #include "emulator/capture.h"
 
@@ -8,10 +9,10 @@
 /* The stream on which a capture shall begin, whatever may be captured on it. */
 static CUresult find_to_begin(CUstream handle, CUstreamCaptureMode mode, struct gy_emu_stream **out)
 {
-    CUresult result = gy_emu_stream_find(handle, out);
-    if (result == CUDA_SUCCESS && (unsigned int)mode > CU_STREAM_CAPTURE_MODE_RELAXED) {
-        result = CUDA_ERROR_INVALID_VALUE;
+    if ((unsigned int)mode > CU_STREAM_CAPTURE_MODE_RELAXED) {
+        return CUDA_ERROR_INVALID_VALUE;
     }
+    CUresult result = gy_emu_stream_find(handle, out);
     return result == CUDA_SUCCESS && (*out)->is_null ? gy_emu_capture_forbids_null(*out) : result;
 }
 

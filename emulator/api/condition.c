@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The calls about conditional nodes. */
 #include "emulator/condition.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The calls about contexts: made and destroyed, current ones, what they are asked. */
 #include "emulator/context.h"
 
@@ -162,10 +163,7 @@ CUresult cuCtxSetCurrent(CUcontext context)
 static CUresult get_context_device(CUdevice *device)
 {
     struct gy_emu_context *context;
-    CUresult result = gy_emu_context_look_current(&context);
-    if (result == CUDA_SUCCESS && device == NULL) {
-        result = CUDA_ERROR_INVALID_VALUE;
-    }
+    CUresult result = device != NULL ? gy_emu_context_look_current(&context) : CUDA_ERROR_INVALID_VALUE;
     if (result == CUDA_SUCCESS) {
         *device = context->device->ordinal;
     }

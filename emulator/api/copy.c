@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Copies and fills.  Both ends are checked at the call; a copy of memory that is not pinned waits for its
  * end, except that a small copy is staged, as in the real driver. */
 #include "emulator/memory.h"
@@ -16,22 +17,24 @@ struct copy {
     enum gy_emu_side to_side, from_side;
 };
 
+/* What is not granted fails at the call, and no context breaks, as on a device. */
+static bool is_granted(const struct gy_emu_context *context, const struct copy *copy)
+{
+    return gy_emu_memory_is_granted(context, copy->to, copy->bytes) &&
+           gy_emu_memory_is_granted(context, copy->from, copy->bytes);
+}
+
 static CUresult check(const struct copy *copy)
 {
-    CUresult result = gy_emu_memory_check(copy->to_side, copy->to, copy->bytes);
+    CUresult result = gy_emu_memory_check_written(copy->to_side, copy->to, copy->bytes);
     return result == CUDA_SUCCESS ? gy_emu_memory_check(copy->from_side, copy->from, copy->bytes) : result;
 }
 
 static CUresult submit(struct gy_emu_stream *stream, const struct copy *copy, bool synchronous)
 {
-    CUresult result = check(copy);
+    CUresult result = is_granted(stream->object.context, copy) ? check(copy) : CUDA_ERROR_INVALID_VALUE;
     if (result != CUDA_SUCCESS || copy->bytes == 0) {
         return result;
-    }
-    const struct gy_emu_context *context = stream->object.context;
-    if (!gy_emu_memory_is_granted(context, copy->to, copy->bytes) ||
-        !gy_emu_memory_is_granted(context, copy->from, copy->bytes)) {
-        return CUDA_ERROR_INVALID_VALUE; /* it fails at the call, and no context breaks, as on a device */
     }
     struct gy_emu_work work = {.kind = GY_EMU_WORK_COPY, .context = stream->object.context};
     work.copy.to = (char *)(uintptr_t)copy->to;
@@ -113,12 +116,6 @@ struct peer_copy {
     CUcontext to_context, from_context;
 };
 
-static bool belongs_to(CUdeviceptr address, const struct gy_emu_context *context)
-{
-    const struct gy_emu_region *region = gy_emu_memory_find((uintptr_t)address);
-    return region != NULL && (region->device == NULL || region->device == context->device);
-}
-
 /* NULL: the stream's context. */
 static CUresult find_end(CUcontext handle, const struct gy_emu_stream *stream, struct gy_emu_context **out)
 {
@@ -143,14 +140,16 @@ static CUresult copy_peer(CUstream handle, const struct peer_copy *peer)
     if (result == CUDA_SUCCESS) {
         result = find_end(peer->from_context, stream, &from);
     }
+    if (result == CUDA_SUCCESS && !is_granted(stream->object.context, &peer->copy) &&
+        !(gy_emu_memory_is_granted(to, peer->copy.to, peer->copy.bytes) &&
+          gy_emu_memory_is_granted(from, peer->copy.from, peer->copy.bytes))) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
     if (result == CUDA_SUCCESS) {
         result = check(&peer->copy);
     }
     if (result != CUDA_SUCCESS) {
         return result;
-    }
-    if (!belongs_to(peer->copy.to, to) || !belongs_to(peer->copy.from, from)) {
-        return CUDA_ERROR_INVALID_VALUE;
     }
     struct gy_emu_work work = {.kind = GY_EMU_WORK_COPY, .context = stream->object.context};
     work.copy.to = (char *)(uintptr_t)peer->copy.to;
@@ -200,14 +199,18 @@ static struct copy batch_entry(const struct batch *batch, size_t i)
     return (struct copy){batch->to[i], batch->from[i], batch->bytes[i], GY_EMU_SIDE_ANY, GY_EMU_SIDE_ANY};
 }
 
-/* Enqueue a batch; all copies are checked before the first is enqueued.  The null stream is not allowed. */
+/* Enqueue a batch up to the first copy that is refused, as on an H200.  The null stream is not allowed. */
 static CUresult copy_batch(const struct batch *batch, size_t *failed_index, CUstream handle)
 {
+    struct gy_emu_context *current;
     struct gy_emu_stream *stream;
     if ((uintptr_t)handle <= 1) {
         return CUDA_ERROR_INVALID_VALUE;
     }
     CUresult result = gy_emu_stream_find_for_work(handle, &stream);
+    if (result == CUDA_SUCCESS && gy_emu_context_look_current(&current) != CUDA_SUCCESS) {
+        result = CUDA_ERROR_INVALID_VALUE;
+    }
     if (result != CUDA_SUCCESS) {
         return result;
     }
@@ -221,16 +224,10 @@ static CUresult copy_batch(const struct batch *batch, size_t *failed_index, CUst
     if (stream->capture != NULL) { /* it goes on, as was seen on a device: only these copies are missing */
         return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     }
-    for (size_t i = 0; i < batch->count; i++) {
-        struct copy copy = batch_entry(batch, i);
-        if (copy.bytes == 0 || check(&copy) != CUDA_SUCCESS) {
-            *failed = i;
-            return CUDA_ERROR_INVALID_VALUE;
-        }
-    }
     for (size_t i = 0; i < batch->count && result == CUDA_SUCCESS; i++) {
         struct copy copy = batch_entry(batch, i);
-        result = submit(stream, &copy, false);
+        result = copy.bytes != 0 ? submit(stream, &copy, false) : CUDA_ERROR_INVALID_VALUE;
+        *failed = result == CUDA_SUCCESS ? SIZE_MAX : i;
     }
     return result;
 }
@@ -259,11 +256,13 @@ static CUresult fill(CUdeviceptr address, uint32_t value, uint32_t width, size_t
     if (address % width != 0 || __builtin_mul_overflow(count, (size_t)width, &bytes)) {
         return CUDA_ERROR_INVALID_VALUE;
     }
-    result = gy_emu_memory_check(GY_EMU_SIDE_DEVICE, address, bytes);
+    result = gy_emu_memory_check_written(GY_EMU_SIDE_DEVICE, address, bytes);
     if (result != CUDA_SUCCESS || bytes == 0) {
         return result;
     }
-    if (!gy_emu_memory_is_granted(stream->object.context, address, bytes)) {
+    if (!gy_emu_memory_is_granted(stream->object.context, address, bytes) ||
+        (stream->capture == NULL &&
+         gy_emu_memory_is_foreign(stream->object.context, (uintptr_t)address) >= 0)) {
         return CUDA_ERROR_INVALID_VALUE;
     }
     struct gy_emu_work work = {.kind = GY_EMU_WORK_FILL, .context = stream->object.context};

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Copies of rows: between arrays and linear memory on either side of the bus, or within either. */
 #include "emulator/image.h"
 #include "emulator/memory.h"

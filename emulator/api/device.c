@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The calls about the driver and its devices. */
 #include "base/environment.h"
 #include "emulator/peer.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Events.  A record leaves a marker in the stream; a wait takes a reference to the marker that is there at
  * the time of the call, so later records do not move it. */
 #include "emulator/event.h"
@@ -6,6 +7,7 @@
 #include "emulator/capture.h"
 #include "emulator/clock.h"
 #include "emulator/context.h"
+#include "emulator/proof.h"
 #include "emulator/watch.h"
 
 #define FOR_OTHER_PROCESSES 4u /* it is accepted; nobody can import one here */
@@ -115,6 +117,7 @@ static CUresult record(CUevent event_handle, CUstream stream_handle, unsigned in
     if (stream->capture == NULL) {
         result = flags == 0 ? record_in_stream(event, stream) : CUDA_ERROR_ILLEGAL_STATE;
         GY_EMU_WATCH(see_record, (stream, event_handle)); /* the null stream has waited for others now */
+        gy_emu_proof_record(event, stream);
         return result;
     }
     if (flags == CU_EVENT_RECORD_EXTERNAL) {
@@ -156,12 +159,12 @@ static CUresult stream_wait(CUstream stream_handle, CUevent event_handle, unsign
     if (result != CUDA_SUCCESS) {
         return result;
     }
-    if (event == NULL) {
-        return stream->capture != NULL ? gy_emu_capture_refuse(stream, CUDA_ERROR_INVALID_HANDLE)
-                                       : CUDA_ERROR_INVALID_HANDLE;
-    }
     if (flags > CU_EVENT_WAIT_EXTERNAL) {
         return CUDA_ERROR_INVALID_VALUE;
+    }
+    if (event == NULL || gy_emu_capture_has_lost(event)) {
+        result = event == NULL ? CUDA_ERROR_INVALID_HANDLE : CUDA_ERROR_INVALID_VALUE;
+        return stream->capture != NULL ? gy_emu_capture_refuse(stream, result) : result;
     }
     if (flags == CU_EVENT_WAIT_EXTERNAL) {
         if (stream->capture == NULL) {
@@ -175,6 +178,7 @@ static CUresult stream_wait(CUstream stream_handle, CUevent event_handle, unsign
         return gy_emu_capture_wait(stream, event);
     }
     GY_EMU_WATCH(see_wait, (stream, event_handle));
+    GY_EMU_PROVE(follow, (stream, event));
     return wait_in_stream(stream, event);
 }
 
@@ -208,6 +212,7 @@ static CUresult query(CUevent handle)
         return CUDA_ERROR_NOT_READY;
     }
     GY_EMU_WATCH(see_event_done, (handle));
+    GY_EMU_PROVE(done, (event));
     return CUDA_SUCCESS;
 }
 
@@ -222,6 +227,7 @@ static CUresult synchronize(CUevent handle)
     CUresult result = find_to_ask(handle, &event);
     if (result == CUDA_SUCCESS) {
         GY_EMU_WATCH(see_event_done, (handle));
+        GY_EMU_PROVE(done, (event));
     }
     if (result != CUDA_SUCCESS || is_done(event)) {
         return result;

@@ -1,5 +1,7 @@
+/* SPDX-License-Identifier: MIT */
 /* The calls that make graphs, and ask about them. */
 #include "emulator/graph.h"
+#include "emulator/module.h"
 
 #include "base/alloc.h"
 #include "emulator/event.h"
@@ -257,8 +259,11 @@ static CUresult set_params(CUgraphNode handle, const CUDA_KERNEL_NODE_PARAMS_v2 
         return CUDA_ERROR_INVALID_VALUE;
     }
     struct gy_emu_work work;
-    CUresult result =
-        gy_emu_node_params_import(params, node->work.context, &node->work.kernel.attributes, &work);
+    const struct gy_emu_function *function =
+        params != NULL ? gy_emu_handle_find(GY_EMU_FUNCTION, params->func) : NULL;
+    const bool is_of_other = function != NULL && function->object.context != node->work.context->root;
+    struct gy_emu_context *context = is_of_other ? function->object.context : node->work.context;
+    CUresult result = gy_emu_node_params_import(params, context, &node->work.kernel.attributes, &work);
     if (result == CUDA_SUCCESS) {
         gy_emu_work_release(&node->work);
         node->work = work;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The launch of an executable graph. */
 #include "emulator/program.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Descriptors and green contexts. */
 #include "emulator/green.h"
 
@@ -5,6 +6,7 @@
 #include "base/environment.h"
 #include "emulator/capture.h"
 #include "emulator/event.h"
+#include "emulator/proof.h"
 #include "emulator/resource.h"
 
 #include <stdlib.h>
@@ -284,10 +286,10 @@ static CUresult get_context_resource(CUcontext handle, CUdevResource *out, CUdev
 {
     struct gy_emu_context *context;
     const bool is_type = type == CU_DEV_RESOURCE_TYPE_SM || gy_emu_has_workqueues();
-    CUresult result = is_type ? gy_emu_context_look(handle, &context) : CUDA_ERROR_INVALID_RESOURCE_TYPE;
-    if (result == CUDA_SUCCESS && out == NULL) {
-        result = CUDA_ERROR_INVALID_VALUE;
+    if (!is_type || out == NULL) {
+        return is_type ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_INVALID_RESOURCE_TYPE;
     }
+    const CUresult result = gy_emu_context_look(handle, &context);
     return result == CUDA_SUCCESS ? write_resource(context, type, out) : result;
 }
 
@@ -326,6 +328,7 @@ static CUresult record(struct gy_emu_context *context, CUevent event_handle)
     for (struct gy_emu_stream *s = context->root->streams; s != NULL && result == CUDA_SUCCESS;
          s = s->next_in_root) {
         if (is_part_of(s, context) && s != context->null_stream) {
+            GY_EMU_PROVE(follow, (context->null_stream, s));
             result = gy_emu_stream_join_own(context->null_stream, s);
         }
     }
@@ -339,6 +342,7 @@ static CUresult record(struct gy_emu_context *context, CUevent event_handle)
     result = gy_emu_stream_push(context->null_stream, &work);
     if (result == CUDA_SUCCESS) {
         gy_emu_event_attach(event, marker);
+        gy_emu_proof_record(event, context->null_stream);
     }
     gy_emu_marker_unref(marker);
     return result;
@@ -349,12 +353,18 @@ static CUresult wait(struct gy_emu_context *context, CUevent event_handle)
     struct gy_emu_event *event;
     CUresult result = find_event(event_handle, &event);
     result = result == CUDA_SUCCESS ? gy_emu_capture_forbids_context(context) : result;
-    if (result != CUDA_SUCCESS || event->marker == NULL) {
-        return result;
+    if (result == CUDA_SUCCESS && gy_emu_capture_has_lost(event)) {
+        result = CUDA_ERROR_INVALID_VALUE;
+    }
+    if (result == CUDA_SUCCESS) {
+        GY_EMU_PROVE(follow, (context, event)); /* for streams that are made later */
     }
     for (struct gy_emu_stream *s = context->root->streams; s != NULL && result == CUDA_SUCCESS;
          s = s->next_in_root) {
         if (is_part_of(s, context)) {
+            GY_EMU_PROVE(follow, (s, event));
+        }
+        if (is_part_of(s, context) && event->marker != NULL) {
             struct gy_emu_work work = {
                 .kind = GY_EMU_WORK_WAIT, .context = s->object.context, .marker = event->marker};
             event->marker->refs++;

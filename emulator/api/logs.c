@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The calls about the driver's log. */
 #include "emulator/logs.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The calls that allocate and free memory. */
 #include "emulator/memory.h"
 
@@ -276,11 +277,11 @@ CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *address, void *pointer, unsig
     return GY_EMU_CALL(cuMemHostGetDevicePointer, get_device_pointer(address, pointer, flags));
 }
 
-/* Some page of the range has memory that the driver knows. */
-static bool shares_page(uintptr_t first, size_t bytes)
+/* Some of the range is memory that the driver knows. */
+static bool is_known(uintptr_t first, size_t bytes)
 {
     bool any = gy_emu_memory_find(first) != NULL || gy_emu_memory_find(first + bytes - 1) != NULL;
-    for (uintptr_t at = first / PAGE * PAGE; at < first + bytes && !any; at += PAGE) {
+    for (uintptr_t at = first / PAGE * PAGE + PAGE; at < first + bytes && !any; at += PAGE) {
         any = gy_emu_memory_find(at) != NULL;
     }
     return any;
@@ -297,7 +298,7 @@ static CUresult register_host(void *pointer, size_t bytes, unsigned int flags)
         (flags & ~ALL_REGISTER_FLAGS) != 0) {
         return CUDA_ERROR_INVALID_VALUE;
     }
-    if (shares_page((uintptr_t)pointer, bytes)) {
+    if (is_known((uintptr_t)pointer, bytes)) {
         return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
     }
     struct gy_emu_region *region = gy_zalloc(sizeof(*region));

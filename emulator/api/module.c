@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Modules, whose host code takes the place of kernel images, and the launch of their kernels. */
 #include "emulator/module.h"
 
@@ -62,6 +63,7 @@ static CUresult load(CUmodule *out, const struct gantry_host_module *image)
         function->object.context = context->root;
         function->code = &image->kernels[module->count];
         function->max_dynamic_shared = context->device->profile->shared_bytes_per_block;
+        function->carveout = -1;
         result = gy_emu_handle_open(GY_EMU_FUNCTION, &function->object);
         if (result != CUDA_SUCCESS) {
             gy_emu_module_close(module);
@@ -76,8 +78,10 @@ static CUresult load(CUmodule *out, const struct gantry_host_module *image)
 static CUresult load_image(CUmodule *module, const void *image, unsigned int count,
                            const CUjit_option *options, void *const *values)
 {
-    if (module == NULL || image == NULL) {
-        return CUDA_ERROR_INVALID_VALUE;
+    struct gy_emu_context *context;
+    CUresult result = module != NULL ? gy_emu_context_current(&context) : CUDA_ERROR_INVALID_VALUE;
+    if (result != CUDA_SUCCESS || image == NULL) {
+        return result != CUDA_SUCCESS ? result : CUDA_ERROR_INVALID_VALUE;
     }
     if (!is_host_module(image)) {
         explain(count, options, values);
@@ -237,7 +241,9 @@ static CUresult set_attribute(CUfunction handle, CUfunction_attribute attribute,
         return result;
     }
     if ((int)attribute == (int)PREFERRED_CARVEOUT && value >= -1 && value <= 100) {
-        return CUDA_SUCCESS; /* a wish in percent, which is not followed */
+        function->carveout = value;
+        function->has_carveout = true;
+        return CUDA_SUCCESS;
     }
     if (attribute == CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED) {
         function->has_large_clusters = value != 0;
@@ -291,13 +297,14 @@ static CUresult launch_kernel(const struct gy_emu_launch *launch, CUstream handl
         return result;
     }
     const struct gy_emu_function *function;
+    bool lacks_params = false;
     if (extra != NULL) {
         result = launch->params != NULL ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_NOT_SUPPORTED;
     } else {
-        result = gy_emu_kernel_check(stream->object.context, launch, &function);
+        result = gy_emu_kernel_check(stream->object.context, launch, &function, &lacks_params);
     }
     if (result != CUDA_SUCCESS && result != CUDA_ERROR_INVALID_HANDLE && launch->failure == CUDA_SUCCESS &&
-        stream->capture != NULL) {
+        !lacks_params && stream->capture != NULL) {
         stream->capture->is_invalid = true; /* by a launch that is refused, as on an H200 */
     }
     if (result != CUDA_SUCCESS || gy_emu_stream_is_noop(stream)) {

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The parameters of copy and fill nodes, as the application sees and changes them. */
 #include "base/alloc.h"
 #include "emulator/context.h"
@@ -11,6 +12,17 @@ static CUmemorytype side_of(const void *address)
 {
     bool is_host = gy_emu_memory_check(GY_EMU_SIDE_HOST, (uintptr_t)address, 1) == CUDA_SUCCESS;
     return is_host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
+}
+
+static bool is_pageable(const void *address)
+{
+    return gy_emu_memory_is_pageable((uintptr_t)address);
+}
+
+bool gy_emu_copies_alike(const struct gy_emu_work *one, const struct gy_emu_work *two)
+{
+    return one->kind == two->kind && is_pageable(one->copy.to) == is_pageable(two->copy.to) &&
+           is_pageable(one->copy.from) == is_pageable(two->copy.from);
 }
 
 /* An array's rows are told by the place in the array, other rows by their addresses. */
@@ -97,7 +109,8 @@ static CUresult import_side(CUmemorytype type, const void *host, CUdeviceptr dev
     *out = is_host ? (CUdeviceptr)(uintptr_t)host : device;
     const CUresult result = gy_emu_memory_check(is_host ? GY_EMU_SIDE_HOST : GY_EMU_SIDE_ANY, *out, bytes);
     return result == CUDA_SUCCESS && before != NULL &&
-                   side_of((const void *)(uintptr_t)*out) != side_of(before)
+                   (side_of((const void *)(uintptr_t)*out) != side_of(before) ||
+                    gy_emu_memory_is_pageable(*out) != is_pageable(before))
                ? CUDA_ERROR_INVALID_VALUE
                : result;
 }

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* How many clusters of blocks fit on a device at once. */
 #include "emulator/module.h"
 
@@ -47,10 +48,25 @@ static uint32_t blocks_of(const struct gy_emu_function *function, const CUlaunch
 {
     const uint32_t block[3] = {config->blockDimX, config->blockDimY, config->blockDimZ};
     const uint64_t threads = gy_emu_size_of(block);
-    const bool wraps = config->sharedMemBytes > UINT32_MAX - 1024; /* as in a driver */
-    return threads > UINT32_MAX || block[2] > 64
-               ? 0
-               : gy_emu_function_occupancy(function, (uint32_t)threads, wraps ? 0 : config->sharedMemBytes);
+    const bool wraps = config->sharedMemBytes > UINT32_MAX - 1024;
+    if (threads > UINT32_MAX || block[2] > 64) {
+        return 0;
+    }
+    const uint32_t blocks =
+        gy_emu_function_occupancy(function, (uint32_t)threads, wraps ? SIZE_MAX : config->sharedMemBytes);
+    const uint32_t most = !function->has_carveout  ? blocks
+                          : function->carveout < 0 ? 8
+                                                   : 4; /* as on an H200 */
+    return blocks < most ? blocks : most;
+}
+
+/* An SM runs two blocks of a cluster of eight if it can, which needs half as many SMs then: so it was seen on
+ * a whole device. */
+static uint32_t clusters_of(const struct gy_emu_context *context, uint32_t size, uint32_t blocks)
+{
+    const bool halves = size == GY_EMU_PORTABLE_CLUSTER && blocks > 1 && context->green == NULL;
+    return halves ? gy_emu_attributes_clusters(context, size / 2, blocks / 2)
+                  : gy_emu_attributes_clusters(context, size, blocks);
 }
 
 static CUresult max_clusters(int *clusters, CUfunction handle, const CUlaunchConfig *config)
@@ -70,8 +86,7 @@ static CUresult max_clusters(int *clusters, CUfunction handle, const CUlaunchCon
         return CUDA_SUCCESS;
     }
     const uint64_t size = gy_emu_size_of(attributes.cluster);
-    *clusters =
-        (int)gy_emu_attributes_clusters(stream->object.context, (uint32_t)size, blocks_of(function, config));
+    *clusters = (int)clusters_of(stream->object.context, (uint32_t)size, blocks_of(function, config));
     return CUDA_SUCCESS;
 }
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The functions of a CUDA driver that Gantry does not call. */
 #include "emulator/others.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Questions about addresses. */
 #include "emulator/memory.h"
 
@@ -40,15 +41,18 @@ static bool store(void *out, CUpointer_attribute attribute, const struct gy_emu_
 
 static CUresult get_attribute(void *value, CUpointer_attribute attribute, CUdeviceptr address)
 {
-    struct gy_emu_context *context;
-    if (attribute == CU_POINTER_ATTRIBUTE_DEVICE_POINTER &&
-        gy_emu_context_current(&context) != CUDA_SUCCESS) {
-        return gy_emu_context_current(&context); /* it is this context's */
-    }
     const struct gy_emu_region *region = gy_emu_memory_find((uintptr_t)address);
     if (region != NULL && region->kind == GY_EMU_REGION_RESERVED &&
         !gy_emu_mappings_cover(region, (uintptr_t)address, 1, GY_EMU_ANY_DEVICE)) {
         region = NULL;
+    }
+    struct gy_emu_context *context;
+    if (attribute == CU_POINTER_ATTRIBUTE_DEVICE_POINTER &&
+        region != NULL) { /* it is the current context's */
+        const CUresult result = gy_emu_context_current(&context);
+        if (result != CUDA_SUCCESS || gy_emu_memory_is_foreign(context, (uintptr_t)address) >= 0) {
+            return result != CUDA_SUCCESS ? result : CUDA_ERROR_INVALID_VALUE;
+        }
     }
     bool known = value != NULL && region != NULL && store(value, attribute, region, address);
     return known ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;

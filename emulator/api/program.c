@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Executable graphs: instantiate, update, change a node. */
 #include "emulator/program.h"
 
@@ -134,6 +135,18 @@ static CUresult take_places(CUgraph handle, struct places *out)
     return gy_emu_places_take(context->root, out->count);
 }
 
+/* A captured fill is for memory that its device has access to; that of a node made by hand is for any. */
+static bool fills_foreign_memory(const struct gy_emu_graph *graph)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < graph->count && !any; i++) {
+        const struct gy_emu_work *work = &graph->nodes[i]->work;
+        any = graph->nodes[i]->is_captured && work->kind == GY_EMU_WORK_FILL &&
+              gy_emu_memory_is_foreign(work->context, (uintptr_t)work->fill.to) >= 0;
+    }
+    return any;
+}
+
 static CUresult instantiate(CUgraphExec *out, CUgraph handle, unsigned long long flags,
                             const struct places places)
 {
@@ -144,7 +157,8 @@ static CUresult instantiate(CUgraphExec *out, CUgraph handle, unsigned long long
     struct gy_emu_context *current;
     CUresult free = gy_emu_context_current(&current);
     free = free == CUDA_SUCCESS ? gy_emu_capture_forbids_unsafe() : free;
-    if (free != CUDA_SUCCESS || out == NULL || graph->capturing || graph->is_broken) {
+    if (free != CUDA_SUCCESS || out == NULL || graph->capturing || graph->is_broken ||
+        fills_foreign_memory(graph)) {
         return free != CUDA_SUCCESS ? free : CUDA_ERROR_INVALID_VALUE;
     }
     const CUresult allowed = gy_emu_conditions_allow(graph);
@@ -245,7 +259,7 @@ static void keep_cluster(struct gy_emu_work *work, const struct gy_emu_work *old
         return;
     }
     memcpy(now->cluster, old->kernel.attributes.cluster, sizeof(now->cluster));
-    now->preferred_z = old->kernel.attributes.preferred_z;
+    memcpy(now->preferred, old->kernel.attributes.preferred, sizeof(now->preferred));
     for (int i = 0; i < 3 && now->cluster[0] != 0; i++) {
         work->kernel.grid[i] -= work->kernel.grid[i] % now->cluster[i];
     }
@@ -256,7 +270,8 @@ static bool has_changed_attributes(const struct gy_emu_work *work, const struct 
     struct gy_emu_attributes now = work->kernel.attributes, before = old->kernel.attributes;
     memset(now.cluster, 0, sizeof(now.cluster));
     memset(before.cluster, 0, sizeof(before.cluster));
-    now.preferred_z = before.preferred_z = 0;
+    memset(now.preferred, 0, sizeof(now.preferred));
+    memset(before.preferred, 0, sizeof(before.preferred));
     return memcmp(&now, &before, sizeof(now)) != 0;
 }
 
@@ -282,6 +297,9 @@ static CUgraphExecUpdateResult compare(const struct gy_emu_program_node *old, co
     const struct gy_emu_context *context = node->work.context;
     if (context == NULL || context->root != old->op.work.context->root) {
         return CU_GRAPH_EXEC_UPDATE_ERROR_UNSUPPORTED_FUNCTION_CHANGE;
+    }
+    if (node->work.kind == GY_EMU_WORK_COPY && !gy_emu_copies_alike(&node->work, &old->op.work)) {
+        return CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED;
     }
     if (node->work.kind == GY_EMU_WORK_KERNEL && has_changed_attributes(&node->work, &old->op.work)) {
         return CU_GRAPH_EXEC_UPDATE_ERROR_ATTRIBUTES_CHANGED;
@@ -460,7 +478,10 @@ static CUresult set_kernel(CUgraphExec exec, CUgraphNode handle, const CUDA_KERN
     if (result == CUDA_SUCCESS && params != NULL && params->func == NULL) {
         return CUDA_ERROR_INVALID_HANDLE; /* as on an H200 */
     }
-    result = result == CUDA_SUCCESS ? check_context(NULL, node) : result;
+    struct gy_emu_context *current;
+    const bool is_elsewhere = result == CUDA_SUCCESS && gy_emu_context_current(&current) == CUDA_SUCCESS &&
+                              current->device != node->op.work.context->device;
+    result = result == CUDA_SUCCESS && !is_elsewhere ? check_context(NULL, node) : result;
     if (result == CUDA_SUCCESS) {
         result =
             gy_emu_node_params_import(params, node->op.work.context, &node->op.work.kernel.attributes, &work);
@@ -501,6 +522,9 @@ static CUresult check_fill_context(CUcontext handle, const struct gy_emu_program
     const struct gy_emu_region *region = params != NULL ? gy_emu_memory_find((uintptr_t)params->dst) : NULL;
     if (owner->root != owner) {
         return check_context(handle, node);
+    }
+    if (region != NULL && region->kind == GY_EMU_REGION_PINNED) {
+        return region->context != owner ? check_context(handle, node) : CUDA_SUCCESS;
     }
     const bool is_other = region != NULL && region->kind == GY_EMU_REGION_DEVICE && region->context != owner;
     return is_other ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* SM resources and their splits.
  *
  * Unless co-scheduling is ignored, groups are made of chunks: split_step SMs of one processing cluster.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Timeline semaphores that another API has exported as a file descriptor.
  *
  * A timeline is a memory file (timeline_file.h), so that a renderer in another process can signal it.  A

@@ -1,9 +1,11 @@
+/* SPDX-License-Identifier: MIT */
 /* The calls about streams. */
 #include "emulator/queue.h"
 
 #include "emulator/capture.h"
 #include "emulator/context.h"
 #include "emulator/memory.h"
+#include "emulator/proof.h"
 #include "emulator/watch.h"
 
 /* ---- making, destroying, asking -------------------------------------------------------------- */
@@ -59,10 +61,10 @@ CUresult cuStreamDestroy_v2(CUstream stream)
 static CUresult get_priority(CUstream handle, int *priority)
 {
     struct gy_emu_stream *stream;
-    CUresult result = gy_emu_stream_find_for_work(handle, &stream);
-    if (result == CUDA_SUCCESS && priority == NULL) {
-        result = CUDA_ERROR_INVALID_VALUE;
+    if (priority == NULL) {
+        return CUDA_ERROR_INVALID_VALUE;
     }
+    CUresult result = gy_emu_stream_find_for_work(handle, &stream);
     if (result == CUDA_SUCCESS) {
         *priority = stream->priority;
     }
@@ -83,10 +85,10 @@ static CUresult find_to_ask(CUstream handle, struct gy_emu_stream **out)
 static CUresult get_context(CUstream handle, CUcontext *out)
 {
     struct gy_emu_stream *stream;
-    CUresult result = gy_emu_stream_find_for_work(handle, &stream);
-    if (result == CUDA_SUCCESS && out == NULL) {
-        result = CUDA_ERROR_INVALID_VALUE;
+    if (out == NULL) {
+        return CUDA_ERROR_INVALID_VALUE;
     }
+    CUresult result = gy_emu_stream_find_for_work(handle, &stream);
     if (result == CUDA_SUCCESS) {
         *out = (CUcontext)stream->object.context->object.handle;
     }
@@ -128,8 +130,7 @@ static bool is_done(const struct gy_emu_stream *stream)
         return stream->head == NULL;
     }
     for (const struct gy_emu_stream *s = stream->root->streams; s != NULL; s = s->next_in_root) {
-        if (s->object.context == stream->object.context && (s->flags & CU_STREAM_NON_BLOCKING) == 0 &&
-            s->head != NULL) {
+        if (gy_emu_stream_stands_for(stream, s) && s->head != NULL) {
             return false;
         }
     }
@@ -143,6 +144,7 @@ static CUresult synchronize(CUstream handle)
     if (result != CUDA_SUCCESS) {
         return result;
     }
+    gy_emu_proof_stream_done(stream);
     if (stream->is_null && !is_done(stream)) {
         struct gy_emu_work nothing = {.kind = GY_EMU_WORK_EMPTY, .context = stream->object.context};
         result = gy_emu_stream_push(stream, &nothing);
@@ -166,6 +168,7 @@ static CUresult query(CUstream handle)
         return CUDA_ERROR_NOT_READY;
     }
     GY_EMU_WATCH(see_done, (stream));
+    gy_emu_proof_stream_done(stream);
     return CUDA_SUCCESS;
 }
 
@@ -206,7 +209,13 @@ static CUresult submit_value(enum gy_emu_work_kind kind, CUstream handle, CUdevi
         result = CUDA_ERROR_INVALID_VALUE;
     }
     if (result == CUDA_SUCCESS) {
-        result = gy_emu_memory_check(GY_EMU_SIDE_DEVICE, address, sizeof(uint32_t));
+        result = kind == GY_EMU_WORK_WRITE_VALUE
+                     ? gy_emu_memory_check_written(GY_EMU_SIDE_DEVICE, address, sizeof(uint32_t))
+                     : gy_emu_memory_check(GY_EMU_SIDE_DEVICE, address, sizeof(uint32_t));
+    }
+    if (result == CUDA_SUCCESS && stream->capture == NULL &&
+        gy_emu_memory_is_foreign(stream->object.context, (uintptr_t)address) >= 0) {
+        result = CUDA_ERROR_INVALID_VALUE;
     }
     if (result != CUDA_SUCCESS) {
         return result;

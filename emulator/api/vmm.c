@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Virtual memory management: physical blocks are pieces of one memory file, so that a block can be mapped at
  * several addresses.  Offsets in the file are used once; the pages of a block go back with it.
  *
@@ -6,10 +7,12 @@
 #include "emulator/memory.h"
 
 #include "base/alloc.h"
+#include "emulator/logs.h"
 #include "emulator/peer.h"
 
 #include "base/environment.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -134,6 +137,16 @@ static bool grow_file(size_t bytes)
     return file >= 0 && ftruncate(file, file_end + (off_t)bytes) == 0;
 }
 
+/* Memory is a file: of which the system may give none, for a reason of its own. */
+static CUresult no_file(size_t bytes)
+{
+    if (errno == ENOMEM || errno == ENOSPC) {
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    gy_emu_explain("no file in memory (memfd_create) for %zu bytes: %s", bytes, strerrordesc_np(errno));
+    return CUDA_ERROR_OPERATING_SYSTEM;
+}
+
 /* Fabric handles need a service of the machine, which few have. */
 static CUresult check_types(CUmemAllocationHandleType types)
 {
@@ -192,8 +205,11 @@ static CUresult create(CUmemGenericAllocationHandle *out, size_t bytes, const CU
     if (!is_whole(bytes) || flags != 0 || !is_pinned_on_device(prop)) {
         return CUDA_ERROR_INVALID_VALUE;
     }
-    CUresult result = check_types(prop->requestedHandleTypes);
     struct gy_emu_device *device = gy_emu_device_find(prop->location.id);
+    CUresult result = check_types(prop->requestedHandleTypes);
+    if (result == CUDA_ERROR_NOT_PERMITTED && bytes > device->profile->memory_bytes) {
+        result = CUDA_ERROR_OUT_OF_MEMORY;
+    }
     if (result != CUDA_SUCCESS) {
         return result;
     }
@@ -202,10 +218,12 @@ static CUresult create(CUmemGenericAllocationHandle *out, size_t bytes, const CU
     }
     const bool is_shared = prop->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE;
     const int own = is_shared ? open_own(device, bytes) : -1;
-    struct gy_emu_allocation *allocation = NULL;
-    if (is_shared ? own >= 0 : grow_file(bytes)) {
-        allocation = add_allocation(device, bytes, own);
+    if (is_shared ? own < 0 : !grow_file(bytes)) {
+        const CUresult why = no_file(bytes);
+        gy_emu_budget_give(device, bytes);
+        return why;
     }
+    struct gy_emu_allocation *allocation = add_allocation(device, bytes, own);
     if (allocation == NULL) {
         gy_emu_budget_give(device, bytes);
         return CUDA_ERROR_OUT_OF_MEMORY;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Many small copies in one launch.  Each copy on its own costs a call of the driver; a batch costs one kernel
  * that does them all at once.  Here every second row of a table is gathered. */
 #include <gantry/gantry.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Ending a run early: what has begun ends, what has not is released as failed, and stop() says that it was
  * cancelled. */
 #include <gantry/gantry.h>

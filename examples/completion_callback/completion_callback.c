@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* One GPU task, several moments that the CPU wants to know of: its callback says for each part which CPU task
  * is to run when the GPU is done with what it has enqueued so far. */
 #include <gantry/gantry.h>

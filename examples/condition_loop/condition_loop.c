@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A loop in a graph: a condition is a CPU task that picks which of its dependents start.  Here it picks the
  * task before itself until Newton's iteration for a square root has come to rest. */
 #include <gantry/gantry.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A list of copies that the device writes and reads: a kernel decides what is copied, and the CPU never sees
  * the list. */
 #include "copy_list.kernels.h" /* made of copy_list.cu by gantry_add_kernels() */

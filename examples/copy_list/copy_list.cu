@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include <gantry/kernel.h>
 
 struct row {

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 // The same ideas in C++17: owners free what they hold, lambdas are the tasks, and an exception in a task comes out of
 // run() with its text.
 #include <gantry/gantry.hpp>

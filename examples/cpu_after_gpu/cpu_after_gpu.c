@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A CPU task that reads what the GPU wrote starts after it is *done*.  A GPU task is over for its dependents
  * as soon as its work is launched: enough for other GPU tasks, which the GPU keeps in order, too early for
  * the CPU. */

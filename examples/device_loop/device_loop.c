@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A loop whose turns the device decides: a kernel improves a root and writes a word, 0 when it has come to
  * rest. The CPU launches the loop once and waits for its end, however many turns it takes. */
 #include "device_loop.kernels.h" /* made of device_loop.cu by gantry_add_kernels() */

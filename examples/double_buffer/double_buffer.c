@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Two buffers: while the GPU works on one frame, the next one is on its way.  A frame waits only for the
  * frame that had its buffer before, so copies and work of neighbouring frames are side by side. */
 #include <gantry/gantry.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Kernels that start early: each one prepares while the one before it still runs, and waits before it touches
  * what that one writes. */
 #include "early_start.kernels.h" /* made of early_start.cu by gantry_add_kernels() */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include <gantry/kernel.h>
 
 /* numbers[i] = 3 * numbers[i] + (the sum of the small table): the table needs nothing of the kernel before. */

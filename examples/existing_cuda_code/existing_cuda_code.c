@@ -1,15 +1,14 @@
-/* A program that has CUDA code already: its context is adopted, a function of its own enqueues on the stream
- * of a task, and an event makes the task's work come after what is on a stream of its own. */
+/* SPDX-License-Identifier: MIT */
+/* CUDA code that is there already: its context is adopted, a function of its own enqueues on a task's stream,
+ * and events order that behind what is on a stream of its own, and before what follows. */
 #include <cuda.h>
 #include <gantry/gantry.h>
 #include <stdio.h>
 #include <stdlib.h>
-
 enum { COUNT = 1000, BYTES = COUNT * sizeof(uint32_t) };
 static CUstream my_stream;
-static CUevent filled;
+static CUevent filled, downloaded;
 static void *device, *host;
-
 static void must(gantry_status status)
 {
     if (status != GANTRY_OK) {
@@ -35,8 +34,10 @@ static CUresult clear_first_half(void *numbers, CUstream stream)
 static gantry_launch_result clear_and_download(gantry_launch *launch, void *arg)
 {
     CUstream stream = (CUstream)gantry_launch_stream(launch);
-    bool failed = cuStreamWaitEvent(stream, filled, 0) || /* after what `my_stream` was given before */
-                  clear_first_half(device, stream) || gantry_launch_copy_dtoh(launch, host, device, BYTES);
+    bool failed = gantry_launch_leave_graph(launch) ||    /* events of a graph mean nothing outside of it */
+                  cuStreamWaitEvent(stream, filled, 0) || /* after what `my_stream` was given before */
+                  clear_first_half(device, stream) || gantry_launch_copy_dtoh(launch, host, device, BYTES) ||
+                  cuEventRecord(downloaded, stream);
     return failed ? GANTRY_LAUNCH_FAILED : GANTRY_LAUNCH_DONE;
 }
 
@@ -50,7 +51,7 @@ int main(void)
     must_cuda(cuCtxSetCurrent(mine));
     must_cuda(cuStreamCreate(&my_stream, CU_STREAM_NON_BLOCKING));
     must_cuda(cuEventCreate(&filled, CU_EVENT_DISABLE_TIMING));
-
+    must_cuda(cuEventCreate(&downloaded, CU_EVENT_DISABLE_TIMING));
     gantry_context_options options = GANTRY_CONTEXT_OPTIONS_INIT;
     options.mode = GANTRY_CONTEXT_ADOPT;
     options.adopted = mine;
@@ -60,19 +61,20 @@ int main(void)
     must(gantry_heap_alloc(heap, GANTRY_MEMORY_PINNED, BYTES, 0, GANTRY_ALLOC_SITE("host"), &host));
     must_cuda(cuMemsetD32Async((CUdeviceptr)(uintptr_t)device, 7, COUNT, my_stream));
     must_cuda(cuEventRecord(filled, my_stream));
-
     gantry_taskman_options on = {sizeof(on), .gpu_dispatcher = gantry_context_dispatcher(context)};
     must(gantry_taskman_create(&on, &graph));
     gantry_task_desc desc = {sizeof(desc), GANTRY_TASK_DTOH, .label = "clear and download",
                              .launch = clear_and_download};
     must(gantry_taskman_submit(graph, &desc, NULL));
     must(gantry_taskman_start(graph));
-    must(gantry_taskman_stop(graph));
-    must(gantry_context_synchronize(context));
+    must(gantry_taskman_stop(graph)); /* the callback has recorded `downloaded` */
+    must_cuda(cuStreamWaitEvent(my_stream, downloaded, 0));
+    must_cuda(cuStreamSynchronize(my_stream));
     printf("the first number is %u, the last %u\n", ((uint32_t *)host)[0], ((uint32_t *)host)[COUNT - 1]);
     gantry_taskman_destroy(graph);
     gantry_context_destroy(context); /* before what it adopted */
     must_cuda(cuEventDestroy(filled));
+    must_cuda(cuEventDestroy(downloaded));
     must_cuda(cuStreamDestroy(my_stream));
     must_cuda(cuDevicePrimaryCtxRelease(0));
     return 0;

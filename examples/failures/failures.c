@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What happens when a task fails: its dependents do not run, others do, and stop() returns the first
  * failure's status with a message that names the task. */
 #include <gantry/gantry.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A graph that is built once and runs many times.  A frozen graph allocates nothing per run; what its tasks
  * work on can be changed between runs. */
 #include <gantry/gantry.h>

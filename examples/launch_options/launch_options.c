@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Launch options: a cooperative grid, whose blocks wait for each other.  One that is larger than what the
  * partition's multiprocessors run at once is refused by the call, with the numbers. */
 #include "launch_options.kernels.h" /* made of launch_options.cu by gantry_add_kernels() */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include <gantry/kernel.h>
 
 /* seen[block] = how many blocks had counted when all had: blocks of a cooperative grid may wait for each other. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What orders tasks: an edge says that one starts after another, and tasks without a path between them may
  * run at the same time. */
 #include <gantry/gantry.h>

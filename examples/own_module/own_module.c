@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Code that is loaded while the program runs: here a form of an image that was built with the program; it may
  * as well be a file, or what a compiler has just made (gantry_module_code.path). */
 #include "own_module.kernels.h" /* made of own_module.cu by gantry_add_kernels() */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A loop that is divided among the workers, inside of a task: each part is a range of indices. */
 #include <gantry/gantry.h>
 #include <stdatomic.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A part of the device for urgent work: 16 multiprocessors that nothing else can occupy.  A task names the
  * partition whose streams its work goes to; what names none goes to the default one. */
 #include <gantry/gantry.h>
@@ -61,9 +62,9 @@ int main(void)
     must(gantry_taskman_stop(graph));
     must(gantry_context_synchronize(context));
 
-    gantry_sm_set seen; /* where blocks really run */
+    gantry_sm_set seen = {.struct_size = sizeof(seen)}; /* where blocks really run */
     must(gantry_partition_audit(urgent, GANTRY_AUDIT_STREAM, &seen));
-    printf("\"urgent\" uses %u multiprocessors\n", seen.count);
+    printf("\"urgent\" uses %u multiprocessors\n", seen.seen_sms);
     gantry_taskman_destroy(graph);
     gantry_heap_free(gantry_context_heap(context), device);
     gantry_context_destroy(context);

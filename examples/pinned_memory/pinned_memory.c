@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Page-locked memory is host memory that the device reads and writes in place: no copies, at the speed of the
  * bus.  Good for what is touched once.  It has two addresses, one for the CPU and one for kernels. */
 #include "pinned_memory.kernels.h" /* made of pinned_memory.cu by gantry_add_kernels() */

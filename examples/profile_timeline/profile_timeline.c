@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Recording what ran when, from inside the program.  `gantry report trace run.pftrace` reads the file, and so
  * does https://ui.perfetto.dev.  Any program is recorded without a line of code by
  * GANTRY_PROFILE=run.pftrace. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A bound on GPU time: this manager's tasks get a tenth of the device, however much they ask for, so that
  * others find it free.  They are held back before they are launched; nothing that runs is interrupted. */
 #include "shares.kernels.h" /* made of shares.cu by gantry_add_kernels() */
@@ -34,7 +35,7 @@ int main(void)
     gantry_module *module;
     gantry_taskman *graph;
     gantry_task *tasks[TASKS];
-    gantry_share tenth = {.percent = 10};
+    gantry_share tenth = {sizeof(tenth), .percent = 10};
     must(gantry_context_create(NULL, &context));
     must(gantry_module_load(context, &gantry_image_shares, &module));
     must(gantry_module_get_kernel(module, "busy", &kernel));

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include <gantry/kernel.h>
 
 /* Keeps the device busy for about so many nanoseconds. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Scratch memory without waiting: it is given back in the callback that uses it, and taken by the next task
  * on the same stream at once, since the GPU does one after the other. */
 #include <gantry/gantry.h>

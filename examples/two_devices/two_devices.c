@@ -1,5 +1,7 @@
+/* SPDX-License-Identifier: MIT */
 /* One graph over two devices: a GPU task names its context, and an edge means the same between devices as on
  * one.  Without two devices the emulated driver has them; on a machine with one, everything runs there. */
+#define _DEFAULT_SOURCE /* setenv() */
 #include <gantry/gantry.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -63,7 +65,6 @@ int main(void)
     host = allocate(first, GANTRY_MEMORY_PINNED);
     gantry_taskman_options options = {sizeof(options), .fleet = fleet};
     must(gantry_taskman_create(&options, &graph));
-
     gantry_task_desc chain[] = {
         {sizeof(*chain), GANTRY_TASK_KERNEL, .label = "fill", .launch = fill, .context = first},
         {sizeof(*chain), GANTRY_TASK_KERNEL, .label = "change half", .launch = change_half,

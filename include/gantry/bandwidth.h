@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /**
  * @file bandwidth.h
  * The bandwidth gate: loops that eat memory bandwidth give way while something runs that needs it more.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /**
  * @file base.h
  * What every other Gantry header stands on: statuses, errors, log and allocator hooks, version.
@@ -111,16 +112,22 @@ GANTRY_API void gantry_set_log(gantry_log_fn log, void *user, gantry_log_level m
 
 /** Host memory for the library's own objects. */
 typedef struct gantry_allocator {
+    size_t struct_size;
     /** `bytes` > 0, `alignment` a power of two ≥ sizeof(void *); NULL when out of memory. */
     void *(*allocate)(void *user, size_t bytes, size_t alignment);
     /** `pointer` came from allocate() with the same `bytes`; never NULL. */
     void (*release)(void *user, void *pointer, size_t bytes);
     void *user; /* handed to both functions */
 } gantry_allocator;
+#define GANTRY_ALLOCATOR_INIT                      \
+    {                                              \
+        sizeof(gantry_allocator), NULL, NULL, NULL \
+    }
 
 /** Use `allocator` for all host memory of the library from now on; NULL restores malloc/free.
  *  @retval GANTRY_OK
- *  @retval GANTRY_ERR_INVALID_ARGUMENT  a function of `allocator` is NULL
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  a function of `allocator` is NULL, or its struct_size too small
+ *  @retval GANTRY_ERR_UNSUPPORTED       it has a field that this version does not know
  *  @retval GANTRY_ERR_STATE             memory of the present allocator is still in use */
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_set_allocator(const gantry_allocator *allocator);
 

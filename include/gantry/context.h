@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /**
  * @file context.h
  * A gantry_context: one CUDA context on one device with its heap and its dispatcher.
@@ -139,28 +140,28 @@ GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_context_synchronize(gantry_con
 
 /** What a device is, see gantry_context_device_info(). */
 typedef struct gantry_device_info {
-    size_t struct_size;                       /* in: sizeof of the caller */
-    char name[128];                           /* as the driver calls the device */
-    uint8_t uuid[16];                         /* the 16 bytes of its UUID */
-    int ordinal;                              /* its number among the driver's devices, from 0 */
-    int compute_major, compute_minor;         /* its compute capability: 9 and 0 for 9.0 */
-    int driver_version;                       /* 13000 for CUDA 13.0 */
-    uint32_t multiprocessors;                 /* SMs; of a MIG instance, those it has */
-    uint32_t clock_khz;                       /* highest clock of the SMs, kHz */
-    uint32_t copy_engines;                    /* copies by engines that can run at once */
-    uint32_t max_threads_per_block;           /* threads that a block can have */
-    uint32_t shared_bytes_per_block;          /* shared memory that a block can have without asking */
-    uint64_t memory_bytes;                    /* device memory, all of it */
-    bool integrated;                          /* the device shares the host's memory */
-    bool can_map_host_memory;                 /* page-locked memory has a device address */
-    bool emulated;                            /* the driver is the emulated one */
-    bool drives_display;                      /* kernels may run for a limited time only */
-    uint32_t memory_clock_khz;                /* highest clock of the device memory, kHz */
-    uint32_t memory_bus_bits;                 /* width of the memory bus */
-    uint32_t l2_bytes;                        /* size of the L2 cache */
-    uint32_t shared_bytes_per_multiprocessor; /* shared memory of an SM */
-    uint32_t most_shared_bytes_per_block;     /* if a kernel asks for it; shared_bytes_per_block without */
-    uint32_t threads_per_multiprocessor;      /* threads that an SM can hold */
+    size_t struct_size;                   /* in: sizeof of the caller */
+    char name[128];                       /* as the driver calls the device */
+    uint8_t uuid[16];                     /* the 16 bytes of its UUID */
+    int ordinal;                          /* its number among the driver's devices, from 0 */
+    int compute_major, compute_minor;     /* its compute capability: 9 and 0 for 9.0 */
+    int driver_version;                   /* 13000 for CUDA 13.0 */
+    uint32_t total_sms;                   /* multiprocessors; of a MIG instance, those it has */
+    uint32_t clock_khz;                   /* highest clock of the SMs, kHz */
+    uint32_t copy_engines;                /* copies by engines that can run at once */
+    uint32_t max_threads_per_block;       /* threads that a block can have */
+    uint32_t shared_bytes_per_block;      /* shared memory that a block can have without asking */
+    uint64_t memory_bytes;                /* device memory, all of it */
+    bool integrated;                      /* the device shares the host's memory */
+    bool can_map_host_memory;             /* page-locked memory has a device address */
+    bool emulated;                        /* the driver is the emulated one */
+    bool drives_display;                  /* kernels may run for a limited time only */
+    uint32_t memory_clock_khz;            /* highest clock of the device memory, kHz */
+    uint32_t memory_bus_bits;             /* width of the memory bus */
+    uint32_t l2_bytes;                    /* size of the L2 cache */
+    uint32_t shared_bytes_per_sm;         /* shared memory of an SM */
+    uint32_t most_shared_bytes_per_block; /* if a kernel asks for it; shared_bytes_per_block without */
+    uint32_t threads_per_sm;              /* threads that an SM can hold */
     uint32_t reserved;
 } gantry_device_info;
 

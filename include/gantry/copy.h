@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /**
  * @file copy.h
  * Batched copies: any number of copies and fills in one kernel launch, or by the copy engines where those

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /**
  * @file dispatcher.h
  * The three-phase GPU dispatcher: takes ready GPU tasks from task managers, gives each a stream, calls

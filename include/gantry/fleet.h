@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /**
  * @file fleet.h
  * Fleets: one graph of tasks over several devices of the machine.

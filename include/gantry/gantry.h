@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /**
  * @file gantry.h
  * All of Gantry's host API.  Kernels include <gantry/kernel.h> instead.
@@ -5,10 +6,12 @@
 #ifndef GANTRY_GANTRY_H
 #define GANTRY_GANTRY_H
 
+#include <gantry/access.h>
 #include <gantry/bandwidth.h>
 #include <gantry/base.h>
 #include <gantry/context.h>
 #include <gantry/copy.h>
+#include <gantry/detach.h>
 #include <gantry/dispatcher.h>
 #include <gantry/fleet.h>
 #include <gantry/heap.h>
@@ -19,6 +22,7 @@
 #include <gantry/module.h>
 #include <gantry/partition.h>
 #include <gantry/profile.h>
+#include <gantry/ring.h>
 #include <gantry/task.h>
 #include <gantry/taskman.h>
 

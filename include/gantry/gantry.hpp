@@ -1,11 +1,13 @@
+/* SPDX-License-Identifier: MIT */
 /**
  * @file gantry.hpp
  * Gantry for C++17, header only: owners that free what they hold, lambdas as the bodies and launch callbacks
  * of tasks, spans of memory, and errors as exceptions.  docs/guides/cpp.md has a whole program.
  *
  * Everything here is a thin layer over the C functions, which may be called beside it: every class gives its
- * C handle with get().  Owners can be moved and not copied; `task`, `launch` and `kernel` are handles that
- * own nothing and are as good as what they came from.
+ * C handle with get(), or the address it stands for.  Owners can be moved and not copied; `task`, `launch`,
+ * `kernel`, `partition`, `context_ref` and `shared_image` are handles that own nothing and are as good as what
+ * they came from.
  *
  * A lambda that captures one pointer or one reference lies in the task itself.  A larger one, and one that is
  * `mutable`, takes one allocation, which is freed when the task is released, or with the graph if it is
@@ -72,7 +74,7 @@ class partition_plan
     partition_plan(partition_plan &&) noexcept = default;
     partition_plan &operator=(partition_plan &&) noexcept = default;
 
-    /** A partition as requested; struct_size is filled in, and the strings are copied. */
+    /** A partition as requested; struct_size is filled in; the strings and its share are copied. */
     partition_plan &add(gantry_partition_request request)
     {
         request.struct_size = sizeof request;
@@ -80,6 +82,7 @@ class partition_plan
         request.overlaps = keep(request.overlaps);
         request.borrows = keep(request.borrows);
         request.workqueues_of = keep(request.workqueues_of);
+        request.share = keep(request.share);
         requests_.push_back(request);
         return *this;
     }
@@ -97,6 +100,12 @@ class partition_plan
     partition_plan &rest(const char *name)
     {
         return add(name, GANTRY_PARTITION_REST, 0);
+    }
+    /** The partition that was added last gets a share of GPU time, see share_of(). */
+    partition_plan &share(const gantry_share &bound)
+    {
+        requests_.back().share = keep(&bound);
+        return *this;
     }
     /** What is done without green contexts, and when the driver grants less. */
     partition_plan &tolerate(gantry_partition_fallback fallback, gantry_partition_shortfall shortfall)
@@ -126,7 +135,12 @@ class partition_plan
     {
         return name == nullptr ? nullptr : names_.emplace_back(name).c_str();
     }
+    const gantry_share *keep(const gantry_share *bound)
+    {
+        return bound == nullptr ? nullptr : &shares_.emplace_back(*bound);
+    }
     std::deque<std::string> names_;
+    std::deque<gantry_share> shares_;
     std::vector<gantry_partition_request> requests_;
     gantry_partition_options options_ = GANTRY_PARTITION_OPTIONS_INIT;
 };
@@ -177,11 +191,37 @@ class recording
     gantry_profile *profile_ = nullptr;
 };
 
+/** An image in shared memory, of a renderer: gantry_shared_image.  As good as the memory. */
+class shared_image
+{
+  public:
+    explicit shared_image(gantry_shared_image *handle) noexcept : handle_(handle)
+    {
+    }
+    gantry_shared_image *get() const noexcept
+    {
+        return handle_;
+    }
+    /** As kernels take it: a gantry_surface. */
+    std::uint64_t surface() const noexcept
+    {
+        return gantry_shared_image_surface(handle_);
+    }
+    /** The CUarray. */
+    void *native() const noexcept
+    {
+        return gantry_shared_image_native(handle_);
+    }
+
+  private:
+    gantry_shared_image *handle_;
+};
+
 /** Memory that another API has allocated and exported: gantry_shared_memory. */
 class shared_memory : public owner<gantry_shared_memory, gantry_shared_memory_destroy>
 {
   public:
-    shared_memory(const context &context, const gantry_shared_memory_options &options)
+    shared_memory(context_ref context, const gantry_shared_memory_options &options)
         : owner(take(context.get(), options))
     {
     }
@@ -191,6 +231,13 @@ class shared_memory : public owner<gantry_shared_memory, gantry_shared_memory_de
         void *address = nullptr;
         check(gantry_shared_memory_map(get(), offset, count * sizeof(T), &address));
         return {static_cast<T *>(address), count};
+    }
+    /** An image in it, as described. */
+    shared_image map_image(const gantry_shared_image_options &options) const
+    {
+        gantry_shared_image *image = nullptr;
+        check(gantry_shared_memory_map_image(get(), &options, &image));
+        return shared_image(image);
     }
 
   private:
@@ -206,7 +253,7 @@ class shared_memory : public owner<gantry_shared_memory, gantry_shared_memory_de
 class exchange : public owner<gantry_exchange, gantry_exchange_destroy>
 {
   public:
-    exchange(const context &context, const gantry_exchange_options &options)
+    exchange(context_ref context, const gantry_exchange_options &options)
         : owner(create(context.get(), options))
     {
     }
@@ -221,6 +268,16 @@ class exchange : public owner<gantry_exchange, gantry_exchange_destroy>
     void next(std::uint64_t wait_value, std::uint64_t signal_value) const
     {
         check(gantry_exchange_next(get(), wait_value, signal_value));
+    }
+    /** No more steps: a wait failed or took too long, or the context is gone. */
+    bool is_lost() const noexcept
+    {
+        return gantry_exchange_is_lost(get());
+    }
+    /** What it has done so far. */
+    gantry_exchange_stats stats() const
+    {
+        return detail::ask(gantry_exchange_get_stats, get());
     }
 
   private:

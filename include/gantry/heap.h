@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /**
  * @file heap.h
  * The heap of a context: device, page-locked, write-combined and plain host memory at malloc speed.
@@ -44,6 +45,7 @@ typedef enum gantry_heap_handles {
  *  CUDA; they must not call into the heap.  The first calls may come from within gantry_context_create(), the
  *  last ones from gantry_context_destroy(). */
 typedef struct gantry_memory_source {
+    size_t struct_size;
     /** `bytes` (a multiple of 2 MiB) of memory; aligned to 2 MiB if possible, since more is asked for
      *  otherwise.  PINNED, WRITE_COMBINED: `out_device` gets the device address of `*out`.
      *  @return GANTRY_OK, GANTRY_ERR_OUT_OF_DEVICE_MEMORY, GANTRY_ERR_OUT_OF_HOST_MEMORY, or why not */
@@ -52,6 +54,10 @@ typedef struct gantry_memory_source {
     void (*give_back)(void *user, gantry_memory_kind kind, void *memory, size_t bytes);
     void *user; /* handed to both functions */
 } gantry_memory_source;
+#define GANTRY_MEMORY_SOURCE_INIT                      \
+    {                                                  \
+        sizeof(gantry_memory_source), NULL, NULL, NULL \
+    }
 
 /** Called when an allocation of `bytes` finds no room, after everything unused was given back; may free
  * blocks of the heap.  True: try once more.  Runs on the allocating thread with no lock held. */
@@ -335,6 +341,7 @@ GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_heap_get_tag_stats(gantry_heap
 
 /** The live block that an address lies in. */
 typedef struct gantry_heap_block {
+    size_t struct_size;      /* in: sizeof of the caller */
     gantry_memory_kind kind; /* what memory it is */
     void *base;              /* its first byte */
     size_t bytes;            /* as asked for */
@@ -342,7 +349,7 @@ typedef struct gantry_heap_block {
 } gantry_heap_block;
 /** Which live block an address lies in.  Any thread.
  *  @retval GANTRY_OK
- *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL, or a struct_size too small
  *  @retval GANTRY_ERR_NOT_FOUND         in no live block */
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_heap_find_block(gantry_heap *heap, const void *address,
                                                                   gantry_heap_block *out);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /**
  * @file host_module.h
  * The host form of a kernel image: how the emulated driver finds and runs kernels that the host compiler

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /**
  * @file interop.h
  * Frames shared with Vulkan (or with OpenGL, by the same memory), without a header of either.
@@ -5,7 +6,7 @@
  * Vulkan allocates and exports memory; gantry_shared_memory_import() makes it device memory of a context.  An
  * exchange hands such memory back and forth, once per step: its task `acquire` holds what depends on it until
  * the renderer has reached a value of a timeline, its task `release` tells the renderer by another value when
- * the GPU has done all that `release` comes after.  docs/guides/interop.md has a whole example.
+ * the GPU has done all that `release` comes after.  docs/guides/frames.md has a whole example.
  */
 #ifndef GANTRY_INTEROP_H
 #define GANTRY_INTEROP_H
@@ -122,19 +123,24 @@ GANTRY_API void *gantry_shared_image_native(const gantry_shared_image *image);
 
 /** A part of an image, in texels. */
 typedef struct gantry_image_box {
+    size_t struct_size;
     uint32_t x;      /* the first column */
     uint32_t y;      /* the first row */
     uint32_t width;  /* columns; not 0 */
     uint32_t height; /* rows; not 0 */
 } gantry_image_box;
+#define GANTRY_IMAGE_BOX_INIT                \
+    {                                        \
+        sizeof(gantry_image_box), 0, 0, 0, 0 \
+    }
 
 /** Inside a launch callback: copy a part of an image to linear memory, on the task's stream.
  *  @param to     device or page-locked memory, `box->height` rows
  *  @param pitch  bytes from one row of it to the next; 0: the rows lie close together
  *  @param box    NULL: the whole image
  *  @retval GANTRY_OK
- *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL, an image of another context, a box that is empty or not within
- * the image, a pitch that is smaller than a row, memory that is too small
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL, an image of another context, a box that is empty, not within
+ * the image or of a struct_size too small, a pitch that is smaller than a row, memory that is too small
  *  @retval GANTRY_ERR_STATE             not in a launch callback
  *  @retval GANTRY_ERR_DRIVER, GANTRY_ERR_DEVICE_LOST */
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_launch_copy_from_image(gantry_launch *launch, void *to,
@@ -157,10 +163,10 @@ GANTRY_API void gantry_shared_memory_destroy(gantry_shared_memory *memory);
  *  GANTRY_ERR_TIMED_OUT when it has not after `timeout_ns` (0: only look), any other status of a failure when
  *  it never will.  vkWaitSemaphores() does that.  Called on threads of the library, also while callbacks of
  *  other exchanges run, never twice at once for one exchange. */
-typedef gantry_status (*gantry_exchange_wait_fn)(void *arg, uint64_t value, uint64_t timeout_ns);
+typedef gantry_status (*gantry_exchange_wait_fn)(void *user, uint64_t value, uint64_t timeout_ns);
 /** Tell the renderer that the GPU is done: vkSignalSemaphore() with `value`.  Called on a thread of the
  *  library. */
-typedef gantry_status (*gantry_exchange_signal_fn)(void *arg, uint64_t value);
+typedef gantry_status (*gantry_exchange_signal_fn)(void *user, uint64_t value);
 
 /** Who reads and writes the renderer's timelines. */
 typedef enum gantry_exchange_way {
@@ -175,7 +181,7 @@ typedef struct gantry_exchange_options {
     gantry_exchange_wait_fn wait; /* looks at the renderer's timeline, or waits for it; unused on the device
                                    * way, as the next two */
     gantry_exchange_signal_fn signal; /* tells the renderer */
-    void *arg;                        /* handed to both */
+    void *user;                       /* handed to both */
     uint64_t timeout_ns;              /* how long a step waits for the renderer; 0: 1 s.  At most an hour */
     const char *label; /* for messages and recordings; NULL: "exchange".  Copied, at most 63 characters */
     gantry_exchange_way way; /* who waits and signals: the host, or the device */

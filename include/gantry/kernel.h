@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /**
  * @file kernel.h
  * The kernel dialect: a subset of CUDA C++ that three compilers take from one .cu file.
@@ -39,6 +40,7 @@
  *                                                is read where it lies, not copied by each thread
  *   GANTRY_DYNAMIC_SHARED(type, pointer);        declares `pointer` to the launch's dynamic shared memory
  *   gantry_global_timer()  gantry_sm_clock()  gantry_smid()  gantry_lane()
+ *   cooperative_groups::this_thread_block(): see <gantry/kernel/groups.h>
  *   clusters, barriers of a whole grid, an early start: see <gantry/kernel/launch.h>
  *   GANTRY_KERNEL_RANGE(buffer, id)  what a group of threads does, and when, for recordings; it comes with
  *                                    <gantry/profile_kernel.h>: see <gantry/kernel/ranges.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /**
  * @file launch.h
  * Kernel launches that ask for more than a grid: clusters, grids whose blocks all run at once, an early
@@ -105,9 +106,9 @@ GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_launch_graph(gantry_launch *la
 /** What the multiprocessors of a partition or a stream run of a kernel at once, when nothing else runs there.
  */
 typedef struct gantry_occupancy {
-    size_t struct_size;                 /* in: sizeof of the caller */
-    uint32_t multiprocessors;           /* of the partition or stream */
-    uint32_t blocks_per_multiprocessor; /* at once */
+    size_t struct_size;       /* in: sizeof of the caller */
+    uint32_t granted_sms;     /* of the partition or stream */
+    uint32_t blocks_per_sm;   /* at once */
     uint32_t blocks;          /* in all: the largest cooperative grid; with clusters, blocks in them */
     uint32_t clusters;        /* of options->cluster; 0: none fits, or none was asked for */
     uint32_t largest_cluster; /* blocks of the largest cluster that fits; 0: none was asked for */

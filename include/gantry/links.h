@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /**
  * @file links.h
  * What lies between two devices of the machine: whether one reaches the other's memory, and how fast.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /**
  * @file loop.h
  * Loops of a frozen graph whose turns a word in device memory decides.  Where the body is GPU work that a

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /**
  * @file module.h
  * Kernel images and the kernels in them.  An image is made from one .cu file by the CMake function

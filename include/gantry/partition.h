@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /**
  * @file partition.h
  * Partitions: named sets of a device's multiprocessors (SMs), each with its own streams, so that what runs in
@@ -38,7 +39,7 @@ typedef enum gantry_workqueue_scope {
  * for a device that is elsewhere. */
 typedef struct gantry_sm_topology {
     size_t struct_size;
-    uint32_t sm_count;        /* SMs in all */
+    uint32_t total_sms;       /* SMs in all */
     uint32_t alignment;       /* SMs that are co-scheduled: the cluster size every unit can run */
     uint32_t unit_sms;        /* smallest group the driver makes */
     uint32_t unit_count;      /* groups of that size it makes of all SMs; what is left over: the remainder */
@@ -53,7 +54,7 @@ typedef struct gantry_sm_topology {
     uint32_t mps_percentage;  /* 0: no MPS; else CUDA_MPS_ACTIVE_THREAD_PERCENTAGE, 100 when it is not set */
     gantry_workqueue_scope workqueue_scope; /* with whom the context's queues are shared */
     uint32_t has_workqueues;                /* 1: the driver hands on work queues that a context has */
-    uint32_t mps_is_static; /* 1: sm_count is a static partition of MPS (CUDA_MPS_SM_PARTITION) */
+    uint32_t mps_is_static; /* 1: total_sms is a static partition of MPS (CUDA_MPS_SM_PARTITION) */
     uint32_t device_sms;    /* under MPS: SMs of the whole GPU, as NVML says; 0: it does not, or no MPS.  Only
                              * set by gantry_partition_read_topology() */
 } gantry_sm_topology;
@@ -70,11 +71,16 @@ typedef enum gantry_partition_size {
 /** A bound on GPU time, of a partition or of a task manager (gantry_taskman_options.share): `percent` of the
  * device, where work in a partition of half the SMs uses half of it. */
 typedef struct gantry_share {
+    size_t struct_size;
     double percent;     /* of GPU time; 0 or ≥ 100: no bound */
     uint64_t burst_ns;  /* GPU time that an idle one may save up; 0: 4 ms */
     uint32_t in_flight; /* measured groups of launches that the GPU may be behind; 0: 4; at most 16 */
     uint32_t group_us;  /* length of such a group, in GPU time; 0: a quarter of the burst, at most 1000 */
 } gantry_share;
+#define GANTRY_SHARE_INIT                \
+    {                                    \
+        sizeof(gantry_share), 0, 0, 0, 0 \
+    }
 
 /** One partition that is asked for. */
 typedef struct gantry_partition_request {
@@ -97,7 +103,7 @@ typedef struct gantry_partition_request {
                            * on an H200) for what is below that */
     uint32_t workqueue_limit;               /* streams expected to run at once; 0: no wish */
     gantry_workqueue_scope workqueue_scope; /* with whom queues are shared */
-    gantry_share share;                     /* bound on its GPU time */
+    const gantry_share *share;              /* bound on its GPU time; NULL: none */
     const char
         *workqueues_of;     /* its streams use the work queues that this partition has, whose limit and
                              * scope count then; a driver before CUDA 13.1: a warning; NULL: its own wish */
@@ -147,7 +153,7 @@ typedef struct gantry_partition_options {
 typedef struct gantry_partition_slot {
     char name[GANTRY_PARTITION_NAME_BYTES]; /* as asked for */
     uint32_t request;                       /* index; UINT32_MAX: added for what names no partition */
-    uint32_t sm_count;                      /* its SMs */
+    uint32_t planned_sms;                   /* its SMs */
     uint32_t shared_sms;                    /* of these, also in another partition */
     uint32_t cluster_size;                  /* promised; 0: none */
     uint32_t takes_remainder;               /* 1: what the split leaves over, too */
@@ -160,7 +166,7 @@ typedef struct gantry_partition_slot {
 
 /** A group of a structured split. */
 typedef struct gantry_sm_group {
-    uint32_t sm_count;                             /* planned */
+    uint32_t planned_sms;                          /* its SMs */
     uint32_t is_discovered;                        /* 1: left to the driver */
     uint32_t cluster_size, preferred_cluster_size; /* as asked for */
     uint32_t backfill;                             /* 1: SMs without the promise of clusters may be in it */
@@ -321,7 +327,7 @@ typedef struct gantry_stream_info {
     size_t struct_size;          /* in: sizeof of the caller */
     gantry_partition *partition; /* of OF_PARTITION and OF_WIDE; else NULL */
     gantry_stream_place place;   /* whose SMs they are */
-    uint32_t sm_count;           /* SMs that its kernels may use */
+    uint32_t granted_sms;        /* SMs that its kernels may use */
     uint32_t total_sms;          /* of the context's device, or of its MIG instance */
     int priority;                /* 0: normal; negative: more urgent */
 } gantry_stream_info;
@@ -403,8 +409,9 @@ enum {
 
 /** Which SMs blocks ran on, as they saw it (%smid): SM i is bit i % 64 of word i / 64. */
 typedef struct gantry_sm_set {
+    size_t struct_size;                  /* in: sizeof of the caller */
     uint64_t words[GANTRY_SM_SET_WORDS]; /* the bits */
-    uint32_t count;                      /* how many are set */
+    uint32_t seen_sms;                   /* how many are set */
     uint32_t reserved;
 } gantry_sm_set;
 
@@ -417,7 +424,7 @@ typedef enum gantry_audit_way {
 /** Fill the partition with blocks of a kernel that note their SM, until no new ones show up.  Takes
  * milliseconds; blocks of others that occupy an SM all the time can hide it.
  *  @retval GANTRY_OK
- *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL, or an unknown way
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL, a struct_size too small, or an unknown way
  *  @retval GANTRY_ERR_UNSUPPORTED       there is no kernel image for the device
  *  @retval GANTRY_ERR_OUT_OF_DEVICE_MEMORY, GANTRY_ERR_DRIVER, GANTRY_ERR_DEVICE_LOST */
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_partition_audit(gantry_partition *partition,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /**
  * @file profile.h
  * Recording what ran when, and writing it as a Perfetto trace.

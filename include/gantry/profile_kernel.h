@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /**
  * @file profile_kernel.h
  * What a kernel needs to be seen block by block in a recording (profile.h): two macros.

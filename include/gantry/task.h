@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /**
  * @file task.h
  * Tasks: what the application describes, and what the task manager and the dispatcher run.
@@ -36,6 +37,7 @@ typedef struct gantry_context gantry_context;     /* see context.h */
 typedef struct gantry_launch gantry_launch;       /* see dispatcher.h */
 typedef struct gantry_partition gantry_partition; /* see partition.h */
 typedef struct gantry_share gantry_share;         /* see partition.h */
+typedef struct gantry_access gantry_access;       /* see access.h */
 
 /** What a task does. */
 typedef enum gantry_task_kind {
@@ -54,6 +56,7 @@ typedef enum gantry_task_state {
     GANTRY_TASK_STATE_RUNNING,         /* body or launch callback in progress */
     GANTRY_TASK_STATE_DONE,            /* released; dependents' references removed */
     GANTRY_TASK_STATE_FAILED,          /* released without success */
+    GANTRY_TASK_STATE_AWAITED,         /* its body has returned, its work has not ended, see detach.h */
 } gantry_task_state;
 
 /** Among CPU tasks that are ready at the same moment, those of a higher priority are begun first.  Nothing
@@ -118,14 +121,17 @@ typedef struct gantry_task_desc {
                                   * just before, as an upload into the other of two buffers; it comes after
                                   * the steps before that one, and what depends on it after all.  See
                                   * gantry_taskman_start() */
-    uint8_t reserved[6];         /* 0 */
+    uint8_t reserved[2];         /* 0 */
+    uint32_t access_count;       /* of `accesses`; 0: the description declares none */
     gantry_context *context; /* GPU tasks of a manager with a fleet: on which of its devices; NULL: that of
                               * the partition, else that of the manager's partition, else the first */
+    const gantry_access *accesses; /* what the task does with which memory, as gantry_task_access() declares
+                                    * it; copied.  No condition has any */
 } gantry_task_desc;
-#define GANTRY_TASK_DESC_INIT                                                              \
-    {                                                                                      \
-        sizeof(gantry_task_desc), GANTRY_TASK_CPU, NULL, NULL, NULL, NULL, NULL, NULL, 0,  \
-            GANTRY_TASK_PRIORITY_NORMAL, 0, false, 0, false, NULL, false, false, {0}, NULL \
+#define GANTRY_TASK_DESC_INIT                                                                       \
+    {                                                                                               \
+        sizeof(gantry_task_desc), GANTRY_TASK_CPU, NULL, NULL, NULL, NULL, NULL, NULL, 0,           \
+            GANTRY_TASK_PRIORITY_NORMAL, 0, false, 0, false, NULL, false, false, {0}, 0, NULL, NULL \
     }
 
 /** `task` will not start before `predecessor` has been released.  For two GPU tasks, GPU work of
@@ -194,6 +200,12 @@ GANTRY_API gantry_status gantry_task_remove_reference(gantry_task *task);
  *  @retval GANTRY_ERR_INVALID_ARGUMENT  `task` NULL, or `cause` is GANTRY_OK or no gantry_status
  *  @retval GANTRY_ERR_STATE             as gantry_task_remove_reference(); the task does not fail */
 GANTRY_API gantry_status gantry_task_fail_reference(gantry_task *task, gantry_status cause);
+
+/** gantry_task_fail_reference() with the reason in words, which becomes part of the cause that the step's
+ *  status is told with.  Statuses as there.
+ *  @param text  at most some 380 bytes of it are kept; copied.  NULL, "": as gantry_task_fail_reference() */
+GANTRY_API gantry_status gantry_task_fail_reference_with(gantry_task *task, gantry_status cause,
+                                                         const char *text);
 
 /** References that hold the task back at this moment; the start's is one of them until a worker has come to
  * take it.  In a frozen graph those of 256 predecessors or more are taken in groups of up to 128. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /**
  * @file taskman.h
  * The task manager: a graph of tasks, run step after step; and the CPU dispatcher: a work-stealing
@@ -369,7 +370,9 @@ GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_taskman_start_all(gantry_taskm
  *                                  are released as FAILED; gantry_last_error() names them */
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_taskman_wait(gantry_taskman *manager);
 
-/** Wait until no task is left, then end the step: RUNNING → STOPPED.  Statuses as gantry_taskman_wait(), and
+/** Wait until no task is left, then end the step: RUNNING → STOPPED.  A call that has waited for ten seconds
+ * for nothing but awaited tasks (detach.h) and references that others hold logs their labels, once.  So does
+ *  wait().  Statuses as gantry_taskman_wait(), and
  *  @retval GANTRY_ERR_UNFILLED_NAME  names were referred to that no task was submitted for (named in
  *                                    gantry_last_error()); everything else ran */
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_taskman_stop(gantry_taskman *manager);
@@ -441,15 +444,16 @@ GANTRY_API gantry_status gantry_taskman_cancel(gantry_taskman *manager);
 
 /** What the present step of a manager has, see gantry_taskman_get_stats(). */
 typedef struct gantry_taskman_stats {
-    size_t struct_size;    /* in: sizeof of the caller */
-    uint64_t tasks;        /* submitted in this step, light tasks included; in a run of a frozen graph,
-                            * the graph's and those added since its start */
-    uint64_t tasks_cpu;    /* of those, CPU and light tasks */
-    uint64_t tasks_gpu;    /* of those, GPU tasks */
-    uint64_t edges;        /* dependencies declared in this step */
-    uint64_t released;     /* released so far */
-    uint64_t failed;       /* of those, FAILED */
-    uint64_t memory_bytes; /* host memory of tasks and edges */
+    size_t struct_size;       /* in: sizeof of the caller */
+    uint64_t tasks;           /* submitted in this step, light tasks included; in a run of a frozen graph,
+                               * the graph's and those added since its start */
+    uint64_t tasks_cpu;       /* of those, CPU and light tasks */
+    uint64_t tasks_gpu;       /* of those, GPU tasks */
+    uint64_t edges;           /* dependencies declared in this step */
+    uint64_t released;        /* released so far */
+    uint64_t failed;          /* of those, FAILED */
+    uint64_t memory_bytes;    /* host memory of tasks and edges */
+    uint64_t edges_from_data; /* of the edges, those that declared accesses have made (access.h) */
 } gantry_taskman_stats;
 
 /** What the present step has so far.  Any thread.
@@ -459,10 +463,13 @@ GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_taskman_get_stats(const gantry
                                                                     gantry_taskman_stats *stats);
 
 /** Write the graph with the tasks' states in Graphviz' dot language; any time, also while running.
- *  Colours: placeholder white, held grey, ready yellow, running blue, done green, failed red.  Names
- *  without a task have a dashed outline.
+ *  Colours: placeholder white, held grey, ready yellow, running blue, awaited violet, done green, failed red.
+ *  Names
+ *  without a task have a dashed outline.  Edges that come from data (access.h) are blue, and their tooltips
+ *  tell the memory.
  *  @retval GANTRY_OK
  *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL
+ *  @retval GANTRY_ERR_OUT_OF_HOST_MEMORY
  *  @retval GANTRY_ERR_IO                a write failed */
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_taskman_dump_graph(gantry_taskman *manager, FILE *file);
 

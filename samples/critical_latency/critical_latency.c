@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* `gantry run critical_latency`: a short kernel behind one that fills the device.
  *
  *   plain streams      it waits until the long kernel's last wave leaves SMs over
@@ -40,8 +41,8 @@ static bool measure_way(struct bench_scene *scene, int way, uint32_t samples, st
 static bool measure_ways(struct bench_scene *scene, uint32_t samples)
 {
     bool good = true;
-    printf("%s, %u SMs\n%-20s %12s %12s %14s\n", scene->info.name, scene->info.multiprocessors, "way",
-           "median us", "p99 us", "long kernel us");
+    printf("%s, %u SMs\n%-20s %12s %12s %14s\n", scene->info.name, scene->info.total_sms, "way", "median us",
+           "p99 us", "long kernel us");
     for (int way = 0; way < BENCH_WAYS && good; way++) {
         struct bench_figures f;
         good = measure_way(scene, way, samples, &f);
@@ -57,7 +58,7 @@ static bool check_ways(struct bench_scene *scene, uint32_t samples)
 {
     bool good = true;
     printf("%s, %u SMs: emulated, so results are checked and no times printed\n", scene->info.name,
-           scene->info.multiprocessors);
+           scene->info.total_sms);
     for (int way = 0; way < BENCH_WAYS && good; way++) {
         struct bench_figures f;
         good = measure_way(scene, way, samples, &f);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Fork and join on the CPU: sums the numbers of an array by halving it again and again.
  *
  * Each half is a light task that is made while the graph runs.  A fork makes three of them: the two

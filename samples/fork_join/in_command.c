@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The same program as `gantry run fork_join`. */
 #include "cli/options.h"
 #include "cli/program.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The smallest whole program.  A thousand numbers go to the GPU, are tripled and incremented there, and come
  * back.  Then the CPU looks at them. */
 #include "hello_graph.kernels.h" /* made of hello_graph.cu by gantry_add_kernels() */

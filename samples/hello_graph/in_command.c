@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The same program as `gantry run hello_graph`. */
 #include "cli/options.h"
 #include "cli/program.h"

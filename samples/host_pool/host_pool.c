@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A host application that has a thread pool already: Gantry's tasks run on it, among the host's own jobs.
  *
  * The pool is what many programs have, a queue of (function, argument) under a mutex.  All it takes is a

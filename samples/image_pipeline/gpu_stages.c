@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the photo's GPU tasks enqueue.
  *
  * A launch callback runs on the dispatcher's thread, enqueues a little on its task's stream and returns:

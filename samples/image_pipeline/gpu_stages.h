@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The launch callbacks of a pipeline's GPU tasks; `arg` is its struct pipeline. */
 #ifndef SAMPLES_IMAGE_PIPELINE_GPU_STAGES_H
 #define SAMPLES_IMAGE_PIPELINE_GPU_STAGES_H

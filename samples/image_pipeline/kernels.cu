@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The kernels of the image pipeline.  reference.c says what each computes, pixel by pixel; here the same
  * arithmetic is spread over threads.  Integers where possible; the blur's products and sums are rounded one
  * by one (no fused multiply-add), so that device, emulator and reference agree.

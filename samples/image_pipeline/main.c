@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* image_pipeline: a folder of photos through the device and back, as one task graph.
  *
  * Read pipeline.h for the graph, pipeline.c for its tasks, gpu_stages.c for what they launch, run.c for

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "samples/image_pipeline/options.h"
 
 #include "cli/messages.h"
@@ -25,6 +26,7 @@ static const char usage[] =
     "                          written, those of later rounds compared with them byte by byte\n"
     "  -w, --workers N         threads for decoding and encoding (default: one per CPU)\n"
     "  -f, --in-flight N       photos in memory at a time (default: 16)\n"
+    "      --order WAY         edges (the default): by hand; data: from what tasks read and write\n"
     "  -g, --dump-graph FILE   write the graph, as it ended, in Graphviz' dot language\n"
     "      --no-timeline       do not write timeline.pftrace\n"
     "  -h, --help              print this\n\n"
@@ -55,7 +57,8 @@ static const char *default_input(void)
 int options_read(int argc, char **argv, struct options *out)
 {
     struct options options = {.output = "out", .repeat = 1, .in_flight = 16};
-    int driver = GANTRY_DRIVER_AUTO;
+    static const char *const orders[] = {"edges", "data", NULL};
+    int driver = GANTRY_DRIVER_AUTO, order = 0;
     bool no_timeline = false;
     const struct cli_option table[] = {
         {.name = "input", .letter = 'i', .text = &options.input},
@@ -65,6 +68,7 @@ int options_read(int argc, char **argv, struct options *out)
         {.name = "repeat", .letter = 'r', .number = &options.repeat, .low = 1, .high = MAX_REPEAT},
         {.name = "workers", .letter = 'w', .number = &options.workers, .low = 1, .high = MAX_WORKERS},
         {.name = "in-flight", .letter = 'f', .number = &options.in_flight, .low = 1, .high = MAX_IN_FLIGHT},
+        {.name = "order", .choice = &order, .names = orders},
         {.name = "dump-graph", .letter = 'g', .text = &options.graph_file},
         {.name = "no-timeline", .flag = &no_timeline},
         {.name = "help", .letter = 'h', .help = usage},
@@ -75,6 +79,7 @@ int options_read(int argc, char **argv, struct options *out)
     }
     options.driver = (gantry_driver_choice)driver;
     options.timeline = !no_timeline;
+    options.from_data = order == 1;
     if (options.input == NULL) {
         options.input = default_input();
     }

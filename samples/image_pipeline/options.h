@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The command line of the image pipeline. */
 #ifndef SAMPLES_IMAGE_PIPELINE_OPTIONS_H
 #define SAMPLES_IMAGE_PIPELINE_OPTIONS_H
@@ -14,6 +15,7 @@ struct options {
     uint32_t repeat;    /* how often every photo is processed */
     uint32_t workers;   /* threads for CPU tasks; 0: one per CPU */
     uint32_t in_flight; /* most photos in memory at a time */
+    bool from_data;     /* the order comes from what tasks read and write */
     bool timeline;      /* write output/timeline.pftrace */
 };
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "samples/image_pipeline/photos.h"
 
 #include "cli/messages.h"

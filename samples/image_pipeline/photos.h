@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The photos of a folder and where their results go. */
 #ifndef SAMPLES_IMAGE_PIPELINE_PHOTOS_H
 #define SAMPLES_IMAGE_PIPELINE_PHOTOS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "samples/image_pipeline/pipeline.h"
 
 #include "cli/samples.h"
@@ -261,6 +262,49 @@ static const struct {
     {BLUR, EQUALISE}, {EQUALISE, COMBINE}, {EDGES, COMBINE},   {COMBINE, DOWNLOAD},
 };
 
+#define BIT(buffer) (1u << (buffer))
+/* The same from data: which buffers a stage reads and writes.  The size of a photo, and so the address of a
+ * buffer, is known when it was decoded; the pointer to the buffer stands for what it points to. */
+static const struct {
+    uint32_t reads, writes;
+} data[STAGE_COUNT] = {
+    [DECODE] = {0, BIT(HOST_RGB)},
+    [UPLOAD] = {BIT(HOST_RGB), BIT(DEVICE_RGB)},
+    [LUMINANCE] = {BIT(DEVICE_RGB), BIT(DEVICE_LUMA)},
+    [EDGES] = {BIT(DEVICE_LUMA), BIT(DEVICE_EDGES)},
+    [BLUR] = {BIT(DEVICE_LUMA), BIT(DEVICE_BLURRED_ROWS) | BIT(DEVICE_BLURRED)},
+    [EQUALISE] = {BIT(DEVICE_BLURRED), BIT(DEVICE_BINS) | BIT(DEVICE_LUT) | BIT(DEVICE_EQUALISED)},
+    [COMBINE] = {BIT(DEVICE_EQUALISED) | BIT(DEVICE_EDGES), BIT(DEVICE_RESULT)},
+    [DOWNLOAD] = {BIT(DEVICE_RESULT) | BIT(DEVICE_EDGES), BIT(HOST_EDGES) | BIT(HOST_RESULT)},
+    [ENCODE] = {BIT(HOST_EDGES) | BIT(HOST_RESULT), 0},
+};
+
+/* Returns how many accesses a stage has. */
+static uint32_t list_accesses(struct pipeline *p, size_t stage, gantry_access list[BUFFER_COUNT + 1])
+{
+    uint32_t count = 0;
+    for (int b = BUFFER_COUNT - 1; b >= 0; b--) {
+        const bool reads = (data[stage].reads & BIT(b)) != 0;
+        if (reads || (data[stage].writes & BIT(b)) != 0) {
+            list[count++] = (gantry_access){
+                &p->buffers[b], sizeof(void *), 1, 0, reads ? GANTRY_ACCESS_READ : GANTRY_ACCESS_WRITE, 0};
+        }
+    }
+    if (stage == BLUR) {
+        list[count++] = (gantry_access)GANTRY_READS(&p->shared->device_weights, sizeof(void *));
+    }
+    return count;
+}
+
+static gantry_status order_by_hand(gantry_task *const tasks[STAGE_COUNT], gantry_task *weights)
+{
+    gantry_status status = gantry_task_start_after_done(tasks[ENCODE], tasks[DOWNLOAD]); /* it reads that */
+    for (size_t i = 0; i < sizeof(dependencies) / sizeof(dependencies[0]) && status == GANTRY_OK; i++) {
+        status = gantry_task_start_after(tasks[dependencies[i].then], tasks[dependencies[i].first]);
+    }
+    return status == GANTRY_OK ? gantry_task_start_after(tasks[BLUR], weights) : status;
+}
+
 gantry_status pipeline_submit(struct pipeline *pipeline, gantry_taskman *manager, gantry_task *weights)
 {
     gantry_task *tasks[STAGE_COUNT];
@@ -274,16 +318,13 @@ gantry_status pipeline_submit(struct pipeline *pipeline, gantry_taskman *manager
         desc.release = stages[i].release;
         desc.arg = pipeline;
         desc.context_id = pipeline->number;
+        gantry_access accesses[BUFFER_COUNT + 1];
+        desc.accesses = accesses;
+        desc.access_count = pipeline->shared->from_data ? list_accesses(pipeline, i, accesses) : 0;
         status = gantry_taskman_submit(manager, &desc, &tasks[i]);
     }
-    for (size_t i = 0; i < sizeof(dependencies) / sizeof(dependencies[0]) && status == GANTRY_OK; i++) {
-        status = gantry_task_start_after(tasks[dependencies[i].then], tasks[dependencies[i].first]);
-    }
-    if (status == GANTRY_OK) {
-        status = gantry_task_start_after_done(tasks[ENCODE], tasks[DOWNLOAD]); /* it reads what was copied */
-    }
-    if (status == GANTRY_OK) {
-        status = gantry_task_start_after(tasks[BLUR], weights);
+    if (status == GANTRY_OK && !pipeline->shared->from_data) {
+        status = order_by_hand(tasks, weights);
     }
     if (status == GANTRY_OK) {
         pipeline->decode = tasks[DECODE];

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* One photo's way through the machine, as tasks.
  *
  *                                    +-> edges ------------+
@@ -60,6 +61,7 @@ struct shared {
     float *host_weights;       /* page-locked */
     void *device_weights;
     atomic_bool untold; /* atomic: a photo failed by something else than its own tasks' bodies */
+    bool from_data;     /* the order of tasks comes from what they read and write, and not from edges */
     bool keep_first;    /* there are later rounds to compare with the first */
     struct progress *progress;
     const atomic_bool *interrupted; /* atomic: do not begin another photo */
@@ -87,7 +89,7 @@ struct pipeline {
 };
 
 /* Submit the tasks of one photo and their dependencies.  `weights` is the task that uploads the blur's
- * weights. */
+ * weights, and with an order from data writes `device_weights`, which stands for them. */
 GANTRY_MUST_CHECK gantry_status pipeline_submit(struct pipeline *pipeline, gantry_taskman *manager,
                                                 gantry_task *weights);
 

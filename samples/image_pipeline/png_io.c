@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* PNG files through libpng.
  *
  * libpng reports an error by calling on_error(), which must not return: it keeps the reason in the

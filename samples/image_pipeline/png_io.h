@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Reading PNG files as 8-bit RGB, writing 8-bit gray ones.
  *
  * Every function that can fail fills `error` with one sentence (libpng's own reason where there is one)

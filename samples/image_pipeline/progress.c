@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "samples/image_pipeline/progress.h"
 
 #include "cli/messages.h"

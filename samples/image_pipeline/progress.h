@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the user sees while the graph runs: errors, and on a terminal a line with the state of things.
  *
  * Threading: any thread. */

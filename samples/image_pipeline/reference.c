@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The reference to hold the kernels against: no tiles, no threads, no shortcuts. */
 #include "samples/image_pipeline/reference.h"
 

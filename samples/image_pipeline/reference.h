@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the kernels of the image pipeline compute, in plain single-threaded C.  Arguments as the kernels';
  * images are rows of bytes without gaps. */
 #ifndef SAMPLES_IMAGE_PIPELINE_REFERENCE_H

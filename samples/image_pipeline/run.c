@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* From a list of photos to a graph that has run.
  *
  * Everything the graph needs is made first (context, kernels, blur weights, workers, task manager), then
@@ -58,6 +59,7 @@ static bool open_device(struct run *run)
         return false;
     }
     run->shared.heap = gantry_context_heap(run->context);
+    run->shared.from_data = run->options->from_data;
     /* Not unloaded by us: the module lives as long as the context. */
     gantry_module *module;
     if (!is_ok(gantry_module_load(run->context, &gantry_image_kernels, &module), "the kernels")) {
@@ -149,6 +151,9 @@ static gantry_status submit_weights(struct run *run, gantry_task **out)
     desc.label = "blur weights";
     desc.launch = launch_weights;
     desc.arg = &run->shared;
+    const gantry_access write = GANTRY_WRITES(&run->shared.device_weights, sizeof(void *));
+    desc.accesses = &write;
+    desc.access_count = run->shared.from_data;
     return gantry_taskman_submit(run->manager, &desc, out);
 }
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* All photos as one graph, run on one device. */
 #ifndef SAMPLES_IMAGE_PIPELINE_RUN_H
 #define SAMPLES_IMAGE_PIPELINE_RUN_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "samples/image_pipeline/summary.h"
 
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What happened, for people. */
 #ifndef SAMPLES_IMAGE_PIPELINE_SUMMARY_H
 #define SAMPLES_IMAGE_PIPELINE_SUMMARY_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the system counts: CPU time and minor page faults of this process, TLB shootdown interrupts of the
  * machine. */
 #include "samples/proof_pipeline/internal.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What a partition's GPU tasks enqueue. */
 #include "samples/proof_pipeline/internal.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Integers modulo the prime 15 * 2^27 + 1, for the program and its kernels alike.  Values are below the
  * prime. */
 #ifndef PROOF_PIPELINE_FIELD_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A pipeline's own data, for the files that set it up, run it and launch its device work. */
 #ifndef PROOF_PIPELINE_INTERNAL_H
 #define PROOF_PIPELINE_INTERNAL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* `gantry run proof_pipeline`: a pipeline that is bound by memory more than by anything else, and what helps.
  *
  * problem.c is the mathematics, stages.c and device.c are task bodies and launch callbacks, pipeline.c is the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "samples/proof_pipeline/options.h"
 
 #include "cli/messages.h"

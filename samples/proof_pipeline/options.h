@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The command line of the proof pipeline. */
 #ifndef PROOF_PIPELINE_OPTIONS_H
 #define PROOF_PIPELINE_OPTIONS_H

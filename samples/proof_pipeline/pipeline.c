@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* From settings to proofs.
  *
  * All proofs of a run are one graph.  A proof: begin -> its partitions, each on its own -> end.  A partition:

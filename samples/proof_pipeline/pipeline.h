@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The proofs as a task graph on one context, run as often as wanted. */
 #ifndef PROOF_PIPELINE_PIPELINE_H
 #define PROOF_PIPELINE_PIPELINE_H

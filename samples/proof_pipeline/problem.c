@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "samples/proof_pipeline/problem.h"
 
 #include "samples/proof_pipeline/field.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What is computed, without a word about who computes it when: the data that all proofs share, the CPU's
  * stages of a partition as plain functions, and a serial version of everything to compare with.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The kernels of the proof pipeline: the number-theoretic transform stage by stage, and what is done between a
  * forward and a backward one.  Vectors have n elements, a power of two; `roots` are the first n / 2 powers of
  * an n-th root of unity.  One thread per butterfly, element or bucket, in a line; the grid's y counts vectors

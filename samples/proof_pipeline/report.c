@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "samples/proof_pipeline/report.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Repeated measurements, and the tables made of them. */
 #ifndef PROOF_PIPELINE_REPORT_H
 #define PROOF_PIPELINE_REPORT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The CPU's stages of a partition as task bodies, and the big memory they work in. */
 #include "samples/proof_pipeline/internal.h"
 

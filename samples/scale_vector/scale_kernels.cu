@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* y = factor * x in three ways that differ in how work is dealt out to thread blocks.  Elements are integers,
  * so that results are the same everywhere. */
 #include "samples/scale_vector/scale_vector_kernels.h"

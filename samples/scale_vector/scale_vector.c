@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* `gantry run scale_vector`: three ways to deal work out to thread blocks, measured.
  *
  *   fixed work     one tile per block
@@ -77,7 +78,7 @@ static bool open_kernels(struct scale *s)
     if (!RAW(cuda, cuOccupancyMaxActiveBlocksPerMultiprocessor(&resident, s->ways[1], SCALE_BLOCK, 0))) {
         return false;
     }
-    s->blocks = s->info.multiprocessors * (uint32_t)(resident > 0 ? resident : 1);
+    s->blocks = s->info.total_sms * (uint32_t)(resident > 0 ? resident : 1);
     return true;
 }
 

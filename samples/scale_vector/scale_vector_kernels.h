@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the kernels of scale_vector and the program agree on. */
 #ifndef SCALE_VECTOR_KERNELS_H
 #define SCALE_VECTOR_KERNELS_H

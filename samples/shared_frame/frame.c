@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The same as Vulkan and the kernel do, on the CPU. */
 #include "samples/shared_frame/frame.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What a frame is: coloured rectangles that move.  Drawn by Vulkan, computed here for comparison. */
 #ifndef SAMPLES_SHARED_FRAME_FRAME_H
 #define SAMPLES_SHARED_FRAME_FRAME_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Blur a frame and count how bright its pixels are. */
 #include "samples/shared_frame/frame.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The renderer is another process, and is killed in the middle of it all.
  *
  *     child: Vulkan draws a frame --drawn--> parent: Gantry filters it --filtered--> child: reads and

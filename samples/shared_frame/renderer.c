@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Which device, and what belongs to a frame in flight. */
 #include "samples/shared_frame/renderer.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The Vulkan half of the sample: it knows nothing of Gantry. */
 #ifndef SAMPLES_SHARED_FRAME_RENDERER_H
 #define SAMPLES_SHARED_FRAME_RENDERER_H

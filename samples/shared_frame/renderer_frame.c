@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* One frame: drawn, handed over, read back. */
 #include "samples/shared_frame/frame.h"
 #include "samples/shared_frame/renderer.h"

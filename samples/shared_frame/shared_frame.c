@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Vulkan draws a frame, Gantry blurs it and counts its brightness, Vulkan reads the result back.
  *
  * Two frames are in flight; each has its memory, which Vulkan has allocated, its task manager and its
@@ -208,7 +209,7 @@ static bool build(struct slot *s)
     gantry_task *acquire, *release, *task;
     exchange.wait = wait_drawn;
     exchange.signal = signal_filtered;
-    exchange.arg = s;
+    exchange.user = s;
     exchange.label = "frame";
     exchange.timeout_ns = s->settings->stop_drawing != 0 ? UINT64_C(3000000000) : UINT64_C(10000000000);
     return gantry_good(gantry_taskman_create(&manager, &s->manager)) && create_exchange(s, &exchange) &&

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The window: a swapchain into which each frame is scaled.  Presenting waits for nothing that was not
  * submitted: a frame is shown when it was read back. */
 #include "samples/shared_frame/window.h"

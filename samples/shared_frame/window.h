@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A window that shows the filtered frames, made with GLFW where the sample was built with it. */
 #ifndef SAMPLES_SHARED_FRAME_WINDOW_H
 #define SAMPLES_SHARED_FRAME_WINDOW_H

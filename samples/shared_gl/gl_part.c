@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #define GL_GLEXT_PROTOTYPES
 #include "samples/shared_gl/gl_part.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The OpenGL half of the sample: it knows nothing of Gantry or Vulkan.  All of it belongs to one thread, that
  * of the GL context. */
 #ifndef SAMPLES_SHARED_GL_GL_PART_H

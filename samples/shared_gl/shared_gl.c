@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* OpenGL draws a frame, Gantry blurs it, OpenGL reads the result.
  *
  * The memory is Vulkan's, which allocates and exports it and does nothing else; OpenGL and Gantry import it.

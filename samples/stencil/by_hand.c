@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Beside the graph, for comparison: a thread for each device launches its part on two streams, one for the
  * edges and the halo, one for the interior.  Before the edges of a step it waits until its neighbours'
  * threads have recorded the events of their halos, and has its stream wait for those.  Kernels, memory and

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The steps of a stencil, written by hand. */
 #ifndef STENCIL_BY_HAND_H
 #define STENCIL_BY_HAND_H

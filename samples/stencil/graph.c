@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The graph of a run.
  *
  *   device 0        interior ──────────► interior ──────────►
@@ -10,7 +11,10 @@
  *
  * The edges of a step come after the whole step before on their device, and after the halo tasks of its
  * neighbours; so a halo is written only when its reader, the edges of the step before, has ended: that
- * neighbour's halo task came after it.  The interior needs no halo, and so waits for no other device. */
+ * neighbour's halo task came after it.  The interior needs no halo, and so waits for no other device.
+ *
+ * Either all of that is said by edges, or tasks say which rows they read and write, and nobody thinks of it.
+ */
 #include "samples/stencil/graph.h"
 
 #include <string.h>
@@ -79,10 +83,26 @@ struct tasks {
         *halo; /* `halo` is `edges` where these write the halos, and on one device */
 };
 
+/* What a task does with `count` rows, from `first` on. */
+static gantry_access rows_of(const struct stencil_step *step, const float *from, uint32_t first,
+                             uint32_t count, gantry_access_mode mode)
+{
+    const size_t columns = step->part->stencil->settings.columns;
+    return (gantry_access){from + first * columns, count * columns * sizeof(float), 1, 0, mode, 0};
+}
+
+static gantry_access row_of(const struct stencil_step *step, const float *row, gantry_access_mode mode)
+{
+    return row != NULL ? rows_of(step, row, 0, 1, mode) : (gantry_access){.mode = mode};
+}
+
+/* The accesses are those of the task of an order from data. */
 static gantry_status submit(struct stencil_step *step, const char *label, gantry_launch_fn launch,
-                            gantry_task **out)
+                            const gantry_access *accesses, uint32_t count, gantry_task **out)
 {
     gantry_task_desc desc = GANTRY_TASK_DESC_INIT;
+    desc.accesses = accesses;
+    desc.access_count = step->part->stencil->settings.from_data ? count : 0;
     desc.kind = GANTRY_TASK_KERNEL;
     desc.label = label;
     desc.launch = launch;
@@ -95,15 +115,36 @@ static gantry_status submit(struct stencil_step *step, const char *label, gantry
 static gantry_status submit_tasks(struct stencil_step *step, struct tasks *out)
 {
     const struct stencil *s = step->part->stencil;
-    gantry_status status = submit(step, "edges", launch_edges, &out->edges);
-    status = status == GANTRY_OK ? submit(step, "interior", launch_interior, &out->interior) : status;
+    const uint32_t rows = step->part->rows;
+    const bool is_fused = s->settings.is_fused;
+    const gantry_access of_edges[] = {
+        rows_of(step, step->from, 0, 3, GANTRY_ACCESS_READ),
+        rows_of(step, step->from, rows - 1, 3, GANTRY_ACCESS_READ),
+        rows_of(step, step->to, 1, 1, GANTRY_ACCESS_WRITE),
+        rows_of(step, step->to, rows, 1, GANTRY_ACCESS_WRITE),
+        row_of(step, is_fused ? halo_above(step) : NULL, GANTRY_ACCESS_WRITE),
+        row_of(step, is_fused ? halo_below(step) : NULL, GANTRY_ACCESS_WRITE),
+    };
+    const gantry_access of_interior[] = {rows_of(step, step->from, 1, rows, GANTRY_ACCESS_READ),
+                                         rows_of(step, step->to, 2, rows - 2, GANTRY_ACCESS_WRITE)};
+    const gantry_access of_halo[] = {
+        rows_of(step, step->to, 1, halo_above(step) != NULL, GANTRY_ACCESS_READ),
+        rows_of(step, step->to, rows, halo_below(step) != NULL, GANTRY_ACCESS_READ),
+        row_of(step, halo_above(step), GANTRY_ACCESS_WRITE),
+        row_of(step, halo_below(step), GANTRY_ACCESS_WRITE),
+    };
+    gantry_status status = submit(step, "edges", launch_edges, of_edges, 6, &out->edges);
+    status = status == GANTRY_OK ? submit(step, "interior", launch_interior, of_interior, 2, &out->interior)
+                                 : status;
     if (status != GANTRY_OK) {
         return status;
     }
     out->halo = out->edges;
-    if (!s->settings.is_fused && s->count > 1) {
-        status = submit(step, "halo", launch_halo, &out->halo);
-        status = status == GANTRY_OK ? gantry_task_start_after(out->halo, out->edges) : status;
+    if (!is_fused && s->count > 1) {
+        status = submit(step, "halo", launch_halo, of_halo, 4, &out->halo);
+        status = status == GANTRY_OK && !s->settings.from_data
+                     ? gantry_task_start_after(out->halo, out->edges)
+                     : status;
     }
     return status;
 }
@@ -150,7 +191,8 @@ bool stencil_submit_steps(struct stencil *s)
     for (uint32_t t = 0; t < s->settings.steps && status == GANTRY_OK; t++) {
         for (uint32_t i = 0; i < s->count && status == GANTRY_OK; i++) {
             status = submit_tasks(&s->parts[i].steps[t % 2], &now[i]);
-            status = status == GANTRY_OK && t > 0 ? order(s, i, &now[i], before) : status;
+            status = status == GANTRY_OK && t > 0 && !s->settings.from_data ? order(s, i, &now[i], before)
+                                                                            : status;
         }
         memcpy(before, now, sizeof(before));
     }

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The steps as tasks. */
 #ifndef STENCIL_GRAPH_H
 #define STENCIL_GRAPH_H

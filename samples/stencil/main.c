@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* `gantry run stencil`: a grid divided between all devices, advanced by one graph, and checked.
  *
  * stencil.h says what there is, graph.c has the tasks and their order. */
@@ -82,7 +83,7 @@ static bool time_runs(struct stencil *s, const struct options *options, struct t
 /* Which way the halos went: a transfer through the host should not stay unnoticed. */
 static bool print_copies(const struct stencil *s)
 {
-    uint64_t copies = 0, staged = 0;
+    uint64_t copies = 0, staged = 0, waits = 0;
     for (uint32_t i = 0; i < s->count; i++) {
         gantry_dispatcher_stats stats = {.struct_size = sizeof(stats)};
         gantry_status status =
@@ -93,9 +94,11 @@ static bool print_copies(const struct stencil *s)
         }
         copies += stats.peer_copies;
         staged += stats.staged_copies;
+        waits += stats.wfi_edges;
     }
     printf("copies between devices: %llu, of these through the host: %llu\n", (unsigned long long)copies,
            (unsigned long long)staged);
+    printf("waits between streams: %llu\n", (unsigned long long)waits);
     return true;
 }
 
@@ -111,6 +114,11 @@ static void print_head(const struct stencil *s, uint32_t runs)
            settings->submission == GANTRY_SUBMISSION_STREAMS  ? "to streams"
            : settings->submission == GANTRY_SUBMISSION_GRAPHS ? "as graphs"
                                                               : "as auto chooses");
+    gantry_taskman_stats stats = {.struct_size = sizeof(stats)};
+    if (gantry_taskman_get_stats(s->graph, &stats) == GANTRY_OK) {
+        printf("order: %s, %llu edges\n", settings->from_data ? "from data" : "by hand",
+               (unsigned long long)stats.edges);
+    }
 }
 
 static void print_times(const char *name, double *us, const struct options *options)
@@ -231,6 +239,7 @@ static const char usage[] =
     "  --runs N            runs of the graph, one after the other (3)\n"
     "  --halo WAY          copy: by tasks of their own (the default); fused: the kernel of the edges\n"
     "                      stores them\n"
+    "  --order WAY         edges (the default): by hand; data: from what tasks read and write\n"
     "  --submission MODE   graphs (the default), streams or auto\n"
     "  --by-hand           the same by hand, too: a thread for each device, streams and events\n"
     "  -h, --help          print this\n";
@@ -239,9 +248,10 @@ static int stencil_main(int argc, char **argv)
 {
     static const char *const halos[] = {"copy", "fused", NULL}, *const modes[] = {"streams", "graphs", "auto",
                                                                                   NULL};
+    static const char *const orders[] = {"edges", "data", NULL};
     struct options options = {.runs = 3};
     struct stencil_settings *settings = &options.settings;
-    int driver = GANTRY_DRIVER_AUTO, halo = 0, mode = 1;
+    int driver = GANTRY_DRIVER_AUTO, halo = 0, mode = 1, order = 0;
     const struct cli_option table[] = {
         {.name = "driver", .choice = &driver, .names = cli_driver_names},
         {.name = "devices", .text = &settings->devices},
@@ -253,6 +263,7 @@ static int stencil_main(int argc, char **argv)
          .takes = "an even number up to 10000"},
         {.name = "runs", .number = &options.runs, .low = 1, .high = MOST_RUNS},
         {.name = "halo", .choice = &halo, .names = halos},
+        {.name = "order", .choice = &order, .names = orders},
         {.name = "submission", .choice = &mode, .names = modes},
         {.name = "by-hand", .flag = &options.by_hand},
         {.name = "help", .letter = 'h', .help = usage},
@@ -263,6 +274,7 @@ static int stencil_main(int argc, char **argv)
     }
     settings->driver = (gantry_driver_choice)driver;
     settings->is_fused = halo == 1;
+    settings->from_data = order == 1;
     settings->submission = (gantry_submission)(GANTRY_SUBMISSION_STREAMS + mode);
     (void)setenv("GANTRY_EMU_DEVICES", "2", 0);
     return run_stencil(&options);

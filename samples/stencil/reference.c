@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "cli/messages.h"
 #include "cli/samples.h"
 #include "samples/stencil/stencil.h"

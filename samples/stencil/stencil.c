@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The fleet, memory, and launches of their own before and after the steps; graph.c has the steps. */
 #include "samples/stencil/stencil.h"
 

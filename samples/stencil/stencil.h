@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A grid that is divided by rows between the devices of a fleet, and the graph that advances it.
  *
  * Each device has its rows twice, what is read and what is written in a step, with a row more at each end:
@@ -23,6 +24,7 @@ struct stencil_settings {
     const char *devices; /* as gantry_fleet_options.devices */
     uint32_t rows, columns;
     uint32_t steps; /* of a run; even, so that each run begins with the same buffers */
+    bool from_data; /* the order between tasks comes from what they access, and not from edges made by hand */
     bool is_fused;  /* the kernel of the edges stores them into the neighbours' halos */
     gantry_submission submission;
 };

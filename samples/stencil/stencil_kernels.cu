@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A cell becomes the mean of its four neighbours; outside of the grid all is 0.  Sums are rounded after each
  * addition, in one order, so that the result is the same everywhere. */
 #include <gantry/kernel.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the grid of the stencil begins with: the kernels and the reference on the CPU agree on it bit by bit.
  */
 #ifndef STENCIL_VALUE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Is L L' the matrix?  L is looked at a column of tiles at a time, from the first one on. */
 #ifndef CHOLESKY_CHECK_H
 #define CHOLESKY_CHECK_H

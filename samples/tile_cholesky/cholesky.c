@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The fleet, the tiles' memory, and tasks of their own before and after the graph. */
 #include "samples/tile_cholesky/cholesky.h"
 

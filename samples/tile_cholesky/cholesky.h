@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A Cholesky factorisation of tiles over the devices of a fleet: A = L L', in float, L in place of A.
  *
  * The tiles of the lower triangle are dealt out to a rectangle of devices, block-cyclic in rows and columns,
@@ -38,6 +39,7 @@ struct cholesky_settings {
     gantry_driver_choice driver;
     const char *devices; /* as gantry_fleet_options.devices */
     gantry_submission submission;
+    bool from_data;      /* the order comes from the tiles that tasks access, and not from edges */
     uint32_t size, tile; /* of the matrix, a multiple of the tile's; rows and columns */
     uint32_t cache;      /* tiles of others that a device has room for */
 };
@@ -86,6 +88,7 @@ struct cholesky {
     struct cholesky_tile *tiles; /* side x side; only those with row >= column */
     struct cholesky_works *works;
     uint64_t tasks, copies; /* of the graph; copies between devices are among the tasks */
+    uint64_t edges;         /* likewise */
     float *column;          /* page-locked: a column of tiles that was fetched */
 };
 

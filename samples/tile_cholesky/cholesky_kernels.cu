@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Blocked Cholesky factorisation of column-major tiles: element (row, column) is at row + column * ld.  Sides
  * of tiles are multiples of 64, of cholesky_update_128's tiles of 128; all blocks have 256 threads, but those
  * that say otherwise. */

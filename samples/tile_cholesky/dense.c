@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "samples/tile_cholesky/dense.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The yardstick: the whole matrix on one device, factored by one call of cuSOLVER. */
 #ifndef CHOLESKY_DENSE_H
 #define CHOLESKY_DENSE_H

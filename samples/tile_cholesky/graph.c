@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The graph, and which copies of other devices' tiles it needs.
  *
  * Tasks are submitted in the order of the loops in cholesky.h, which each dependency follows.  So the caches
@@ -5,7 +6,10 @@
  * it is not there, the place that was used longest ago is taken, and a task copies the tile there, after all
  * that were to read the place's former tile.  These stand earlier in the order, so whatever the number of
  * places, no task waits for a later one.  A tile is written for the last time before it is copied: copies are
- * never stale. */
+ * never stale.
+ *
+ * With an order from data a task says which tiles it reads and writes, also in caches; else each edge is made
+ * here, and readers of a place are remembered for that. */
 #include "samples/tile_cholesky/cholesky.h"
 
 #include <stdlib.h>
@@ -83,13 +87,22 @@ static gantry_status submit(struct cholesky_work *work, const char *label, gantr
     desc.launch = launch;
     desc.arg = work;
     desc.context = work->device->context;
+    const size_t bytes = (size_t)c->settings.tile * c->settings.tile * sizeof(float);
+    const gantry_access accesses[] = {
+        {work->to, bytes, 1, 0, GANTRY_ACCESS_READ_WRITE, 0},
+        {work->left, work->left != NULL ? bytes : 0, 1, 0, GANTRY_ACCESS_READ, 0},
+        {work->right, work->right != NULL && work->right != work->left ? bytes : 0, 1, 0, GANTRY_ACCESS_READ,
+         0}};
+    desc.accesses = accesses;
+    desc.access_count = c->settings.from_data ? 3 : 0;
     c->tasks++;
     return gantry_taskman_submit(c->graph, &desc, out);
 }
 
-static gantry_status follow(gantry_task *task, gantry_task *before)
+/* An edge, unless data make it. */
+static gantry_status follow(const struct cholesky *c, gantry_task *task, gantry_task *before)
 {
-    return before != NULL ? gantry_task_start_after(task, before) : GANTRY_OK;
+    return before != NULL && !c->settings.from_data ? gantry_task_start_after(task, before) : GANTRY_OK;
 }
 
 /* ---- caches ------------------------------------------------------------------------------------- */
@@ -159,9 +172,9 @@ static gantry_status bring(struct plan *plan, uint32_t device, const struct chol
     work->to = c->devices[device].cache + index * c->settings.tile * c->settings.tile;
     gantry_task *copy;
     gantry_status status = submit(work, "copy", cholesky_launch_copy, &copy);
-    status = status == GANTRY_OK ? follow(copy, tile->writer) : status;
+    status = status == GANTRY_OK ? follow(c, copy, tile->writer) : status;
     for (uint32_t r = 0; r < place->reader_count && status == GANTRY_OK; r++) {
-        status = gantry_task_start_after(copy, place->readers[r]);
+        status = follow(c, copy, place->readers[r]);
     }
     if (place->copy != NULL) {
         cache->place_of[place->tile] = NOWHERE;
@@ -224,10 +237,11 @@ static gantry_status submit_writer(struct plan *plan, uint32_t row, uint32_t col
     work->is_diagonal = row == column;
     gantry_task *task;
     status = submit(work, label, launch, &task);
-    status = status == GANTRY_OK ? follow(task, tile->writer) : status;
+    status = status == GANTRY_OK ? follow(plan->cholesky, task, tile->writer) : status;
     for (uint32_t i = 0; i < read_count && status == GANTRY_OK; i++) {
-        status =
-            i > 0 && operands[i].after == operands[0].after ? GANTRY_OK : follow(task, operands[i].after);
+        status = i > 0 && operands[i].after == operands[0].after
+                     ? GANTRY_OK
+                     : follow(plan->cholesky, task, operands[i].after);
         if (status == GANTRY_OK && operands[i].place != NULL) {
             status = note_reader(operands[i].place, task);
         }
@@ -278,5 +292,8 @@ bool cholesky_submit(struct cholesky *c)
     }
     plan_close(&plan);
     status = status == GANTRY_OK ? submit_end(c) : status;
+    gantry_taskman_stats stats = {.struct_size = sizeof(stats)};
+    status = status == GANTRY_OK ? gantry_taskman_get_stats(c->graph, &stats) : status;
+    c->edges = stats.edges;
     return cholesky_ok(status == GANTRY_OK ? gantry_taskman_freeze(c->graph) : status, "the graph");
 }

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Launch callbacks: our kernels, or those of cuBLAS and cuSOLVER on the task's stream. */
 #include "samples/tile_cholesky/cholesky.h"
 

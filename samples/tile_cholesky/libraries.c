@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "samples/tile_cholesky/libraries.h"
 
 #include "cli/messages.h"

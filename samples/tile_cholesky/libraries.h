@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* cuBLAS and cuSOLVER, opened when the program runs: it is built without them and runs without them. */
 #ifndef CHOLESKY_LIBRARIES_H
 #define CHOLESKY_LIBRARIES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* `gantry run tile_cholesky`: a Cholesky factorisation of tiles over 1, 2, 4 … devices, checked and timed.
  *
  * cholesky.h says what there is, graph.c has the tasks, their order and the copies between devices. */
@@ -121,8 +122,8 @@ static bool show_devices(struct session *s, uint32_t count, bool uses_library, d
         char grid[24];
         *one_ms = count == 1 ? ms : *one_ms;
         snprintf(grid, sizeof(grid), "%u x %u", c->down, c->across);
-        printf("%7u %7s %-8s %7llu %7llu", count, grid, uses_library ? "cublas" : "own",
-               (unsigned long long)c->tasks, (unsigned long long)c->copies);
+        printf("%7u %7s %-8s %7llu %7llu %7llu", count, grid, uses_library ? "cublas" : "own",
+               (unsigned long long)c->tasks, (unsigned long long)c->copies, (unsigned long long)c->edges);
         print_times(s, ms, *one_ms);
         good = print_check(&result);
     }
@@ -137,7 +138,7 @@ static bool show_yardstick(struct session *s)
     bool good = cholesky_time_dense(&s->cholesky, &s->check, s->options.runs, all, &result);
     if (good) {
         s->yardstick_ms = median_of(all, s->options.runs);
-        printf("%7u %7s %-8s %7u %7u", 1, "-", "potrf", 1, 0);
+        printf("%7u %7s %-8s %7u %7u %7u", 1, "-", "potrf", 1, 0, 0);
         print_times(s, s->yardstick_ms, 0);
     }
     return good && print_check(&result);
@@ -150,8 +151,8 @@ static bool show_all(struct session *s)
     printf("%s, %u x %u floats in tiles of %u, medians of %u run%s; room for %u tiles of other devices\n",
            c->info.name, settings->size, settings->size, settings->tile, s->options.runs,
            s->options.runs > 1 ? "s" : "", settings->cache);
-    printf("%7s %7s %-8s %7s %7s %10s %10s %10s %12s %10s %s\n", "devices", "grid", "kernels", "tasks",
-           "copies", "ms", "GFLOP/s", "efficiency", "potrf / this", "residual",
+    printf("%7s %7s %-8s %7s %7s %7s %10s %10s %10s %12s %10s %s\n", "devices", "grid", "kernels", "tasks",
+           "copies", "edges", "ms", "GFLOP/s", "efficiency", "potrf / this", "residual",
            settings->size <= CHECK_WHOLE_SIZE ? "difference" : "");
     bool good = !c->has_library || s->options.kernels == OWN || show_yardstick(s);
     for (int library = 0; library < 2 && good; library++) {
@@ -246,6 +247,7 @@ static const char usage[] =
     "  --cache N           tiles of others that a device has room for (two columns of tiles)\n"
     "  --runs N            runs of each graph, after one that does not count (3)\n"
     "  --kernels WHICH     own, cublas or all (the default: those that there are)\n"
+    "  --order WAY         edges (the default): by hand; data: from the tiles that tasks access\n"
     "  --submission MODE   streams (the default), graphs or auto\n"
     "  -h, --help          print this\n";
 
@@ -255,7 +257,8 @@ static int cholesky_main(int argc, char **argv)
                                                                                          "auto", NULL};
     struct options options = {.runs = 3, .kernels = ALL};
     struct cholesky_settings *settings = &options.settings;
-    int driver = GANTRY_DRIVER_AUTO, mode = 0;
+    static const char *const orders[] = {"edges", "data", NULL};
+    int driver = GANTRY_DRIVER_AUTO, mode = 0, order = 0;
     const struct cli_option table[] = {
         {.name = "driver", .choice = &driver, .names = cli_driver_names},
         {.name = "devices", .text = &settings->devices},
@@ -264,6 +267,7 @@ static int cholesky_main(int argc, char **argv)
         {.name = "cache", .number = &settings->cache, .low = CHOLESKY_CACHE_LEAST, .high = 1u << 16},
         {.name = "runs", .number = &options.runs, .low = 1, .high = MOST_RUNS},
         {.name = "kernels", .choice = &options.kernels, .names = which},
+        {.name = "order", .choice = &order, .names = orders},
         {.name = "submission", .choice = &mode, .names = modes},
         {.name = "help", .letter = 'h', .help = usage},
         {.name = NULL}};
@@ -273,6 +277,7 @@ static int cholesky_main(int argc, char **argv)
     }
     settings->driver = (gantry_driver_choice)driver;
     settings->submission = (gantry_submission)(GANTRY_SUBMISSION_STREAMS + mode);
+    settings->from_data = order == 1;
     (void)setenv("GANTRY_EMU_DEVICES", "2", 0);
     return run_cholesky(&options);
 }

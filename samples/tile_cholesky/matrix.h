@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The matrix: symmetric and positive definite, each element a function of its place.  The kernels and the
  * check on the CPU agree on it bit by bit. */
 #ifndef CHOLESKY_MATRIX_H

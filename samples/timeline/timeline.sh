@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
 # Run the image pipeline while it is recorded, and write the recording in every format.
 #
 # usage: timeline.sh [GANTRY [FOLDER [image_pipeline's options...]]]

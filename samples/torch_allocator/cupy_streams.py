@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """CuPy on Gantry's heap in several streams and threads: results are compared with NumPy's, and allocations are timed.
 
 Usage: cupy_streams.py [STEPS]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """CuPy on Gantry's heap: blocks belong to the stream that is current when they are allocated.
 
 Import this before anything is allocated on a GPU; $GANTRY_TORCH is the library's path.  A stream lives as long as its blocks."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """RMM on Gantry's heap: `rmm.mr.set_current_device_resource(gantry_rmm.resource(device))` before anything is allocated on it.
 
 $GANTRY_TORCH is the library's path."""

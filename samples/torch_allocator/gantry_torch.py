@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """PyTorch on Gantry's heap.  Import this before anything is allocated on a GPU; $GANTRY_TORCH is the library's path."""
 import ctypes
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """RMM on Gantry's heap in several streams: buffers are compared byte for byte, and allocations are timed.
 
 Usage: rmm_streams.py [STEPS]

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A kernel that keeps its blocks busy for a while and counts itself. */
 #include <gantry/kernel.h>
 

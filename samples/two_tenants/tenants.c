@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "samples/two_tenants/tenants.h"
 
 #include "cli/messages.h"
@@ -215,7 +216,7 @@ static void summarise(const struct scene *s, struct tenant_result *out)
 static bool open_tenant(struct scene *s, int i, enum tenants_way way)
 {
     struct tenant *t = &s->tenants[i];
-    const gantry_share share = {.percent = s->settings->percent[i]};
+    const gantry_share share = {sizeof(share), .percent = s->settings->percent[i]};
     gantry_taskman_options options = GANTRY_TASKMAN_OPTIONS_INIT;
     void *on_device;
     options.gpu_dispatcher = gantry_context_dispatcher(s->context);
@@ -267,7 +268,7 @@ static bool open_context(struct scene *s, struct tenants_result *out)
         return false;
     }
     s->counts = counts;
-    s->blocks = info.emulated ? 1 : info.multiprocessors * 2;
+    s->blocks = info.emulated ? 1 : info.total_sms * 2;
     memcpy(out->device, info.name, sizeof(out->device));
     out->emulated = info.emulated;
     return true;

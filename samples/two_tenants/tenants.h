@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Two task managers with shares on one device, both with more work than they may do. */
 #ifndef TWO_TENANTS_TENANTS_H
 #define TWO_TENANTS_TENANTS_H

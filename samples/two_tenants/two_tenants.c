@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* `gantry run two_tenants`: two task managers share a device by their shares of its time.
  *
  * Both always have kernels to launch, each of which fills the device.  Three ways: launched one by one,

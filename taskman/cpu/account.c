@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "taskman/cpu/account.h"
 
 #include "base/hints.h"
@@ -32,17 +33,20 @@ void gy_owner_count_off(struct gy_task_owner *owner, uint64_t less, uint64_t odd
 void gy_worker_flush(struct gy_worker *self)
 {
     assert(gy_worker_is_valid(self));
-    struct gy_task_owner *owner = self->owed_to;
+    if (__builtin_expect(self->debt.leave_join != NULL, 0)) {
+        self->debt.leave_join(self);
+    }
+    struct gy_task_owner *owner = self->debt.owner;
     if (owner == NULL) {
         return;
     }
-    uint64_t owed = self->owed, owed_odd = self->owed_odd;
-    if (self->spawned != 0) {
-        atomic_fetch_add_explicit(&owner->spawned, self->spawned, memory_order_relaxed);
-        self->spawned = 0;
+    uint64_t owed = self->debt.work, owed_odd = self->debt.odd;
+    if (self->debt.spawned != 0) {
+        atomic_fetch_add_explicit(&owner->spawned, self->debt.spawned, memory_order_relaxed);
+        self->debt.spawned = 0;
     }
-    self->owed_to = NULL;
-    self->owed = self->owed_odd = 0;
+    self->debt.owner = NULL;
+    self->debt.work = self->debt.odd = 0;
     if ((owed | owed_odd) != 0) {
         gy_owner_count_off(owner, owed, owed_odd);
     }
@@ -52,15 +56,18 @@ void gy_worker_flush(struct gy_worker *self)
  * its end: its manager counts as neither idle nor quiet before. */
 void gy_worker_flush_most(struct gy_worker *self)
 {
-    struct gy_task_owner *owner = self->owed_to;
+    if (__builtin_expect(self->debt.leave_join != NULL, 0)) {
+        self->debt.leave_join(self);
+    }
+    struct gy_task_owner *owner = self->debt.owner;
     bool goes_on = self->next != NULL || self->batch.left != 0 || !gy_deque_is_empty(&self->deque);
-    uint64_t active = goes_on ? self->owed % GY_WORK_PENDING : 0;
+    uint64_t active = goes_on ? self->debt.work % GY_WORK_PENDING : 0;
     uint64_t kept = (active < GY_CREDIT ? active : GY_CREDIT) * GY_WORK_ACTIVE;
-    self->owed -= kept;
+    self->debt.work -= kept;
     gy_worker_flush(self);
     if (kept != 0) {
-        self->owed_to = owner;
-        self->owed = kept;
+        self->debt.owner = owner;
+        self->debt.work = kept;
     }
     assert(gy_worker_is_valid(self));
 }

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The debt of a worker to the counters of an owner of tasks: it saves up the numbers that it would otherwise
  * count off one by one. */
 #ifndef TASKMAN_CPU_ACCOUNT_H
@@ -11,7 +12,7 @@
  * `odd_pending`, and wake the threads that wait for that.  The owner may be gone when this returns. */
 void gy_owner_count_off(struct gy_task_owner *owner, uint64_t less, uint64_t odd);
 
-/* Count off the debt. */
+/* Count off the debt, and leave the join. */
 void gy_worker_flush(struct gy_worker *self);
 /* gy_worker_flush() for a worker that goes on: it keeps a part for the next tasks that become active. */
 void gy_worker_flush_most(struct gy_worker *self);
@@ -20,13 +21,15 @@ enum {
     GY_OWED_MOST = 64,           /* released tasks not counted off yet */
     GY_ACTIVE_OWED_MOST = 65536, /* references of bodies not counted off yet */
     GY_CREDIT = 64,              /* how much a worker counts into `work` at once */
+    GY_JOIN_MANY = 8,            /* references of a task that is met as a join */
+    GY_JOIN_AHEAD = 32,          /* how many of these are taken at once */
 };
 
 static inline void gy_worker_owe_to(struct gy_worker *self, struct gy_task_owner *owner)
 {
-    if (self->owed_to != owner) {
+    if (self->debt.owner != owner) {
         gy_worker_flush(self);
-        self->owed_to = owner;
+        self->debt.owner = owner;
     }
 }
 
@@ -41,8 +44,8 @@ static inline void gy_worker_owe(struct gy_worker *self, struct gy_task_owner *o
         return;
     }
     gy_worker_owe_to(self, owner);
-    self->owed += less;
-    if (self->owed >= GY_OWED_MOST * GY_WORK_PENDING) {
+    self->debt.work += less;
+    if (self->debt.work >= GY_OWED_MOST * GY_WORK_PENDING) {
         gy_worker_flush_most(self);
     }
 }
@@ -57,7 +60,7 @@ static inline bool gy_worker_is_inside(const struct gy_worker *self, const struc
 /* The body of a task of the owner, which is active itself, has given a reference back. */
 static inline void gy_worker_owe_active(struct gy_worker *self, struct gy_task_owner *owner)
 {
-    if (self->owed_to == owner && self->owed % GY_WORK_PENDING >= GY_ACTIVE_OWED_MOST) {
+    if (self->debt.owner == owner && self->debt.work % GY_WORK_PENDING >= GY_ACTIVE_OWED_MOST) {
         gy_worker_flush(self);
     }
     gy_worker_owe(self, owner, GY_WORK_ACTIVE);
@@ -72,8 +75,8 @@ static inline void gy_worker_owe_odd(struct gy_worker *self, struct gy_task_owne
         return;
     }
     gy_worker_owe_to(self, owner);
-    self->owed += less;
-    if (++self->owed_odd >= GY_OWED_MOST) {
+    self->debt.work += less;
+    if (++self->debt.odd >= GY_OWED_MOST) {
         gy_worker_flush(self);
     }
 }
@@ -86,12 +89,12 @@ static inline void gy_worker_claim_active(struct gy_worker *self, struct gy_task
     uint64_t credit = 0;
     if (self->has_deque) {
         gy_worker_owe_to(self, owner);
-        if (self->owed % GY_WORK_PENDING >= count) {
-            self->owed -= count * GY_WORK_ACTIVE;
+        if (self->debt.work % GY_WORK_PENDING >= count) {
+            self->debt.work -= count * GY_WORK_ACTIVE;
             return;
         }
         credit = GY_CREDIT;
-        self->owed += credit * GY_WORK_ACTIVE;
+        self->debt.work += credit * GY_WORK_ACTIVE;
     }
     atomic_fetch_add_explicit(&owner->work, (count + credit) * GY_WORK_ACTIVE, memory_order_relaxed);
 }
@@ -101,12 +104,12 @@ static inline void gy_worker_claim_odd_task(struct gy_worker *self, struct gy_ta
 {
     gy_worker_owe_to(self, owner);
     gy_worker_claim_active(self, owner, 1);
-    if (self->owed_odd <= 1) {
+    if (self->debt.odd <= 1) {
         atomic_fetch_add_explicit(&owner->odd_pending, GY_CREDIT / 2, memory_order_relaxed);
-        self->owed_odd += GY_CREDIT / 2;
+        self->debt.odd += GY_CREDIT / 2;
     }
-    self->owed_odd--;
-    self->spawned++;
+    self->debt.odd--;
+    self->debt.spawned++;
     assert(gy_worker_is_valid(self));
 }
 
@@ -115,13 +118,13 @@ static inline void gy_worker_claim_odd_task(struct gy_worker *self, struct gy_ta
 static inline void gy_worker_claim_task(struct gy_worker *self, struct gy_task_owner *owner)
 {
     gy_worker_owe_to(self, owner);
-    if (self->owed < 2 * GY_WORK_PENDING || self->owed % GY_WORK_PENDING == 0) {
+    if (self->debt.work < 2 * GY_WORK_PENDING || self->debt.work % GY_WORK_PENDING == 0) {
         const uint64_t credit = GY_CREDIT / 2 * (GY_WORK_PENDING + GY_WORK_ACTIVE);
         atomic_fetch_add_explicit(&owner->work, credit, memory_order_relaxed);
-        self->owed += credit;
+        self->debt.work += credit;
     }
-    self->owed -= GY_WORK_PENDING + GY_WORK_ACTIVE;
-    self->spawned++;
+    self->debt.work -= GY_WORK_PENDING + GY_WORK_ACTIVE;
+    self->debt.spawned++;
     assert(gy_worker_is_valid(self));
 }
 

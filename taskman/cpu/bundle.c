@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Bundles: tasks that one body makes in quick succession go to the other workers several at a time.
  *
  * The first tasks that a body makes go into its worker's deque one by one, and other workers steal them at
@@ -15,22 +16,22 @@
  *
  * A long list of tasks that the end of one task has made ready is cut into bundles, too.
  *
- * A bundle is closed early when the body is slow: a bundle shall take no longer than FILL_NS, else it is
+ * A bundle is closed early when the body is slow: a bundle shall take no longer than GY_BUNDLE_NS, else it is
  * halved the next time. */
 #include "taskman/cpu/bundle.h"
 
 #include "base/clock.h"
 #include "base/hints.h"
 #include "base/point.h"
+#include "base/times.h"
 #include "taskman/cpu/queues.h"
 #include "taskman/cpu/wake.h"
 
 #include <assert.h>
 
 enum {
-    FIRST_MOST = 8,  /* tasks in a body's first bundle */
-    AHEAD = 6,       /* tasks to prefetch ahead of the one that is counted */
-    FILL_NS = 16000, /* a worker that looks for work may look for longer than that before it sleeps */
+    FIRST_MOST = 8, /* tasks in a body's first bundle */
+    AHEAD = 6,      /* tasks to prefetch ahead of the one that is counted */
 };
 
 static inline gantry_task *item_of(gantry_task *first)
@@ -42,7 +43,7 @@ static inline gantry_task *item_of(gantry_task *first)
 static void publish(struct gy_worker *self)
 {
     gantry_task *first = atomic_exchange(&self->bundle, NULL);
-    self->bundled = 0;
+    self->filling.count = 0;
     if (first == NULL) {
         return; /* another thread was faster */
     }
@@ -57,34 +58,39 @@ static void publish(struct gy_worker *self)
 /* The bundle was filled in this time: how large may the next one be? */
 static void adapt(struct gy_worker *self)
 {
-    uint64_t now_ns = gy_clock_ns(), took_ns = now_ns - self->bundle_ns;
-    self->bundle_ns = now_ns;
-    if (took_ns > FILL_NS) {
-        self->bundle_most = self->bundle_most > 1 ? self->bundle_most / 2 : 1;
-    } else if (took_ns <= FILL_NS / 2 && self->bundle_most < GY_BUNDLE_MOST) {
-        self->bundle_most *= 2;
+    uint64_t now_ns = gy_clock_ns(), took_ns = now_ns - self->filling.since_ns;
+    self->filling.since_ns = now_ns;
+    if (took_ns > GY_BUNDLE_NS) {
+        self->filling.most = self->filling.most > 1 ? self->filling.most / 2 : 1;
+    } else if (took_ns <= GY_BUNDLE_NS / 2 && self->filling.most < GY_BUNDLE_MOST) {
+        self->filling.most *= 2;
+    }
+}
+
+void gy_worker_begin_bundles(struct gy_worker *self)
+{
+    if (self->filling.made <= GY_BUNDLE_BEHIND) {
+        self->filling.made = GY_BUNDLE_BEHIND + 1;
+        self->filling.most = FIRST_MOST;
+        self->filling.since_ns = gy_clock_ns();
     }
 }
 
 void gy_worker_bundle(struct gy_worker *self, gantry_task *task)
 {
     assert(gy_worker_is_valid(self));
-    if (self->made_here == GY_BUNDLE_BEHIND) {
-        self->made_here++;
-        self->bundle_most = FIRST_MOST;
-        self->bundle_ns = gy_clock_ns();
-    }
+    gy_worker_begin_bundles(self);
     gantry_task *first = atomic_load_explicit(&self->bundle, memory_order_relaxed);
     task->next = first;
     if (first != NULL && atomic_compare_exchange_strong(&self->bundle, &first, task)) {
-        self->bundled++;
+        self->filling.count++;
     } else { /* nobody else makes it non-empty */
         task->next = NULL;
-        self->bundled = 1;
+        self->filling.count = 1;
         atomic_store(&self->bundle, task);
         gy_worker_tell_of_task(self);
     }
-    if (self->bundled >= self->bundle_most) {
+    if (self->filling.count >= self->filling.most) {
         publish(self);
         adapt(self);
     }
@@ -95,7 +101,7 @@ void gy_worker_end_bundles(struct gy_worker *self)
     if (atomic_load_explicit(&self->bundle, memory_order_relaxed) != NULL) {
         publish(self);
     }
-    self->made_here = self->bundled = 0;
+    self->filling.made = self->filling.count = 0;
     assert(gy_worker_is_valid(self));
 }
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Bundles: tasks that one body makes in quick succession go to the other workers several at a time. */
 #ifndef TASKMAN_CPU_BUNDLE_H
 #define TASKMAN_CPU_BUNDLE_H
@@ -30,6 +31,9 @@ static inline gantry_task *gy_item_first(gantry_task *item)
 {
     return gy_item_is_bundle(item) ? (gantry_task *)(void *)((char *)item - 1) : item;
 }
+
+/* From now on the running body's tasks go into bundles; its end is looked at. */
+void gy_worker_begin_bundles(struct gy_worker *self);
 
 /* The running body has made one more READY plain task, behind the first GY_BUNDLE_BEHIND: into the worker's
  * bundle, and when that is full, into the worker's deque. */

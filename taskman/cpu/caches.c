@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Which CPUs share a last-level cache: hwloc tells where the library was built with it, else Linux's sysfs,
  * where each CPU's index3 lists those that it shares its L3 with. */
 #include "taskman/cpu/caches.h"

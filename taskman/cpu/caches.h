@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Which CPUs share a last-level cache. */
 #ifndef TASKMAN_CPU_CACHES_H
 #define TASKMAN_CPU_CACHES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What hwloc knows about caches, which is more than Linux's files where a machine describes itself badly; and
  * its environment variables can describe another machine. */
 #include "taskman/cpu/caches.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Limited classes: their places, and their CPUs. */
 #ifndef TASKMAN_CPU_CLASSES_H
 #define TASKMAN_CPU_CLASSES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the pool asks of the owner of its tasks: a link-time seam, defined once, by taskman/release.c or by a
  * test. */
 #ifndef TASKMAN_CPU_CLIENT_H
@@ -5,8 +6,10 @@
 
 #include "taskman/cpu/worker.h"
 
-/* Run the task, and release it.  To be called between pthread_cleanup_push() and _pop(): bodies
- * are not supposed to call pthread_exit(), but if one does, its task fails and others' get on. */
+/* Run the task, and release it.  When the body has ended, gy_worker_end_bundles() comes before anything else,
+ * here and in gy_worker_abandon(): the body may have left tasks in the worker's bundle.  To be called between
+ * pthread_cleanup_push() and _pop(): bodies are not supposed to call pthread_exit(), but if one does, its
+ * task fails and others' get on. */
 void gy_worker_run(struct gy_worker *self, gantry_task *task);
 /* For cleanup handlers: the body that the thread was running will not return. */
 void gy_worker_abandon(struct gy_worker *self);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The CPU dispatcher as the application sees it: options, creation, destruction.  Its work is in pool.c. */
 #include "taskman/cpu/cpu_dispatcher.h"
 
@@ -146,8 +147,8 @@ static void place_workers(gantry_cpu_dispatcher *pool, const gantry_cpu_dispatch
 
 static void stop_workers(gantry_cpu_dispatcher *pool, uint32_t started)
 {
-    atomic_store(&pool->stopping, true);
-    gy_event_notify(&pool->work, UINT32_MAX);
+    atomic_store(&pool->shown.stopping, true);
+    gy_event_notify(&pool->events.work, UINT32_MAX);
     for (uint32_t i = 0; i < started; i++) {
         gy_thread_join(&pool->workers[i].thread);
     }
@@ -185,7 +186,7 @@ static gantry_status start_workers(gantry_cpu_dispatcher *pool)
         worker->has_deque = true;
         worker->random = made;
         worker->index = made;
-        worker->home = &homes[made];
+        worker->cpus.home = &homes[made];
         snprintf(worker->name, sizeof(worker->name), "gantry worker %u", made);
     }
     for (; started < count; started++) {
@@ -234,15 +235,15 @@ gantry_status gantry_cpu_dispatcher_create(const gantry_cpu_dispatcher_options *
                          : ours.worker_count != 0 ? ours.worker_count
                          : ours.cpus != NULL      ? gy_cpus_count(&allowed)
                                                   : gy_cpus_at_once(&allowed);
-    status = gy_event_init(&pool->work);
+    status = gy_event_init(&pool->events.work);
     if (status != GANTRY_OK) {
         goto free_pool;
     }
-    status = gy_event_init(&pool->done);
+    status = gy_event_init(&pool->events.done);
     if (status != GANTRY_OK) {
         goto fini_work;
     }
-    status = gy_event_init(&pool->returned);
+    status = gy_event_init(&pool->events.returned);
     if (status != GANTRY_OK) {
         goto fini_done;
     }
@@ -257,11 +258,11 @@ gantry_status gantry_cpu_dispatcher_create(const gantry_cpu_dispatcher_options *
     return GANTRY_OK;
 fini_returned:
     gy_mutex_fini(&pool->inject_lock);
-    gy_event_fini(&pool->returned);
+    gy_event_fini(&pool->events.returned);
 fini_done:
-    gy_event_fini(&pool->done);
+    gy_event_fini(&pool->events.done);
 fini_work:
-    gy_event_fini(&pool->work);
+    gy_event_fini(&pool->events.work);
 free_pool:
     gy_free(pool);
     return status;
@@ -282,9 +283,9 @@ void gy_pool_destroy(gantry_cpu_dispatcher *pool)
     stop_workers(pool, pool->worker_count);
     free_workers(pool, pool->worker_count);
     gy_mutex_fini(&pool->inject_lock);
-    gy_event_fini(&pool->returned);
-    gy_event_fini(&pool->done);
-    gy_event_fini(&pool->work);
+    gy_event_fini(&pool->events.returned);
+    gy_event_fini(&pool->events.done);
+    gy_event_fini(&pool->events.work);
     gy_handle_free(pool, pool);
 }
 

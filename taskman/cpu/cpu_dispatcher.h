@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The end of a pool. */
 #ifndef TASKMAN_CPU_CPU_DISPATCHER_H
 #define TASKMAN_CPU_CPU_DISPATCHER_H

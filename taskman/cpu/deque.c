@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "taskman/cpu/deque.h"
 
 #include "base/alloc.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A work-stealing deque: its owner pushes and takes at the bottom, anybody steals from the top.
  *
  * D. Chase, Y. Lev, "Dynamic circular work-stealing deque", SPAA 2005; memory orders after N. M. Lê,

@@ -1,9 +1,9 @@
+/* SPDX-License-Identifier: MIT */
 #include "taskman/cpu/event.h"
 
 #include "base/clock.h"
 #include "base/point.h"
-
-enum { SLACK_NS = 1000 };
+#include "base/times.h"
 
 gantry_status gy_event_init(struct gy_event *event)
 {
@@ -64,10 +64,8 @@ void gy_event_sleep(struct gy_event *event, uint32_t key)
     come_back(event);
 }
 
-/* Threads of the application have a slack of 50 us. */
-bool gy_event_sleep_until(struct gy_event *event, uint32_t key, uint64_t until_ns)
+static bool sleep_until(struct gy_event *event, uint32_t key, uint64_t until_ns)
 {
-    unsigned long slack = gy_thread_set_slack(SLACK_NS);
     bool is_over = false;
     gy_mutex_lock(&event->lock);
     while (atomic_load_explicit(&event->epoch, memory_order_relaxed) == key && !is_over) {
@@ -76,7 +74,22 @@ bool gy_event_sleep_until(struct gy_event *event, uint32_t key, uint64_t until_n
     }
     is_over = atomic_load_explicit(&event->epoch, memory_order_relaxed) == key;
     gy_mutex_unlock(&event->lock);
+    return is_over;
+}
+
+/* Threads of the application have a slack of 50 us. */
+bool gy_event_sleep_until(struct gy_event *event, uint32_t key, uint64_t until_ns)
+{
+    unsigned long slack = gy_thread_set_slack(GY_SLACK_NS);
+    bool is_over = sleep_until(event, key, until_ns);
     (void)gy_thread_set_slack(slack);
+    come_back(event);
+    return is_over;
+}
+
+bool gy_event_sleep_for(struct gy_event *event, uint32_t key, uint64_t ns)
+{
+    bool is_over = sleep_until(event, key, gy_clock_ns() + ns);
     come_back(event);
     return is_over;
 }

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* An eventcount: a thread sleeps until another one says that something may have changed, and loses no news.
  *
  * A sleeper: key = gy_event_prepare(), look for its condition once more, then gy_event_sleep(key), or
@@ -44,6 +45,9 @@ void gy_event_sleep(struct gy_event *event, uint32_t key);
 /* gy_event_sleep(), but until `until_ns` of gy_clock_ns() at the latest: true if it was that long.  The
  * system may let it be a microsecond more. */
 bool gy_event_sleep_until(struct gy_event *event, uint32_t key, uint64_t until_ns);
+
+/* The same for `ns` at the most, without asking the system to be exact. */
+bool gy_event_sleep_for(struct gy_event *event, uint32_t key, uint64_t ns);
 
 /* Sleep until `*word`, for which the same holds as for a condition, has that value. */
 void gy_event_wait_for(struct gy_event *event, _Atomic(uint32_t) *word, uint32_t value);

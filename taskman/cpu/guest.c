@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A guest worker: a thread that waits for a manager runs that manager's tasks in the place of a worker that
  * sleeps.
  *
@@ -42,17 +43,17 @@ void gy_worker_sleep(struct gy_worker *self, uint32_t key)
     gy_worker_enter_search(self, GY_SEARCH_ASLEEP);
     atomic_store_explicit(&pool->last_asleep, self->index, memory_order_relaxed);
     atomic_store_explicit(&self->holder, GY_WORKER_ASLEEP, memory_order_release);
-    gy_event_sleep(&pool->work, key);
+    gy_event_sleep(&pool->events.work, key);
     for (;;) {
         uint32_t asleep = GY_WORKER_ASLEEP, on_loan = GY_WORKER_ON_LOAN;
         if (atomic_compare_exchange_strong(&self->holder, &asleep, GY_WORKER_AWAKE)) {
             break;
         }
         if (atomic_compare_exchange_strong(&self->holder, &on_loan, GY_WORKER_RECLAIMED)) {
-            atomic_fetch_sub(&pool->on_loan, 1);
+            atomic_fetch_sub(&pool->shown.on_loan, 1);
             atomic_fetch_sub(&pool->idle, 1); /* it does not look: the next one shall */
-            gy_event_notify(&pool->work, 1);
-            gy_event_wait_for(&pool->returned, &self->holder, GY_WORKER_AWAKE);
+            gy_event_notify(&pool->events.work, 1);
+            gy_event_wait_for(&pool->events.returned, &self->holder, GY_WORKER_AWAKE);
             atomic_fetch_add(&pool->idle, 1);
             break;
         }
@@ -78,12 +79,13 @@ static void give_back(struct gy_worker *self)
     uint32_t on_loan = GY_WORKER_ON_LOAN;
     if (!atomic_compare_exchange_strong(&self->holder, &on_loan, GY_WORKER_ASLEEP)) {
         atomic_store(&self->holder, GY_WORKER_AWAKE);
-        gy_event_notify(&pool->returned, UINT32_MAX);
+        gy_event_notify(&pool->events.returned, UINT32_MAX);
         return;
     }
-    atomic_fetch_sub(&pool->on_loan, 1);
+    atomic_fetch_sub(&pool->shown.on_loan, 1);
     assert(gy_pool_loans_are_valid(pool));
-    if (atomic_load(&pool->missed) != 0 && atomic_exchange(&pool->missed, 0) != 0 && gy_pool_has_work(pool)) {
+    if (atomic_load(&pool->shown.missed) != 0 && atomic_exchange(&pool->shown.missed, 0) != 0 &&
+        gy_pool_has_work(pool)) {
         gy_pool_notify_work(pool, pool->worker_count);
     }
 }
@@ -114,7 +116,7 @@ struct gy_worker *gy_guest_begin(struct gy_task_owner *owner)
     }
     struct gy_worker *self = borrow(pool);
     if (self != NULL) {
-        atomic_fetch_add(&pool->on_loan, 1);
+        atomic_fetch_add(&pool->shown.on_loan, 1);
         self->only_owner = owner;
         self->last_error = gy_error_last();
         gy_worker_current = self;
@@ -144,9 +146,9 @@ void gy_guest_end(struct gy_worker *self)
 static bool is_reclaimed(const struct gy_worker *self)
 {
     const gantry_cpu_dispatcher *pool = self->pool;
-    return (atomic_load_explicit(&pool->running, memory_order_relaxed) > 1 ||
-            atomic_load_explicit(&pool->classes_have_cpus, memory_order_relaxed)) &&
-           (atomic_load_explicit(&pool->missed, memory_order_relaxed) == GY_MISSED_OF_OTHERS ||
+    return (atomic_load_explicit(&pool->shown.running, memory_order_relaxed) > 1 ||
+            atomic_load_explicit(&pool->shown.classes_have_cpus, memory_order_relaxed)) &&
+           (atomic_load_explicit(&pool->shown.missed, memory_order_relaxed) == GY_MISSED_OF_OTHERS ||
             atomic_load_explicit(&self->holder, memory_order_relaxed) == GY_WORKER_RECLAIMED);
 }
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Guest workers: threads that wait for a manager and run its tasks in the place of a worker that sleeps. */
 #ifndef TASKMAN_CPU_GUEST_H
 #define TASKMAN_CPU_GUEST_H

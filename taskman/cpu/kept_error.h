@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A thread's last error, kept while it runs the tasks of others. */
 #ifndef TASKMAN_CPU_KEPT_ERROR_H
 #define TASKMAN_CPU_KEPT_ERROR_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "taskman/cpu/loop.h"
 
 #include "base/bandwidth.h"
@@ -50,8 +51,8 @@ void gy_loop_list(gantry_cpu_dispatcher *pool, struct gy_loop *loop)
 {
     assert(gy_loop_is_valid(loop));
     gy_mutex_lock(&pool->inject_lock);
-    loop->next = atomic_load_explicit(&pool->loops, memory_order_relaxed);
-    atomic_store(&pool->loops, loop);
+    loop->next = atomic_load_explicit(&pool->shown.loops, memory_order_relaxed);
+    atomic_store(&pool->shown.loops, loop);
     assert(gy_pool_is_valid(pool));
     gy_mutex_unlock(&pool->inject_lock);
     gy_pool_notify_work(pool, loop->parts - 1);
@@ -102,7 +103,7 @@ static void stop_helping(struct gy_worker *self, struct gy_loop *loop)
     assert(gy_pool_is_valid(pool));
     gy_mutex_unlock(&pool->inject_lock);
     if (is_last) {
-        gy_event_notify(&pool->done, UINT32_MAX);
+        gy_event_notify(&pool->events.done, UINT32_MAX);
     }
 }
 
@@ -116,11 +117,11 @@ static void part_exits_in_helper(void *user)
 bool gy_worker_help(struct gy_worker *self)
 {
     gantry_cpu_dispatcher *pool = self->pool;
-    if (self->only_owner != NULL || atomic_load(&pool->loops) == NULL) {
+    if (self->only_owner != NULL || atomic_load(&pool->shown.loops) == NULL) {
         return false;
     }
     gy_mutex_lock(&pool->inject_lock);
-    struct gy_loop *loop = atomic_load_explicit(&pool->loops, memory_order_relaxed);
+    struct gy_loop *loop = atomic_load_explicit(&pool->shown.loops, memory_order_relaxed);
     while (loop != NULL && !may_help_locked(pool, loop)) {
         loop = loop->next;
     }

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A loop that idle workers join. */
 #ifndef TASKMAN_CPU_LOOP_H
 #define TASKMAN_CPU_LOOP_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "taskman/cpu/owners.h"
 
 #include "taskman/cpu/client.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The owners of tasks that have a GPU dispatcher, which hears when one of them falls quiet. */
 #ifndef TASKMAN_CPU_OWNERS_H
 #define TASKMAN_CPU_OWNERS_H

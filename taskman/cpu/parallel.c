@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* gantry_parallel_for(): a loop whose caller works on it, with idle workers joining in.
  *
  * The loop lives on its caller's stack and is listed in the pool while it lasts.  A worker that finds it
@@ -33,9 +34,9 @@ static void unlist_loop(struct joining *joining)
     gantry_cpu_dispatcher *pool = joining->pool;
     struct gy_loop *loop = joining->loop;
     gy_mutex_lock(&pool->inject_lock);
-    struct gy_loop *before = atomic_load_explicit(&pool->loops, memory_order_relaxed);
+    struct gy_loop *before = atomic_load_explicit(&pool->shown.loops, memory_order_relaxed);
     if (before == loop) {
-        atomic_store(&pool->loops, loop->next);
+        atomic_store(&pool->shown.loops, loop->next);
     } else {
         while (before->next != loop) {
             before = before->next;
@@ -74,7 +75,7 @@ gantry_status gantry_parallel_for(gantry_cpu_dispatcher *dispatcher, size_t begi
                            .begin = begin,
                            .end = end,
                            .grain = grain,
-                           .cpu_class = gy_worker_is_of(dispatcher) ? gy_worker_current->cpu_class : 0,
+                           .cpu_class = gy_worker_is_of(dispatcher) ? gy_worker_current->cpus.cpu_class : 0,
                            .shared = gy_proof() != NULL ? gy_proof()->share() : NULL,
                            .exempt = gy_bandwidth_is_exempt()};
     size_t count = end - begin;

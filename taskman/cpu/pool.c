@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The pool at work: where ready tasks wait, and where workers look for them.
  *
  * Where a ready CPU task waits:
@@ -32,8 +33,6 @@ enum {
     STEAL_MOST = 31,      /* most items taken from another worker beside the one that is run at once */
     DRY_MOST = 32, /* every so many looks in which a worker finds nothing it takes what bodies are bundling */
 };
-
-_Thread_local struct gy_worker *gy_worker_current __attribute__((tls_model("initial-exec")));
 
 void gy_pool_enter(gantry_cpu_dispatcher *pool)
 {
@@ -73,42 +72,42 @@ bool gy_pool_lends(const gantry_cpu_dispatcher *pool)
 void gy_pool_count_running(gantry_cpu_dispatcher *pool, bool begins)
 {
     if (begins) {
-        atomic_fetch_add(&pool->running, 1);
+        atomic_fetch_add(&pool->shown.running, 1);
     } else {
-        atomic_fetch_sub(&pool->running, 1);
+        atomic_fetch_sub(&pool->shown.running, 1);
     }
 }
 
 uint64_t *gy_pool_chosen(const gantry_task *task)
 {
     struct gy_worker *self = gy_worker_current;
-    return self != NULL && self->running == task ? &self->chosen : NULL;
+    return self != NULL && self->running == task ? &self->said.chosen : NULL;
 }
 
 /* The first injected task, and a share of those behind it into the worker's own deque. */
 static gantry_task *take_injected(struct gy_worker *self)
 {
     gantry_cpu_dispatcher *pool = self->pool;
-    if (atomic_load(&pool->inject_count) == 0) {
+    if (atomic_load(&pool->shown.inject_count) == 0) {
         return NULL;
     }
     gy_mutex_lock(&pool->inject_lock);
-    gantry_task *first = pool->inject_first, *last = first;
+    gantry_task *first = pool->queues.first, *last = first;
     size_t taken = 0;
     if (first != NULL && !gy_worker_may_run_locked(pool, self, first)) {
         first = NULL;
     }
     if (first != NULL) {
-        size_t count = atomic_load_explicit(&pool->inject_count, memory_order_relaxed);
+        size_t count = atomic_load_explicit(&pool->shown.inject_count, memory_order_relaxed);
         bool takes_several = self->has_deque && self->only_owner == NULL;
         size_t share = takes_several ? count / (2 * (size_t)pool->worker_count) : 1;
         size_t most = share < 1 ? 1 : share > INJECTION_BATCH ? INJECTION_BATCH : share;
         for (taken = 1; taken < most; taken++) {
             last = last->next;
         }
-        pool->inject_first = last->next;
+        pool->queues.first = last->next;
         last->next = NULL;
-        atomic_fetch_sub(&pool->inject_count, taken);
+        atomic_fetch_sub(&pool->shown.inject_count, taken);
     }
     assert(gy_pool_is_valid(pool));
     gy_mutex_unlock(&pool->inject_lock);
@@ -192,7 +191,7 @@ static gantry_task *steal(struct gy_worker *self)
 static gantry_task *steal_own(struct gy_worker *self)
 {
     gantry_cpu_dispatcher *pool = self->pool;
-    if (atomic_load(&pool->running) != 1) {
+    if (atomic_load(&pool->shown.running) != 1) {
         return NULL;
     }
     gy_point(GY_POINT_WORKER_STEAL, pool);
@@ -207,11 +206,11 @@ static gantry_task *steal_own(struct gy_worker *self)
 /* Count off the debt for the epoch before: a thread may wait for the tasks of that epoch. */
 static void flush_last_epoch(struct gy_worker *self)
 {
-    if ((self->owed | self->owed_odd) == 0) {
+    if ((self->debt.work | self->debt.odd) == 0) {
         return; /* then the manager may be gone */
     }
-    bool is_odd = (atomic_load_explicit(&self->owed_to->epoch, memory_order_relaxed) & 1) != 0;
-    if (is_odd ? self->owed >= GY_WORK_PENDING : self->owed_odd != 0) {
+    bool is_odd = (atomic_load_explicit(&self->debt.owner->epoch, memory_order_relaxed) & 1) != 0;
+    if (is_odd ? self->debt.work >= GY_WORK_PENDING : self->debt.odd != 0) {
         gy_worker_flush(self);
     }
 }
@@ -264,7 +263,7 @@ static gantry_task *find_queued(struct gy_worker *self, bool turn)
 {
     gantry_cpu_dispatcher *pool = self->pool;
     gantry_task *task;
-    if (atomic_load(&pool->urgent_count) != 0 && (task = gy_pool_take_urgent(self)) != NULL) {
+    if (atomic_load(&pool->shown.urgent_count) != 0 && (task = gy_pool_take_urgent(self)) != NULL) {
         return task;
     }
     if (turn && (task = look_elsewhere(self)) != NULL) {
@@ -302,13 +301,13 @@ static gantry_task *find_queued(struct gy_worker *self, bool turn)
     if (task == NULL) {
         task = gy_worker_open_item(self, self->only_owner == NULL ? steal(self) : steal_own(self));
     }
-    return task != NULL || atomic_load(&pool->low_count) == 0 ? task : gy_pool_take_low(self);
+    return task != NULL || atomic_load(&pool->shown.low_count) == 0 ? task : gy_pool_take_low(self);
 }
 
 gantry_task *gy_worker_find(struct gy_worker *self)
 {
     bool turn = ++self->ran % OWN_MOST == 0;
-    gantry_task *task = !turn && atomic_load(&self->pool->urgent_count) == 0 ? take_own(self) : NULL;
+    gantry_task *task = !turn && atomic_load(&self->pool->shown.urgent_count) == 0 ? take_own(self) : NULL;
     return task != NULL ? task : find_queued(self, turn);
 }
 

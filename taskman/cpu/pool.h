@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The pool as its client sees it: tasks go in, and what it says of the calling thread. */
 #ifndef TASKMAN_CPU_POOL_H
 #define TASKMAN_CPU_POOL_H
@@ -39,11 +40,11 @@ gantry_task *gy_worker_find(struct gy_worker *self);
 /* Queue a READY plain task that the running body has made. */
 static inline void gy_worker_push(struct gy_worker *self, gantry_task *task)
 {
-    if (self->made_here >= GY_BUNDLE_BEHIND) {
+    if (self->filling.made >= GY_BUNDLE_BEHIND) {
         gy_worker_bundle(self, task);
         return;
     }
-    self->made_here++;
+    self->filling.made++;
     if (!gy_deque_push(&self->deque, task)) {
         gy_pool_inject(self->pool, task, task, 1);
     }

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The pool's shared lists: injection, priorities, limited classes, and the way to a pool of the application's
  * own.
  *
@@ -20,9 +21,9 @@ static void inject_locked(gantry_cpu_dispatcher *pool, gantry_task *first, gantr
     GY_REQUIRES(pool->inject_lock)
 {
     last->next = NULL;
-    *(pool->inject_first == NULL ? &pool->inject_first : &pool->inject_last->next) = first;
-    pool->inject_last = last;
-    atomic_fetch_add(&pool->inject_count, count);
+    *(pool->queues.first == NULL ? &pool->queues.first : &pool->queues.last->next) = first;
+    pool->queues.last = last;
+    atomic_fetch_add(&pool->shown.inject_count, count);
 }
 
 void gy_pool_inject(gantry_cpu_dispatcher *pool, gantry_task *first, gantry_task *last, size_t count)
@@ -48,11 +49,11 @@ static void let_through_locked(gantry_cpu_dispatcher *pool, gantry_task *task, s
     if (pool->host.submit != NULL) {
         gy_task_list_add(host, task);
     } else if ((task->traits & GY_TRAIT_HIGH) != 0) {
-        gy_task_list_add(&pool->urgent, task);
-        atomic_fetch_add(&pool->urgent_count, 1);
+        gy_task_list_add(&pool->queues.urgent, task);
+        atomic_fetch_add(&pool->shown.urgent_count, 1);
     } else if ((task->traits & GY_TRAIT_LOW) != 0) {
-        gy_task_list_add(&pool->low, task);
-        atomic_fetch_add(&pool->low_count, 1);
+        gy_task_list_add(&pool->queues.low, task);
+        atomic_fetch_add(&pool->shown.low_count, 1);
     } else {
         inject_locked(pool, task, task, 1);
     }
@@ -120,9 +121,9 @@ gantry_task *gy_pool_take_urgent(struct gy_worker *self)
 {
     gantry_cpu_dispatcher *pool = self->pool;
     gy_mutex_lock(&pool->inject_lock);
-    gantry_task *task = take_first_locked(pool, self, &pool->urgent);
+    gantry_task *task = take_first_locked(pool, self, &pool->queues.urgent);
     if (task != NULL) {
-        atomic_fetch_sub(&pool->urgent_count, 1);
+        atomic_fetch_sub(&pool->shown.urgent_count, 1);
     }
     assert(gy_pool_is_valid(pool));
     gy_mutex_unlock(&pool->inject_lock);
@@ -133,9 +134,9 @@ gantry_task *gy_pool_take_low(struct gy_worker *self)
 {
     gantry_cpu_dispatcher *pool = self->pool;
     gy_mutex_lock(&pool->inject_lock);
-    gantry_task *task = take_first_locked(pool, self, &pool->low);
+    gantry_task *task = take_first_locked(pool, self, &pool->queues.low);
     if (task != NULL) {
-        atomic_fetch_sub(&pool->low_count, 1);
+        atomic_fetch_sub(&pool->shown.low_count, 1);
     }
     assert(gy_pool_is_valid(pool));
     gy_mutex_unlock(&pool->inject_lock);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The pool's shared lists: injection, priorities, limited classes. */
 #ifndef TASKMAN_CPU_QUEUES_H
 #define TASKMAN_CPU_QUEUES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Start batches: the first tasks of a step are not queued one by one; workers take batches of them and run
  * these directly.
  *
@@ -76,12 +77,12 @@ void gy_pool_start(gantry_cpu_dispatcher *pool, struct gy_start_job *job, struct
     size_t left = job->left;
     job->next = NULL;
     gy_mutex_lock(&pool->inject_lock);
-    if (atomic_load_explicit(&pool->jobs, memory_order_relaxed) == NULL) {
-        atomic_store(&pool->jobs, job);
+    if (atomic_load_explicit(&pool->shown.jobs, memory_order_relaxed) == NULL) {
+        atomic_store(&pool->shown.jobs, job);
     } else {
-        pool->last_job->next = job;
+        pool->queues.last_job->next = job;
     }
-    pool->last_job = job;
+    pool->queues.last_job = job;
     assert(gy_pool_is_valid(pool));
     gy_mutex_unlock(&pool->inject_lock);
     if (self != NULL) {
@@ -98,7 +99,7 @@ static bool lock_jobs(const struct gy_worker *self) GY_NO_ANALYSIS
 {
     gantry_cpu_dispatcher *pool = self->pool;
     bool looks_again = self->has_deque && self->only_owner == NULL && self->search != GY_SEARCH_LAST_LOOK &&
-                       !atomic_load(&pool->stopping);
+                       !atomic_load(&pool->shown.stopping);
     if (!looks_again) {
         gy_mutex_lock(&pool->inject_lock);
         return true;
@@ -119,17 +120,17 @@ static bool lock_jobs(const struct gy_worker *self) GY_NO_ANALYSIS
 static bool take_batch(struct gy_worker *self) GY_NO_ANALYSIS
 {
     gantry_cpu_dispatcher *pool = self->pool;
-    if (atomic_load(&pool->jobs) == NULL || !lock_jobs(self)) {
+    if (atomic_load(&pool->shown.jobs) == NULL || !lock_jobs(self)) {
         return false;
     }
-    struct gy_start_job *job = atomic_load_explicit(&pool->jobs, memory_order_relaxed);
+    struct gy_start_job *job = atomic_load_explicit(&pool->shown.jobs, memory_order_relaxed);
     if (job != NULL && self->only_owner != NULL && job->owner != self->only_owner) {
         job = NULL; /* a guest waits for another manager */
     }
     if (job != NULL) {
         self->batch = cut_batch(job, batch_size(pool, job->left));
         if (job->left == 0) {
-            atomic_store(&pool->jobs, job->next);
+            atomic_store(&pool->shown.jobs, job->next);
         } else {
             atomic_fetch_add_explicit(&job->owner->work, GY_WORK_ACTIVE, memory_order_relaxed);
         }

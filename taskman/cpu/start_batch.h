@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* How a step begins: its first tasks are not queued one by one, workers take batches of them. */
 #ifndef TASKMAN_CPU_START_BATCH_H
 #define TASKMAN_CPU_START_BATCH_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Waiting: workers wait for tasks, all other threads for the end of a step or a loop.
  *
  * Idle workers spin, yield or sleep on the `work` event, as the wait mode says.  Threads in
@@ -11,6 +12,7 @@
 #include "taskman/cpu/wait.h"
 
 #include "base/clock.h"
+#include "base/times.h"
 #include "base/waiter.h"
 #include "taskman/cpu/client.h"
 #include "taskman/cpu/guest.h"
@@ -22,10 +24,6 @@
 #include <setjmp.h>
 
 enum {
-    IDLE_NS = 40000, /* a hybrid worker looks at the queues for so long before it sleeps */
-    DONE_NS = 10000, /* a thread that waits for a step looks for so long at least */
-    PROLONG_NS =
-        20000, /* an expected task is looked for in turns of this: another worker may do it instead */
     BETWEEN_HELPS =
         2, /* pauses: a thread that helps is the only one to look at the GPU, which takes long enough */
     BETWEEN_LOOKS = 16, /* pauses: each look reads words that others write to */
@@ -85,9 +83,9 @@ void gy_pool_expect(gantry_cpu_dispatcher *pool, uint64_t ns)
         return;
     }
     gy_wake_hint_give(&pool->expected, gy_clock_ns() + ns);
-    uint32_t sleepers = atomic_load_explicit(&pool->work.sleepers, memory_order_relaxed);
+    uint32_t sleepers = atomic_load_explicit(&pool->events.work.sleepers, memory_order_relaxed);
     if (sleepers != 0 && atomic_load_explicit(&pool->idle, memory_order_relaxed) <= sleepers) {
-        gy_event_notify(&pool->work, 1);
+        gy_event_notify(&pool->events.work, 1);
     }
 }
 
@@ -115,13 +113,13 @@ static bool is_expected_here(gantry_cpu_dispatcher *pool)
     return gy_wake_hint_was_given(&pool->expected) &&
            gy_wake_hint_left(&pool->expected, gy_clock_ns()) != 0 &&
            atomic_load_explicit(&pool->idle, memory_order_relaxed) <=
-               atomic_load_explicit(&pool->work.sleepers, memory_order_relaxed) + 1;
+               atomic_load_explicit(&pool->events.work.sleepers, memory_order_relaxed) + 1;
 }
 
 static struct gy_waiter begin_idle(const struct gy_worker *self)
 {
     gantry_wait_mode mode = self->pool->mode;
-    uint64_t budget = mode == GANTRY_WAIT_ADAPTIVE ? self->spin_budget_ns : IDLE_NS;
+    uint64_t budget = mode == GANTRY_WAIT_ADAPTIVE ? self->spin_budget_ns : GY_WORKER_IDLE_NS;
     return gy_waiter_begin_dear(mode, budget, 0, BETWEEN_LOOKS);
 }
 
@@ -133,7 +131,7 @@ static bool stay_awake(const struct gy_worker *self, struct gy_waiter *waiter)
     }
     bool is_expecting = gy_waiter_spins_first(waiter->mode) && is_expected_here(self->pool);
     if (is_expecting) {
-        gy_waiter_prolong(waiter, gy_clock_ns() + PROLONG_NS);
+        gy_waiter_prolong(waiter, gy_clock_ns() + GY_PROLONG_NS);
     }
     return is_expecting;
 }
@@ -143,7 +141,7 @@ static bool stay_awake(const struct gy_worker *self, struct gy_waiter *waiter)
 static bool look_and_sleep(struct gy_worker *self, gantry_task **task)
 {
     uint32_t key = gy_worker_prepare(self);
-    bool stopping = atomic_load(&self->pool->stopping);
+    bool stopping = atomic_load(&self->pool->shown.stopping);
     *task = gy_worker_find(self);
     if (*task != NULL || stopping) {
         gy_worker_cancel(self);
@@ -164,7 +162,7 @@ static gantry_task *idle_for_task(struct gy_worker *self)
     struct gy_waiter waiter = begin_idle(self);
     gantry_task *task;
     for (;;) {
-        bool stopping = atomic_load(&pool->stopping);
+        bool stopping = atomic_load(&pool->shown.stopping);
         task = gy_worker_find(self);
         if (task != NULL || stopping) {
             break;
@@ -280,7 +278,7 @@ static struct vigil begin_vigil(gantry_cpu_dispatcher *pool, const struct gy_wai
                           .wait = wait,
                           .mode = waits_as(pool),
                           .pauses = wait->help != NULL ? BETWEEN_HELPS : BETWEEN_LOOKS,
-                          .budget_ns = learned < DONE_NS ? DONE_NS : learned};
+                          .budget_ns = learned < GY_DONE_NS ? GY_DONE_NS : learned};
     begin_anew(&vigil);
     set_alarm(&vigil, GY_ALARM_AWAKE);
     return vigil;
@@ -326,8 +324,12 @@ static bool doze(struct vigil *vigil, struct gy_event *event, uint32_t key)
         gy_event_cancel(event);
         gy_waiter_prolong(&vigil->waiter, lookout.until_ns);
         looks = true;
-    } else if (next == GY_ALARM_NEVER) {
+    } else if (next == GY_ALARM_NEVER && wait->remind == NULL) {
         gy_event_sleep(event, key);
+    } else if (next == GY_ALARM_NEVER) {
+        if (gy_event_sleep_for(event, key, wait->remind_ns)) {
+            wait->remind(wait->user);
+        }
     } else {
         looks = sleep_until_alarm(vigil, event, key, now, next) && now >= lookout.from_ns;
         vigil->more_looks = looks ? 1 : 0;
@@ -341,7 +343,7 @@ static bool doze(struct vigil *vigil, struct gy_event *event, uint32_t key)
 /* Take a last look, then sleep; returns the task that the look has found, or NULL. */
 static gantry_task *look_and_doze(struct gy_worker *self, struct vigil *vigil)
 {
-    struct gy_event *event = &vigil->pool->work;
+    struct gy_event *event = &vigil->pool->events.work;
     set_alarm(vigil, GY_ALARM_NEVER);
     uint32_t key = gy_event_prepare(event);
     gantry_task *task = gy_worker_find(self);
@@ -390,7 +392,7 @@ static void wait_inline(gantry_cpu_dispatcher *pool, const struct gy_wait *wait)
     leave_rest(&self);
     gy_worker_current = outer;
     end_vigil(&vigil);
-    if (atomic_load(&pool->inject_count) != 0) {
+    if (atomic_load(&pool->shown.inject_count) != 0) {
         gy_pool_notify_work(pool, 1); /* we may have been woken for a task that is another waiter's now */
     }
     gy_error_put_back(&before);
@@ -423,7 +425,7 @@ static void stop_helping(const struct gy_wait *wait)
 /* Sleep until the condition holds; false: until it is time to look for that. */
 static bool sleep_for(struct vigil *vigil)
 {
-    struct gy_event *event = &vigil->pool->done;
+    struct gy_event *event = &vigil->pool->events.done;
     for (;;) {
         set_alarm(vigil, GY_ALARM_NEVER);
         uint32_t key = gy_event_prepare(event);
@@ -467,7 +469,7 @@ static bool nothing_injected(void *user, bool thorough)
 {
     (void)thorough;
     gantry_cpu_dispatcher *pool = user;
-    return atomic_load(&pool->inject_count) == 0;
+    return atomic_load(&pool->shown.inject_count) == 0;
 }
 
 void gy_pool_drain_inline(gantry_cpu_dispatcher *pool)

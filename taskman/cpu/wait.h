@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Waiting: workers for tasks, everybody else for the end of a step or a loop. */
 #ifndef TASKMAN_CPU_WAIT_H
 #define TASKMAN_CPU_WAIT_H
@@ -19,6 +20,9 @@ struct gy_wait {
     /* When to look for the end of what the owner's tasks wait for; false: that is not known.  It reads with
      * sequentially consistent loads whether it is.  NULL: it never is. */
     bool (*next_end)(void *user, struct gy_lookout *out);
+    /* Is called when the thread has slept for `remind_ns` and nobody had news; NULL: never. */
+    void (*remind)(void *user);
+    uint64_t remind_ns;
     _Atomic(uint64_t) *spin_budget_ns; /* how long to spin before that, unless the wait mode has none of it;
                                         * it learns; NULL: a little */
     struct gy_task_owner *owner;       /* whose tasks may be run meanwhile; NULL: nobody's */

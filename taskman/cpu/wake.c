@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "taskman/cpu/wake.h"
 
 #include "base/point.h"
@@ -11,14 +12,14 @@ enum {
 
 bool gy_pool_has_sleepers(gantry_cpu_dispatcher *pool)
 {
-    return gy_pool_exceeds_loans(pool, atomic_load(&pool->work.sleepers));
+    return gy_pool_exceeds_loans(pool, atomic_load(&pool->events.work.sleepers));
 }
 
 /* There is work that nobody is woken up for. */
 void gy_pool_miss(gantry_cpu_dispatcher *pool, uint32_t what)
 {
-    uint32_t before = atomic_load(&pool->missed);
-    while (before < what && !atomic_compare_exchange_weak(&pool->missed, &before, what)) {
+    uint32_t before = atomic_load(&pool->shown.missed);
+    while (before < what && !atomic_compare_exchange_weak(&pool->shown.missed, &before, what)) {
     }
 }
 
@@ -34,8 +35,8 @@ static bool is_looked_for(const gantry_cpu_dispatcher *pool, uint32_t sleepers)
  * tasks would wake a worker for each, and all of them would take the event's lock. */
 static void notify(gantry_cpu_dispatcher *pool, size_t count, uint32_t what)
 {
-    gy_point(GY_POINT_EVENT_NOTIFY, &pool->work);
-    uint32_t sleepers = atomic_load(&pool->work.sleepers);
+    gy_point(GY_POINT_EVENT_NOTIFY, &pool->events.work);
+    uint32_t sleepers = atomic_load(&pool->events.work.sleepers);
     if (sleepers == 0) {
         return;
     }
@@ -46,17 +47,17 @@ static void notify(gantry_cpu_dispatcher *pool, size_t count, uint32_t what)
         }
     }
     if (pool->inline_only || count >= AT_ONCE) {
-        gy_event_notify(&pool->work, count < GY_MOST_WORKERS ? (uint32_t)count : GY_MOST_WORKERS);
+        gy_event_notify(&pool->events.work, count < GY_MOST_WORKERS ? (uint32_t)count : GY_MOST_WORKERS);
     } else if (!is_looked_for(pool, sleepers)) {
-        gy_event_wake_one(&pool->work, 1 + pool->worker_count / AWAKENED);
+        gy_event_wake_one(&pool->events.work, 1 + pool->worker_count / AWAKENED);
     }
 }
 
 bool gy_pool_has_work(gantry_cpu_dispatcher *pool)
 {
-    bool any = atomic_load(&pool->jobs) != NULL || atomic_load(&pool->inject_count) != 0 ||
-               atomic_load(&pool->urgent_count) != 0 || atomic_load(&pool->low_count) != 0 ||
-               atomic_load(&pool->loops) != NULL;
+    bool any = atomic_load(&pool->shown.jobs) != NULL || atomic_load(&pool->shown.inject_count) != 0 ||
+               atomic_load(&pool->shown.urgent_count) != 0 || atomic_load(&pool->shown.low_count) != 0 ||
+               atomic_load(&pool->shown.loops) != NULL;
     for (uint32_t i = 0; i < pool->worker_count && !any; i++) {
         any = gy_deque_has_tasks(&pool->workers[i].deque);
     }
@@ -93,7 +94,7 @@ void gy_worker_end_looking(struct gy_worker *self)
     gy_worker_enter_search(self, GY_SEARCH_OFF);
     atomic_fetch_sub(&pool->idle, 1);
     gy_point(GY_POINT_WORKER_FOUND, pool);
-    if (atomic_load(&pool->work.sleepers) != 0 && gy_pool_has_work(pool)) {
+    if (atomic_load(&pool->events.work.sleepers) != 0 && gy_pool_has_work(pool)) {
         gy_worker_notify_work(self, 1);
     }
 }
@@ -101,18 +102,18 @@ void gy_worker_end_looking(struct gy_worker *self)
 uint32_t gy_worker_prepare(struct gy_worker *self)
 {
     gy_worker_enter_search(self, GY_SEARCH_LAST_LOOK);
-    return gy_event_prepare(&self->pool->work);
+    return gy_event_prepare(&self->pool->events.work);
 }
 
 void gy_worker_cancel(struct gy_worker *self)
 {
     if (self->search == GY_SEARCH_LAST_LOOK) {
         gy_worker_enter_search(self, GY_SEARCH_ON);
-        gy_event_cancel(&self->pool->work);
+        gy_event_cancel(&self->pool->events.work);
     }
 }
 
 void gy_pool_notify_waiters(gantry_cpu_dispatcher *pool)
 {
-    gy_event_notify(pool->inline_only ? &pool->work : &pool->done, UINT32_MAX);
+    gy_event_notify(pool->inline_only ? &pool->events.work : &pool->events.done, UINT32_MAX);
 }

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Which threads are woken up when tasks were queued, or a manager has nothing more to do. */
 #ifndef TASKMAN_CPU_WAKE_H
 #define TASKMAN_CPU_WAKE_H
@@ -36,15 +37,15 @@ void gy_pool_notify_waiters(gantry_cpu_dispatcher *pool);
  * `on_loan` may be -1 for a moment: when a worker wakes up before its guest was counted. */
 static inline bool gy_pool_exceeds_loans(const gantry_cpu_dispatcher *pool, uint32_t count)
 {
-    return (int32_t)(count - atomic_load(&pool->on_loan)) > 0;
+    return (int32_t)(count - atomic_load(&pool->shown.on_loan)) > 0;
 }
 
 static inline void gy_worker_tell_of_task(const struct gy_worker *self)
 {
     gantry_cpu_dispatcher *pool = self->pool;
-    uint32_t sleepers = atomic_load(&pool->work.sleepers);
+    uint32_t sleepers = atomic_load(&pool->events.work.sleepers);
     /* A miss that was noted need not be noted again. */
-    if (sleepers != 0 && (gy_pool_exceeds_loans(pool, sleepers) || atomic_load(&pool->missed) == 0)) {
+    if (sleepers != 0 && (gy_pool_exceeds_loans(pool, sleepers) || atomic_load(&pool->shown.missed) == 0)) {
         gy_worker_notify_work(self, 1);
     }
 }

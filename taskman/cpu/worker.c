@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "taskman/cpu/worker.h"
 
 #include "taskman/cpu/bundle.h"
@@ -9,11 +10,11 @@ enum { MOST_OWED = 4096, MOST_ACTIVE_OWED = INT32_MAX };
 
 static bool account_is_valid(const struct gy_worker *self)
 {
-    bool is_empty = self->owed == 0 && self->owed_odd == 0 && self->spawned == 0;
-    bool keeps_owner = self->owed >= GY_WORK_PENDING || self->owed_odd != 0;
-    return self->owed_to != NULL
-               ? (self->spawned == 0 || keeps_owner) && self->owed / GY_WORK_PENDING <= MOST_OWED &&
-                     self->owed % GY_WORK_PENDING <= MOST_ACTIVE_OWED && self->owed_odd <= MOST_OWED
+    bool is_empty = self->debt.work == 0 && self->debt.odd == 0 && self->debt.spawned == 0;
+    bool keeps_owner = self->debt.work >= GY_WORK_PENDING || self->debt.odd != 0;
+    return self->debt.owner != NULL
+               ? (self->debt.spawned == 0 || keeps_owner) && self->debt.work / GY_WORK_PENDING <= MOST_OWED &&
+                     self->debt.work % GY_WORK_PENDING <= MOST_ACTIVE_OWED && self->debt.odd <= MOST_OWED
                : is_empty;
 }
 
@@ -22,13 +23,20 @@ bool gy_start_batch_is_valid(const struct gy_start_batch *batch)
     return batch->left == 0 || (batch->owner != NULL && (batch->roots != NULL || batch->first != NULL));
 }
 
+/* References that tasks have left are owed for, too: else a waiting thread would take the owner for quiet. */
+static bool join_is_valid(const struct gy_worker *self)
+{
+    return self->debt.leave_join == NULL ? self->debt.references == 0
+                                         : self->debt.references >= 0 && self->debt.join != NULL;
+}
+
 /* Only a body fills the bundle. */
 static bool bundle_is_valid(const struct gy_worker *self)
 {
     bool is_filled = atomic_load_explicit(&self->bundle, memory_order_relaxed) != NULL;
-    return (!is_filled || (self->bundled != 0 && self->activity == GY_WORKER_IN_BODY)) &&
-           self->bundled <= GY_BUNDLE_MOST && self->bundle_most <= GY_BUNDLE_MOST &&
-           self->made_here <= GY_BUNDLE_BEHIND + 1;
+    return (!is_filled || (self->filling.count != 0 && self->activity == GY_WORKER_IN_BODY)) &&
+           self->filling.count <= GY_BUNDLE_MOST && self->filling.most <= GY_BUNDLE_MOST &&
+           self->filling.made <= GY_BUNDLE_BEHIND + 1;
 }
 
 /* Do the worker's activity, its search and its holder fit together? */
@@ -70,13 +78,14 @@ bool gy_worker_is_valid(const struct gy_worker *self)
     uint32_t holder = atomic_load_explicit(&self->holder, memory_order_relaxed);
     bool is_borrowed = holder == GY_WORKER_ON_LOAN || holder == GY_WORKER_RECLAIMED;
     return self->pool != NULL && holder <= GY_WORKER_RECLAIMED && (self->only_owner == NULL || is_borrowed) &&
-           activity_is_valid(self, holder) && (!self->is_away || self->cpu_class != 0) &&
-           account_is_valid(self) && gy_start_batch_is_valid(&self->batch) && bundle_is_valid(self);
+           activity_is_valid(self, holder) && (!self->cpus.is_away || self->cpus.cpu_class != 0) &&
+           account_is_valid(self) && join_is_valid(self) && gy_start_batch_is_valid(&self->batch) &&
+           bundle_is_valid(self);
 }
 
 bool gy_pool_loans_are_valid(const gantry_cpu_dispatcher *pool)
 {
-    int32_t on_loan = (int32_t)atomic_load(&pool->on_loan), workers = (int32_t)pool->worker_count;
+    int32_t on_loan = (int32_t)atomic_load(&pool->shown.on_loan), workers = (int32_t)pool->worker_count;
     return on_loan >= -workers && on_loan <= workers;
 }
 
@@ -93,8 +102,8 @@ bool gy_pool_is_valid(const gantry_cpu_dispatcher *pool)
             return false;
         }
     }
-    return (pool->inject_first != NULL) == (atomic_load(&pool->inject_count) != 0) &&
-           list_is_valid(&pool->urgent, atomic_load(&pool->urgent_count)) &&
-           list_is_valid(&pool->low, atomic_load(&pool->low_count)) &&
-           (atomic_load(&pool->jobs) == NULL || pool->last_job != NULL);
+    return (pool->queues.first != NULL) == (atomic_load(&pool->shown.inject_count) != 0) &&
+           list_is_valid(&pool->queues.urgent, atomic_load(&pool->shown.urgent_count)) &&
+           list_is_valid(&pool->queues.low, atomic_load(&pool->shown.low_count)) &&
+           (atomic_load(&pool->shown.jobs) == NULL || pool->queues.last_job != NULL);
 }

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A worker and a pool of them as they lie in memory, for the files of taskman/cpu/ and the client of a pool.
  */
 #ifndef TASKMAN_CPU_WORKER_H
@@ -5,6 +6,7 @@
 
 #include "base/cpus.h"
 #include "base/foresight.h"
+#include "base/hints.h"
 #include "base/status.h"
 #include "base/thread.h"
 #include "base/wake_hint.h"
@@ -45,7 +47,7 @@ enum gy_worker_activity {
 enum gy_worker_search {
     GY_SEARCH_OFF,
     GY_SEARCH_ON,        /* counted in pool->idle, as are those that follow */
-    GY_SEARCH_LAST_LOOK, /* counted in pool->work.sleepers, as are those that follow */
+    GY_SEARCH_LAST_LOOK, /* counted in pool->events.work.sleepers, as are those that follow */
     GY_SEARCH_ASLEEP,    /* until it has its place back; while a guest keeps it waiting it does not count */
 };
 
@@ -71,6 +73,51 @@ enum gy_missed {
     GY_MISSED_OF_OTHERS, /* also by others, or for others */
 };
 
+struct gy_worker;
+
+/* What a worker has not told the owner of tasks yet: account.c.
+ *
+ * `join`: a task that many come before.  The tasks that the worker has run leave it their references on that,
+ * and those that it makes take them, so that not every one of them writes a line that all workers share.
+ * While it has any, it runs nothing but tasks that have one themselves, so nothing is delayed by it. */
+struct gy_worker_debt {
+    struct gy_task_owner *owner;                /* NULL: none */
+    uint64_t work;                              /* what to take off, in the halves of `work` */
+    uint32_t odd;                               /* what to take off `odd_pending` */
+    uint32_t spawned;                           /* tasks to add to `spawned` */
+    int32_t references;                         /* on `join` */
+    gantry_task *join;                          /* NULL: none was met */
+    void (*leave_join)(struct gy_worker *self); /* give them back; NULL: there are none */
+};
+
+/* The bundle that the running body fills: bundle.c. */
+struct gy_filling {
+    uint32_t made;     /* tasks that the body has made, up to GY_BUNDLE_BEHIND + 1 */
+    uint32_t count;    /* tasks in `bundle`, unless another worker has taken them */
+    uint32_t most;     /* so many tasks fill it */
+    uint64_t since_ns; /* when the body began to fill it */
+};
+
+/* What the running body has said of its task. */
+struct gy_said {
+    uint64_t chosen;   /* a condition: a bit per dependent */
+    uint64_t detached; /* the task's handle, see awaits.h; 0: it ends with the body */
+};
+
+/* Where a worker's thread is: classes.c. */
+struct gy_worker_cpus {
+    uint32_t cpu_class; /* that it works for; 0: none */
+    bool is_away;       /* on the CPUs of a class instead of `home` */
+    gy_cpus *home;      /* behind the pool's workers; NULL: of a guest */
+};
+
+/* In a recording: release.c. */
+struct gy_worker_span {
+    uint64_t begin_ns; /* of the body that ran last, until it is emitted; 0: not recorded */
+    uint64_t end_ns;
+    uint64_t flow; /* of the task that is being released; 0: none */
+};
+
 /* One thread that runs tasks; `deque` and `holder` excepted, only that thread touches it. */
 struct gy_worker {
     struct gy_deque deque;                    /* not initialised in an inline waiter */
@@ -81,25 +128,15 @@ struct gy_worker {
     bool has_deque;
     uint32_t index;                         /* in pool->workers */
     const struct gy_task_owner *only_owner; /* a guest runs tasks of this one alone; NULL: of all owners */
-    struct gy_task_owner *owed_to;          /* to take these off of, and to tell of `spawned`; NULL: none */
-    uint64_t owed;                          /* what to take off, in the halves of `work` */
-    uint32_t owed_odd;                      /* what to take off `odd_pending` */
-    uint32_t spawned;                       /* tasks */
+    struct gy_worker_debt debt;
     struct gy_start_batch batch;
-    gantry_task *running;              /* NULL: none */
-    uint32_t made_here;                /* tasks that the running body has made, up to GY_BUNDLE_BEHIND + 1 */
-    uint32_t bundled;                  /* tasks in `bundle`, unless another worker has taken them */
-    uint32_t bundle_most;              /* so many tasks fill it */
-    uint64_t bundle_ns;                /* when the running body began to fill it */
-    uint64_t chosen;                   /* by the running condition: a bit per dependent */
-    uint32_t cpu_class;                /* that it works for; 0: none */
-    bool is_away;                      /* on the CPUs of a class instead of `home` */
-    gy_cpus *home;                     /* behind the pool's workers; NULL: of a guest */
+    gantry_task *running; /* NULL: none */
+    struct gy_filling filling;
+    struct gy_said said;
+    struct gy_worker_cpus cpus;
     const struct gy_error *last_error; /* this thread's */
     jmp_buf *anew;                     /* where the thread begins again; a worker's own only */
-    uint64_t span_begin_ns;            /* of the body that ran last, until it is emitted; 0: not recorded */
-    uint64_t span_end_ns;
-    uint64_t span_flow;       /* of the task that is being released, in a recording; 0: none */
+    struct gy_worker_span span;
     uint32_t random;          /* state of the victim choice */
     uint32_t ran;             /* tasks */
     uint32_t dry;             /* looks at other workers' deques that found nothing */
@@ -124,6 +161,34 @@ struct gy_class {
 
 struct gy_loop;
 
+/* What threads of a pool sleep on. */
+struct gy_pool_events {
+    struct gy_event work;     /* tasks were queued, or stopping */
+    struct gy_event done;     /* a manager has nothing more to do */
+    struct gy_event returned; /* a worker's place is free again */
+};
+
+/* Threads that look for tasks read these all the time, and few write them. */
+struct gy_pool_shown {
+    _Atomic(bool) stopping;          /* never goes back to false */
+    _Atomic(bool) classes_have_cpus; /* at least one has or had */
+    _Atomic(uint32_t) missed;        /* enum gy_missed */
+    _Atomic(uint32_t) on_loan;       /* workers that sleep and are on loan; see gy_pool_exceeds_loans() */
+    _Atomic(uint32_t) running;       /* managers whose step runs */
+    _Atomic(size_t) inject_count;    /* these, of the queues, are written under inject_lock */
+    _Atomic(size_t) urgent_count;
+    _Atomic(size_t) low_count;
+    _Atomic(struct gy_start_job *) jobs; /* first to be worked on */
+    _Atomic(struct gy_loop *) loops;     /* newest first */
+};
+
+/* Tasks that no worker has yet: queues.c, under inject_lock. */
+struct gy_pool_queues {
+    gantry_task *first, *last;
+    struct gy_task_list urgent, low; /* of high and low priority */
+    struct gy_start_job *last_job;
+};
+
 struct gantry_cpu_dispatcher {
     struct gy_worker *workers;       /* immutable after create */
     uint32_t worker_count;           /* immutable after create */
@@ -138,31 +203,13 @@ struct gantry_cpu_dispatcher {
     struct gy_wake_hint expected;  /* atomic; tasks will come soon: one of the idle workers stays awake */
     struct gy_oversleep oversleep; /* atomic; of threads that wait */
 
-    _Alignas(64) struct gy_event work; /* guarded by its lock; tasks were queued, or stopping */
-    struct gy_event done;              /* guarded by its lock; a manager has nothing more to do */
-    struct gy_event returned;          /* guarded by its lock; a worker's place is free again */
-
-    /* Threads that look for tasks read these all the time, and few write them. */
-    _Alignas(64) _Atomic(bool) stopping; /* atomic; never goes back to false */
-    _Atomic(bool) classes_have_cpus;     /* atomic; at least one has or had */
-    _Atomic(uint32_t) missed;            /* atomic; enum gy_missed */
-    _Atomic(uint32_t) on_loan;           /* atomic; workers that sleep and are on loan; see
-                                          * gy_pool_exceeds_loans() */
-    _Atomic(uint32_t) running;           /* atomic; managers whose step runs */
-    _Atomic(size_t) inject_count;        /* atomic; written under inject_lock */
-    _Atomic(size_t) urgent_count;        /* atomic; written under inject_lock */
-    _Atomic(size_t) low_count;           /* atomic; written under inject_lock */
-    _Atomic(struct gy_start_job *) jobs; /* atomic; written under inject_lock; first to be worked on */
-    _Atomic(struct gy_loop *) loops;     /* atomic; written under inject_lock; newest first */
+    _Alignas(64) struct gy_pool_events events; /* its own guards */
+    _Alignas(64) struct gy_pool_shown shown;   /* atomic */
 
     _Alignas(64) _Atomic(uint32_t) outside; /* atomic; foreign threads between enter and leave */
     _Atomic(uint32_t) last_asleep;          /* atomic; the worker that was the last to fall asleep */
     _Alignas(64) gy_mutex inject_lock;
-    gantry_task *inject_first;                /* guarded by inject_lock */
-    gantry_task *inject_last;                 /* guarded by inject_lock */
-    struct gy_task_list urgent;               /* guarded by inject_lock; tasks of high priority */
-    struct gy_task_list low;                  /* guarded by inject_lock; tasks of low priority */
-    struct gy_start_job *last_job;            /* guarded by inject_lock */
+    struct gy_pool_queues queues;             /* guarded by inject_lock */
     struct gy_class classes[GY_MOST_CLASSES]; /* guarded by inject_lock; class n is [n - 1] */
     struct gy_task_owner *gpu_owners; /* guarded by inject_lock; linked by next_of_pool, see owners.h */
     _Atomic(uint64_t) held_back;      /* atomic; tasks of theirs that wait for memory */
@@ -191,7 +238,7 @@ static inline void gy_worker_enter_search(struct gy_worker *self, enum gy_worker
 }
 
 /* The worker this thread is, if it is one.  Read several times per task, hence in the static TLS block. */
-extern _Thread_local struct gy_worker *gy_worker_current __attribute__((tls_model("initial-exec")));
+extern _Thread_local struct gy_worker *gy_worker_current GY_TLS_HOT;
 
 static inline bool gy_worker_is_of(const gantry_cpu_dispatcher *pool)
 {

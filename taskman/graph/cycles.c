@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The search for cycles: Kahn's algorithm with the counters and the queue inside the tasks. */
 #include "taskman/graph/cycles.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The search for cycles. */
 #ifndef TASKMAN_GRAPH_CYCLES_H
 #define TASKMAN_GRAPH_CYCLES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The graph as Graphviz text.  It is written without the manager's lock: tasks and edges do not move or
  * vanish before the reset, and what is read here is atomic or immutable. */
 #include "taskman/graph/dump.h"
@@ -5,9 +6,13 @@
 #include "base/file_name.h"
 #include "base/status.h"
 
+#include <stdlib.h>
+
 struct dump {
     FILE *file;
     struct gy_graph_view view;
+    const struct gy_data_edge *edges; /* sorted */
+    size_t edge_count;
 };
 
 static const char *colour_of(gantry_task_state state)
@@ -21,6 +26,8 @@ static const char *colour_of(gantry_task_state state)
         return "khaki";
     case GANTRY_TASK_STATE_RUNNING:
         return "lightskyblue";
+    case GANTRY_TASK_STATE_AWAITED:
+        return "plum";
     case GANTRY_TASK_STATE_DONE:
         return "palegreen";
     case GANTRY_TASK_STATE_FAILED:
@@ -84,21 +91,51 @@ static void put_task(void *user, gantry_task *task)
             gy_task_has(task, GY_TASK_FILLED) ? "" : ",dashed", colour_of(state));
 }
 
+static int compare(const void *a, const void *b)
+{
+    const struct gy_data_edge *one = a, *other = b;
+    const uint64_t left = (uint64_t)one->from << 32 | one->to,
+                   right = (uint64_t)other->from << 32 | other->to;
+    return left < right ? -1 : left > right;
+}
+
+/* What made the edge, if that is data; as attributes. */
+static void put_cause(const struct dump *dump, const gantry_task *task, const gantry_task *successor)
+{
+    const struct gy_data_edge wanted = {.from = task->index, .to = successor->index};
+    const struct gy_data_edge *found =
+        dump->edge_count == 0 ? NULL
+                              : bsearch(&wanted, dump->edges, dump->edge_count, sizeof(wanted), compare);
+    if (found != NULL && found->rows > 1) {
+        fprintf(dump->file, " [color=steelblue, tooltip=\"%zu rows of %zu bytes at %#llx\"]", found->rows,
+                found->bytes, (unsigned long long)found->at);
+    } else if (found != NULL) {
+        fprintf(dump->file, " [color=steelblue, tooltip=\"%zu bytes at %#llx\"]", found->bytes,
+                (unsigned long long)found->at);
+    }
+}
+
 static void put_edges(void *user, gantry_task *task)
 {
     struct dump *dump = user;
     for (struct gy_edge *edge = gy_edge_at(&task->edges); edge != NULL; edge = gy_edge_at(&edge->next)) {
         if (gy_edge_successor(edge)->index < dump->view.tasks) { /* younger ones were not written as nodes */
-            fprintf(dump->file, "  t%u -> t%u%s;\n", (unsigned)task->index,
+            fprintf(dump->file, "  t%u -> t%u%s", (unsigned)task->index,
                     (unsigned)gy_edge_successor(edge)->index,
                     gy_task_is_condition(task) ? " [style=dashed]" : "");
+            put_cause(dump, task, gy_edge_successor(edge));
+            fputs(";\n", dump->file);
         }
     }
 }
 
-gantry_status gy_graph_dump(const struct gy_graph_view *view, FILE *file)
+gantry_status gy_graph_dump(const struct gy_graph_view *view, struct gy_data_edge *edges, size_t count,
+                            FILE *file)
 {
-    struct dump dump = {.file = file, .view = *view};
+    struct dump dump = {.file = file, .view = *view, .edges = edges, .edge_count = count};
+    if (count != 0) {
+        qsort(edges, count, sizeof(*edges), compare);
+    }
     fputs("digraph gantry {\n  rankdir=LR;\n  node [fontname=\"sans-serif\"];\n", file);
     gy_graph_each(&dump.view, put_task, &dump);
     gy_graph_each(&dump.view, put_edges, &dump);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "taskman/graph/failure.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Texts about a failed step, which name its tasks. */
 #ifndef TASKMAN_GRAPH_FAILURE_H
 #define TASKMAN_GRAPH_FAILURE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Storage of tasks and edges.
  *
  * Tasks and edges are carved from chunks that grow geometrically and never move, so a handle stays good

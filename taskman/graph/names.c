@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "taskman/graph/names.h"
 
 #include "base/alloc.h"

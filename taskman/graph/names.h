@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The names of one manager's tasks: a hash map from text to task.  Texts are copied into chunks that live
  * until the reset.  The manager's lock guards everything here. */
 #ifndef TASKMAN_GRAPH_NAMES_H

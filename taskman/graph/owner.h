@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The part of a task manager that its tasks and the pool know: they need no more of the owner of the tasks.
  *
  * `work` counts in two halves: tasks not released yet, and what will move without anybody waiting for it:

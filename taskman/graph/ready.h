@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Tasks that became READY, on their way to the thread that runs them. */
 #ifndef TASKMAN_GRAPH_READY_H
 #define TASKMAN_GRAPH_READY_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "taskman/graph/state.h"
 
 #include <assert.h>
@@ -44,6 +45,8 @@ bool gy_task_is_valid(const gantry_task *task, gantry_task_state state)
         return references <= 0;
     case GANTRY_TASK_STATE_RUNNING:
         return references <= 0 && runs && task->body.run != NULL;
+    case GANTRY_TASK_STATE_AWAITED:
+        return references <= 0 && gy_task_kind(task) == GANTRY_TASK_CPU;
     case GANTRY_TASK_STATE_DONE:
         return references <= 0;
     case GANTRY_TASK_STATE_FAILED:
@@ -88,7 +91,8 @@ bool gy_task_enter_ready(gantry_task *task)
     uint8_t raw = atomic_load_explicit(&task->state, memory_order_acquire);
     do {
         gantry_task_state state = gy_task_state_meant(task, raw);
-        if (state == GANTRY_TASK_STATE_READY || state == GANTRY_TASK_STATE_RUNNING) {
+        if (state == GANTRY_TASK_STATE_READY || state == GANTRY_TASK_STATE_RUNNING ||
+            state == GANTRY_TASK_STATE_AWAITED) {
             return false;
         }
     } while (!atomic_compare_exchange_weak_explicit(&task->state, &raw,

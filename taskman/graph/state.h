@@ -1,14 +1,18 @@
+/* SPDX-License-Identifier: MIT */
 /* The states of a task and the only function that changes them.
  *
  *                   submit            references == 0       begins            released
- *   PLACEHOLDER -----------> HELD -------------------> READY ------> RUNNING ----------> DONE
- *        |                                              ^  |            |
- *        +-- references == 0 while nobody submitted it -+  +------------+-------------> FAILED
+ *   PLACEHOLDER -----------> HELD -------------------> READY ------> RUNNING -----+----> DONE
+ *        |                                              ^  |            |         |
+ *        +-- references == 0 while nobody submitted it -+  |            v         |
+ *                                                          |         AWAITED -----+
+ *                                                          +----------------------+---> FAILED
  *
  * PLACEHOLDER, HELD: the graph owns the task, references > 0.  READY: queued for a worker or the GPU
  * dispatcher, or about to be resolved on the spot (a sync point goes from here straight to DONE, a
- * task with a preset failure to FAILED).  RUNNING: its body or launch callback may be called.  DONE, FAILED:
- * for ever, or, in a frozen graph, until the next start.
+ * task with a preset failure to FAILED).  RUNNING: its body or launch callback may be called.  AWAITED: its
+ * body has returned after detaching it (awaits.h).  DONE, FAILED: for ever, or, in a frozen graph, until the
+ * next start.
  *
  * A run of a frozen graph does not visit its tasks to make them HELD again: each start flips the manager's
  * `run_mark`, states carry the mark of the run in which they were entered, and one with another mark means
@@ -22,12 +26,13 @@
 #include "taskman/graph/task.h"
 
 /* X(state, mask of the states that may follow) */
-#define GY_TASK_STATE_MAP(X)                                                    \
-    X(PLACEHOLDER, GY_STATE_BIT(HELD) | GY_STATE_BIT(READY))                    \
-    X(HELD, GY_STATE_BIT(READY))                                                \
-    X(READY, GY_STATE_BIT(RUNNING) | GY_STATE_BIT(DONE) | GY_STATE_BIT(FAILED)) \
-    X(RUNNING, GY_STATE_BIT(DONE) | GY_STATE_BIT(FAILED))                       \
-    X(DONE, 0u)                                                                 \
+#define GY_TASK_STATE_MAP(X)                                                      \
+    X(PLACEHOLDER, GY_STATE_BIT(HELD) | GY_STATE_BIT(READY))                      \
+    X(HELD, GY_STATE_BIT(READY))                                                  \
+    X(READY, GY_STATE_BIT(RUNNING) | GY_STATE_BIT(DONE) | GY_STATE_BIT(FAILED))   \
+    X(RUNNING, GY_STATE_BIT(DONE) | GY_STATE_BIT(FAILED) | GY_STATE_BIT(AWAITED)) \
+    X(AWAITED, GY_STATE_BIT(DONE) | GY_STATE_BIT(FAILED))                         \
+    X(DONE, 0u)                                                                   \
     X(FAILED, 0u)
 #define GY_STATE_BIT(state) (1u << GANTRY_TASK_STATE_##state)
 
@@ -111,9 +116,14 @@ static inline bool gy_task_never_ran(const gantry_task *task)
            (atomic_load_explicit(&task->state, memory_order_relaxed) & GY_STATE_RAN) == 0;
 }
 
+static inline bool gy_state_is_released(gantry_task_state state)
+{
+    return state == GANTRY_TASK_STATE_DONE || state == GANTRY_TASK_STATE_FAILED;
+}
+
 static inline bool gy_task_is_released(const gantry_task *task)
 {
-    return gy_task_state_of(task) >= GANTRY_TASK_STATE_DONE;
+    return gy_state_is_released(gy_task_state_of(task));
 }
 
 /* gy_task_begin() for taskman/ itself. */

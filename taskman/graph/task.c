@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Functions on a single task that need not know its owner. */
 #include "taskman/graph/task.h"
 
@@ -14,7 +15,7 @@ static bool is_chosen_anyway(const gantry_task *task)
 
 /* A task of a frozen graph has its references for the next run as soon as it was released in this one.  The
  * lock that the caller holds then keeps that next run from starting until we have looked and taken back. */
-bool gy_task_hold(gantry_task *task)
+bool gy_task_hold_some(gantry_task *task, int32_t count)
 {
     bool is_frozen = gy_task_has(task, GY_TASK_FROZEN);
     if (is_frozen && (!gy_task_takes_part(task) || is_chosen_anyway(task))) {
@@ -25,12 +26,12 @@ bool gy_task_hold(gantry_task *task)
         if (references <= 0) {
             return false;
         }
-    } while (!atomic_compare_exchange_weak_explicit(&task->references, &references, references + 1,
+    } while (!atomic_compare_exchange_weak_explicit(&task->references, &references, references + count,
                                                     memory_order_acquire, memory_order_relaxed));
     gantry_task_state state = gy_task_state_of(task);
-    bool may_run_again = task->owner->has_conditions && state >= GANTRY_TASK_STATE_DONE;
+    bool may_run_again = task->owner->has_conditions && gy_state_is_released(state);
     if (is_frozen && state != GANTRY_TASK_STATE_HELD && !may_run_again) {
-        atomic_fetch_sub_explicit(&task->references, 1, memory_order_relaxed);
+        atomic_fetch_sub_explicit(&task->references, count, memory_order_relaxed);
         return false;
     }
     return true;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A task and its edges.
  *
  * References: the thread that takes a task's last reference dispatches it, so everything that happens to it
@@ -174,9 +175,13 @@ static inline void gy_task_clear_all(gantry_task *task)
     memset((char *)task + 64, 0, sizeof(*task) - 64);
 }
 
-/* One more reference unless the task was dispatched already; false then.  The caller holds the lock of the
- * task's manager unless that is running and the task not part of a frozen graph. */
-bool gy_task_hold(gantry_task *task);
+/* One more reference, or `count`, unless the task was dispatched already; false then.  The caller holds the
+ * lock of the task's manager unless that is running and the task not part of a frozen graph. */
+bool gy_task_hold_some(gantry_task *task, int32_t count);
+static inline bool gy_task_hold(gantry_task *task)
+{
+    return gy_task_hold_some(task, 1);
+}
 /* GANTRY_ERR_LATE_DEPENDENCY: why it could not be held; `what`, "reference: task", begins the message. */
 gantry_status gy_task_refuse_hold(const gantry_task *task, const char *what);
 
@@ -250,6 +255,14 @@ static inline void gy_task_arm(gantry_task *task, int32_t references)
 static inline bool gy_task_has(const gantry_task *task, enum gy_task_flag flag)
 {
     return (atomic_load_explicit(&task->flags, memory_order_relaxed) & (unsigned)flag) != 0;
+}
+
+/* The dependent of a light task; NULL: it has none, or is no light task. */
+static inline gantry_task *gy_task_continuation(const gantry_task *task)
+{
+    const struct gy_edge *edge =
+        gy_task_has(task, GY_TASK_LIGHT) ? atomic_load_explicit(&task->edges, memory_order_relaxed) : NULL;
+    return edge != NULL ? gy_edge_successor(edge) : NULL;
 }
 
 /* Under the manager's lock. */

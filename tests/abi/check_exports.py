@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """The libraries export exactly what they should.
 
 Usage: check_exports.py SOURCE_DIR LIBRARY_DIR TESTING_ARCHIVE
@@ -29,6 +30,18 @@ def unversioned(source, library):
     return {row[2] for row in rows if len(row) == 3 and row[1] not in "Aa" and row[2].split("@")[-1] not in nodes}
 
 
+def has_the_versions(source, library):
+    """Is the SONAME that of the project's version, and the map's newest node, too?"""
+    version = re.search(r"(?m)^project\(gantry VERSION (\d+)\.(\d+)\.", (source / "CMakeLists.txt").read_text())
+    wanted = version[1] if version[1] != "0" else f"0.{version[2]}"
+    dynamic = subprocess.run(["readelf", "-dW", library], check=True, capture_output=True, text=True).stdout
+    soname = re.search(r"\(SONAME\).*\[(.*)\]", dynamic)[1]
+    node = re.findall(r"(?m)^GANTRY_([\w.]+)\s*\{", (source / "cmake/gantry.map").read_text())[-1]
+    if soname != f"libgantry.so.{wanted}" or node != f"{version[1]}.{version[2]}":
+        print(f"SONAME {soname}, newest node GANTRY_{node}: the project's version is {version[1]}.{version[2]}")
+    return soname == f"libgantry.so.{wanted}" and node == f"{version[1]}.{version[2]}"
+
+
 def declared(source):
     """Functions and variables the public headers export."""
     names = set()
@@ -51,6 +64,7 @@ def main(source, folder, archive):
     listed = set((source / "tests/abi/exports.txt").read_text().split())
     fine = report("libgantry.so", defined("-D", str(folder / "libgantry.so")), listed)
     fine = report("public headers", declared(source), listed) and fine
+    fine = has_the_versions(source, str(folder / "libgantry.so")) and fine
     fine = report("versions", unversioned(source, str(folder / "libgantry.so")), set()) and fine
     emulator = folder / "libgantry-emu.so"
     strangers = {n for n in defined("-D", str(emulator)) if not re.match(r"cu[A-Z]|gantry_emu_", n)}

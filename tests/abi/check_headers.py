@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Each public header compiles alone, twice over, as C11, C++11 and C++17, those of kernels as C++17, without a warning;
 gantry.hpp and its parts as C++17 and C++20, with every C++ compiler there is: also without run-time types, and where there
 are no exceptions it says why it does not.
@@ -12,7 +13,7 @@ import sys
 
 FLAGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wundef", "-Wconversion", "-Werror", "-fsyntax-only"]
 # Kernels are C++17; a program may include the one of their profiles.
-ONLY_CXX = ["kernel.h", "kernel/steal.h"]
+ONLY_CXX = ["kernel.h", "kernel/groups.h", "kernel/steal.h"]
 FOR_KERNELS = [*ONLY_CXX, "kernel/surface.h", "profile_kernel.h"]
 
 
@@ -41,7 +42,7 @@ def says_what_it_needs(compiler, include):
 def main(include, cc, cxx):
     headers = sorted(path.name for path in pathlib.Path(include, "gantry").glob("*.h"))
     fine = bool(headers)
-    headers += ["kernel/steal.h", "kernel/surface.h"]  # the others of kernel/ are parts of kernel.h
+    headers += ["kernel/groups.h", "kernel/steal.h", "kernel/surface.h"]  # the others of kernel/ are parts of kernel.h
     for header in headers:
         if header not in ONLY_CXX:
             fine = compiles(cc, "c", "c11", include, header) and fine

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A program that was compiled with an earlier version of the headers.  Its declarations are those of the
  * headers when the first program was written, and they never change.  Linked with the present libgantry it
  * must run.  Its structs have the members of that time, to which later ones were added; its numbers are the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "tests/support/cmocka_c11.h"
 
 #include "base/alloc.h"
@@ -152,7 +153,7 @@ static void test_own_allocator_gets_every_block_back_with_its_size(void **state)
 {
     (void)state;
     struct books books = {0};
-    gantry_allocator allocator = {book_allocate, book_release, &books};
+    gantry_allocator allocator = {sizeof(allocator), book_allocate, book_release, &books};
     assert_ok(gantry_set_allocator(&allocator));
     void *blocks[10];
     for (size_t i = 0; i < 10; i++) {
@@ -176,7 +177,7 @@ static void test_allocator_is_not_changed_while_blocks_live(void **state)
 {
     (void)state;
     struct books books = {0};
-    gantry_allocator allocator = {book_allocate, book_release, &books};
+    gantry_allocator allocator = {sizeof(allocator), book_allocate, book_release, &books};
     void *p = gy_zalloc(1);
     assert_int_equal(gantry_set_allocator(&allocator), GANTRY_ERR_STATE);
     assert_int_equal(gantry_set_allocator(NULL), GANTRY_ERR_STATE);
@@ -187,8 +188,8 @@ static void test_allocator_is_not_changed_while_blocks_live(void **state)
 static void test_half_an_allocator_is_refused(void **state)
 {
     (void)state;
-    gantry_allocator no_release = {book_allocate, NULL, NULL};
-    gantry_allocator no_allocate = {NULL, book_release, NULL};
+    gantry_allocator no_release = {sizeof(no_release), book_allocate, NULL, NULL};
+    gantry_allocator no_allocate = {sizeof(no_allocate), NULL, book_release, NULL};
     assert_int_equal(gantry_set_allocator(&no_release), GANTRY_ERR_INVALID_ARGUMENT);
     assert_int_equal(gantry_set_allocator(&no_allocate), GANTRY_ERR_INVALID_ARGUMENT);
     gy_free(gy_zalloc(1)); /* it is still the one before */

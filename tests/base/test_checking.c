@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "tests/support/cmocka_c11.h"
 #include "tests/support/log_lines.h"
 
@@ -37,6 +38,17 @@ static void test_parts_have_names(void **state)
     assert_false(gy_check_is_on(GY_CHECK_GUARDS));
 }
 
+/* What the proof tells on request takes the proof; none of it is of "1". */
+static void test_parts_of_the_proof(void **state)
+{
+    (void)state;
+    assert_int_equal(parts_of("edges"), GY_CHECK_EDGES);
+    assert_int_equal(parts_of("needless"), GY_CHECK_EDGES | GY_CHECK_NEEDLESS);
+    assert_int_equal(parts_of("unwritten,unread"), GY_CHECK_EDGES | GY_CHECK_UNWRITTEN | GY_CHECK_NEVER_READ);
+    assert_int_equal(parts_of("malloc"), GY_CHECK_EDGES | GY_CHECK_MALLOC);
+    assert_int_equal(parts_of("1") & GY_CHECKS_OF_PROOF, 0);
+}
+
 static void test_what_is_no_part_is_named(void **state)
 {
     (void)state;
@@ -53,6 +65,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_one_variable_turns_everything_on),
         cmocka_unit_test(test_parts_have_names),
+        cmocka_unit_test(test_parts_of_the_proof),
         cmocka_unit_test(test_what_is_no_part_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

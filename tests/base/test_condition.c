@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Conditions (base/thread.h): no wake-up is lost, whoever comes when. */
 #include "tests/support/cmocka_c11.h"
 

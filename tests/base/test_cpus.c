@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Which CPUs may be used, and what the quotas of control groups leave of them: of made-up systems, whose
  * files lie in a folder. */
 #include "tests/support/cmocka_c11.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A program that has more rights than the user who started it sees no variable.  The test starts a copy of
  * this program which belongs to another group and has the bit that gives it that group's rights. */
 #include "tests/support/cmocka_c11.h"

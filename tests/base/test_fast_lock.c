@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The lock of the build path: mutual exclusion, sleeping and waking, ranks. */
 #include "tests/support/cmocka_c11.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Names of files with a part for each process. */
 #include "tests/support/cmocka_c11.h"
 

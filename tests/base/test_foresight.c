@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* When to look for an expected end, on a machine that the test makes up: histories of how long something
  * took, with sleeps that end late and an interrupt that comes later still; how late the ends are seen, and
  * how long the thread looks in vain for that. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Handles that are looked up: which are valid, which are not, and how long destroyed objects are kept. */
 #include "base/handle.h"
 
@@ -105,7 +106,7 @@ int main(void)
         /* this test is the last one: the setting stays */
         cmocka_unit_test(test_without_memory_handles_are_trusted),
     };
-    static const gantry_allocator allocator = {allocate, release, NULL};
+    static const gantry_allocator allocator = {sizeof(allocator), allocate, release, NULL};
     setenv("GANTRY_CHECK", "handles", 1);
     if (gantry_set_allocator(&allocator) != GANTRY_OK) {
         return 1;

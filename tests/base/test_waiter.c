@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The waiter, with a clock that the test moves: what it says in each mode, and when it reads the clock; and
  * that a thread which waits as its page says misses no wake-up. */
 #include "tests/support/cmocka_c11.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Wake hints and forecasts: until when a thread should stay awake, and how soon it may be needed. */
 #include "base/wake_hint.h"
 #include "tests/support/cmocka_c11.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "tests/support/cmocka_c11.h"
 
 #include "bench/harness.h"

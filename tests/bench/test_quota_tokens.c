@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The tokens of `gantry bench quota`: their step, and how many come back, with an NVML whose answers the test
  * sets. */
 #include "bench/quota_tokens.h"
@@ -27,7 +28,7 @@ static void test_the_step_is_that_of_the_formula(void **state)
 static void test_the_tokens_follow_nvml(void **state)
 {
     (void)state;
-    const gantry_device_info info = {.multiprocessors = 132, .threads_per_multiprocessor = 2048};
+    const gantry_device_info info = {.total_sms = 132, .threads_per_sm = 2048};
     struct quota_tokens t;
     assert_true(bench_quota_tokens_open(&t, &info, 30));
     assert_int_equal(started(), 1);

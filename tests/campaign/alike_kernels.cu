@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The kernels of steps that are alike: what they leave in a cell says which kernel ran, with which arguments,
  * on a grid of which size, and what the cell that it reads had then.  `pause_ns` keeps a kernel from writing for a
  * while, so that one which does not wait for it reads an old word. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* context.h, dispatcher.h, module.h, copy.h: wrong arguments and, for launch-scope functions, the wrong
  * thread. */
 #include "tests/campaign/bad_input.h"
@@ -536,7 +537,7 @@ static void lost_rows(void)
     gantry_partition *partition = gantry_partition_default(context), *found;
     gantry_sm_topology topology = {.struct_size = sizeof(topology)};
     gantry_module *module;
-    gantry_sm_set set;
+    gantry_sm_set set = {.struct_size = sizeof(set)};
     uint64_t free_bytes;
     void *stream;
     BAD("the context is lost", gantry_context_set_partitions(context, NULL));

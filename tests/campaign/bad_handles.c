@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Every public function with a handle whose object is gone, and its answer with GANTRY_CHECK=handles. */
 #include "tests/campaign/bad_input.h"
 
@@ -21,6 +22,7 @@ static gantry_cpu_dispatcher *pool;
 static gantry_taskman *manager;
 static gantry_task *task;
 static gantry_copy_queue *queue;
+static gantry_ring *ring;
 static gantry_profile *profile;
 
 static void release(void *arg)
@@ -67,12 +69,14 @@ static void make_and_destroy(void)
     with.gpu_dispatcher = dispatcher;
     assert_ok(gantry_taskman_create(&with, &manager));
     assert_ok(gantry_copy_queue_create(1, &queue));
+    assert_ok(gantry_ring_create(heap, GANTRY_MEMORY_HOST, 1, 1, GANTRY_ALLOC_SITE("ring"), &ring));
     assert_ok(gantry_profile_start(&recording, &profile));
     assert_ok(gantry_profile_stop(profile, NULL));
     task = submit(manager, GANTRY_TASK_KERNEL);
     assert_ok(gantry_taskman_start(manager));
     assert_ok(gantry_taskman_stop(manager));
     gantry_copy_queue_destroy(queue);
+    gantry_ring_destroy(ring);
     gantry_taskman_destroy(manager);
     gantry_cpu_dispatcher_destroy(pool);
     gantry_module_unload(module);
@@ -136,7 +140,7 @@ static void partition_rows(void)
     gantry_partition_info info = {.struct_size = sizeof(info)};
     gantry_share_usage usage = {.struct_size = sizeof(usage)};
     gantry_partition *found;
-    gantry_sm_set set;
+    gantry_sm_set set = {.struct_size = sizeof(set)};
     void *stream;
     int event = 0;
     BAD_GIVES(GONE, 0, gantry_partition_count(context));
@@ -171,7 +175,7 @@ static void heap_rows(void)
     gantry_heap_settings settings = {.struct_size = sizeof(settings)};
     gantry_heap_stats stats = {.struct_size = sizeof(stats)};
     gantry_reclaim_stats reclaim = {.struct_size = sizeof(reclaim)};
-    gantry_heap_block block;
+    gantry_heap_block block = {.struct_size = sizeof(block)};
     char somewhere = 0;
     void *out;
     size_t count;
@@ -265,6 +269,8 @@ static void launch_rows(void)
     BAD_GIVES(GONE, 0, gantry_copy_queue_count(queue));
     BAD_REFUSED(GONE, gantry_copy_queue_clear(queue));
     BAD_REFUSED(GONE, gantry_copy_queue_destroy(queue));
+    BAD_GIVES(GONE, NULL, gantry_ring_next(ring));
+    BAD_REFUSED(GONE, gantry_ring_destroy(ring));
     BAD(GONE, gantry_profile_stop(profile, NULL));
 }
 
@@ -347,11 +353,16 @@ static void task_rows(gantry_taskman *alive, gantry_task *good)
     BAD(GONE, gantry_task_add_reference(task));
     BAD(GONE, gantry_task_remove_reference(task));
     BAD(GONE, gantry_task_fail_reference(task, GANTRY_ERR_IO));
+    BAD(GONE, gantry_task_fail_reference_with(task, GANTRY_ERR_IO, NULL));
     BAD(GONE, gantry_task_choose(task, 0));
+    BAD(GONE, gantry_task_access(task, NULL, 0));
     gantry_loop_stats turns = {.struct_size = sizeof(turns)};
     BAD(GONE, gantry_loop_cancel(task));
     BAD(GONE, gantry_loop_get_stats(task, &turns));
     BAD(GONE, gantry_task_invalidate(task));
+    gantry_detached handle;
+    BAD(GONE, gantry_task_detach(task, &handle));
+    BAD(GONE, gantry_task_detach_with(task, NULL, &handle));
     BAD(GONE, gantry_task_result(task));
     BAD(GONE, gantry_task_set_arg(task, NULL));
     BAD(GONE, gantry_task_get_launch_stats(task, &stats));

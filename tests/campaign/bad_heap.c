@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* base.h, heap.h, partition.h, profile.h: wrong arguments, blocks of other heaps, wrong states. */
 #include "tests/campaign/bad_input.h"
 
@@ -45,8 +46,10 @@ static void bandwidth_rows(void)
 void bad_base(void)
 {
     bandwidth_rows();
-    gantry_allocator none = {NULL, NULL, NULL};
+    gantry_allocator none = {sizeof(none), NULL, NULL, NULL};
     BAD("a function is NULL", gantry_set_allocator(&none));
+    none.struct_size = 8;
+    BAD("struct_size too small", gantry_set_allocator(&none));
     gantry_copy_queue *queue;
     assert_ok(gantry_copy_queue_create(1, &queue));
     BAD("memory is in use", gantry_set_allocator(NULL));
@@ -70,6 +73,14 @@ static void alloc_rows(gantry_heap *heap, void *block, void *foreign)
     BAD_OUT("0 bytes", out, gantry_heap_alloc(heap, GANTRY_MEMORY_PINNED, 0, 0, site, &out));
     BAD_OUT("an alignment of 3", out, gantry_heap_alloc(heap, GANTRY_MEMORY_PINNED, 1, 3, site, &out));
     BAD("`out` NULL", gantry_heap_alloc(heap, GANTRY_MEMORY_PINNED, 1, 0, site, NULL));
+    gantry_ring *ring = NULL;
+    BAD_OUT("`heap` NULL", ring, gantry_ring_create(NULL, GANTRY_MEMORY_PINNED, 1, 1, site, &ring));
+    BAD_OUT("no bytes", ring, gantry_ring_create(heap, GANTRY_MEMORY_PINNED, 0, 1, site, &ring));
+    BAD_OUT("no buffers", ring, gantry_ring_create(heap, GANTRY_MEMORY_PINNED, 1, 0, site, &ring));
+    BAD_OUT("more bytes than there are", ring,
+            gantry_ring_create(heap, GANTRY_MEMORY_PINNED, SIZE_MAX / 2, 3, site, &ring));
+    BAD("`out` NULL", gantry_ring_create(heap, GANTRY_MEMORY_PINNED, 1, 1, site, NULL));
+    BAD_GIVES("NULL", NULL, gantry_ring_next(NULL));
     BAD("`heap` NULL", gantry_heap_free(NULL, block));
     BAD("an address inside a block", gantry_heap_free(heap, (char *)block + 8));
     BAD("a block of another heap", gantry_heap_free(heap, foreign));
@@ -81,10 +92,12 @@ static void alloc_rows(gantry_heap *heap, void *block, void *foreign)
     BAD_OUT("`host` NULL", out, gantry_heap_device_address(heap, NULL, &out));
     BAD("`out` NULL", gantry_heap_device_address(heap, block, NULL));
     BAD_OUT("no block", out, gantry_heap_device_address(heap, foreign, &out));
-    gantry_heap_block found;
+    gantry_heap_block found = {.struct_size = sizeof(found)};
     BAD("`heap` NULL", gantry_heap_find_block(NULL, block, &found));
     BAD("`out` NULL", gantry_heap_find_block(heap, block, NULL));
     BAD("no block", gantry_heap_find_block(heap, foreign, &found));
+    found.struct_size = 4;
+    BAD("struct_size too small", gantry_heap_find_block(heap, block, &found));
 }
 
 /* Without a stream of its own it uses the default one. */
@@ -297,14 +310,17 @@ static void share_rows(gantry_context *context)
 {
     gantry_share_usage usage = {.struct_size = sizeof(usage)}, slight = {.struct_size = 4};
     gantry_taskman_options options = GANTRY_TASKMAN_OPTIONS_INIT;
-    gantry_share share = {.percent = -1};
+    gantry_share share = {sizeof(share), .percent = -1};
     gantry_taskman *manager;
     options.share = &share;
     BAD_OUT("a share without a GPU dispatcher", manager, gantry_taskman_create(&options, &manager));
     options.gpu_dispatcher = gantry_context_dispatcher(context);
     BAD_OUT("a share below 0", manager, gantry_taskman_create(&options, &manager));
-    share = (gantry_share){.percent = 50, .in_flight = 17};
+    share = (gantry_share){sizeof(gantry_share), .percent = 50, .in_flight = 17};
     BAD_OUT("a share with too many groups in flight", manager, gantry_taskman_create(&options, &manager));
+    share = (gantry_share){0, .percent = 50};
+    BAD_OUT("a share without struct_size", manager, gantry_taskman_create(&options, &manager));
+    share.struct_size = sizeof(share);
     BAD("`manager` NULL", gantry_taskman_get_usage(NULL, &usage));
     options.share = NULL;
     assert_ok(gantry_taskman_create(&options, &manager));
@@ -325,7 +341,7 @@ static void partition_rows(gantry_context *context)
     gantry_sm_topology topology = {.struct_size = 4};
     gantry_partition_info info = {.struct_size = sizeof(info)}, little = {.struct_size = 4};
     static gantry_partition_layout layout = {.struct_size = sizeof(layout)};
-    gantry_sm_set set;
+    gantry_sm_set set = {.struct_size = sizeof(set)};
     void *stream;
     int event = 0;
     BAD("`context` NULL", gantry_partition_read_topology(NULL, &topology));
@@ -376,6 +392,8 @@ static void partition_rows(gantry_context *context)
     BAD("`partition` NULL", gantry_partition_audit(NULL, GANTRY_AUDIT_STREAM, &set));
     BAD("unknown way", gantry_partition_audit(partition, (gantry_audit_way)7, &set));
     BAD("`out` NULL", gantry_partition_audit(partition, GANTRY_AUDIT_STREAM, NULL));
+    set.struct_size = 4;
+    BAD("struct_size too small", gantry_partition_audit(partition, GANTRY_AUDIT_STREAM, &set));
     BAD_UNCHECKED(gantry_partition_at, "NULL");
     BAD_UNCHECKED(gantry_partition_count, "NULL");
     BAD_UNCHECKED(gantry_partition_default, "NULL");
@@ -387,7 +405,7 @@ void bad_partition(void)
     partition_rows(context);
     gantry_context_destroy(context);
     gantry_sm_topology topology = {.struct_size = sizeof(topology),
-                                   .sm_count = 132,
+                                   .total_sms = 132,
                                    .alignment = 8,
                                    .unit_sms = 8,
                                    .unit_count = 16,

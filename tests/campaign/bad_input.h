@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Calls with a wrong argument or in a wrong state, and their results: the rows of the table in
  * docs/reference/errors.md. */
 #ifndef TESTS_CAMPAIGN_BAD_INPUT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Wrong arguments of <gantry/interop.h>. */
 #include "tests/campaign/bad_input.h"
 

@@ -1,8 +1,10 @@
+/* SPDX-License-Identifier: MIT */
 /* task.h, taskman.h: wrong arguments, handles of other managers, wrong states. */
 #include "tests/campaign/bad_input.h"
 
 #include "tests/support/cmocka_c11.h"
 
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -158,6 +160,13 @@ static void submit_rows(gantry_taskman *manager, gantry_taskman *other)
     desc.memory = 5;
     BAD_OUT("memory that was not declared", task, gantry_taskman_submit(manager, &desc, &task));
     desc = described();
+    desc.access_count = 2;
+    BAD_OUT("`accesses` NULL", task, gantry_taskman_submit(manager, &desc, &task));
+    const gantry_access wraps = {&desc, SIZE_MAX, 1, 0, GANTRY_ACCESS_READ, 0};
+    desc.accesses = &wraps;
+    desc.access_count = 1;
+    BAD_OUT("an access beyond the end of memory", task, gantry_taskman_submit(manager, &desc, &task));
+    desc = described();
     desc.reserved[sizeof(desc.reserved) - 1] = 1;
     BAD_OUT("`reserved` set", task, gantry_taskman_submit(manager, &desc, &task));
     desc = described();
@@ -196,6 +205,27 @@ static void light_rows(gantry_taskman *manager, gantry_taskman *other)
     BAD("no GPU dispatcher", gantry_taskman_declare_memory(manager, bytes, &memory));
 }
 
+static void access_rows(gantry_taskman *manager)
+{
+    static char bytes[16];
+    gantry_access access = {bytes, sizeof(bytes), 1, 0, GANTRY_ACCESS_READ, 0};
+    gantry_task *task = submitted(manager), *light = NULL;
+    assert_ok(gantry_taskman_create_light(manager, bad_body, NULL, NULL, NULL, &light));
+    BAD("`task` NULL", gantry_task_access(NULL, &access, 1));
+    BAD("`accesses` NULL", gantry_task_access(task, NULL, 1));
+    BAD("a light task", gantry_task_access(light, &access, 1));
+    access.mode = (gantry_access_mode)0;
+    BAD("no such mode", gantry_task_access(task, &access, 1));
+    access = (gantry_access){NULL, 4, 1, 0, GANTRY_ACCESS_READ, 0};
+    BAD("`at` NULL with bytes", gantry_task_access(task, &access, 1));
+    access = (gantry_access){bytes, 8, 2, 4, GANTRY_ACCESS_READ, 0};
+    BAD("a pitch below the bytes of a row", gantry_task_access(task, &access, 1));
+    access = (gantry_access){bytes, SIZE_MAX, 1, 0, GANTRY_ACCESS_READ, 0};
+    BAD("beyond the end of memory", gantry_task_access(task, &access, 1));
+    assert_ok(gantry_task_remove_reference(light));
+    assert_ok(gantry_taskman_reset(manager));
+}
+
 static void edge_rows(gantry_taskman *manager, gantry_taskman *other)
 {
     gantry_task *task = submitted(manager), *foreign = submitted(other), *light = NULL;
@@ -220,6 +250,9 @@ static void edge_rows(gantry_taskman *manager, gantry_taskman *other)
     BAD("`cause` GANTRY_OK", gantry_task_fail_reference(task, GANTRY_OK));
     BAD("`cause` unknown", gantry_task_fail_reference(task, (gantry_status)-77));
     BAD("no reference of the caller", gantry_task_fail_reference(task, GANTRY_ERR_IO));
+    BAD("`task` NULL", gantry_task_fail_reference_with(NULL, GANTRY_ERR_IO, "why"));
+    BAD("`cause` GANTRY_OK", gantry_task_fail_reference_with(task, GANTRY_OK, "why"));
+    BAD("no reference of the caller", gantry_task_fail_reference_with(task, GANTRY_ERR_IO, "why"));
     BAD("`task` NULL", gantry_task_choose(NULL, 0));
     BAD("no condition", gantry_task_choose(task, 0));
     gantry_launch_tasks launches = {.struct_size = sizeof(launches)}, small = {.struct_size = 4};
@@ -308,6 +341,7 @@ static void state_rows(gantry_taskman *manager)
     BAD("running", gantry_taskman_freeze(manager));
     BAD("running", gantry_task_invalidate(held));
     BAD("running", gantry_task_set_arg(held, NULL));
+    BAD("running", gantry_task_access(held, NULL, 0));
     assert_ok(gantry_task_remove_reference(held));
     BAD("a name without a task", gantry_taskman_stop(manager));
     gantry_task_desc desc = described();
@@ -329,6 +363,7 @@ static void frozen_rows(gantry_taskman *manager, gantry_taskman *other)
     assert_ok(gantry_taskman_freeze(manager));
     BAD("frozen", gantry_taskman_freeze(manager));
     BAD("frozen", gantry_task_start_after(second, first));
+    BAD("frozen", gantry_task_access(first, NULL, 0));
     BAD("no task", gantry_taskman_start_from(manager, NULL, 0));
     BAD("a task of another manager", gantry_taskman_start_from(manager, &foreign, 1));
     assert_ok(gantry_taskman_reset(manager));
@@ -359,6 +394,59 @@ static void body_rows(gantry_taskman *manager)
     assert_ok(gantry_taskman_reset(manager));
 }
 
+static gantry_detached detached; /* of the latest run */
+
+/* In the body of a condition, and then in that of another task. */
+static gantry_status detach_in_body(gantry_task *task, void *arg)
+{
+    gantry_task *other = *(gantry_task **)arg;
+    gantry_detached handle;
+    if (other == task) {
+        BAD("a condition", gantry_task_detach(task, &handle));
+        return GANTRY_OK;
+    }
+    struct {
+        gantry_detach_options options;
+        uint64_t field;
+    } later = {{.struct_size = sizeof(later)}, 1};
+    gantry_detach_options small = {.struct_size = 4};
+    BAD("`task` NULL", gantry_task_detach(NULL, &handle));
+    BAD("`out` NULL", gantry_task_detach(task, NULL));
+    BAD("another task", gantry_task_detach(other, &handle));
+    BAD("`task` NULL", gantry_task_detach_with(NULL, NULL, &handle));
+    BAD("`out` NULL", gantry_task_detach_with(task, NULL, NULL));
+    BAD("struct_size too small", gantry_task_detach_with(task, &small, &handle));
+    BAD("a field not known", gantry_task_detach_with(task, &later.options, &handle));
+    gantry_status status = gantry_task_detach(task, &handle);
+    if (status == GANTRY_OK) {
+        BAD("detached already", gantry_task_detach(task, &later.field));
+        BAD("detached already", gantry_task_detach_with(task, NULL, &later.field));
+        BAD("`status` unknown", gantry_task_complete(handle, (gantry_status)-77, NULL));
+        detached = handle;
+        status = gantry_task_complete(handle, GANTRY_OK, NULL);
+        BAD("completed already", gantry_task_complete(handle, GANTRY_OK, NULL));
+    }
+    return status;
+}
+
+static void detach_rows(gantry_taskman *manager)
+{
+    gantry_task_desc desc = described();
+    gantry_task *condition = NULL, *task = NULL;
+    desc.run = detach_in_body;
+    desc.arg = &condition;
+    desc.is_condition = true;
+    assert_ok(gantry_taskman_submit(manager, &desc, &condition));
+    desc.is_condition = false;
+    assert_ok(gantry_taskman_submit(manager, &desc, &task));
+    BAD("`handle` 0", gantry_task_complete(0, GANTRY_OK, NULL));
+    BAD("of no task", gantry_task_complete(1, GANTRY_OK, NULL));
+    assert_ok(gantry_taskman_freeze(manager));
+    assert_ok(gantry_taskman_run(manager, 1));
+    assert_ok(gantry_taskman_reset(manager));
+    BAD("destroyed handle", gantry_task_complete(detached, GANTRY_OK, NULL));
+}
+
 static void unchecked_rows(void)
 {
     BAD_UNCHECKED(gantry_task_arg, "NULL");
@@ -379,12 +467,14 @@ void bad_tasks(void)
     gantry_taskman *manager = new_manager(), *other = new_manager();
     submit_rows(manager, other);
     light_rows(manager, other);
+    access_rows(manager);
     edge_rows(manager, other);
     stats_rows(manager);
     assert_ok(gantry_taskman_reset(manager));
     state_rows(manager);
     frozen_rows(manager, other);
     body_rows(manager);
+    detach_rows(manager);
     unchecked_rows();
     gantry_taskman_destroy(manager);
     gantry_taskman_destroy(other);

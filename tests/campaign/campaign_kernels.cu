@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The kernel of the scenes. */
 #include <gantry/profile_kernel.h>
 

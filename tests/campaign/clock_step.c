@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "tests/campaign/clock_step.h"
 
 #include <dlfcn.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The process's clock, which can be made to step: this program's own clock_gettime() comes before the C
  * library's, also for the emulated driver. */
 #ifndef TESTS_CAMPAIGN_CLOCK_STEP_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Crossings: random programs in which many features of the library are used at once, and an oracle that says
  * whether what was observed is possible.
  *

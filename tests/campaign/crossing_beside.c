@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Things beside a program that have a promise of their own: older work that no thread has to wait for, a
  * cancel while a share owes GPU time, kernels whose blocks steal, a green context that is adopted. */
 #include "tests/campaign/crossing.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The data that the tasks of a crossing leave in memory, for their kernel and for the host alike:
  * page-locked words that count executions, and for each execution the words of other tasks that it saw. */
 #ifndef TESTS_CAMPAIGN_CROSSING_CELL_H

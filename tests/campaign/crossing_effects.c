@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Which values of a program took effect: the run's counts decide, not the plan. */
 #include "tests/campaign/crossing.h"
 

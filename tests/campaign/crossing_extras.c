@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The things beside a program's nodes: names that are filled late, cycles, loops and branches, and tasks
  * around the launches.  Each has its own rule, which is checked when its step has ended. */
 #include "tests/campaign/crossing.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The table of features, and the pairs of their values that cannot be together. */
 #include "tests/campaign/crossing.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* CUDA calls that callbacks make by themselves, and the emulated driver's controls.  The functions are
  * looked up by name, as the library does; none of its declarations is used. */
 #include "tests/campaign/crossing.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Processes that perform crossings, and their parent, which reports their results. */
 #include "tests/campaign/crossing_jobs.h"
 #include "tests/support/emu_controls.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Processes that perform crossings.  Each is this program anew, so that it has nothing of another one; what
  * they share is memory in a file without a name. */
 #ifndef TESTS_CAMPAIGN_CROSSING_JOBS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The kernel of the crossings: it counts its executions, and notes the counts of other tasks that it sees. */
 #include <gantry/kernel.h>
 /* this comes after kernel.h */

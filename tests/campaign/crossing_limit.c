@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The process's limit on GPU time, while programs run beside it: two contexts that were made under it use no
  * more than it allows together.  They use it up again and again, as long as programs have this feature,
  * each time beside several of them.  On a busy machine times only become longer, so only a time that is too

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Counts how often two values took effect in the same program, and three. */
 #include "tests/campaign/crossing.h"
 

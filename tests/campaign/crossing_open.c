@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Opens what a program needs: a context, a pool, managers, memory; and checks that nothing of it is left in
  * the end. */
 #include "tests/campaign/crossing.h"
@@ -14,6 +15,7 @@ static void fill_partitions(const struct cross_program *p, gantry_partition_requ
                             gantry_partition_options *plan)
 {
     static const char *const names[] = {"first", "second", "rest"};
+    static const gantry_share half = {sizeof(half), .percent = 50};
     for (uint32_t i = 0; i < 3; i++) {
         requests[i] = (gantry_partition_request){.struct_size = sizeof(requests[i]),
                                                  .name = names[i],
@@ -22,7 +24,7 @@ static void fill_partitions(const struct cross_program *p, gantry_partition_requ
     }
     plan->count = cross_has(p, VALUE_BORROWING) ? 3 : 2;
     requests[plan->count - 1].size = GANTRY_PARTITION_REST;
-    requests[0].share.percent = cross_has(p, VALUE_PARTITION_SHARE) ? 50 : 0;
+    requests[0].share = cross_has(p, VALUE_PARTITION_SHARE) ? &half : NULL;
     requests[1].borrows = cross_has(p, VALUE_BORROWING) ? names[2] : NULL;
     plan->requests = requests;
 }
@@ -173,7 +175,8 @@ bool cross_open(struct cross_run *run)
     }
     for (uint32_t m = 0; m < p->manager_count; m++) {
         gantry_taskman_options options = GANTRY_TASKMAN_OPTIONS_INIT;
-        const gantry_share share = {.percent = 50}, small = {.percent = 1, .burst_ns = CROSS_SAVED_NS};
+        const gantry_share share = {sizeof(share), .percent = 50},
+                           small = {sizeof(small), .percent = 1, .burst_ns = CROSS_SAVED_NS};
         options.cpu_dispatcher = run->cpus;
         options.gpu_dispatcher = run->fleet == NULL ? gantry_context_dispatcher(run->context) : NULL;
         options.fleet = run->fleet;

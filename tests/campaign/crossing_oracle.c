@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The rules.  What was noted is compared with what may be: a cancelled run, an aborted or a lost one has
  * several outcomes, so a rule gives sets of statuses and ranges of counts, and the order is a partial one.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Makes it possible to run many programs per second: threads that cost little, turns for threads that spin,
  * and one processor for all of these. */
 #include "tests/campaign/crossing.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Chooses the values of the next program: a covering design that is made as programs go.  It counts the
  * pairs, and in the long run the triples, that took effect; those that met least so far decide. */
 #include "tests/campaign/crossing.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Makes a program from a seed.  Every choice is a hash of the seed and of its subject, so that a program
  * from which something was removed stays the same otherwise. */
 #include "tests/campaign/crossing.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Performs a program: everything is made anew for it, so that a seed is enough to repeat it. */
 #include "tests/campaign/crossing.h"
 #include "tests/support/emu_controls.h"

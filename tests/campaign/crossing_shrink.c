@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Makes a failing program smaller as long as it still fails: first values become plain ones, then tasks are
  * removed. */
 #include "tests/campaign/crossing_jobs.h"

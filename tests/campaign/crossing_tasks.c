@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The bodies and callbacks of a crossing's tasks, and what they note. */
 #include "tests/campaign/crossing.h"
 #include "tests/support/emu_controls.h"

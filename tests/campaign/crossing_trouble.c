@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Chooses where a program fails, and where it is cancelled: once, or twice in different ways. */
 #include "tests/campaign/crossing.h"
 

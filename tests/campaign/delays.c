@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A library for LD_PRELOAD that delays threads at random where they meet others: around locks and
  * futexes, also those of conditions, at yields, and when one starts another.  What depends on who comes first
  * fails sooner.

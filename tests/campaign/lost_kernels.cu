@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The kernel of test_lost.c. */
 #include <gantry/kernel.h>
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Does the generator of crossings find what was mended?  Takes out one mend after the other and runs it.
 
 Usage: mends.py SOURCE FOLDER [--seconds S] [--only NAME,...] [--generator OPTIONS]

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "tests/campaign/point.h"
 
 #include "base/alloc.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* One thing that fails: which kind, the how-manieth, and how. */
 #ifndef TESTS_CAMPAIGN_POINT_H
 #define TESTS_CAMPAIGN_POINT_H

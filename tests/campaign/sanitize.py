@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Every test of a build that touches the device, under NVIDIA's compute-sanitizer.
 
 usage: sanitize.py BUILD [--out FOLDER] [--jobs N] [--limit S] [--seconds S] [--stress S] [--match REGEX] [TOOL...]

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "tests/campaign/scene.h"
 
 #include <stdarg.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Scenes: small programs that use one part of the library from creation to destruction, written to survive
  * any failure.  The sweep (sweep.h) runs each of them with one thing failing, again and again. */
 #ifndef TESTS_CAMPAIGN_SCENE_H

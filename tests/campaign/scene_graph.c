@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Pipelines on the device in every submission mode, frozen, and recorded. */
 #include "tests/campaign/scene.h"
 

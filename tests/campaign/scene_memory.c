@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The heap and its reclaimer; batched copies. */
 #include "tests/campaign/scene.h"
 
@@ -24,7 +25,7 @@ static bool ask(gantry_heap *heap, gantry_memory_kind kind, void *block, size_t 
 {
     gantry_heap_stats stats = {.struct_size = sizeof(stats)};
     gantry_heap_tag_stats tags[4];
-    gantry_heap_block found;
+    gantry_heap_block found = {.struct_size = sizeof(found)};
     size_t count = 77;
     if (gantry_heap_get_stats(heap, kind, &stats) != GANTRY_OK || stats.used_bytes < bytes) {
         scene_broken("statistics lack a block of %zu bytes", bytes);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Partitions with a bound on GPU time; frozen graphs that are replayed; declared memory, launch tasks and
  * contexts that give up when memory runs out; a context that is destroyed under its managers. */
 #include "tests/campaign/scene.h"
@@ -202,7 +203,8 @@ static bool open_planned(struct line *line)
         {.struct_size = sizeof(requests[0]), .name = "rest", .size = GANTRY_PARTITION_REST, .is_default = 1}};
     gantry_partition_options plan = GANTRY_PARTITION_OPTIONS_INIT;
     gantry_context_options options = GANTRY_CONTEXT_OPTIONS_INIT;
-    requests[0].share.percent = 50;
+    const gantry_share half = {sizeof(half), .percent = 50};
+    requests[0].share = &half;
     plan.requests = requests;
     plan.count = 2;
     options.partitions = &plan;
@@ -222,7 +224,7 @@ int scene_audit(void)
 {
     static struct line line;
     gantry_partition *partition = NULL;
-    gantry_sm_set set;
+    gantry_sm_set set = {.struct_size = sizeof(set)};
     bool good = open_planned(&line) &&
                 SCENE_MAKE(partition, gantry_partition_find(line.gpu.context, "small", &partition));
     for (gantry_audit_way way = GANTRY_AUDIT_STREAM; good && way <= GANTRY_AUDIT_GRAPH; way++) {

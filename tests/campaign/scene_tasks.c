@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* CPU tasks; managers that share a dispatcher; modules. */
 #include "tests/campaign/scene.h"
 

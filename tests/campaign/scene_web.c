@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Graphs of random shape in which everything takes part: tasks of all kinds, batched copies, memory taken and
  * given back on the way, completions, recordings, partitions, shares; runs that are cancelled, cut short or
  * end with the dispatcher; a limit of the process; a context that belongs to somebody else. */
@@ -318,11 +319,11 @@ int scene_whole(void)
     gantry_context_options options = GANTRY_CONTEXT_OPTIONS_INIT;
     gantry_taskman_options managers = GANTRY_TASKMAN_OPTIONS_INIT;
     gantry_profile_options recording = GANTRY_PROFILE_OPTIONS_INIT;
-    const gantry_share share = {.percent = 80};
+    const gantry_share share = {sizeof(share), .percent = 80}, of_one = {sizeof(of_one), .percent = 60};
     gantry_profile *profile = NULL;
     char path[64];
     (void)snprintf(path, sizeof(path), "campaign-%ld.web", (long)getpid());
-    requests[0].share.percent = 60;
+    requests[0].share = &of_one;
     plan.requests = requests;
     plan.count = 2;
     options.partitions = &plan;

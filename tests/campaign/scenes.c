@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The table of scenes.  Samples are among them: they are built into this program, with their main() under
  * another name, and run on inputs that are small enough for thousands of runs. */
 #include "tests/campaign/scene.h"

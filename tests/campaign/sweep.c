@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Every point is a process: a crash is its signal, a hang its alarm, and everything that it leaves behind is
  * gone with it.  It runs the scene with the failure, looks at what is left, and runs it once more without:
  * that must succeed.  check_after() and judge() say what is promised. */

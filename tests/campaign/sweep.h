@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Runs a scene with one thing failing, in a process of its own, and reports which promises were broken. */
 #ifndef TESTS_CAMPAIGN_SWEEP_H
 #define TESTS_CAMPAIGN_SWEEP_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Random steps that are nearly alike: each is the one before with some change, and is built anew.
  *
  *   test_campaign_alike [--seeds N] [--first SEED]

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Every public function with every kind of wrong argument: a status and a message, the outputs as they were.
  * The rows are the table "Wrong arguments" of docs/reference/errors.md:
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Random programs in which features meet, judged by an oracle (crossing.h).
  *
  *   test_campaign_crossings [--seconds S | --minutes M] [--patience S] [--programs N] [--jobs J] [--first

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A kernel writes through a wild pointer.  The context is reported lost, with the call and the driver's name
  * of the cause and, where the dispatcher is told to be synchronous, the task; every task is released; the
  * process ends as any other; and the next one finds the device as if nothing had happened.

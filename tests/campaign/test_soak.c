@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Very many tasks through one dispatcher: memory stays where it was, and the counters say what happened.
  *
  *   test_campaign_soak [TASKS]     200000 tasks; by hand 100000000

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Everything at once, at random: several task managers on one context, each with a thread of its own, a
  * thread that allocates and frees, one that starts and stops recordings; every way of submission, waiting and
  * ordering, and partitions, some with a share of GPU time; tasks added while others run, runs cancelled,
@@ -388,6 +389,7 @@ static void plan(struct rng *rng, gantry_partition_request requests[3], gantry_c
 {
     static gantry_partition_options plan = GANTRY_PARTITION_OPTIONS_INIT;
     static const char *const names[] = {"one", "two", "rest"};
+    static gantry_share share = GANTRY_SHARE_INIT;
     for (int i = 0; i < 3; i++) {
         requests[i] = (gantry_partition_request){.struct_size = sizeof(requests[i]),
                                                  .name = names[i],
@@ -395,7 +397,8 @@ static void plan(struct rng *rng, gantry_partition_request requests[3], gantry_c
                                                  .sm_count = 8 * (1 + draw(rng, 4))};
     }
     requests[2].size = GANTRY_PARTITION_REST;
-    requests[draw(rng, 3)].share.percent = 20 + draw(rng, 60);
+    requests[draw(rng, 3)].share = &share;
+    share.percent = 20 + draw(rng, 60);
     requests[draw(rng, 3)].is_default = 1;
     plan.requests = requests;
     plan.count = 3;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* One thing fails, anywhere: no crash, no hang, nothing left behind, nothing released twice, outputs as they
  * were, a message that names the cause, and everything works afterwards.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Random chains of all launch functions with random arguments, at, around and beyond the ends of their
  * ranges, which change from step to step while the shape stays.
  *

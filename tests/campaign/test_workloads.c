@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Random workloads: whatever a program's task graph looks like and however it is submitted, every cell of
  * memory ends up as a sequential run makes it.
  *
@@ -70,13 +71,14 @@ static void draw_partitions(struct rng *rng, gantry_partition_request requests[3
                             gantry_partition_options *plan, gantry_context_options *options)
 {
     static const char *const names[] = {"share", "borrower", "rest"};
+    static const gantry_share share = {sizeof(share), .percent = 40};
     for (uint32_t i = 0; i < 3; i++) {
         requests[i] = (gantry_partition_request){.struct_size = sizeof(requests[i]),
                                                  .name = names[i],
                                                  .size = GANTRY_PARTITION_AT_LEAST,
                                                  .sm_count = 16 + 8 * i};
     }
-    requests[0].share.percent = draw(rng, 2) == 0 ? 40 : 0;
+    requests[0].share = draw(rng, 2) == 0 ? &share : NULL;
     requests[1].borrows = draw(rng, 2) == 0 ? names[2] : NULL;
     requests[2].size = GANTRY_PARTITION_REST;
     plan->requests = requests;
@@ -116,7 +118,7 @@ static void open_context(struct round *round, struct rng *rng)
                    options.completion_wait, options.wfi, options.stream_limit,
                    options.synchronous ? ", synchronous" : "", options.single_stream ? ", single stream" : "",
                    options.partitions != NULL ? ", partitions" : "",
-                   options.partitions != NULL && requests[0].share.percent > 0 ? ", a share" : "",
+                   options.partitions != NULL && requests[0].share != NULL ? ", a share" : "",
                    options.partitions != NULL && requests[1].borrows != NULL ? ", borrowing" : "");
     must(round, gantry_context_create(&options, &round->context), "context");
 }
@@ -176,7 +178,7 @@ static void draw_workload(struct workload *w, bool may_run)
 static void open_workload(struct workload *w, const struct round *round)
 {
     gantry_taskman_options options = GANTRY_TASKMAN_OPTIONS_INIT;
-    const gantry_share share = {.percent = 60};
+    const gantry_share share = {sizeof(share), .percent = 60};
     options.cpu_dispatcher = round->cpus;
     options.gpu_dispatcher = gantry_context_dispatcher(round->context);
     options.workers_only = round->cpus != NULL && draw(&w->rng, 3) == 0;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Chains of launches with random values: what a chain does, how it is drawn, changed, launched and
  * computed on the CPU.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the kernels of value chains get: parameters of many sizes, and a block of up to 4 KiB by value. */
 #ifndef TESTS_CAMPAIGN_VALUES_CELL_H
 #define TESTS_CAMPAIGN_VALUES_CELL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* How value chains are drawn and changed.  A field is drawn at, around and beyond the ends of its range, and
  * keeps its value where the call would not be legal. */
 #include "tests/campaign/values.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Copies and fills whose lengths have more than 32 bits.  They take little memory: a range of 4 GiB has the
  * same 4 MiB again and again, and only what lies behind these 4 GiB, the tail, is looked at. */
 #include "tests/campaign/values_huge.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Copies and fills of more than 4 GiB. */
 #ifndef TESTS_CAMPAIGN_VALUES_HUGE_H
 #define TESTS_CAMPAIGN_VALUES_HUGE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The kernels of value chains.  Each block adds one number to its word: it is made of the size of the launch
  * and of all parameters; each thread adds one that is made of its number. */
 #include <gantry/kernel.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The calls of a node, and calls that must be refused in every way. */
 #include "tests/campaign/values_launch.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* How value chains reach the library: the world that they run in, and the callback of a node. */
 #ifndef TESTS_CAMPAIGN_VALUES_LAUNCH_H
 #define TESTS_CAMPAIGN_VALUES_LAUNCH_H

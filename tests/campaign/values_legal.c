@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the calls of value chains may be: they stay in their half of a slice and in the limits of the library
  * and of every device. */
 #include "tests/campaign/values.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The model of value chains: what each call leaves in memory, byte by byte, by what the public headers
  * promise.  It shares no code with the library, nor with the kernels. */
 #include "tests/campaign/values.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Value chains as text, for failures. */
 #include "tests/campaign/values.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Random workloads: task graphs in the shapes that programs have, on small cells of memory.  A node reads
  * and writes cells; the edges follow from that, and a sequential run computes the right contents of every
  * cell. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The kernel of the random workloads: one block, with a thread for each word of a cell.  `pause_ns` keeps
  * it from writing for a while, so that a task which does not wait for it finds old words. */
 #include <gantry/profile_kernel.h>

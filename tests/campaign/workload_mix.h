@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The function that a node of a random workload computes, in its kernel, its CPU task and the sequential run
  * alike: words that depend on every cell it reads, so that a task which ran too early or too late gives a
  * wrong result. */

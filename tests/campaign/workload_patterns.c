@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "tests/campaign/workload.h"
 
 enum { LONGEST_PAUSE_NS = 1500000 };

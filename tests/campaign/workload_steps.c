@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A workload's steps: the contents that every cell must have, and the comparison. */
 #include "tests/campaign/workload.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A workload's memory and tasks. */
 #include "tests/campaign/workload.h"
 

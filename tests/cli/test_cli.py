@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """The command `gantry`, as a user meets it.
 
 Usage: test_cli.py GANTRY VERSION NVML
@@ -187,8 +188,8 @@ class Cli(unittest.TestCase):
         return file.name
 
     def test_info_carries_out_a_plan_and_checks_it(self):
-        plan = self.plan('{"partitions": [{"name": "critical", "size": "at_least", "sms": 10, "priority": -1},'
-                         '{"name": "bulk", "sms": 32}, {"name": "other", "size": "rest"}]}')
+        plan = self.plan('{"partitions": [{"name": "critical", "size": "at_least", "sm_count": 10, "priority": -1},'
+                         '{"name": "bulk", "sm_count": 32}, {"name": "other", "size": "rest"}]}')
         status, out, err = gantry("info", "--json", "--driver", "emulated", "--partitions", plan)
         if status == 1 and "reads no plans" in err:
             self.assertIn("libcjson-dev", err)  # what a build without it says; the rest is for one with it
@@ -206,19 +207,19 @@ class Cli(unittest.TestCase):
         self.assertRegex(out, r"other +84 +84 +84 +84 +0 +0 +0 .*\(default\)")
         self.assertRegex(out, r"(?m)^critical +8 +-1 +- +not divided$")
         status, out, err = gantry("info", "--driver", "emulated", "--partitions", self.plan(
-            '{"partitions": [{"name": "a", "sms": 16, "cluster_size": 8, "workqueue_limit": 4, "workqueue_scope":'
+            '{"partitions": [{"name": "a", "sm_count": 16, "cluster_size": 8, "workqueue_limit": 4, "workqueue_scope":'
             '"balanced"}]}'), GANTRY_EMU_PROFILE="b200,cuda=13010")
         self.assertEqual((status, err), (0, ""))
         self.assertRegex(out, r"(?m)^a +8 +0 +4 +balanced$")
         self.assertRegex(out, r"(?m)^default +0 +0 +8 +shared$")
         status, out, err = gantry("info", "--json", "--driver", "emulated", "--partitions", self.plan(
-            '{"partitions": [{"name": "a", "sms": 16, "workqueues_of": "b"}, {"name": "b", "sms": 16, "workqueue_limit": 3}]}'),
+            '{"partitions": [{"name": "a", "sm_count": 16, "workqueues_of": "b"}, {"name": "b", "sm_count": 16, "workqueue_limit": 3}]}'),
             GANTRY_EMU_PROFILE="cuda=13010")
         self.assertEqual((status, err), (0, ""))
         self.assertEqual([p["workqueue_limit"] for p in json.loads(out)["partitions"]], [3, 3, 8])
-        for text, named in [('{"partitions": [{"nam": "a"}]}', "nam"), ('{"partitions": [{"name": "a", "sms": -1}]}', "sms"),
+        for text, named in [('{"partitions": [{"nam": "a"}]}', "nam"), ('{"partitions": [{"name": "a", "sm_count": -1}]}', "sm_count"),
                             ('{"plan": []}', "plan"), ("[1]", "no JSON object"),
-                            ('{"partitions": [{"name": "a", "sms": 1000}]}', "1000"),
+                            ('{"partitions": [{"name": "a", "sm_count": 1000}]}', "1000"),
                             ('{"partitions": [{"name": "a", "share": 50}]}', 'not an object like {"percent": 25}'),
                             ('{"partitions": [], "partitions": []}', '"partitions": twice'),
                             ('{"partitions": [{"name": "a", "name": "b"}]}', '"name": twice'),
@@ -236,8 +237,8 @@ class Cli(unittest.TestCase):
             self.assertEqual(gantry("info", "--partitions", path), (1, "", f"gantry: error: {path}: {why}\n"))
 
     def test_info_lets_what_names_no_partition_borrow(self):
-        for rest in ('"size": "rest", "borrows": "critical"', '"sms": 32, "default": true, "borrows": "critical"'):
-            plan = self.plan('{"partitions": [{"name": "critical", "size": "at_least", "sms": 16}, {"name": "bulk", '
+        for rest in ('"size": "rest", "borrows": "critical"', '"sm_count": 32, "default": true, "borrows": "critical"'):
+            plan = self.plan('{"partitions": [{"name": "critical", "size": "at_least", "sm_count": 16}, {"name": "bulk", '
                              + rest + "}]}")
             status, out, err = gantry("info", "--json", "--driver", "emulated", "--partitions", plan)
             if "reads no plans" in err:
@@ -253,7 +254,7 @@ class Cli(unittest.TestCase):
             self.assertRegex(out, rf"\(a task of none\) +{wide} +{wide} +0  \({wide} with borrowed ones\)\n")
 
     def test_info_carries_out_a_plan_on_a_driver_that_divides_nothing(self):
-        text = '"partitions": [{"name": "critical", "sms": 16, "priority": -1}, {"name": "bulk", "size": "rest"}]}'
+        text = '"partitions": [{"name": "critical", "sm_count": 16, "priority": -1}, {"name": "bulk", "size": "rest"}]}'
         plan = self.plan('{"fallback": "priority", ' + text)
         status, out, err = gantry("info", "--json", "--driver", "emulated", "--partitions", plan, GANTRY_EMU_PROFILE="cuda=12030")
         if "reads no plans" in err:
@@ -263,7 +264,7 @@ class Cli(unittest.TestCase):
                 "all 132 SMs\n")
         self.assertEqual((status, err), (0, told))
         shown = json.loads(out)
-        self.assertEqual((shown["sm_count"], shown["is_divided"]), (132, False))
+        self.assertEqual((shown["total_sms"], shown["is_divided"]), (132, False))
         self.assertEqual([(p["granted_sms"], p["seen_sms"], p["priority"]) for p in shown["partitions"]],
                          [(132, 132, -1), (132, 132, 0)])
         status, out, err = gantry("info", "--driver", "emulated", "--partitions", plan, GANTRY_EMU_PROFILE="cuda=12030")
@@ -276,7 +277,7 @@ class Cli(unittest.TestCase):
         self.assertEqual(err.count("CUDA 12.3"), 1)
 
     def test_info_shows_what_shares_come_to(self):
-        text = ('{"partitions": [{"name": "the \\"half\\"", "sms": 64, "share": {"percent": 25}},'
+        text = ('{"partitions": [{"name": "the \\"half\\"", "sm_count": 64, "share": {"percent": 25}},'
                 '{"name": "rest", "size": "rest"}]}')
         plan = self.plan(text.replace("rest", "r\udce9st", 1))  # a byte that is no UTF-8
         status, out, err = gantry("info", "--json", "--driver", "emulated", "--partitions", plan)
@@ -295,7 +296,7 @@ class Cli(unittest.TestCase):
         self.assertRegex(out, r'(?m)^the "half" +25\.0 % +[0-9.]+ % +[0-9.]+ % +[0-9.]+ % +[0-9.]+ %$')
 
     def test_info_does_not_wait_for_a_tiny_share(self):
-        plan = self.plan('{"partitions": [{"name": "a", "sms": 16, "share": {"percent": 0.0000001}},'
+        plan = self.plan('{"partitions": [{"name": "a", "sm_count": 16, "share": {"percent": 0.0000001}},'
                          '{"name": "b", "size": "rest"}]}')
         status, out, err = gantry("info", "--driver", "emulated", "--partitions", plan)
         if "reads no plans" in err:
@@ -309,14 +310,14 @@ class Cli(unittest.TestCase):
 
     @unittest.skipIf(LIGHT, "plans are carried out by the same threads on every device")
     def test_info_carries_out_plans_elsewhere(self):
-        plan = self.plan('{"partitions": [{"name": "a", "size": "at_least", "sms": 6}, {"name": "b", "size": "rest"}]}')
+        plan = self.plan('{"partitions": [{"name": "a", "size": "at_least", "sm_count": 6}, {"name": "b", "size": "rest"}]}')
         if "reads no plans" in gantry("info", "--driver", "emulated", "--partitions", plan)[2]:
             print("note: built without cJSON, so plans are not read")
             return
         for environment, sizes, facts in [
-                ({"GANTRY_EMU_PROFILE": "mig"}, [8, 8], {"is_mig": True, "sm_count": 16, "mps_percentage": 0}),
-                ({"GANTRY_EMU_PROFILE": "small"}, [8, 8], {"is_mig": False, "sm_count": 16}),
-                ({"GANTRY_EMU_PROFILE": "b200"}, [8, 140], {"sm_count": 148, "is_structured": False}),
+                ({"GANTRY_EMU_PROFILE": "mig"}, [8, 8], {"is_mig": True, "total_sms": 16, "mps_percentage": 0}),
+                ({"GANTRY_EMU_PROFILE": "small"}, [8, 8], {"is_mig": False, "total_sms": 16}),
+                ({"GANTRY_EMU_PROFILE": "b200"}, [8, 140], {"total_sms": 148, "is_structured": False}),
                 ({"GANTRY_EMU_PROFILE": "b200,cuda=13010"}, [8, 140], {"is_structured": True}),
                 ({"GANTRY_EMU_PROFILE": "mps"}, [8, 124], {"mps_percentage": 100}),
                 ({"GANTRY_EMU_PROFILE": "mps", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "50"}, [8, 124], {"mps_percentage": 50})]:
@@ -334,7 +335,7 @@ class Cli(unittest.TestCase):
         info = json.loads(out)
         self.assertEqual((info["version"], info["driver"]), (VERSION, "emulated"))
         self.assertIn("GANTRY_DRIVER", info["why"])
-        self.assertGreater(info["device"]["multiprocessors"], 0)
+        self.assertGreater(info["device"]["total_sms"], 0)
         self.assertRegex(info["device"]["uuid"], "^GPU-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
 
     def test_info_shows_work_queues_and_the_driver_s_log(self):
@@ -347,6 +348,8 @@ class Cli(unittest.TestCase):
         self.assertRegex(out, r"(?m)^driver's log +nowhere \(CUDA_LOG_FILE is not set")
         self.assertNotRegex(out, r"(?m)^MPS")
         self.assertEqual((shown["mps"], shown["log_file"]), (None, None))
+        means = {"jemalloc": "jemalloc, built with the library", "installed": "jemalloc as installed; .*GLIBC_TUNABLES", "none": "no jemalloc"}
+        self.assertRegex(out, rf"(?m)^small blocks +{means[shown['small_allocator']]}")
         out, shown = info(GANTRY_EMU_PROFILE="cuda=13010", CUDA_DEVICE_MAX_CONNECTIONS="16", CUDA_LOG_FILE="stderr")
         self.assertRegex(out, r"(?m)^work queues +16, shared, can be handed on \(CUDA_DEVICE_MAX_CONNECTIONS is 16\)$")
         self.assertRegex(out, r"(?m)^driver's log +in stderr \(CUDA_LOG_FILE\)$")
@@ -376,7 +379,7 @@ class Cli(unittest.TestCase):
                          "static partition GPU-1/Dx4: 16 of 132 multiprocessors")
         shown = json.loads(gantry("info", "--json", "--driver", "emulated", GANTRY_EMU_PROFILE="mig,mps",
                                   CUDA_MPS_SM_PARTITION="GPU-1/Dx4", **nvml)[1])
-        self.assertEqual(shown["mps"], {"percentage": 100, "static_partition": "GPU-1/Dx4", "sms": 16, "device_sms": 132})
+        self.assertEqual(shown["mps"], {"percentage": 100, "static_partition": "GPU-1/Dx4", "total_sms": 16, "device_sms": 132})
 
     def test_info_shows_how_copies_are_performed(self):
         status, out, err = gantry("info", "--copies", "--driver", "emulated")

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """What bash, zsh and fish complete behind gantry.  A shell that is not installed is left out, but for bash.
 
 Usage: test_completion.py GANTRY

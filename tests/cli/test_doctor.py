@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """gantry doctor, on this machine and on others that are made of files.
 
 Usage: test_doctor.py GANTRY FAKE (a CUDA driver whose cuInit() fails as it is told)
@@ -61,6 +62,7 @@ class Doctor(unittest.TestCase):
         self.assertEqual((status, found["ok"]), (0, True), found)
         self.assertIn(found["driver"], ("cuda", "emulated"))
         self.assertEqual(by_name["emulated driver"]["state"], "ok")
+        self.assertEqual("may be opened at run time" in by_name["small blocks"]["found"], by_name["small blocks"]["state"] == "ok")
         status, out, err = doctor()
         self.assertEqual((status, err), (0, ""))
         for one in found["findings"]:

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Ctrl-C while the command works: exit status 130, what is done stays, and nothing half-written does.
 
 Usage: test_interrupt.py GANTRY

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """The command where the system gives it little.  (Not under sanitizers, which need terabytes of addresses.)
 
 Usage: test_limits.py GANTRY

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """gantry(1) has every command, option, sample and bench, and the formatter has nothing to say about it.
 
 Usage: test_man.py GANTRY PAGE

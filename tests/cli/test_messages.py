@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """What the command says to people: prefixes, suggestions, help on everything, and what a terminal is shown.
 
 Usage: test_messages.py GANTRY

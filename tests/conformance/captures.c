@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Captures that meet what they do not allow, several captures of one thread, and what the driver logs. */
 #include "tests/conformance/conformance.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Nodes of executable graphs that get other work: kernels, copies, fills and events. */
 #include "tests/conformance/conformance.h"
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Every function of the driver table (driver/funcs.h) is called by the conformance suite.
 
 Usage: check_coverage.py SOURCE_DIR

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """The table of docs/design/driver.md about features and drivers is what an emulated driver of each version shows.
 
 Usage: check_features.py SOURCE_DIR PROGRAM

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the parts of the conformance suite share.
  *
  * The suite says what a CUDA driver does, as far as Gantry relies on it, and runs unchanged on the emulated

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Kernels of the conformance suite. */
 #include <gantry/kernel.h>
 #include <gantry/kernel/surface.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Devices, contexts, results. */
 #include "tests/conformance/conformance.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Several devices: links, access to memory of another device, copies, events and graphs across. */
 #include "tests/conformance/conformance.h"
 

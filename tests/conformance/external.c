@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Memory that another API has exported.  These are the tests that need no such API: on a device only the
  * errors of wrong calls, on the emulated driver also a memory file, which a software Vulkan driver
  * exports. */

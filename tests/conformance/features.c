@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What Gantry finds out about the driver: lines "feature: outcome", as in the table of
  * docs/design/driver.md.  Each outcome was found by trying. */
 #include "context/context.h"

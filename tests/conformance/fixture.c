@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "tests/conformance/conformance.h"
 
 #include "driver/inside.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Capture, executable graphs and their update. */
 #include "tests/conformance/conformance.h"
 

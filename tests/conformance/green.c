@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Multiprocessor resources and green contexts. */
 #include "tests/conformance/conformance.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Images that another API has exported, as arrays and surfaces.  They come from Vulkan, so on a device only
  * the tests run that need no image; on the emulated driver a memory file is the image. */
 #include "tests/conformance/conformance.h"

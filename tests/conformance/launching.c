@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Launches by cuLaunchKernelEx() that ask for more than a grid: clusters, cooperative grids, an early start.
  */
 #include "tests/conformance/conformance.h"

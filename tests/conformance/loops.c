@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Conditional nodes of type WHILE, as far as no kernel is needed that sets their value: a loop whose value is
  * 0 at first has no turn, and what may be in a body. */
 #include "tests/conformance/conformance.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Device and page-locked memory, copies, fills. */
 #include "tests/conformance/conformance.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Kernel images and launches. */
 #include "tests/conformance/conformance.h"
 

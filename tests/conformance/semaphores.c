@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Timeline semaphores that another API has exported.  These are the tests that need no such API: on a
  * device only the error for descriptors that are no semaphores, on the emulated driver also a memory file
  * that stands for a timeline. */

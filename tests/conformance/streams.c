@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Order on and between streams: events, host functions, values in memory. */
 #include "tests/conformance/conformance.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The conformance suite: all groups, on the driver that $GANTRY_TEST_DRIVER names, without the tests whose
  * names match the pattern $GANTRY_TEST_SKIP.  What a real device has not is
  * left out and said; of the emulated driver the suite is run as several devices and versions. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Address ranges and the memory behind them. */
 #include "tests/conformance/conformance.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* CUDA C++ that is no kernel of the dialect: templates, printf, lambdas, headers of C++. */
 #include <cstdio>
 

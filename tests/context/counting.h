@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Checks a kernel count_up(uint32_t *count, uint32_t by) in a module, however the module was made. */
 #ifndef TESTS_CONTEXT_COUNTING_H
 #define TESTS_CONTEXT_COUNTING_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The functions of NVRTC that are used.  A source with "fails" in it does not compile, one with "warns"
  * leaves a line in the log.  The lowered name of an expression is the text before its "<"; "nonsense" has
  * none. */

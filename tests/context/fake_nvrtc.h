@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The settings of the fake NVRTC (fake_nvrtc.c), and what it has seen. */
 #ifndef TESTS_CONTEXT_FAKE_NVRTC_H
 #define TESTS_CONTEXT_FAKE_NVRTC_H

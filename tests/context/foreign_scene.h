@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the acts beside somebody else's capture share (test_foreign_captures.c). */
 #ifndef TESTS_CONTEXT_FOREIGN_SCENE_H
 #define TESTS_CONTEXT_FOREIGN_SCENE_H

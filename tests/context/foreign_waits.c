@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "tests/context/foreign_scene.h"
 
 #include <string.h>
@@ -200,7 +201,7 @@ static gantry_status act_exchange(struct scene *s)
     uint64_t filtered = 0;
     options.wait = wait_drawn;
     options.signal = signal_filtered;
-    options.arg = &filtered;
+    options.user = &filtered;
     options.timeout_ns = UINT64_C(20000000000);
     gantry_status status = gantry_exchange_create(s->gpu.context, &options, &exchange);
     for (uint64_t frame = 1; frame <= 3 && status == GANTRY_OK; frame++) {

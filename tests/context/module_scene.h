@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A context for tests of modules, and whether its driver is the emulated one. */
 #ifndef TESTS_CONTEXT_MODULE_SCENE_H
 #define TESTS_CONTEXT_MODULE_SCENE_H

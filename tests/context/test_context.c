@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A whole context: how it is made, which options it refuses, and that it leaves nothing behind. */
 #include "tests/support/cmocka_c11.h"
 
@@ -138,7 +139,7 @@ static void test_a_memory_source_may_call_cuda(void **state)
     (void)state;
     struct cuda_pool pool = {0};
     assert_ok(gy_driver_open(gpu_fixture_driver(), &pool.driver));
-    const gantry_memory_source source = {take_pinned, give_pinned, &pool};
+    const gantry_memory_source source = {sizeof(source), take_pinned, give_pinned, &pool};
     gantry_heap_options heap = GANTRY_HEAP_OPTIONS_INIT;
     heap.source[GANTRY_MEMORY_PINNED] = &source;
     gantry_context_options options = default_options();
@@ -167,7 +168,7 @@ static void test_a_context_has_all_its_parts(void **state)
     gantry_device_info info = {.struct_size = sizeof(info)};
     assert_ok(gantry_context_device_info(context, &info));
     assert_int_equal(info.emulated, gpu_fixture_driver() == GANTRY_DRIVER_EMULATED);
-    assert_true(info.multiprocessors > 0 && info.memory_bytes > 0 && info.name[0] != '\0');
+    assert_true(info.total_sms > 0 && info.memory_bytes > 0 && info.name[0] != '\0');
     info.struct_size = 0;
     assert_int_equal(gantry_context_device_info(context, &info), GANTRY_ERR_INVALID_ARGUMENT);
     assert_int_equal(gantry_context_device_info(NULL, &info), GANTRY_ERR_INVALID_ARGUMENT);
@@ -270,9 +271,9 @@ static void test_everything_is_told_about_the_device(void **state)
         assert_true(info.clock_khz > 0 && info.memory_clock_khz > 0);
     }
     assert_true(info.memory_bus_bits > 0 && info.l2_bytes > 0 && info.can_map_host_memory &&
-                info.threads_per_multiprocessor > 0);
+                info.threads_per_sm > 0);
     assert_true(info.most_shared_bytes_per_block >= info.shared_bytes_per_block);
-    assert_true(info.shared_bytes_per_multiprocessor >= info.most_shared_bytes_per_block);
+    assert_true(info.shared_bytes_per_sm >= info.most_shared_bytes_per_block);
     assert_ok(gantry_context_memory(context, &free_bytes, &total_bytes));
     assert_true(free_bytes > 0 && free_bytes <= total_bytes && total_bytes <= info.memory_bytes);
     assert_ok(gantry_context_memory(context, NULL, NULL));

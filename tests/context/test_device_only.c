@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Images for devices alone: a device takes any CUDA C++, and the emulated driver returns an error that names
  * the kernel. */
 #include "any_cuda.kernels.h"

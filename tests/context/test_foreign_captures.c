@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The application captures a stream of its own, in each mode, and meanwhile the library does each kind of
  * thing, on another thread or on the one that captures.  Whatever it does works, or is refused by name; the
  * capture ends well, its graph runs right, and the context goes on. */

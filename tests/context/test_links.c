@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Links between devices: the facts about a pair, and that a measurement leaves nothing behind. */
 #include "tests/support/gpu_fixture.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Modules made of code that was compiled elsewhere: from memory and from files, and the errors in them. */
 #include "order_kernels.kernels.h"
 #include "tests/context/counting.h"

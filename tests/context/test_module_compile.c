@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Modules that are compiled at run time: with a fake compiler on the emulated driver, with the real one on a
  * device. */
 #include "order_kernels.kernels.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The application's code on threads of the library: it sees a thread like any other, and what it leaves
  * behind, another CUDA context or none, does not reach the library. */
 #include "tests/support/cmocka_c11.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Waiting for a whole context: everything that was enqueued is done, captured work included. */
 #include "tests/partition/plan_support.h"
 #include "tests/support/cmocka_c11.h"
@@ -507,7 +508,7 @@ static void test_an_open_capture_is_launched_first(void **state)
     }
     assert_int_equal(pthread_create(&thread, NULL, synchronise, &s), 0);
     struct gy_graphs *graphs = &s.gpu.context->dispatcher->graphs;
-    while (atomic_load(&graphs->waiting) == 0) {
+    while (atomic_load(&graphs->gate.waiting) == 0) {
         sched_yield();
     }
     atomic_store(&s.open, 1);

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # assemble.sh <source root>: the copy kernel for every architecture it has code of its own for, assembled by
 # nvcc.  From sm_100 on it must ask for blocks to take over, before that it must not.  Exit 77: no nvcc, or
 # none of the architectures.

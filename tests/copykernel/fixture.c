@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "tests/copykernel/fixture.h"
 
 #include "base/alloc.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A copier with an arena on the device and one in page-locked memory, on the emulated driver or, with
  * GANTRY_TEST_DRIVER=cuda, on a device.  Functions fail the test themselves. */
 #ifndef TESTS_COPYKERNEL_FIXTURE_H

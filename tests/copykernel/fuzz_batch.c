@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The descriptors lie in six rooms of memory of every kind.  Half of the inputs are descriptors that are
  * right by construction, so that much is copied; the others may be anything.  The expected result is
  * computed here by other means, by comparing each descriptor with each. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* One batch of copies made from arbitrary bytes: the copier performs it on the emulated driver, and plain C
  * on copies of the memory.  A libFuzzer target (fuzz_copy.c) and a test with random bytes (test_fuzz.c) use
  * it. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Boxes: random ones are compared with memcpy() row by row, and some are refused.  Runs on the emulated
  * driver, or on a device with GANTRY_TEST_DRIVER=cuda. */
 #include "tests/copykernel/fixture.h"

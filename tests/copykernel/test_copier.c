@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The copier on a driver: addresses of every kind, one launch per batch, and a ring that is neither
  * overwritten nor waited for.  Runs on the emulated driver, or on a device with GANTRY_TEST_DRIVER=cuda. */
 #include "tests/copykernel/fixture.h"

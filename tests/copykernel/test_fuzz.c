@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The function of the fuzzer (fuzz_batch.h) with random bytes, the same ones each time.
  * $GANTRY_FUZZ_ROUNDS asks for more or fewer of them and $GANTRY_FUZZ_SEED for others. */
 #include "tests/support/cmocka_c11.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The planner's plans are performed byte by byte: batches run through the block engine and are compared with
  * memcpy() and plain fills, guard zones included.  Every form of the kernel is tested, and every way of
  * dividing the units among blocks, also those of devices whose blocks steal others (Cluster Launch

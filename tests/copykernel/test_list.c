@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Lists that the device reads: random ones run through the block engine, with both kernels, and are compared
  * with memcpy() and plain fills, every byte between the copies included.  The arenas are blocks of their
  * own sizes, so that a sanitizer sees a read or write outside. */

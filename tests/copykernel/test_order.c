@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Queues, copy engines, captures and calibration. */
 #include "tests/copykernel/fixture.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Copies between the heaps of contexts on two devices: with access, and through the host without. */
 #include "tests/support/gpu_fixture.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The planner: checks, patterns, overlaps, prefixes, merging and divisions of the work. */
 #include "tests/support/cmocka_c11.h"
 #include "tests/support/plant.h"

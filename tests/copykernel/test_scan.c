@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The short way of large usual batches, and large copies whose sides are aligned differently: their copies
  * are right, and they refuse everything that the long way refuses.  Runs on the emulated driver, or on a
  * device with GANTRY_TEST_DRIVER=cuda. */

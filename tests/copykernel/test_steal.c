@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The copier on a device of compute capability 10.0, whose thread blocks steal others (Cluster Launch
  * Control): only emulated ones, whatever device there is.  The kernel has the same source as everywhere. */
 #include "tests/copykernel/fixture.h"

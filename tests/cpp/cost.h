@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The same work in C and in C++, against a library that does nothing: the instructions that remain are the
  * cost of the language. */
 #ifndef TESTS_CPP_COST_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 // The step as it is written in C++.
 #include "tests/cpp/cost.h"
 

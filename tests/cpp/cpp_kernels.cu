@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include <gantry/kernel.h>
 
 GANTRY_KERNEL(triple, (uint32_t *numbers, uint32_t count, uint32_t plus))

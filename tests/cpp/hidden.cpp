@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 // A library that hides its symbols: it submits tasks to the manager of the program.
 #include "tests/cpp/hidden.h"
 

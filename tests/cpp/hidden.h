@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The functions that the library of hidden.cpp exports. */
 #ifndef TESTS_CPP_HIDDEN_H
 #define TESTS_CPP_HIDDEN_H

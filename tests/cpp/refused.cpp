@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 // Launches of kernels whose parameters the compiler knows: CASE 0 and 1 compile, no other does (refused.sh).
 #include "cpp_kernels.kernels.hpp"
 

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # refused.sh <C++ compiler> <refused.cpp> <include folders, with ; between them>: which launches of typed kernels
 # compile, and why the others do not.
 set -eu

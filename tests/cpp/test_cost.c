@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* gantry.hpp takes as many instructions as the same program in C.  This program is its own library, which
  * only calls the tasks' callbacks, so that nothing else is counted.  A child is run instruction by
  * instruction (ptrace) and they are counted: the number is the same every time, on a busy machine too. */

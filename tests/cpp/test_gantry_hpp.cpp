@@ -1,15 +1,21 @@
+/* SPDX-License-Identifier: MIT */
 // gantry.hpp: what it owns is freed once, what its lambdas capture is freed when the task needs it no more,
 // and failures come out as exceptions with their cause.
 #include "cpp_kernels.kernels.hpp"
 #include "tests/cpp/hidden.h"
 
+#include <algorithm>
 #include <gantry/gantry.hpp>
 
 #include <array>
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <numeric>
 #include <string>
+
+#include <sys/mman.h>
+#include <unistd.h>
 
 namespace
 {
@@ -108,6 +114,58 @@ void test_a_pipeline(const gantry::context &context)
     graph.run();
     CHECK(right == count);
     CHECK(look.state() == GANTRY_TASK_STATE_DONE && look.result() == GANTRY_OK);
+}
+
+/* Without an edge that is made by hand. */
+void test_order_from_data(const gantry::context &context)
+{
+    constexpr std::uint32_t count = 1000;
+    const gantry::kernel_module code(context, gantry_image_cpp_kernels);
+    const gantry::kernel triple = code.get_kernel("triple");
+    gantry::pinned_memory<std::uint32_t> numbers(context, count);
+    gantry::device_memory<std::uint32_t> device(context, count);
+    gantry::cpu_dispatcher workers;
+    gantry::manager graph(context, workers);
+    std::uint32_t right = 0;
+    graph.cpu("fill", [&] { std::fill_n(&numbers[0], count, 7u); }).writes(numbers.span());
+    graph.htod("upload", [&](gantry::launch l) { l.copy(device.span(), numbers.span()); })
+        .reads(numbers.span())
+        .writes(device.span());
+    graph
+        .kernel("triple",
+                [&](gantry::launch l) { l.run(triple, gantry::shape_for(count), device.span(), count, 1u); })
+        .adds_to(device.span());
+    graph.dtoh("download", [&](gantry::launch l) { l.copy(numbers.span(), device.span()); })
+        .accesses(device.span().data(), count * sizeof(std::uint32_t), GANTRY_ACCESS_READ)
+        .writes(numbers.span());
+    graph
+        .cpu("look",
+             [&] { right = static_cast<std::uint32_t>(std::count(&numbers[0], &numbers[0] + count, 22u)); })
+        .reads(numbers.span());
+    graph.run();
+    CHECK(right == count);
+}
+
+/* As many pieces as there are twice over: each page is filled, doubled and added up before it is filled again. */
+void test_rings(const gantry::context &context)
+{
+    constexpr std::uint32_t count = 1000, buffers = 3, pieces = 2 * buffers;
+    const gantry::pinned_ring<std::uint32_t> pages(context, count, buffers);
+    const gantry::device_ring<std::uint32_t> blocks(context, count, buffers);
+    gantry::cpu_dispatcher workers;
+    gantry::manager graph(context, workers);
+    std::uint64_t sum = 0;
+    for (std::uint32_t i = 0; i < pieces; i++) {
+        const auto page = pages.next();
+        const auto block = blocks.next();
+        graph.kernel("fill", [=](gantry::launch l) { l.fill(block, i); }).writes(block);
+        graph.dtoh("download", [=](gantry::launch l) { l.copy(page, block); }).reads(block).writes(page);
+        graph.cpu("add up", [=, &sum] { sum = std::accumulate(page.begin(), page.end(), sum); })
+            .reads(page)
+            .writes(gantry::span<std::uint64_t>(&sum, 1));
+    }
+    graph.run();
+    CHECK(sum == count * (pieces * (pieces - 1) / 2));
 }
 
 void test_moved_owners(const gantry::context &context)
@@ -307,6 +365,27 @@ static_assert(gantry::shape_for(256).grid.x == 1 && gantry::shape_for(257).grid.
 static_assert(gantry::shape_for(SIZE_MAX, 1024).block.x == 1024);
 
 /* No part of the elements is left out in silence. */
+void test_work_that_ends_later()
+{
+    int alive = 0;
+    gantry::manager graph(gantry_taskman_options GANTRY_TASKMAN_OPTIONS_INIT);
+    gantry_detached handle = 0;
+    {
+        const capture captured(&alive);
+        const gantry::task later = graph.cpu("later", [&handle, captured](gantry::task self) {
+            handle = self.detach();
+            CHECK(error_of([&] { self.detach(); }).status() == GANTRY_ERR_STATE);
+            gantry::complete(handle, GANTRY_ERR_IO, "cut short");
+        });
+        CHECK(error_of([&] { later.detach(); }).status() == GANTRY_ERR_STATE);
+    }
+    graph.start();
+    const gantry::error failed = error_of([&] { graph.stop(); });
+    CHECK(failed.status() == GANTRY_ERR_IO && std::string(failed.what()).find("cut short") != std::string::npos);
+    CHECK(error_of([&] { gantry::complete(handle); }).status() == GANTRY_ERR_STATE);
+    CHECK(alive == 0);
+}
+
 void test_shapes_that_are_too_large(const gantry::context &context)
 {
     const gantry::kernel_module code(context, gantry_image_cpp_kernels);
@@ -413,7 +492,159 @@ void test_the_other_owners(const gantry::context &context)
     std::remove(path.c_str());
     const gantry::current_context current(context);
     context.synchronize();
-    CHECK(context.info().multiprocessors > 0);
+    CHECK(context.info().total_sms > 0);
+    CHECK(current.get() == context.get());
+}
+
+gantry_context_options emulated()
+{
+    gantry_context_options options = GANTRY_CONTEXT_OPTIONS_INIT;
+    options.driver = GANTRY_DRIVER_EMULATED;
+    return options;
+}
+
+/* Contexts and blocks that C code owns are taken as they are. */
+void test_what_c_has_made(const gantry::context &context)
+{
+    gantry_context *const raw = context.get();
+    const gantry::context_ref seen(raw);
+    CHECK(seen.get() == raw && seen.heap() == context.heap() && seen.info().total_sms > 0);
+    gantry::host_memory<int> block(raw, 3);
+    int *const address = block.get();
+    CHECK(address == block.span().data() && block.release() == address && block.get() == nullptr &&
+          block.size() == 0);
+    const gantry::host_memory<int> again(seen, address, 3); // it frees the block
+    CHECK(again.get() == address && again.size() == 3);
+    gantry::pinned_memory<std::uint32_t> host(raw, 2);
+    gantry::device_memory<std::uint32_t> device(raw, 2);
+    gantry::manager graph(seen);
+    const auto there = graph.htod("raw", [&](gantry::launch l) {
+        l.fill(gantry::device_span(device.get(), 2), 7); // of a pointer and a size
+        l.copy(gantry::span(host.get(), 2), gantry::device_span(device.get(), 2));
+    });
+    graph.sync_point("done").after_done(there);
+    graph.run();
+    CHECK(host[0] == 7 && host[1] == 7);
+    const gantry::current_context current(seen);
+    seen.synchronize();
+    CHECK(current.get() == raw);
+}
+
+/* A graph over two devices: each task on the one of its place. */
+void test_a_fleet()
+{
+    CHECK(error_of([] { gantry::fleet none("absent"); }).status() == GANTRY_ERR_INVALID_ARGUMENT);
+    const gantry_context_options context = emulated();
+    gantry_fleet_options options = GANTRY_FLEET_OPTIONS_INIT;
+    options.context = &context;
+    const gantry::fleet all(&options);
+    CHECK(all.get() != nullptr && all.size() == 2 && all[0].get() != all[1].get());
+    gantry::cpu_dispatcher workers;
+    gantry::manager graph(all, workers);
+    gantry::pinned_memory<std::uint32_t> host(all[0], 2);
+    gantry::device_memory<std::uint32_t> first(all[0], 1), second(all[1], 1);
+    const void *streams[2] = {};
+    const auto fill = [&](std::uint32_t index) {
+        return [&, index](gantry::launch l) {
+            l.fill((index == 0 ? first : second).span(), index + 5);
+            streams[index] = l.stream();
+        };
+    };
+    const auto here = graph.kernel("first", all[0], fill(0)), there = graph.kernel("second", all[1], fill(1));
+    const auto back = graph.dtoh("back", all[1],
+                                 [&](gantry::launch l) { l.copy(host.span().subspan(1, 1), second.span()); });
+    const auto up =
+        graph.htod("up", all[0], [&](gantry::launch l) { l.copy(host.span().subspan(0, 1), first.span()); });
+    back.after(there);
+    up.after(here);
+    const auto done = graph.sync_point("done");
+    done.after_done(back);
+    done.after_done(up);
+    graph.run();
+    CHECK(host[0] == 5 && host[1] == 6);
+    CHECK(streams[0] != nullptr && streams[1] != nullptr && streams[0] != streams[1]);
+    gantry_task_desc described = GANTRY_TASK_DESC_INIT;
+    gantry::place(all[1]).put_into(described);
+    CHECK(described.context == all[1].get() && described.partition == nullptr);
+}
+
+/* Shares of GPU time, of a partition and of a manager. */
+void test_shares()
+{
+    gantry::partition_plan plan;
+    plan.exactly("half", 64).share(gantry::share_of(40)).rest("other");
+    gantry_context_options options = emulated();
+    options.partitions = plan.get();
+    const gantry::context context(&options);
+    const gantry::partition half = context.partition("half"), other = context.partition("other");
+    CHECK(half.get() != nullptr && half.info().planned_sms == 64);
+    CHECK(half.usage().target == 0.4);
+    CHECK(error_of([&] { other.usage(); }).status() == GANTRY_ERR_NOT_FOUND);
+    gantry::cpu_dispatcher workers;
+    gantry::manager graph(context, workers, gantry::share_of(25)), free(context, workers);
+    gantry::device_memory<std::uint32_t> device(context, 1);
+    void *stream = nullptr, *of_half = nullptr;
+    const auto work = graph.kernel("work", half, [&](gantry::launch l) {
+        l.fill(device.span(), 1);
+        of_half = l.stream();
+    });
+    const auto elsewhere = graph.kernel("elsewhere", other, [&](gantry::launch l) {
+        l.fill(device.span(), 2);
+        stream = l.stream();
+    });
+    elsewhere.after(work);
+    graph.sync_point("done").after_done(elsewhere);
+    graph.run();
+    CHECK(graph.usage().target == 0.25 && stream != of_half);
+    CHECK(error_of([&] { free.usage(); }).status() == GANTRY_ERR_NOT_FOUND);
+}
+
+/* A renderer's frame and image, and the exchange of them. */
+struct renderer {
+    std::uint64_t ready = 0, told = 0;
+    static gantry_status wait(void *self, std::uint64_t value, std::uint64_t)
+    {
+        return static_cast<renderer *>(self)->ready >= value ? GANTRY_OK : GANTRY_ERR_TIMED_OUT;
+    }
+    static gantry_status signal(void *self, std::uint64_t value)
+    {
+        static_cast<renderer *>(self)->told = value;
+        return GANTRY_OK;
+    }
+};
+
+void test_frames()
+{
+    const gantry_context_options options = emulated();
+    const gantry::context context(&options);
+    gantry_shared_memory_options exported = GANTRY_SHARED_MEMORY_OPTIONS_INIT;
+    exported.bytes = 8192;
+    exported.fd = memfd_create("frame", MFD_CLOEXEC);
+    CHECK(exported.fd >= 0 && ftruncate(exported.fd, 8192) == 0);
+    const void *const seen = mmap(nullptr, 8192, PROT_READ, MAP_SHARED, exported.fd, 0);
+    const gantry::shared_memory frame(context, exported);
+    const auto pixels = frame.map<std::uint32_t>(4096, 16);
+    gantry_shared_image_options described = GANTRY_SHARED_IMAGE_OPTIONS_INIT;
+    described.width = described.height = 8;
+    const gantry::shared_image image = frame.map_image(described);
+    CHECK(image.get() != nullptr && image.surface() != 0 && image.native() != nullptr);
+
+    renderer renderer;
+    gantry_exchange_options how = GANTRY_EXCHANGE_OPTIONS_INIT;
+    how.wait = renderer::wait;
+    how.signal = renderer::signal;
+    how.user = &renderer;
+    const gantry::exchange exchange(context, how);
+    gantry::manager graph(context);
+    const auto [acquire, release] = exchange.tasks(graph);
+    const auto draw = graph.kernel("draw", [&](gantry::launch l) { l.fill(pixels, 9); });
+    draw.after(acquire);
+    release.after(draw);
+    renderer.ready = 3;
+    exchange.next(3, 4);
+    graph.run();
+    CHECK(renderer.told == 4 && static_cast<const std::uint32_t *>(seen)[1024 + 15] == 9);
+    CHECK(exchange.get() != nullptr && !exchange.is_lost() && exchange.stats().signalled == 1);
 }
 
 } // namespace
@@ -439,9 +670,12 @@ void test_the_other_owners(const gantry::context &context)
 
 int main()
 {
+    setenv("GANTRY_EMU_DEVICES", "2", 1); // a fleet takes both
     {
         const gantry::context context;
         test_a_pipeline(context);
+        test_order_from_data(context);
+        test_rings(context);
         test_moved_owners(context);
         test_owners_that_were_moved_from();
         test_captures_live_as_long_as_their_task();
@@ -449,11 +683,16 @@ int main()
         test_small_lambdas_allocate_nothing();
         test_failures(context);
         test_failures_in_another_library();
+        test_work_that_ends_later();
         test_shapes_that_are_too_large(context);
         test_launches_that_come_again(context);
         test_loops();
         test_the_other_owners(context);
+        test_what_c_has_made(context);
     }
     test_partitions();
+    test_a_fleet();
+    test_shares();
+    test_frames();
     return failures == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

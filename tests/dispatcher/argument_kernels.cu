@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Kernels with parameters of several sizes. */
 #include "tests/dispatcher/argument_kernels.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Kernels that are launched with options. */
 #include <gantry/kernel.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "tests/dispatcher/lists_scene.h"
 
 #include "tests/support/cmocka_c11.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A step that copies by a list which earlier GPU work has written, and a result to compare. */
 #ifndef TESTS_DISPATCHER_LISTS_SCENE_H
 #define TESTS_DISPATCHER_LISTS_SCENE_H

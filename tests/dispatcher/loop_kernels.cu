@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the bodies of loops do in test_device_loops.c. */
 #include <gantry/kernel.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "tests/dispatcher/loop_scene.h"
 
 #include "loop_kernels.kernels.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Loops whose turns a word on the device decides, with bodies that a model on the host can follow.  Functions
  * fail the test themselves. */
 #ifndef TESTS_DISPATCHER_LOOP_SCENE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A scene that tests of the dispatcher's modes share: tasks that stamp cells, one after the other.
  * Functions fail the test themselves. */
 #ifndef TESTS_DISPATCHER_MODES_SCENE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Kernels whose order on the device shows in memory. */
 #include <gantry/kernel.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "tests/dispatcher/order_model.h"
 
 #include "dispatcher/internal.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The order that the driver is asked for, as exact vector clocks: every stream, every recorded event and
  * every node of a batch that is noted knows the set of nodes (bits) whose work comes before it on the
  * device.  So a test can say for each task whether its stream was behind all the work it must come after,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "tests/dispatcher/patched_scene.h"
 
 #include "context/context.h"

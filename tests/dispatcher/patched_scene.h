@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Steps of small kernels whose graphs are kept, for the tests of what is patched.  Each job adds to a cell of
  * its own, and the host knows what the cells must be.  Functions fail the test themselves. */
 #ifndef TESTS_DISPATCHER_PATCHED_SCENE_H

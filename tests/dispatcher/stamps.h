@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Kernels that note when they begin and end, by a clock that all of them advance: by these stamps a test
  * sees in which order work was done.  Functions fail the test themselves. */
 #ifndef TESTS_DISPATCHER_STAMPS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Kernels whose blocks steal, launched in clusters. */
 #include <gantry/kernel.h>
 /* this comes after kernel.h */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Nodes that stamp when they begin and end in each step of a manager: the cells for all of them, and random
  * numbers for the tests.  Functions fail the test themselves. */
 #ifndef TESTS_DISPATCHER_STEP_STAMPS_H

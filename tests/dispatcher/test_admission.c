@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Admission: GPU tasks that declare memory start when it fits, see gantry_taskman_declare_memory(). */
 #include "tests/support/cmocka_c11.h"
 #include "tests/support/deadline.h"

@@ -1,6 +1,8 @@
+/* SPDX-License-Identifier: MIT */
 /* A task says GANTRY_LAUNCH_AGAIN until something else has happened, and that something does happen beside
  * it: other tasks are launched, completions are told, memory is let go. */
 #include "base/clock.h"
+#include "dispatcher/gates/quota.h"
 #include "dispatcher/internal.h"
 #include "taskman/gpu_task.h"
 #include "tests/dispatcher/modes_scene.h"
@@ -228,7 +230,7 @@ static void test_a_stable_task_that_polls_is_called_in_every_run(void **state)
 
 static gantry_taskman *manager_with_share(void)
 {
-    const gantry_share share = {.percent = 50};
+    const gantry_share share = {sizeof(share), .percent = 50};
     gantry_taskman_options options = GANTRY_TASKMAN_OPTIONS_INIT;
     gantry_taskman *manager = NULL;
     options.cpu_dispatcher = scene.gpu.cpus;

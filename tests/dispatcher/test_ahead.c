@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* While a batch is open, a few tasks of another partition go ahead of the rest of it, and it stays open. */
 #include "base/clock.h"
 #include "base/point.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* GANTRY_CHECK=arguments: a launch whose arguments do not fit the kernel's parameters is refused by name, in
  * each way of submission and by each function that launches a kernel; one that fits is never refused. */
 #include "argument_kernels.kernels.h"

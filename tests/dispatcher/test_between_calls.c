@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Tasks that end between two of their calls: memory has run out, or a driver call failed.  Work of the
  * first call is on the stream then, and everything that waits for it goes on waiting. */
 #include "tests/dispatcher/modes_scene.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Threads that know nothing of a batch wait for the whole CUDA context, or record events of it, while auto
  * notes the batch or makes its graph: nothing is refused to them, and no call is made again because of them.
  */

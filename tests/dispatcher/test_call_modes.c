@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Calls that cannot begin in their mode, or cannot leave it: everything they have taken is given back, and
  * nothing of them is enqueued twice, or on a stream that is no member of the graph. */
 #include "context/context.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A cancelled run ends at once: tasks that have not begun are not launched any more, whatever they wait for,
  * and tasks that were launched count as begun. */
 #include "base/clock.h"
@@ -80,7 +81,7 @@ static void submit(gantry_taskman *manager, gantry_launch_fn launch, uint32_t in
 /* The first kernels use up the share for minutes. */
 static void check_share(gantry_submission submission)
 {
-    const gantry_share share = {.percent = 5};
+    const gantry_share share = {sizeof(share), .percent = 5};
     open_scene(submission, 0);
     gantry_dispatcher *d = gantry_context_dispatcher(scene.gpu.context);
     gantry_taskman *manager = manager_with(&share);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Callbacks that ask for their stream by gantry_launch_capture_stream(): the auto mode makes what they
  * enqueue there part of its graphs, and calls them once, unless it turns out that it cannot be captured. */
 #include "context/context.h"

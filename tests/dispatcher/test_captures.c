@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Callbacks whose work cannot be captured, or not any more: the work is done on a plain stream, or that task
  * fails by name.  No other task's work is lost, and the context never is.  Work that callbacks enqueue
  * themselves, on the stream they ask for, is part of the batch, in order. */

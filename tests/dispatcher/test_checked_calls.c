@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* GANTRY_CHECK=forks and =stable: work that callbacks leave unjoined, and stable tasks whose calls differ. */
 #include "base/checking.h"
 #include "context/context.h"
@@ -273,6 +274,41 @@ static gantry_status launch_queue(struct scene *s, gantry_launch *launch)
     return status;
 }
 
+/* ---- pageable memory ---------------------------------------------------------------------------- */
+
+static gantry_launch_result launch_pageable(gantry_launch *launch, void *arg)
+{
+    const struct scene *s = arg;
+    static char pageable[64];
+    return gantry_launch_copy_htod(launch, s->memory, pageable, sizeof(pageable)) == GANTRY_OK
+               ? GANTRY_LAUNCH_DONE
+               : GANTRY_LAUNCH_FAILED;
+}
+
+static uint32_t count_told_of_pageable(const char *check, gantry_submission submission)
+{
+    struct scene s;
+    struct log_lines lines;
+    open_scene(&s, check, submission);
+    log_lines_begin(&lines, "'pages': gantry_launch_copy_htod of 64 bytes at");
+    for (int step = 0; step < 3; step++) {
+        (void)gpu_fixture_gpu(&s.gpu, GANTRY_TASK_HTOD, "pages", launch_pageable, &s);
+        assert_ok(gpu_fixture_step(&s.gpu));
+    }
+    const uint32_t told = log_lines_end(&lines);
+    close_scene(&s);
+    return told;
+}
+
+static void test_copies_of_pageable_memory_are_told_once(void **state)
+{
+    (void)state;
+    assert_int_equal(count_told_of_pageable("forks", GANTRY_SUBMISSION_STREAMS), 0);
+    assert_int_equal(count_told_of_pageable("1", GANTRY_SUBMISSION_STREAMS), 1);
+    assert_int_equal(count_told_of_pageable("bounds", GANTRY_SUBMISSION_GRAPHS),
+                     0); /* the same label and call */
+}
+
 static gantry_launch_result launch_stable(gantry_launch *launch, void *arg)
 {
     struct scene *s = arg;
@@ -515,6 +551,7 @@ int main(void)
         cmocka_unit_test(test_what_is_joined_is_not_told),
         cmocka_unit_test(test_a_capture_tells_forks),
         cmocka_unit_test(test_no_forks_are_told_without_the_check),
+        cmocka_unit_test(test_copies_of_pageable_memory_are_told_once),
         cmocka_unit_test(test_a_stable_task_whose_calls_differ_is_told),
         cmocka_unit_test(test_a_stable_task_that_keeps_its_word_is_not_told),
         cmocka_unit_test(test_a_call_that_is_repeated_counts_once),

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* GANTRY_CHECK: a CPU task that follows GPU work for which nothing has waited is reported. */
 #include "tests/support/cmocka_c11.h"
 #include "tests/support/gpu_fixture.h"

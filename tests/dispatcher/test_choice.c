@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The auto mode's rule: which batches are graphs, and what the graphs before have to do with it. */
 #include "context/context.h"
 #include "dispatcher/internal.h"
@@ -357,13 +358,13 @@ static void expect_submission(const char *text, gantry_submission asked, gantry_
     assert_int_equal(text != NULL ? setenv("GANTRY_SUBMISSION", text, 1) : unsetenv("GANTRY_SUBMISSION"), 0);
     assert_ok(gantry_context_create(&options, &context));
     gantry_dispatcher *dispatcher = gantry_context_dispatcher(context);
-    assert_int_equal(atomic_load(&dispatcher->submission), expected);
+    assert_int_equal(atomic_load(&dispatcher->told.submission), expected);
     const gantry_submission other =
         expected == GANTRY_SUBMISSION_GRAPHS ? GANTRY_SUBMISSION_STREAMS : GANTRY_SUBMISSION_GRAPHS;
     assert_ok(gantry_dispatcher_set_submission(dispatcher, other));
-    assert_int_equal(atomic_load(&dispatcher->submission), other);
+    assert_int_equal(atomic_load(&dispatcher->told.submission), other);
     assert_ok(gantry_dispatcher_set_submission(dispatcher, asked)); /* means the same as at the beginning */
-    assert_int_equal(atomic_load(&dispatcher->submission), expected);
+    assert_int_equal(atomic_load(&dispatcher->told.submission), expected);
     gantry_context_destroy(context);
 }
 

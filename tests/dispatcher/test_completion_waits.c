@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The cost of waiting for the completion threads, in calls of the driver; and a thread that blocks on one
  * event keeps no task from hearing of other completions.  The emulated driver counts the calls; long work
  * is a gate, which the test opens, or which opens after a time. */
@@ -154,7 +155,7 @@ static void test_blocking_costs_a_few_calls(void **state)
 static bool is_blocking(struct gy_completion *ring)
 {
     gy_mutex_lock(&ring->lock);
-    bool blocks = ring->blocking != NULL;
+    bool blocks = ring->lead.blocking != NULL;
     gy_mutex_unlock(&ring->lock);
     return blocks;
 }
@@ -163,7 +164,7 @@ static bool is_blocking(struct gy_completion *ring)
 static bool is_at_rest(struct gy_completion *ring)
 {
     gy_mutex_lock(&ring->lock);
-    bool rests = ring->blocking != NULL && ring->napper == NULL && ring->lead == GY_LEAD_FREE;
+    bool rests = ring->lead.blocking != NULL && ring->lead.napper == NULL && ring->lead.state == GY_LEAD_FREE;
     gy_mutex_unlock(&ring->lock);
     return rests;
 }
@@ -355,7 +356,7 @@ static void test_a_thread_that_blocks_leaves_the_rest_to_another(void **state)
  * before all others, or behind them. */
 static uint32_t expect_one(struct gy_completion *ring, bool is_first)
 {
-    const uint32_t one = (uint32_t)__builtin_ctzll(ring->listed);
+    const uint32_t one = (uint32_t)__builtin_ctzll(ring->round.listed);
     for (uint32_t i = 0; i < GY_STREAMS_MAX; i++) {
         const uint64_t took_ns = (i == one) == is_first ? USUALLY_SOON_NS : USUALLY_LATE_NS;
         ring->lists[i].foresight = (struct gy_foresight){0};
@@ -367,7 +368,7 @@ static uint32_t expect_one(struct gy_completion *ring, bool is_first)
 static uint32_t blocked_list(struct gy_completion *ring)
 {
     gy_mutex_lock(&ring->lock);
-    const uint32_t blocked = ring->blocked_list;
+    const uint32_t blocked = ring->lead.blocked_list;
     gy_mutex_unlock(&ring->lock);
     return blocked;
 }
@@ -558,19 +559,19 @@ static void test_an_end_is_foretold_to_its_manager(void **state)
     gated.for_ns = 0;
     submit(&gated);
     assert_ok(gantry_taskman_start(fixture.manager));
-    deadline_await(atomic_load(&ring->foretold) != 0 || is_blocking(ring), "the end to be foretold");
+    deadline_await(atomic_load(&ring->shown.foretold) != 0 || is_blocking(ring), "the end to be foretold");
     uint64_t before = gy_clock_ns();
-    if (d->base.ops->wake_hints.next_end(d, fixture.manager, false, &lookout)) { /* else it is late by now */
+    if (d->base.ops->next_end(d, fixture.manager, false, &lookout)) { /* else it is late by now */
         assert_true(lookout.from_ns < lookout.until_ns && before < lookout.until_ns);
     }
     gantry_taskman_options options = GANTRY_TASKMAN_OPTIONS_INIT;
     gantry_taskman *other = NULL;
     options.gpu_dispatcher = d;
     assert_ok(gantry_taskman_create(&options, &other));
-    assert_false(d->base.ops->wake_hints.next_end(d, other, false, &lookout));
+    assert_false(d->base.ops->next_end(d, other, false, &lookout));
     gantry_taskman_destroy(other);
     end_step(&gated, "a step with a foretold end");
-    assert_int_equal(atomic_load(&ring->foretold), 0);
+    assert_int_equal(atomic_load(&ring->shown.foretold), 0);
     close_ring();
 }
 
@@ -592,9 +593,9 @@ static void test_the_first_of_several_ends_is_foretold(void **state)
             atomic_store(&list->from_ns, from_ns);
             atomic_store(&list->until_ns, from_ns + USUALLY_SOON_NS);
         }
-        atomic_store(&ring->foretold, (1u << ENDS) - 1);
-        assert_true(d->base.ops->wake_hints.next_end(d, fixture.manager, false, &lookout));
-        atomic_store(&ring->foretold, 0);
+        atomic_store(&ring->shown.foretold, (1u << ENDS) - 1);
+        assert_true(d->base.ops->next_end(d, fixture.manager, false, &lookout));
+        atomic_store(&ring->shown.foretold, 0);
         assert_int_equal(lookout.from_ns, now + USUALLY_LATE_NS);
         assert_int_equal(lookout.until_ns, now + USUALLY_LATE_NS + USUALLY_SOON_NS);
     }

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Single copies and fills: which of them are refused, and that a refused one touches nothing. */
 #include "tests/support/cmocka_c11.h"
 #include "tests/support/gpu_fixture.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Lists of copies that the device reads, and boxes: from launch callbacks, on streams, in graphs that are
  * made anew or kept and patched, and in replayed steps, with lists that earlier GPU work has written; and
  * lists that the host refuses. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Blocks given back while the GPU still works: gantry_free_after(), gantry_launch_alloc(). */
 #include "tests/support/cmocka_c11.h"
 #include "tests/support/deadline.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Loops whose turns a word on the device decides: the device goes round by itself where it can, the CPU where
  * it cannot, and what is computed is the same, as a model on the host computes it.
  *
@@ -602,7 +603,7 @@ static void test_a_loop_is_charged(void **state)
     struct loop_scene s;
     loops_open_scene(&s, NULL);
     gantry_taskman_options options = GANTRY_TASKMAN_OPTIONS_INIT;
-    const gantry_share share = {.percent = 60};
+    const gantry_share share = {sizeof(share), .percent = 60};
     options.gpu_dispatcher = gantry_context_dispatcher(s.gpu.context);
     options.cpu_dispatcher = s.gpu.cpus;
     options.share = &share;

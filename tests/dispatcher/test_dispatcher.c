@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The dispatcher's behaviour as an application sees it. */
 #include "tests/support/cmocka_c11.h"
 #include "tests/support/gpu_fixture.h"

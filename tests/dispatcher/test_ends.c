@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Completions of graphs: they are told when their tasks end, while the graph goes on, and never before. */
 #include "context/context.h"
 #include "dispatcher/internal.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Whatever driver call fails, and whenever: the step ends, every task is released once, the cause is
  * reported, the context can be destroyed without leaving anything behind, and a new one works.  The faults
  * are the emulated driver's.

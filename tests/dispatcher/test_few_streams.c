@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A manager that runs beside another one's step stays on few streams: each of its runs comes after the run
  * before, so it takes the streams of that. */
 #include "dispatcher/internal.h"

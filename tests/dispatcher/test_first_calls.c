@@ -1,5 +1,7 @@
+/* SPDX-License-Identifier: MIT */
 /* The auto mode makes the first call of a launch function on its plain stream: what is made in it, and in no
  * later one (handles of libraries, memory), is made once, and no call of the driver is refused. */
+#include "base/times.h"
 #include "context/context.h"
 #include "dispatcher/call/met.h"
 #include "dispatcher/internal.h"
@@ -180,10 +182,12 @@ static void test_what_one_context_has_met_all_of_its_device_know(void **state)
 
 static gantry_launch_result launch_leaving(gantry_launch *launch, void *arg)
 {
-    return gantry_launch_leave_graph(launch) == GANTRY_OK ? modes_launch(launch, arg) : GANTRY_LAUNCH_FAILED;
+    const bool has_left = gantry_launch_leave_graph(launch) == GANTRY_OK &&
+                          gantry_launch_request_sync_point(launch) == GANTRY_OK;
+    return has_left ? modes_launch(launch, arg) : GANTRY_LAUNCH_FAILED;
 }
 
-/* A function that leaves the graph in its first call stays on streams. */
+/* A function that leaves the graph in its first call stays on streams, and may do there what others do. */
 static void test_who_leaves_in_the_first_call_has_left(void **state)
 {
     (void)state;
@@ -272,7 +276,7 @@ static void test_graphs_mode_refuses_such_a_wait(void **state)
 static gantry_launch_result launch_slow_at_first(gantry_launch *launch, void *arg)
 {
     const struct timespec t = {.tv_nsec = (long)(launch->dispatcher->graphs.hold.limit_ns + 10 * GY_HOLD_NS)};
-    if (own.calls++ < GY_GRAPHS_WAITS + 2) {
+    if (own.calls++ < GY_TRUSTS_WAITS + 2) {
         (void)nanosleep(&t, NULL);
     }
     return modes_launch(launch, arg);

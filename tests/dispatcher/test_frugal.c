@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The auto mode makes no graphs of work that nothing is like, but for the first one: such work is noted and
  * played on streams, in its order, until it comes again.  A few nodes whose like are all in flight are
  * played, too. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Batches as graphs: which batches are captured, in how many parts, what cannot be captured, and what the
  * automatic mode chooses. */
 #include "context/context.h"
@@ -336,8 +337,8 @@ static void test_work_before_a_sync_point_ends_with_its_graph(void **state)
         for (uint32_t i = 0; i < 3; i++) {
             gantry_task_launch_stats one = {.struct_size = sizeof(one)};
             assert_ok(gantry_task_get_launch_stats(tasks[i], &one));
-            assert_true(d->streams.streams[one.stream - 1].seen == d->streams.generation ||
-                        d->streams.streams[one.stream - 1].behind != NULL);
+            assert_true(d->streams.streams[one.stream - 1].line->seen == d->streams.barrier.generation ||
+                        d->streams.streams[one.stream - 1].behind.end != NULL);
         }
         assert_ok(gantry_taskman_reset(s.gpu.manager));
     }
@@ -354,7 +355,8 @@ static struct {
 
 static gantry_launch_result launch_noting(gantry_launch *launch, void *arg)
 {
-    atomic_fetch_add(&pausing.captured, atomic_load(&pausing.paused) && atomic_load(&pausing.graphs->open));
+    atomic_fetch_add(&pausing.captured,
+                     atomic_load(&pausing.paused) && atomic_load(&pausing.graphs->gate.open));
     return modes_launch(launch, arg);
 }
 
@@ -370,7 +372,7 @@ static void test_no_capture_begins_in_a_pause(void **state)
     job = (struct modes_job){.scene = &s};
     for (int round = 0; round < 5; round++) {
         (void)gpu_fixture_gpu(&s.gpu, GANTRY_TASK_KERNEL, "noting", launch_noting, &job);
-        gy_graphs_pause(pausing.graphs);
+        gy_launch_gate_pause(&pausing.graphs->gate);
         atomic_store(&pausing.paused, true);
         uint32_t calls = job.calls;
         assert_ok(gantry_taskman_start(s.gpu.manager));
@@ -379,7 +381,7 @@ static void test_no_capture_begins_in_a_pause(void **state)
         }
         assert_int_equal(job.calls, calls);
         atomic_store(&pausing.paused, false);
-        gy_graphs_resume(pausing.graphs);
+        gy_launch_gate_resume(&pausing.graphs->gate);
         assert_ok(gpu_fixture_stop(&s.gpu));
         assert_int_equal(atomic_load(&pausing.captured), 0);
         assert_int_equal(job.calls, calls + 1);
@@ -399,7 +401,7 @@ static void *wait_launched(void *arg)
     while (!atomic_load(&hurry.has_begun)) {
         sched_yield();
     }
-    gy_graphs_wait_launched(hurry.graphs, hurry.manager);
+    gy_launch_gate_wait(&hurry.graphs->gate, hurry.manager);
     return NULL;
 }
 
@@ -409,7 +411,7 @@ static gantry_launch_result launch_hurried(gantry_launch *launch, void *arg)
     const struct modes_job *job = arg;
     if (job->index == 2) {
         atomic_store(&hurry.has_begun, true);
-        while (atomic_load(&hurry.graphs->waiting) == 0) {
+        while (atomic_load(&hurry.graphs->gate.waiting) == 0) {
             sched_yield();
         }
     }
@@ -448,13 +450,13 @@ static void test_the_cache_gives_up_the_oldest_graph(void **state)
     gantry_context_options options = modes_options();
     options.submission = GANTRY_SUBMISSION_GRAPHS;
     static struct modes_scene s;
-    static struct modes_job jobs[GY_GRAPHS_CACHED + 1];
+    static struct modes_job jobs[GY_REFRESHED_MOST + 1];
     modes_open(&s, &options);
-    for (uint32_t count = 2; count <= GY_GRAPHS_CACHED + 1; count++) {
+    for (uint32_t count = 2; count <= GY_REFRESHED_MOST + 1; count++) {
         assert_ok(modes_run_chain(&s, launch_raw, jobs, count));
     }
     uint64_t before = gpu_fixture_stats(&s.gpu).graph_instantiations;
-    for (uint32_t count = GY_GRAPHS_CACHED + 1; count >= 2; count--) {
+    for (uint32_t count = GY_REFRESHED_MOST + 1; count >= 2; count--) {
         assert_ok(modes_run_chain(&s, launch_raw, jobs, count));
         assert_int_equal(gpu_fixture_stats(&s.gpu).graph_instantiations, before);
     }
@@ -462,7 +464,7 @@ static void test_the_cache_gives_up_the_oldest_graph(void **state)
     assert_int_equal(gpu_fixture_stats(&s.gpu).graph_instantiations, before + 1);
     assert_ok(modes_run_chain(&s, launch_raw, jobs, 2));
     assert_int_equal(gpu_fixture_stats(&s.gpu).graph_instantiations, before + 1);
-    assert_ok(modes_run_chain(&s, launch_raw, jobs, GY_GRAPHS_CACHED + 1));
+    assert_ok(modes_run_chain(&s, launch_raw, jobs, GY_REFRESHED_MOST + 1));
     assert_int_equal(gpu_fixture_stats(&s.gpu).graph_instantiations, before + 2);
     modes_close(&s);
 }

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A thread that waits for a manager does the dispatcher's work while its threads sleep: where callbacks are
  * called, the state of the thread afterwards, and when it leaves the work to the dispatcher's own threads. */
 #include "base/clock.h"
@@ -297,7 +298,7 @@ static void test_a_step_that_nobody_waits_for_is_done(void **state)
         deadline_await(atomic_load(&calls) == before + 1, "the dispatcher's thread");
         (void)usleep(50);
         assert_ok(gantry_taskman_stop(fixture.manager));
-        assert_int_equal(atomic_load(&fixture.manager->punctual), 0);
+        assert_int_equal(atomic_load(&fixture.manager->hints.punctual), 0);
     }
     gpu_fixture_close(&fixture);
 }

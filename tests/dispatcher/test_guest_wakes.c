@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A thread that waits for a step does all of it, from the launch to the CPU task behind the GPU work, and
  * wakes no thread on the way: each that slept for long would come tens of microseconds later, and in the way.
  */
@@ -94,7 +95,7 @@ static void await_sleep(void)
 static void run_step(void)
 {
     await_sleep();
-    atomic_store(&fixture.manager->spin_budget_ns, FOREVER_NS);
+    atomic_store(&fixture.manager->hints.spin_budget_ns, FOREVER_NS);
     atomic_store(&wakes, 0);
     atomic_store(&idle_turns, 0);
     emu.hold();
@@ -167,7 +168,7 @@ static void test_a_wait_before_the_stop_counts(void **state)
         assert_ok(gantry_taskman_wait(fixture.manager));
         assert_ok(gantry_taskman_stop(fixture.manager));
         deadline_end();
-        was_helped = atomic_load(&fixture.manager->was_helped);
+        was_helped = atomic_load(&fixture.manager->hints.was_helped);
     }
     assert_true(was_helped);
     gpu_fixture_close(&fixture);

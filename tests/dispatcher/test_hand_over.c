@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Who hands a GPU task over to the dispatcher uses it a little longer than the task is on its way: the step
  * does not end meanwhile, since the program may then destroy the dispatcher. */
 #include "base/point.h"

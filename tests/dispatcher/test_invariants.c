@@ -1,8 +1,10 @@
+/* SPDX-License-Identifier: MIT */
 /* Each check of the dispatcher's own state fails when the state is wrong: a mistake is planted, seen and
  * taken back. */
 #include "base/alloc.h"
 #include "dispatcher/call/mode.h"
 #include "dispatcher/gates/gate.h"
+#include "dispatcher/gates/quota.h"
 #include "dispatcher/internal.h"
 #include "dispatcher/order/crossing.h"
 #include "dispatcher/submit/device_loop.h"
@@ -97,20 +99,26 @@ static void test_streams(void **state)
     PLANT(gy_stream_is_valid(streams, 0), stream->tail, stream->tail + 1);
     PLANT(gy_stream_is_valid(streams, 0), stream->superseded, stream->tail + 1);
     PLANT(gy_stream_is_valid(streams, 0), stream->floor, stream->tail + 1);
-    PLANT(gy_stream_is_valid(streams, 0), stream->seen, streams->generation + 1);
+    PLANT(gy_stream_is_valid(streams, 0), stream->line->seen, streams->barrier.generation + 1);
     PLANT(gy_stream_is_valid(streams, 0), stream->native, NULL);
     PLANT(gy_stream_is_valid(streams, 0), stream->epoch, streams->epoch + 1);
-    PLANT(gy_stream_is_valid(streams, 0), stream->entered, stream->tail + 1);
-    PLANT(gy_stream_is_valid(streams, 0), stream->is_member, true);
+    PLANT(gy_stream_is_valid(streams, 0), stream->noted.entered, stream->tail + 1);
+    PLANT(gy_stream_is_valid(streams, 0), stream->state, GY_STREAM_MEMBER);
     PLANT(gy_stream_is_valid(streams, 0), streams->batch.members, 1u);
-    PLANT(gy_stream_is_valid(streams, 0), stream->outer.seqs[0], stream->tail + 1);
+    PLANT(gy_stream_is_valid(streams, 0), stream->plain.ring.seqs[0], stream->tail + 1);
     streams->batch.state = GY_BATCH_OPEN;
     streams->batch.members = 1;
-    stream->is_member = true;
+    stream->state = GY_STREAM_MEMBER;
+    stream->line = &stream->lane;
+    stream->lane.known[0] = stream->tail;
     PLANT(gy_stream_is_valid(streams, 0), streams->batch.state, GY_BATCH_CLOSED);
     streams->batch.state = GY_BATCH_CLOSED;
     streams->batch.members = 0;
-    stream->is_member = false;
+    stream->state = GY_STREAM_PLAIN;
+    stream->line = &stream->plain;
+    PLANT(gy_stream_is_valid(streams, 0), stream->line, &stream->lane);
+    PLANT(gy_stream_is_valid(streams, 0), stream->state, GY_STREAM_BEHIND);
+    PLANT(gy_stream_is_valid(streams, 0), stream->behind.end, &stream->lane.ends[0]);
     PLANT(gy_streams_are_valid(streams), streams->busy, streams->busy + 1);
     PLANT(gy_streams_are_valid(streams), streams->in_use, streams->in_use + 1);
     PLANT(gy_streams_are_valid(streams), streams->count, streams->limit + 1);
@@ -181,9 +189,9 @@ static void test_kept_graphs(void **state)
 {
     (void)state;
     struct gy_kept_set *set = &s.d->graphs.kept;
-    PLANT(gy_kept_is_valid(set), set->count, GY_KEPT_MOST + 1);
-    PLANT(gy_kept_is_valid(set), set->node_count, GY_KEPT_NODES + 1);
-    PLANT(gy_kept_is_valid(set), set->nodes_set, set->nodes_hit + 1);
+    PLANT(gy_kept_is_valid(set), set->counts.count, GY_KEPT_MOST + 1);
+    PLANT(gy_kept_is_valid(set), set->counts.node_count, GY_KEPT_NODES + 1);
+    PLANT(gy_kept_is_valid(set), set->counts.nodes_set, set->counts.nodes_hit + 1);
 }
 
 static void test_completion_slots(void **state)
@@ -195,24 +203,25 @@ static void test_completion_slots(void **state)
     PLANT(gy_completion_slot_is_valid(&slot, GY_SLOT_WRITTEN), slot.kind, GY_SLOT_WATCH);
     PLANT(gy_completion_slot_is_valid(&slot, GY_SLOT_WRITTEN), slot.stream, GY_STREAMS_MAX);
     struct gy_completion *c = &s.d->completion.rings[0];
-    PLANT(gy_completion_is_valid(c), c->written, atomic_load(&c->head) + GY_COMPLETION_SLOTS + 1);
-    PLANT(gy_completion_is_valid(c), c->written, c->written + 1); /* a slot that is not WRITTEN */
+    PLANT(gy_completion_is_valid(c), c->writer.written, atomic_load(&c->head) + GY_COMPLETION_SLOTS + 1);
+    PLANT(gy_completion_is_valid(c), c->writer.written,
+          c->writer.written + 1); /* a slot that is not WRITTEN */
     gy_mutex_lock(&c->lock);
-    PLANT(gy_completion_lead_is_valid(c), c->lead, GY_LEAD_ENDED + 1);
-    PLANT(gy_completion_lead_is_valid(c), c->orphaned, true); /* no thread blocks */
+    PLANT(gy_completion_lead_is_valid(c), c->lead.state, GY_LEAD_ENDED + 1);
+    PLANT(gy_completion_lead_is_valid(c), c->lead.orphaned, true); /* no thread blocks */
     gy_mutex_unlock(&c->lock);
     struct gy_completion_list *list = &c->lists[0];
-    PLANT(gy_completion_list_is_valid(c, 0), c->listed, 1u);
+    PLANT(gy_completion_list_is_valid(c, 0), c->round.listed, 1u);
     PLANT(gy_completion_list_is_valid(c, 0), list->first, 0);
     list->first = list->last = 0;
-    c->listed = 1;
+    c->round.listed = 1;
     c->slots[0].state = GY_SLOT_LISTED;
     c->slots[0].next = GY_COMPLETION_NONE;
     PLANT(gy_completion_list_is_valid(c, 0), c->slots[0].state, GY_SLOT_PUBLISHED);
     PLANT(gy_completion_list_is_valid(c, 0), c->slots[0].next, 1); /* behind the last */
     c->slots[0].state = GY_SLOT_FREE;
     list->first = list->last = GY_COMPLETION_NONE;
-    c->listed = 0;
+    c->round.listed = 0;
 }
 
 static void test_graphs(void **state)
@@ -220,8 +229,7 @@ static void test_graphs(void **state)
     (void)state;
     struct gy_graphs *g = &s.d->graphs;
     PLANT(gy_graphs_are_valid(g), s.d->streams.batch.state, GY_BATCH_OPEN);
-    PLANT(gy_graphs_are_valid(g), g->spent_count, GY_GRAPHS_SPENT + 1);
-    PLANT(gy_graphs_are_valid(g), g->function_count, GY_GRAPHS_FUNCTIONS);
+    PLANT(gy_graphs_are_valid(g), g->trusts.count, GY_TRUSTS_FUNCTIONS);
 }
 
 static void test_the_gate_of_memory(void **state)
@@ -275,7 +283,7 @@ static void test_the_gate_of_units(void **state)
     PLANT(gy_unit_is_valid(&unit), unit.arrived, 1); /* the task is not there */
     PLANT(gy_unit_is_valid(&unit), unit.settled, 2);
     PLANT(gy_unit_is_valid(&unit), unit.stage, GY_UNIT_LAUNCHED); /* there is no graph to launch */
-    PLANT(gy_unit_is_valid(&unit), unit.completes, 1);
+    PLANT(gy_unit_is_valid(&unit), unit.recorded.completes, 1);
     gy_gpu_list_append(&unit.held, s.kernel[0], s.kernel[0]);
     unit.arrived = unit.settled = 1;
     s.d->units.due = s.d->units.last_due = &unit;
@@ -308,7 +316,6 @@ static void test_call_modes(void **state)
     PLANT(gy_mode_is_valid(&launch), launch.mode, GY_MODE_SYNCHRONOUS); /* the context is not */
     PLANT(gy_mode_is_valid(&launch), launch.mode, GY_MODE_BATCH);       /* no graph is being built */
     PLANT(gy_mode_is_valid(&launch), launch.lane, &lane);
-    PLANT(gy_mode_is_valid(&launch), launch.aside, true);
     PLANT(gy_mode_is_valid(&launch), s.d->streams.batch.state, GY_BATCH_OPEN);
     PLANT(gy_mode_is_valid(&launch), s.d->streams.batch.state,
           GY_BATCH_SUSPENDED); /* the mode is not AHEAD */
@@ -318,7 +325,6 @@ static void test_call_modes(void **state)
     launch.lane = &lane;
     PLANT(gy_mode_is_valid(&launch), launch.mode, GY_MODE_PLAIN);
     PLANT(gy_mode_is_valid(&launch), launch.mode, GY_MODE_RECORDING); /* no unit is recorded */
-    PLANT(gy_mode_is_valid(&launch), launch.aside, true);             /* and noted as well */
     PLANT(gy_mode_is_valid(&launch), round.recording, &recording);
     s.d->streams.batch.state = GY_BATCH_CLOSED;
 }

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Graphs that are kept, and modules that come and go. */
 #include "order_kernels.kernels.h"
 #include "tests/dispatcher/patched_scene.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The order of lanes (dispatcher/order/lane_order.h) where nothing is ever seen to have passed: tasks by
  * chance on the streams of a pool, some of them in graphs.  The model of what the driver was told
  * (order_model.h) says for each that it comes after all that it must come after, so the events of ends and
@@ -109,7 +110,8 @@ static void run_task(struct pool *p)
     uint32_t stream = 0;
     p->streams.batch.order = p->order;
     p->streams.batch.run = p->run;
-    assert_ok(gy_streams_assign(&p->streams, wait_set, 0, &p->order->owner, &stream));
+    assert_ok(gy_streams_assign(&p->streams, wait_set, 0,
+                                &(struct gy_stream_claim){.owner = &p->order->owner}, &stream));
     assert_ok(gy_streams_wait_barrier(&p->streams, stream));
     assert_ok(gy_streams_wait(&p->streams, stream, wait_set));
     gy_wait_set_drop(&p->wait_sets, wait_set);
@@ -129,9 +131,9 @@ static void run_task(struct pool *p)
     order_model_called(&launch, UINT64_C(1) << p->count);
     struct task *task = &p->tasks[p->count++];
     task->before = before;
-    assert_ok(gy_streams_finish(&p->streams, stream, next_random(p, 4), 0, &task->point));
+    assert_ok(gy_streams_finish_at(&p->streams, stream, s, next_random(p, 4), 0, &task->point));
     s->owner = &p->order->owner;
-    gy_step_order_note(p->order, p->run, stream);
+    gy_step_order_note_at(p->order, p->run, stream, s);
 }
 
 /* No event that the graph records is one that it waits for. */

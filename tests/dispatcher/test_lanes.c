@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Graphs whose lanes end one by one: a kernel that spins until the host has seen another task's end does not
  * hold that task up, though the two are in one graph, or in graphs that come one after the other. */
 #include "context/context.h"

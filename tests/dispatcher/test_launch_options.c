@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* gantry_launch_kernel_with(): clusters, cooperative grids, early starts and priorities, on streams, in
  * graphs and in replays; requests that cannot fit are refused with numbers; how many blocks a partition runs
  * at once. */
@@ -238,8 +239,8 @@ static void test_work_must_fit_into_its_partition(void **state)
         gantry_occupancy fits = {.struct_size = sizeof(fits)};
         gantry_launch_options options = GANTRY_LAUNCH_OPTIONS_INIT;
         assert_ok(gantry_partition_get_occupancy(small, kernel_of("meet_in_grid"), block, 0, NULL, &fits));
-        assert_int_equal(fits.multiprocessors, 16);
-        assert_int_equal(fits.blocks, 16 * fits.blocks_per_multiprocessor);
+        assert_int_equal(fits.granted_sms, 16);
+        assert_int_equal(fits.blocks, 16 * fits.blocks_per_sm);
         struct job job;
         assert_ok(run_meeting(&job, fits.blocks + 1, GANTRY_ERR_UNSUPPORTED));
         char text[40];

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Pre- and post-launch tasks: order, one batch, failure, and every kind of task that may take part. */
 #include "tests/dispatcher/stamps.h"
 #include "tests/support/cmocka_c11.h"

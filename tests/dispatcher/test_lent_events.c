@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Events that are lent: whatever is exchanged, each holder has the event that its node records. */
 #include "context/context.h"
 #include "tests/support/cmocka_c11.h"

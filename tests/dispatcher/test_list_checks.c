@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Lists of copies that the device reads are checked there before they are done: GANTRY_CHECK=bounds names the
  * first index that is wrong, and what is wrong with it. */
 #include "tests/support/cmocka_c11.h"

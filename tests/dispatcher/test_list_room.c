@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Lists that the device reads have room: each of their arrays for each copy, and the notes of the kernels for
  * each slice of the list. */
 #include "tests/support/cmocka_c11.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Which entries of a loop a cancellation ends, and what is left of a loop that was cut short. */
 #include "base/point.h"
 #include "dispatcher/internal.h"
@@ -283,7 +284,7 @@ static gantry_dispatcher *_Atomic fails_late;
 static void fail_at_the_end(enum gy_point point, const void *at)
 {
     gantry_dispatcher *d = atomic_load(&fails_late);
-    if (point == GY_POINT_INBOX_READ && d != NULL && at == &d->inbox && atomic_load(&d->closing)) {
+    if (point == GY_POINT_INBOX_READ && d != NULL && at == &d->inbox && atomic_load(&d->told.closing)) {
         atomic_store(&fails_late, NULL);
         gantry_dispatcher_force_failure(d);
     }

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the driver refuses of a loop leaves nothing: no memory, no event, no entry that nobody will end. */
 #include "dispatcher/submit/device_loop.h"
 #include "taskman/gpu_task.h"

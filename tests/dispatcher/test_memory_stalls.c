@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Task managers that wait for memory which nobody will give back: the first of their tasks is let in, whoever
  * waits for which manager, and on whose threads each of them runs. */
 #include "dispatcher/internal.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The settings of a dispatcher: wait modes, sync points, synchronous mode. */
 #include "context/context.h"
 #include "dispatcher/internal.h"

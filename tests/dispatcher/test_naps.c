@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The naps of an inbox's taker while guests are likely to come: what it finds at their end, and what ends
  * them. */
 #include "base/clock.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Graphs run beside each other unless an edge, or the order of a manager's steps, is between them. */
 #include "context/context.h"
 #include "dispatcher/internal.h"
@@ -293,7 +294,7 @@ static void *end_others_step(void *arg)
 static gantry_launch_result launch_between(gantry_launch *launch, void *arg)
 {
     atomic_store(&between.may_end, true);
-    deadline_await(atomic_load(&between.has_ended) || atomic_load(&between.graphs->waiting) != 0,
+    deadline_await(atomic_load(&between.has_ended) || atomic_load(&between.graphs->gate.waiting) != 0,
                    "the end of another manager's step");
     atomic_store(&between.was_waited_for, !atomic_load(&between.has_ended));
     return launch_stamp(launch, arg);
@@ -379,8 +380,8 @@ static void test_a_task_that_goes_on_in_another_graph_keeps_its_order(void **sta
     struct gantry_dispatcher *d = gantry_context_dispatcher(s.m.gpu.context);
     get_ready(NULL, s.m.critical);
     deadline_await(gy_inbox_borrow(&d->inbox), "the dispatcher to sleep"); /* the next work is its own */
-    gy_graphs_set_trust(&d->graphs, launch_flag_later, GY_TRUST_OURS);
-    d->graphs.first_calls = 2; /* the graph ends behind that call */
+    gy_trusts_set(&d->graphs.trusts, launch_flag_later, GY_TRUST_OURS);
+    d->graphs.size.first_calls = 2; /* the graph ends behind that call */
     gy_inbox_give_back(&d->inbox, 0, true, true);
     for (int i = 0; i < 3; i++) {
         gantry_task *first = submit_kernel(s.m.gpu.manager, NULL, launch_await, &moment);

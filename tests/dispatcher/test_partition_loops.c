@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Loops whose turns a word on the device decides, in partitions. */
 #include "driver/cuda_abi.h"
 #include "tests/dispatcher/loop_scene.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Steps that are like earlier ones: their graphs are kept, and only the nodes that differ are set. */
 #include "context/context.h"
 #include "dispatcher/internal.h"

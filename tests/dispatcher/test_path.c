@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The steps of docs/design/path-of-a-task.md: which of them a task passes, in which order, and on which
  * thread. tests/docs/check_docs.py checks that the page and the marks in the code name the same functions. */
 #include "base/point.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Pipelines that have nothing to do with each other, of which each step has others, in any order: their
  * graphs are kept by pieces. */
 #include "context/context.h"
@@ -116,7 +117,7 @@ static bool launch_stamp(gantry_launch *launch, struct cells *cells, uint32_t in
 static void watch_batch(const gantry_launch *launch)
 {
     const struct gantry_dispatcher *d = launch->dispatcher;
-    const uint64_t launches = atomic_load(&d->graphs.launches);
+    const uint64_t launches = atomic_load(&d->graphs.counts.launches);
     void *other;
     if (d->graphs.kept.batch == s.batch) {
         return;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Batches of which the driver refuses to make or to launch a graph: their work goes to streams, in the order
  * that the graph would have had, and no context is lost.  Random programs, compared with what they come to
  * when their tasks are done one after the other; each with one refused call, or all of a kind. */

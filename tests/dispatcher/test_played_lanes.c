@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Batches that auto plays on streams hold up no more than graphs: a kernel that spins until the host has seen
  * another task's end does not hold that task up, whether its batch was played or what comes behind it. */
 #include "context/context.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Random graphs of CPU tasks, GPU tasks of all flavours and sync points: whatever the shape, every GPU task
  * that follows another in the graph, directly or through CPU tasks and sync points, begins on the device
  * after the other has ended, and no CPU task starts before its predecessors were released, nor, where it
@@ -353,7 +354,7 @@ static void check_parts(uint32_t workers, const gantry_context_options *options,
         options->submission == GANTRY_SUBMISSION_GRAPHS || options->submission == GANTRY_SUBMISSION_AUTO;
     stamps_open(&g->stamps, scene.fixture.context, 4096);
     if (first_calls != 0) {
-        gantry_context_dispatcher(scene.fixture.context)->graphs.first_calls = first_calls;
+        gantry_context_dispatcher(scene.fixture.context)->graphs.size.first_calls = first_calls;
     }
     run_random_graphs(&scene.fixture, g, graphs);
     print_message("%u graphs, %llu waits\n", graphs, (unsigned long long)order_model_faults().waits);

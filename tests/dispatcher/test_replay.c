@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Units of stable tasks, when something goes wrong between their recording and their launch: a call fails, a
  * run is cancelled, or the driver or the graph refuses a launch or a completion. */
 #include "base/alloc.h"

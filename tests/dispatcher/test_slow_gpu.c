@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Declared memory and blocks on their way back while the GPU is slow: nothing is given out again before the
  * GPU has passed, and everything is when it has. */
 #include "base/alloc.h"

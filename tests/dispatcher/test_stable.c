@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Stable tasks of frozen graphs are called until the work that they enqueue is recorded, and then no more.
  * The work is done in every run all the same, in the same order, with the same completions.  `--graphs N`
  * sets how many random graphs there are. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A callback that uses a library which keeps its latest error per thread, as CUDA's runtime does: a call that
  * a capture forbids is refused, the callback fails, and later calls of the library on that thread tell of the
  * refusal.  In every mode and from the first step on the work is done once and right, and neither that
@@ -138,7 +139,7 @@ static void check_step(struct modes_scene *s, struct modes_job *jobs)
 static bool is_watched_as_stale(const struct modes_scene *s)
 {
     gantry_dispatcher *dispatcher = gantry_context_dispatcher(s->gpu.context);
-    return (atomic_load(&dispatcher->watched) & GY_WATCHED_STALE) != 0;
+    return (atomic_load(&dispatcher->watching.why) & GY_WATCHED_STALE) != 0;
 }
 
 static void *check_cell(void *unused)

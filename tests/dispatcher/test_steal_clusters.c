@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Kernels whose blocks steal, launched in clusters through the library: each unit is done once, on streams
  * and in graphs.  Emulated devices steal here; on others the results must be the same. */
 #include "steal_kernels.kernels.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What is left of earlier steps, as a new one begins: of streams that were made up, no driver is asked. */
 #include "tests/support/cmocka_c11.h"
 
@@ -18,6 +19,7 @@ static int open_order(void **state)
     streams = (struct gy_streams){.streams = made, .count = STREAMS};
     for (uint32_t s = 0; s < STREAMS; s++) {
         made[s].tail = TAIL;
+        made[s].line = &made[s].plain;
     }
     order = gy_step_order_open(&streams);
     return order != NULL ? 0 : -1;
@@ -101,8 +103,8 @@ static void test_what_another_stream_comes_after_is_implied(void **state)
         struct gy_stream *other = &made[1];
         order->bounds[GY_BOUND_ALL].before.streams = 0;
         other->tail = 4;
-        other->known[0] = 3;
-        other->learnt_at = learnt != 0 ? 4 : 2;
+        other->line->known[0] = 3;
+        other->line->learnt_at = learnt != 0 ? 4 : 2;
         leave(0, 3);
         leave(1, 4);
         gy_step_order_begin(order, order->run + 1, order->run);
@@ -122,7 +124,7 @@ static void test_a_fence_comes_after_each_stream(void **state)
         order->manager = NULL;
         for (uint32_t s = 0; s < STREAMS; s++) {
             leave(s, 3);
-            made[2].known[s] = s == unknown ? 2 : 3;
+            made[2].line->known[s] = s == unknown ? 2 : 3;
         }
         gy_step_order_begin(order, order->run + 1, order->run);
         order->manager = manager;

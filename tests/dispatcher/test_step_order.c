@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The order between the steps of a task manager: GPU work of a step comes after GPU work of the step before,
  * in every submission mode, unless the application says that it need not.  `--graphs N` sets how many
  * random series of steps there are. */

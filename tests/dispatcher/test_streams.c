@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The stream rules and the waits, one decision at a time. */
 #include "dispatcher/order/step_order.h"
 #include "dispatcher/order/tails.h"
@@ -42,14 +43,16 @@ static int close_pool(void **state)
 static uint32_t assign(struct pool *pool, uint64_t wait_set)
 {
     uint32_t stream = UINT32_MAX;
-    assert_ok(gy_streams_assign(&pool->streams, wait_set, 0, &pool->owner, &stream));
+    assert_ok(gy_streams_assign(&pool->streams, wait_set, 0, &(struct gy_stream_claim){.owner = &pool->owner},
+                                &stream));
     return stream;
 }
 
 static uint64_t finish(struct pool *pool, uint32_t stream, uint32_t dependents)
 {
     uint64_t point = 0;
-    assert_ok(gy_streams_finish(&pool->streams, stream, dependents, 0, &point));
+    assert_ok(
+        gy_streams_finish_at(&pool->streams, stream, &pool->streams.streams[stream], dependents, 0, &point));
     pool->streams.streams[stream].owner = &pool->owner;
     return point;
 }
@@ -72,7 +75,7 @@ static uint64_t join(struct pool *pool, uint64_t a, uint64_t b)
 
 static uint64_t waits(const struct pool *pool)
 {
-    return atomic_load(&pool->streams.waits);
+    return atomic_load(&pool->streams.counts.waits);
 }
 
 static void test_first_dependent_inherits_and_others_get_streams_of_their_own(void **state)
@@ -95,7 +98,7 @@ static void test_one_record_serves_all_waiters(void **state)
     for (int i = 0; i < 4; i++) {
         run_task(pool, root, 0);
     }
-    assert_int_equal(atomic_load(&pool->streams.recorded), 1);
+    assert_int_equal(atomic_load(&pool->streams.counts.recorded), 1);
     assert_int_equal(waits(pool), 3);
 }
 
@@ -136,7 +139,7 @@ static void test_no_wait_for_what_the_host_has_seen_finished(void **state)
     (void)run_task(pool, root, 0);
     (void)run_task(pool, root, 0);
     assert_int_equal(waits(pool), 0);
-    assert_int_equal(atomic_load(&pool->streams.dropped), 1);
+    assert_int_equal(atomic_load(&pool->streams.counts.dropped), 1);
 }
 
 static void test_an_ended_pipeline_whose_work_is_over_gives_its_stream_on(void **state)
@@ -212,7 +215,7 @@ static void test_a_task_takes_what_it_comes_after_before_what_others_do(void **s
     uint64_t before = run_task(pool, GY_WAIT_SET_NONE, 1);
     uint64_t last = run_task(pool, GY_WAIT_SET_NONE, 2);
     streams[gy_timeline_stream(other)].superseded = gy_timeline_seq(other);
-    streams[gy_timeline_stream(last)].known[gy_timeline_stream(before)] = gy_timeline_seq(before);
+    streams[gy_timeline_stream(last)].line->known[gy_timeline_stream(before)] = gy_timeline_seq(before);
     assert_int_equal(assign(pool, last), gy_timeline_stream(last)); /* its successor */
     assert_int_equal(assign(pool, last), gy_timeline_stream(before));
 }
@@ -252,7 +255,7 @@ static void test_more_pipelines_than_streams_share_them(void **state)
     for (uint32_t i = 0; i < LIMIT; i++) {
         assert_int_equal(pool->streams.streams[i].running, 3);
     }
-    assert_int_equal(atomic_load(&pool->streams.peak), LIMIT);
+    assert_int_equal(atomic_load(&pool->streams.counts.peak), LIMIT);
 }
 
 static void test_a_pipeline_that_shares_a_stream_stays_on_it(void **state)
@@ -321,7 +324,7 @@ static void test_a_point_older_than_the_kept_events_is_still_covered(void **stat
     uint64_t late = run_task(pool, old, 0);
     assert_int_not_equal(gy_timeline_stream(late), gy_timeline_stream(old));
     assert_int_equal(waits(pool) - before, 1);
-    uint64_t known = pool->streams.streams[gy_timeline_stream(late)].known[gy_timeline_stream(old)];
+    uint64_t known = pool->streams.streams[gy_timeline_stream(late)].line->known[gy_timeline_stream(old)];
     assert_true(known >= gy_timeline_seq(old));
 }
 
@@ -357,13 +360,13 @@ static void test_two_dependents_get_an_event_at_once(void **state)
 {
     struct pool *pool = *state;
     uint64_t root = run_task(pool, GY_WAIT_SET_NONE, 2);
-    assert_int_equal(atomic_load(&pool->streams.recorded), 1);
+    assert_int_equal(atomic_load(&pool->streams.counts.recorded), 1);
     uint64_t heir = run_task(pool, root, 1);
     assert_int_equal(gy_timeline_stream(heir), gy_timeline_stream(root));
     uint64_t other = run_task(pool, root, 0);
-    assert_int_equal(atomic_load(&pool->streams.recorded), 1);
+    assert_int_equal(atomic_load(&pool->streams.counts.recorded), 1);
     assert_int_equal(waits(pool), 1);
-    uint64_t known = pool->streams.streams[gy_timeline_stream(other)].known[gy_timeline_stream(root)];
+    uint64_t known = pool->streams.streams[gy_timeline_stream(other)].line->known[gy_timeline_stream(root)];
     assert_int_equal(known, gy_timeline_seq(root));
 }
 
@@ -405,15 +408,15 @@ static void test_a_wait_behind_a_step_is_none_of_its_order(void **state)
     assert_non_null(order);
     uint32_t first = assign(pool, GY_WAIT_SET_NONE), second = assign(pool, GY_WAIT_SET_NONE);
     uint64_t point = finish(pool, first, 0);
-    gy_step_order_note(order, 1, first);
+    gy_step_order_note_at(order, 1, first, &pool->streams.streams[first]);
     (void)finish(pool, second, 2); /* its event is recorded now */
-    gy_step_order_note(order, 1, second);
+    gy_step_order_note_at(order, 1, second, &pool->streams.streams[second]);
     assert_ok(gy_streams_wait(&pool->streams, second, point)); /* for another manager's task */
 
     uint32_t next = assign_other_than(pool, first);
     assert_ok(gy_step_order_enter(order, 2, GY_BOUND_ALL, next, false));
-    assert_int_equal(pool->streams.streams[next].known[first], 1);
-    assert_int_equal(pool->streams.streams[next].known[second], 1);
+    assert_int_equal(pool->streams.streams[next].line->known[first], 1);
+    assert_int_equal(pool->streams.streams[next].line->known[second], 1);
     gy_step_order_close(order);
 }
 
@@ -425,15 +428,15 @@ static void test_what_a_step_waited_for_is_implied_by_its_end(void **state)
     assert_non_null(order);
     uint32_t first = assign(pool, GY_WAIT_SET_NONE), second = assign(pool, GY_WAIT_SET_NONE);
     uint64_t point = finish(pool, first, 0);
-    gy_step_order_note(order, 1, first);
+    gy_step_order_note_at(order, 1, first, &pool->streams.streams[first]);
     assert_ok(gy_streams_wait(&pool->streams, second, point));
     (void)finish(pool, second, 2);
-    gy_step_order_note(order, 1, second);
+    gy_step_order_note_at(order, 1, second, &pool->streams.streams[second]);
 
     uint64_t before = waits(pool);
     uint32_t next = assign_other_than(pool, first);
     assert_ok(gy_step_order_enter(order, 2, GY_BOUND_ALL, next, false));
-    assert_int_equal(pool->streams.streams[next].known[first], 1);
+    assert_int_equal(pool->streams.streams[next].line->known[first], 1);
     assert_int_equal(waits(pool), before + 1);
     gy_step_order_close(order);
 }
@@ -441,7 +444,8 @@ static void test_what_a_step_waited_for_is_implied_by_its_end(void **state)
 static uint32_t assign_to(struct pool *pool, const struct gy_stream_owner *owner, uint64_t wait_set)
 {
     uint32_t stream = UINT32_MAX;
-    assert_ok(gy_streams_assign(&pool->streams, wait_set, 0, owner, &stream));
+    assert_ok(
+        gy_streams_assign(&pool->streams, wait_set, 0, &(struct gy_stream_claim){.owner = owner}, &stream));
     return stream;
 }
 

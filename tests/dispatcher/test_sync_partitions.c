@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A sync point comes after what other partitions have in an earlier graph, whose home is a member of the next
  * one: a task behind it does not begin before its predecessor there has ended. */
 #include "tests/dispatcher/stamps.h"

@@ -1,5 +1,7 @@
+/* SPDX-License-Identifier: MIT */
 /* Graphs that are launched again and wait for their share of the GPU get their turns, whichever graph had
  * the last one. */
+#include "dispatcher/gates/quota.h"
 #include "dispatcher/internal.h"
 #include "order_kernels.kernels.h"
 #include "tests/dispatcher/stamps.h"
@@ -66,7 +68,8 @@ static gantry_launch_result take_the_turn(gantry_launch *launch, void *arg)
  * in flight together. */
 static gantry_taskman *open_manager(void)
 {
-    const gantry_share share = {.percent = 50, .burst_ns = PATIENCE_NS, .in_flight = 1, .group_us = 1};
+    const gantry_share share = {sizeof(share), .percent = 50, .burst_ns = PATIENCE_NS, .in_flight = 1,
+                                .group_us = 1};
     gantry_taskman_options options = GANTRY_TASKMAN_OPTIONS_INIT;
     gantry_taskman *manager = NULL;
     options.cpu_dispatcher = s.gpu.cpus;

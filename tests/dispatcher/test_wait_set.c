@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "base/alloc.h"
 #include "dispatcher/order/wait_set.h"
 #include "tests/support/cmocka_c11.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* gantry_task_start_after_done(): a CPU task that reads data of the GPU finds it written, in every
  * submission mode, frozen or not, although the callbacks do nothing for it.  `--graphs N` sets how many
  * random graphs there are. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Two managers of one context in graphs mode, whose tasks stamp cells; maybe a partition "critical". */
 #ifndef TESTS_DISPATCHER_TWO_MANAGERS_H
 #define TESTS_DISPATCHER_TWO_MANAGERS_H

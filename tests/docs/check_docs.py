@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """The documents say what is so.
 
 Usage: check_docs.py SOURCE_DIR
@@ -121,6 +122,19 @@ class Documents(unittest.TestCase):
         self.assertEqual(sorted(set(numbers)), numbers)
         for number, page in zip(numbers, pages):
             self.assertRegex(page.read_text(), rf"\A# {number}\. ", page.name)
+
+    def test_every_guide_begins_with_a_program_that_runs(self):
+        """Before the first heading there is a program of the tree that a test builds, or a command that runs one."""
+        guides = sorted((SOURCE / "docs/guides").glob("*.md"))
+        self.assertGreater(len(guides), 20)
+        samples = set(re.findall(r"`(\w+)`", text("samples/README.md"))) | {"bench"}
+        for guide in guides:
+            front = guide.read_text().partition("\n## ")[0]
+            programs = [guide.parent / link for link in re.findall(r"\]\((\S*?(?:examples|samples|porting|programs)/[\w/]+(?:\.cu?(?:pp)?)?)\)", front)]
+            programs += [SOURCE / "samples" / name for name in re.findall(r"gantry run (\w+)", front) if name in samples]
+            self.assertEqual([path for path in programs if not path.exists()], [], guide)
+            commands = re.findall(r"(?m)gantry (?:check|limit|bench) [-\w]|^GANTRY_\w+=\S+ (?:\S+/)?\w+", front)
+            self.assertTrue(programs or commands or "README.md#a-whole-program" in front, f"{guide}: no program before its first heading")
 
     def test_links_lead_somewhere(self):
         links = 0

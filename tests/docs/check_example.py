@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """A page's example compiles without a warning, runs, prints what the page says, and can be recorded.
 
 Usage: check_example.py SOURCE_DIR LIBRARY_DIR PAGE CC [FLAG...]
 
 The example is the first ```c block, or ```cpp block, its output the first ```text block after it that follows the word "prints".  Where files are named before their
 blocks (`CMakeLists.txt`:), they are a project, which is built against the library as it is installed.
+
+A page that records "the program of [another page](NAME.md)" has none of its own.
 
 What the page says of further runs is checked, too: what "`build/example ARGUMENTS` prints", the recordings that `GANTRY_PROFILE=NAME.pftrace build/example ARGUMENTS`
 makes, the commands `gantry report trace ...` on them, and what "`gantry report trace NAME.pftrace` says", where three dots stand for anything in a line.
@@ -70,14 +73,22 @@ def check_further_runs(folder, text, program, gantry, environment):
             says_so(claimed, run([gantry, "report", "trace", recording]))
 
 
+def find_program(text, folder):
+    """(the match of a page's program and its output, the files of a project); those of another page, where this one says so."""
+    if other := re.search(r"the program of\n?\s*\[[^\]]*\]\((\S+\.md)\)", text):
+        text = (folder / other[1]).read_text()
+    match = re.search(r"```(?:c|cpp)\n(.*?)```.*?prints.*?```text\n(.*?)```", text, re.S)
+    return match and (match, dict(re.findall(r"`([\w.]+)`:\n\n```\w+\n(.*?)```", text[:match.end()], re.S)))
+
+
 def main(source, libraries, page, *compiler):
     os.environ.pop("GANTRY_EMULATOR", None)  # the program is linked with the copy beside the library, and no other is to be loaded
     text = pathlib.Path(source, page).read_text()
-    match = re.search(r"```(?:c|cpp)\n(.*?)```.*?prints.*?```text\n(.*?)```", text, re.S)
-    if not match:
+    found = find_program(text, pathlib.Path(source, page).parent)
+    if not found:
         print(f"{page} has no example with its output")
         return 1
-    files = dict(re.findall(r"`([\w.]+)`:\n\n```\w+\n(.*?)```", text[:match.end()], re.S))
+    match, files = found
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         program = (build_project(folder, files, libraries, compiler) if "CMakeLists.txt" in files else

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The toolkit's side of the proof: cuda.h in place of driver/cuda_abi.h. */
 #define __CUDA_API_VERSION_INTERNAL \
     1 /* without renaming, every exported symbol is declared under its own name \ */

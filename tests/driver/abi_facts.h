@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What must be the same in driver/cuda_abi.h and in the toolkit's cuda.h: V a constant, S a type's size,
  * M a member's place and size.  Included by abi_ours.c and abi_cuda.c, which make a table of it. */
 #define R(name, value, text) V(CUDA_##name)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The two tables that test_abi.c compares, row by row. */
 #ifndef TESTS_DRIVER_ABI_FACTS_TABLE_H
 #define TESTS_DRIVER_ABI_FACTS_TABLE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "tests/driver/abi_facts_table.h"
 
 #include "driver/cuda_abi.h"

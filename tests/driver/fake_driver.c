@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A driver library with next to nothing in it, for what no good driver shows: one that is old, has no
  * device, fails to start, lacks a function, or has no code for the device.  What it does is told by
  * environment variables, read at every call:

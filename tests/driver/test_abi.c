@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* driver/cuda_abi.h against the toolkit's cuda.h: every constant, size and offset at run time; the
  * prototypes were compared when abi_cuda.c was compiled.  Skipped, with the reason, where the build found
  * no fitting cuda.h. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Which device and which CUDA context the library takes, on which thread it is current, and its loss; on the
  * emulated driver. */
 #include "driver/context.h"
@@ -77,7 +78,7 @@ static void test_device_info_is_the_drivers(void **state)
     assert_int_equal(
         driver->cuDeviceGetAttribute(&value, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, context->device),
         CUDA_SUCCESS);
-    assert_int_equal(info->multiprocessors, value);
+    assert_int_equal(info->total_sms, value);
     assert_true(value > 0);
     assert_int_equal(
         driver->cuDeviceGetAttribute(&value, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, context->device),

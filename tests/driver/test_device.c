@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Which device is the best one, and which is named: among devices that the test makes up. */
 #include "tests/support/cmocka_c11.h"
 

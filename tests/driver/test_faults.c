@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What is left behind, and what the library says, when one of many driver calls fails; on the emulated
  * driver, whose calls can be made to fail. */
 #include "driver/module.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Which driver library is chosen, what the library says when there is none, and what results mean. */
 #include "driver/driver.h"
 

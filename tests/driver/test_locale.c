@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the system says in errors, in a program that has chosen another language.  The test translates two
  * texts of the C library itself, so that no language need be installed. */
 #include "tests/support/cmocka_c11.h"

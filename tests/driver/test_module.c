@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Which form of a kernel image the library takes, and what it says when none fits.  The driver is a fake
  * that answers by the image's text; the conformance suite has real images. */
 #include "driver/module.h"

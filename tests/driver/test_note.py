@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """What a program says unasked, unless somebody chose what is logged: that it got the emulated driver for want of a GPU, once; what $GANTRY_CHECK
-finds; that $GANTRY_PROFILE records nothing; and which variables are not read any more.
+finds; that $GANTRY_PROFILE records nothing; that a tool for NVTX cannot be used; and which variables are not read any more.
 
 Usage: test_note.py PROGRAM FAKE (PROGRAM makes a context and prints nothing on stderr; FAKE is a CUDA driver that can be told to have no device)
 """
@@ -37,8 +38,10 @@ def main():
                        ({"GANTRY_PROFILE": "run.pftrace", "GANTRY_PROFILE_OPTIONS": "blocks=what"}, "blocks")):
         lines = stderr_of(program, GANTRY_DRIVER="emulated", **wrong).splitlines()
         assert len(lines) == 1 and lines[0].startswith("gantry: note: nothing is recorded into $GANTRY_PROFILE: ") and why in lines[0], lines
+    lines = stderr_of(program, GANTRY_DRIVER="emulated", GANTRY_NVTX="/no/such/tool.so").splitlines()
+    assert len(lines) == 1 and lines[0].startswith("gantry: note: no NVTX ranges: /no/such/tool.so: "), lines
     for old, instead in (("GANTRY_HANDLE_CHECK", "GANTRY_CHECK=handles"), ("GANTRY_HEAP_CHECK", "GANTRY_CHECK=frees"), ("GANTRY_NVML", "libnvidia-ml.so.1"),
-                         ("GANTRY_NVTX_ALWAYS", "GANTRY_NVTX=always"), ("GANTRY_QUOTA_CONTROLLER", "CUDA_DEVICE_SM_LIMIT")):
+                         ("GANTRY_NVTX_ALWAYS", "$NVTX_INJECTION64_PATH"), ("GANTRY_QUOTA_CONTROLLER", "CUDA_DEVICE_SM_LIMIT")):
         lines = stderr_of(program, GANTRY_DRIVER="emulated", **{old: "1"}).splitlines()
         assert len(lines) == 1 and lines[0].startswith(f"gantry: note: ${old} is not read any more: ") and instead in lines[0], lines
         assert stderr_of(program, GANTRY_DRIVER="emulated", GANTRY_LOG="error", **{old: "1"}) == ""

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the driver logs about failing calls: its reasons appear in our messages, and refusals in captures are
  * counted. */
 #include "driver/told.h"

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
 # usage: check_exports.sh <libgantry-emu.so> <source root>
 # The library shows the driver's functions of driver/funcs.h and others.h and the control interface, nothing else.
 set -euo pipefail

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "tests/emulator/emu_test.h"
 
 #include <gantry/host_module.h>

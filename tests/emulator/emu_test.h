@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the emulator's own tests share: the driver, its control interface, and a few kernels. */
 #ifndef TESTS_EMULATOR_EMU_TEST_H
 #define TESTS_EMULATOR_EMU_TEST_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The control interface: hold, step, no-op mode, counters, clock, order log, live counts. */
 #include "tests/emulator/emu_test.h"
 #include "tests/support/deadline.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Four devices in two linked pairs: what one device cannot reach, faults and holds of one device, and the
  * order log. */
 #include "tests/emulator/emu_test.h"

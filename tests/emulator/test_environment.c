@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the environment chooses: the profile, the number of devices, scripted faults. */
 #include "tests/emulator/emu_test.h"
 

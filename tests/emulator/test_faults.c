@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Scripted faults, hanging calls, contexts that break. */
 #include "tests/emulator/emu_test.h"
 

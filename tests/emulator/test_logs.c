@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Where the driver's log goes: $CUDA_LOG_FILE, and stderr for a kernel whose failure nobody would hear of.
  * Each case is a process of its own, since the driver reads the environment once. */
 #include "tests/emulator/emu_test.h"

@@ -1,5 +1,9 @@
+/* SPDX-License-Identifier: MIT */
 /* Addresses are checked, memory is counted, and freed memory is gone. */
 #include "tests/emulator/emu_test.h"
+
+#include <sys/resource.h>
+#include <unistd.h>
 
 #define GRANULE ((size_t)2 << 20)
 
@@ -73,6 +77,31 @@ static void test_memory_runs_out_and_comes_back(void **state)
     cu_ok(cuMemFree(more));
     cu_ok(cuMemGetInfo(&free_bytes, &total));
     assert_int_equal(free_bytes, total);
+}
+
+/* A sandbox may refuse the file that a block is: that is not the device's memory. */
+static void test_a_system_that_gives_no_file_is_told(void **state)
+{
+    (void)state;
+    CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                .requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+                                .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
+    CUmemGenericAllocationHandle block;
+    size_t before, after, total;
+    struct rlimit limit, none;
+    cu_ok(cuMemGetInfo(&before, &total));
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    const int lowest = dup(0);
+    assert_true(lowest >= 0 && close(lowest) == 0);
+    none = (struct rlimit){(rlim_t)lowest, limit.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    const CUresult result = cu->cuMemCreate(&block, GRANULE, &prop, 0);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    assert_int_equal(result, CUDA_ERROR_OPERATING_SYSTEM);
+    cu_ok(cuMemGetInfo(&after, &total));
+    assert_int_equal(after, before);
+    cu_ok(cuMemCreate(&block, GRANULE, &prop, 0));
+    cu_ok(cuMemRelease(block));
 }
 
 /* One block is about to be freed: the next allocation waits for it instead of failing. */
@@ -199,6 +228,7 @@ int main(void)
         ET_TEST(test_copies_stay_inside_their_block),
         ET_TEST(test_host_and_device_addresses_are_told_apart),
         ET_TEST(test_memory_runs_out_and_comes_back),
+        ET_TEST(test_a_system_that_gives_no_file_is_told),
         ET_TEST(test_stream_ordered_allocation_waits_for_queued_frees),
         ET_TEST(test_small_pageable_sources_are_read_at_the_call),
         ET_TEST(test_one_block_at_two_addresses),

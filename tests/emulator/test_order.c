@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Random work on streams, events and graphs: the order log shows that everything which must be ordered was.
  *
  * A model keeps, for each stream and event, the set of operations that come before its end.  Each operation

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Programs for CUDA's driver, which know nothing of Gantry, run on the emulated driver when it lies in LD_LIBRARY_PATH as libcuda.so.1.
 
 Usage: test_programs.py FOLDER PROGRAMS (FOLDER has libcuda.so.1, which is the emulated driver; PROGRAMS the programs)

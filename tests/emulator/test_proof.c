@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the emulated driver tells the proof: who has enqueued what it carries out, and which bytes that
  * touches. */
 #include "tests/emulator/emu_test.h"
@@ -44,8 +45,9 @@ static int count_told(const char *what)
     return count;
 }
 
-static uint32_t enqueue(void)
+static uint32_t enqueue(const void *queue)
 {
+    assert_non_null(queue);
     return enqueuing;
 }
 
@@ -82,7 +84,40 @@ static void forget(const void *address, size_t bytes)
     tell("forget %zu at %d", bytes, (uintptr_t)address - watched < watched_bytes);
 }
 
-static const struct gy_proof_device device = {enqueue, enter, leave, touch, watch, forget};
+/* Queues are told by the order in which they were heard of. */
+static const void *known[MOST];
+static int known_count; /* the emulated driver's lock is held where they are told; so is `known` guarded */
+
+static int number_of(const void *queue)
+{
+    int at = 0;
+    while (at < known_count && known[at] != queue) {
+        at++;
+    }
+    if (at == known_count && known_count < MOST) {
+        known[known_count++] = queue;
+    }
+    return at;
+}
+
+static void follow(const void *queue, const void *other)
+{
+    const int later = number_of(queue);
+    tell("%d follows %d", later, number_of(other));
+}
+
+static void done(const void *queue)
+{
+    tell("%d is done", number_of(queue));
+}
+
+static void gone(const void *queue)
+{
+    tell("%d is gone", number_of(queue));
+}
+
+static const struct gy_proof_device device = {enqueue, enter,  leave, touch, watch,
+                                              forget,  follow, done,  gone};
 
 static int open_proof(void **state)
 {
@@ -169,7 +204,7 @@ static void test_rows(void **state)
                                 .dstPitch = 256,
                                 .WidthInBytes = 12,
                                 .Height = 2};
-    told_count = 0;
+    told_count = known_count = 0;
     enqueuing = 5;
     cu_ok(cuMemcpy2DAsync(&copy, stream));
     enqueuing = 0;
@@ -177,7 +212,48 @@ static void test_rows(void **state)
     assert_int_equal(count_told("5: a copy 0"), 1);
     assert_int_equal(count_told("read 12 at 0") + count_told("read 12 at 128"), 2);
     assert_int_equal(count_told("write 12 at 2048") + count_told("write 12 at 2304"), 2);
-    assert_int_equal(told_count, 5);
+    assert_int_equal(count_told("0 is done"), 1); /* what the test has waited for */
+    assert_int_equal(told_count, 6);
+}
+
+/* Each record, wait and question is told, of streams and events in the order in which they are named. */
+static void test_queues(void **state)
+{
+    (void)state;
+    CUstream one = et_stream(), other = et_stream(), waits = et_stream(), blocking;
+    CUevent event;
+    cu_ok(cuEventCreate(&event, 0));
+    cu_ok(cuStreamCreate(&blocking, CU_STREAM_DEFAULT));
+    told_count = known_count = 0;
+    cu_ok(cuStreamSynchronize(one)); /* 0 */
+    cu_ok(cuStreamSynchronize(other));
+    cu_ok(cuEventRecord(event, one)); /* 2 */
+    cu_ok(cuStreamWaitEvent(waits, event, 0));
+    cu_ok(cuEventSynchronize(event));
+    cu_ok(cuEventQuery(event));
+    cu_ok(cuStreamQuery(waits)); /* 3 */
+    static const char *const lines[] = {"0 is done",   "1 is done", "2 is gone", "2 follows 0",
+                                        "3 follows 2", "2 is done", "2 is done", "3 is done"};
+    const int count = (int)(sizeof(lines) / sizeof(lines[0]));
+    assert_int_equal(told_count, count);
+    for (int i = 0; i < count; i++) {
+        assert_string_equal(told[i].what, lines[i]);
+    }
+    told_count = 0;
+    cu_ok(cuStreamQuery(blocking)); /* 4 */
+    cu_ok(cuStreamSynchronize(NULL));
+    assert_int_equal(count_told("4 is done"), 2); /* the null stream stands for it */
+    assert_int_equal(count_told("3 is done"), 0);
+    cu_ok(cuCtxSynchronize());
+    assert_int_equal(count_told("4 is done"), 3);
+    assert_int_equal(count_told("3 is done"), 1);
+    cu_ok(cuMemsetD32Async(et_words(1, 0), 1, 1, blocking));
+    assert_int_equal(count_told("4 follows 5"), 1); /* the null stream */
+    told_count = 0;
+    cu_ok(cuStreamDestroy(one));
+    assert_int_equal(count_told("0 is gone"), 1);
+    cu_ok(cuEventDestroy(event));
+    assert_int_equal(count_told("2 is gone"), 1);
 }
 
 int main(void)
@@ -186,6 +262,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_kernels_copies_and_fills, open_proof, et_close),
         cmocka_unit_test_setup_teardown(test_graphs, open_proof, et_close),
         cmocka_unit_test_setup_teardown(test_rows, open_proof, et_close),
+        cmocka_unit_test_setup_teardown(test_queues, open_proof, et_close),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Thread blocks that ask for others (Cluster Launch Control) beside a more urgent kernel. */
 #include "tests/emulator/emu_test.h"
 

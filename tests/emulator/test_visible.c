@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* $CUDA_VISIBLE_DEVICES: which devices of four are visible, and in which order. */
 #include "emulator/visible.h"
 

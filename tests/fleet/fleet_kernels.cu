@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The kernel of tests/dispatcher/order_kernels.cu for a clock that several devices advance. */
 #include <gantry/kernel.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Fleets: how they are made, which ones are refused, how they are lost, and in which order their parts may
  * be destroyed. */
 #include "base/alloc.h"
@@ -137,7 +138,7 @@ static void test_what_is_refused(void **state)
     options.gpu_dispatcher = gantry_context_dispatcher(gantry_fleet_context(fleet, 0));
     assert_int_equal(gantry_taskman_create(&options, &none), GANTRY_ERR_INVALID_ARGUMENT);
     options.gpu_dispatcher = NULL;
-    gantry_share share = {.percent = -1};
+    gantry_share share = {sizeof(share), .percent = -1};
     options.share = &share;
     assert_int_equal(gantry_taskman_create(&options, &none), GANTRY_ERR_INVALID_ARGUMENT);
     assert_null(none);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Lanes of graphs that wait for another device.
  *
  * In one graph the lane of a stream waits for work of another device.  The stream itself, on which the next

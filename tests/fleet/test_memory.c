@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Tasks on several devices that declare memory: each device lets its own tasks in, and when managers wait for
  * each other across devices one task is let in although it does not fit, but never while a device can go on.
  */

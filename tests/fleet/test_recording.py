@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """test_recording.py GANTRY: a recording of two devices tells them apart, in the trace, the report and the page."""
 import collections
 import json

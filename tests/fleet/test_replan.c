@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Another plan of partitions for one device of a fleet: tasks of the other devices, and edges between them,
  * go on. */
 #include "tests/partition/replan_scene.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A manager of several devices with a bound on GPU time: it is kept on each device, by that device's
  * dispatcher; on the device clock of the emulated driver. */
 #include "tests/partition/share_scene.h"
@@ -66,7 +67,8 @@ static gantry_launch_result launch(gantry_launch *launch, void *arg)
 
 static gantry_taskman *make_manager(void)
 {
-    const gantry_share share = {.percent = PERCENT, .burst_ns = BURST, .in_flight = 2, .group_us = 1000};
+    const gantry_share share = {sizeof(share), .percent = PERCENT, .burst_ns = BURST, .in_flight = 2,
+                                .group_us = 1000};
     gantry_taskman_options options = GANTRY_TASKMAN_OPTIONS_INIT;
     gantry_taskman *manager = NULL;
     options.fleet = scene.fleet;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The copier under libFuzzer; see docs/design/testing.md. */
 #include "tests/copykernel/fuzz_batch.h"
 #include "tests/fuzz/fuzz.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The bytes are what a neighbour has written into a job's file, at places that they name themselves, and a
  * job's settings as text.  Whatever they are, every question is answered, what is taken as settings is within
  * its bounds, and a process that enters gets a slot of its own or is told why not. */
@@ -59,8 +60,9 @@ static void use(struct gy_region_place *place)
     (void)gy_region_reclaim(place);
     for (int d = 0; d < GY_REGION_DEVICES; d++) {
         uint64_t ready = 0;
-        (void)gy_pace_ask(&place->region->devices[d], &place->settings, UINT64_C(5000000000), &ready);
+        (void)gy_pace_ask(place->region, d, &place->settings, UINT64_C(5000000000), &ready);
         gy_pace_reserve(place, d, 1000000);
+        gy_pace_expect(place, d, 1000000, UINT64_C(5000000000));
         gy_pace_charge(place, d, 1000000, UINT64_C(5000000000));
         gy_pace_give_back(place, d, 1000000);
         demand(gy_pace_worst(&place->region->devices[d], 100, UINT64_C(9000000000)) >= 0);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The bytes are a device's topology and requests for partitions of it.  A plan keeps its promises: no SM is
  * given out twice unless that was asked for, exact sizes are exact, and no more SMs are used than there
  * are. */
@@ -27,7 +28,7 @@ static void make_topology(struct reader *in, gantry_sm_topology *out)
 {
     memset(out, 0, sizeof(*out));
     out->struct_size = sizeof(*out);
-    out->sm_count = byte(in);
+    out->total_sms = byte(in);
     out->alignment = byte(in) % 17;
     out->unit_sms = byte(in) % 17;
     out->unit_count = byte(in);
@@ -42,7 +43,7 @@ static void make_topology(struct reader *in, gantry_sm_topology *out)
     }
 }
 
-static void make_request(struct reader *in, char *name, gantry_partition_request *out)
+static void make_request(struct reader *in, char *name, gantry_share *share, gantry_partition_request *out)
 {
     static const char *const others[] = {NULL, "a", "b", "c", "z"};
     memset(out, 0, sizeof(*out));
@@ -65,7 +66,8 @@ static void make_request(struct reader *in, char *name, gantry_partition_request
     if ((flags >> 6 & 1) != 0) {
         out->borrows = others[byte(in) % 5];
     }
-    out->share.percent = (double)byte(in);
+    *share = (gantry_share){sizeof(*share), .percent = (double)byte(in)};
+    out->share = share;
 }
 
 static void check(int promise, const char *what)
@@ -84,27 +86,28 @@ static void check_layout(const gantry_sm_topology *topology, const gantry_partit
     check(layout->default_partition < layout->count, "default partition");
     for (uint32_t i = 0; i < layout->count; i++) {
         const gantry_partition_slot *slot = &layout->partitions[i];
-        check(slot->sm_count <= topology->sm_count, "more SMs than there are");
-        check(slot->shared_sms <= slot->sm_count, "more shared SMs than SMs");
+        check(slot->planned_sms <= topology->total_sms, "more SMs than there are");
+        check(slot->shared_sms <= slot->planned_sms, "more shared SMs than SMs");
         check(memchr(slot->name, '\0', sizeof(slot->name)) != NULL && slot->name[0] != '\0', "name");
-        own_sms += slot->sm_count - slot->shared_sms;
+        own_sms += slot->planned_sms - slot->shared_sms;
         if (slot->request != UINT32_MAX) {
             const gantry_partition_request *request = &requests[slot->request];
             check(strcmp(slot->name, request->name) == 0, "name of the request");
             check(request->size != GANTRY_PARTITION_EXACT || request->sm_count == 0 ||
-                      slot->sm_count == request->sm_count,
+                      slot->planned_sms == request->sm_count,
                   "exact size");
-            check(request->size != GANTRY_PARTITION_AT_LEAST || slot->sm_count >= request->sm_count,
+            check(request->size != GANTRY_PARTITION_AT_LEAST || slot->planned_sms >= request->sm_count,
                   "least size");
         }
     }
-    check(own_sms <= topology->sm_count, "SMs that were given out twice");
+    check(own_sms <= topology->total_sms, "SMs that were given out twice");
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static char names[GANTRY_PARTITIONS_MAX + 2][2];
     static gantry_partition_request requests[GANTRY_PARTITIONS_MAX + 2];
+    static gantry_share shares[GANTRY_PARTITIONS_MAX + 2];
     static gantry_partition_layout layout;
     struct reader in = {data, size};
     gantry_sm_topology topology;
@@ -112,7 +115,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     make_topology(&in, &topology);
     options.count = byte(&in) % (GANTRY_PARTITIONS_MAX + 2);
     for (uint32_t i = 0; i < options.count; i++) {
-        make_request(&in, names[i], &requests[i]);
+        make_request(&in, names[i], &shares[i], &requests[i]);
     }
     options.requests = requests;
     memset(&layout, 0, sizeof(layout));

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The bytes are a file with a plan of partitions. */
 #include "tests/fuzz/fuzz.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The bytes are a PNG file, read as the image pipeline reads photos.  The checksums of its chunks are
  * corrected first, because hardly any file would pass otherwise; unless the first byte, which is not part of
  * the file, is odd. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The bytes are a recording for `gantry report`.  The first byte chooses the form of the report. */
 #include "tests/fuzz/fuzz.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* main() of a fuzz target where there is no fuzzer: runs it on each file of the folders and files named.
  *
  * usage: test_fuzz_NAME PATH... */

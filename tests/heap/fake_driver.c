@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "tests/heap/fake_driver.h"
 
 #include "tests/heap/untouchable.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A context on a driver that has a few functions, all about memory: it counts what is held, fails when it is
  * told to, refuses calls without the context, and gives device memory that faults when touched. */
 #ifndef TESTS_HEAP_FAKE_DRIVER_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "tests/heap/heap_scene.h"
 
 #include "base/alloc.h"

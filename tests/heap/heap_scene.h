@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A heap over the fake driver. */
 #ifndef TESTS_HEAP_HEAP_SCENE_H
 #define TESTS_HEAP_HEAP_SCENE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* make_heap OUT BLOCKS: allocate random blocks of all kinds, print each block that lives at the end as
  * "kind<TAB>address<TAB>bytes<TAB>tag", and write the heap into OUT; BLOCKS is "blocks" or "sums".
  * make_heap full: allocate device memory until there is no more.
@@ -99,7 +100,7 @@ int main(int argc, char **argv)
 {
     gantry_context_options options = GANTRY_CONTEXT_OPTIONS_INIT;
     gantry_heap_options heaps = GANTRY_HEAP_OPTIONS_INIT;
-    const gantry_allocator allocator = {allocate, release, NULL};
+    const gantry_allocator allocator = {sizeof(allocator), allocate, release, NULL};
     gantry_context *context;
     options.driver = GANTRY_DRIVER_EMULATED;
     srand(7);

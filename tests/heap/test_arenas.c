@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The arenas of many small tiers: what one has left is another's, and those beyond what is kept are
  * destroyed. */
 #include "tests/support/cmocka_c11.h"

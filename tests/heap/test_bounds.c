@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Every allocation ends, whatever other threads do meanwhile: what they free is no reason to look for ever.
  */
 #include "tests/support/cmocka_c11.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Options in the environment that make jemalloc write to its blocks: the small tier must notice this and
  * stay off, and the heap must work without it.  The program starts itself again for each option, since
  * jemalloc reads them when it is loaded. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The pages and records of chunks, compared with shadow maps. */
 #include "tests/support/cmocka_c11.h"
 

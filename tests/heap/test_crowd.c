@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Several threads use one kind over memory that faults when touched: random sizes and alignments, blocks
  * that other threads free and resize than those that allocated them, trimming at any time, running out of
  * memory, and blocks that are left when the kind ends.  A shadow map finds blocks that overlap. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The heap on a whole driver: the emulated one, or a device's with GANTRY_TEST_DRIVER=cuda. */
 #include "tests/support/cmocka_c11.h"
 

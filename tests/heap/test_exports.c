@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Memory that other processes have: exported as a file descriptor or as a fabric handle, imported by another
  * context, and by another process, which is this program once more. */
 #include "driver/cuda_abi.h"

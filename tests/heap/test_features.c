@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Settings, statistics per tag, running out of memory, sources, checks and the map. */
 #include "tests/support/cmocka_c11.h"
 
@@ -202,7 +203,7 @@ static void test_block_is_found_by_any_address_in_it(void **state)
     static const size_t sizes[] = {300, 20000};
     for (int i = 0; i < 2; i++) {
         char *block = heap_scene_alloc(heap, GANTRY_MEMORY_WRITE_COMBINED, sizes[i]);
-        gantry_heap_block found;
+        gantry_heap_block found = {.struct_size = sizeof(found)};
         assert_ok(gantry_heap_find_block(heap, block + sizes[i] - 1, &found));
         assert_ptr_equal(found.base, block);
         assert_int_equal(found.bytes, sizes[i]);
@@ -349,7 +350,7 @@ static void test_slabs_may_come_from_a_pool_of_the_application(void **state)
 {
     (void)state;
     struct pool pool = {.taken = 0};
-    gantry_memory_source source = {take_from_pool, give_to_pool, &pool};
+    gantry_memory_source source = {sizeof(source), take_from_pool, give_to_pool, &pool};
     gantry_heap_options options = GANTRY_HEAP_OPTIONS_INIT;
     options.source[GANTRY_MEMORY_PINNED] = &source;
     gantry_heap *heap = heap_scene_open(&options);
@@ -376,6 +377,9 @@ static void test_slabs_may_come_from_a_pool_of_the_application(void **state)
     source.give_back = NULL;
     gantry_heap *no_heap = NULL;
     assert_int_equal(gy_heap_create(fake_driver_open(MIB), &options, &no_heap), GANTRY_ERR_INVALID_ARGUMENT);
+    source = (gantry_memory_source){0, take_from_pool, give_to_pool, &pool};
+    assert_int_equal(gy_heap_create(fake_driver_open(MIB), &options, &no_heap), GANTRY_ERR_INVALID_ARGUMENT);
+    assert_non_null(strstr(gantry_last_error(), "gantry_memory_source: struct_size 0"));
 }
 
 /* ---- checks ---- */
@@ -480,7 +484,7 @@ static void test_writes_behind_a_block_are_found(void **state)
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
         gantry_memory_kind kind = kinds[i % 2];
         unsigned char *block = heap_scene_alloc(heap, kind, sizes[i]);
-        gantry_heap_block found;
+        gantry_heap_block found = {.struct_size = sizeof(found)};
         assert_ok(gantry_heap_find_block(heap, block, &found));
         assert_int_equal(found.bytes, sizes[i]); /* guard bytes do not belong to the block */
         assert_int_equal(gantry_heap_find_block(heap, block + sizes[i], &found), GANTRY_ERR_NOT_FOUND);

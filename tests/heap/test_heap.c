@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The public heap on a driver that can be made to fail. */
 #include "tests/support/cmocka_c11.h"
 
@@ -234,7 +235,7 @@ static void test_blocks_may_be_larger_than_4_gib(void **state)
     gantry_heap *heap = NULL;
     gantry_alloc_site site = SITE;
     char *large, *other;
-    gantry_heap_block found;
+    gantry_heap_block found = {.struct_size = sizeof(found)};
     struct gy_context *context = fake_driver_open(40 * gib);
     fake_driver.room = 40 * gib;
     gantry_heap_options options = GANTRY_HEAP_OPTIONS_INIT;

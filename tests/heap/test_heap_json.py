@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """test_heap_json.py MAKE_HEAP GANTRY: a heap as JSON, and what `gantry report heap` says about it."""
 import json
 import os

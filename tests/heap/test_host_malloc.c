@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A program that links the library, which uses jemalloc, keeps the malloc() and free() that it had, and so
  * does a C++ library that it opens: jemalloc brings no operator new. */
 #include <gantry/gantry.h>

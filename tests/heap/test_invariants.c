@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Each check of the heap's own state fails when the state is wrong: a mistake is planted, seen and taken
  * back. */
 #include "base/alloc.h"

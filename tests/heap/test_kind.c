@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Both tiers of one kind over memory that faults when touched, with the small tier and without: sizes and
  * alignments, growth, limits, running out of memory.  test_crowd.c has several threads. */
 #include "tests/support/cmocka_c11.h"

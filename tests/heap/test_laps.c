@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Laps: what a thread frees on its stream comes back there without a question to the driver, and is nobody
  * else's before the stream has passed it. */
 #include "tests/support/cmocka_c11.h"

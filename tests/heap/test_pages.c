@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The page layer, compared with a shadow map, over memory that faults when touched. */
 #include "tests/support/cmocka_c11.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What memory goes back to the driver, when, and on which thread: pieces and slabs, and the application's
  * releases. */
 #include "tests/support/cmocka_c11.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Allocation sites by number: many of them, that share slots of the table. */
 #include "tests/support/cmocka_c11.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* How often events are recorded on streams where memory is freed: the more memory a heap has, the more may be
  * freed between two of them. */
 #include "tests/support/cmocka_c11.h"

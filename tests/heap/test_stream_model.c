@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Memory of several streams against a model that knows what each of them has passed.  Gates hold the streams
  * back, so that marks lie before and after each free; ranges are cut and joined, blocks are used on several
  * streams, and events cannot be recorded now and then.  Nobody gets memory that a stream may still use. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What threads wait for when memory was freed on streams: each for what it needs, and none takes another's
  * result for its own. */
 #include "tests/support/cmocka_c11.h"

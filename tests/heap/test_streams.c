@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Blocks that are used on streams, on the emulated driver or a device (GANTRY_TEST_DRIVER=cuda). */
 #include "tests/support/cmocka_c11.h"
 

@@ -1,5 +1,6 @@
+/* SPDX-License-Identifier: MIT */
 /* The mistakes that one can make when jemalloc manages memory which it must not touch, one test for each:
- * the table is in docs/design/heap.md.  The blocks lie in memory that faults when touched, so a read or
+ * the table is in docs/design/memory.md.  The blocks lie in memory that faults when touched, so a read or
  * write of one of them ends the test. */
 #include "tests/support/cmocka_c11.h"
 

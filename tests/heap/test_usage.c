@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The sums over blocks: tallies that delay what they report, the lone tally that delays everything, and
  * peaks that miss no more than they say. */
 #include "tests/support/cmocka_c11.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "tests/heap/untouchable.h"
 
 #include "base/alloc.h"

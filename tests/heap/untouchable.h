@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Memory that faults when anybody touches it; it stands for a device's memory. */
 #ifndef TESTS_HEAP_UNTOUCHABLE_H
 #define TESTS_HEAP_UNTOUCHABLE_H

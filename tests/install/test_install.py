@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Install into a new prefix, move the prefix, and build programs against it as a user would.
 
 Usage: test_install.py SOURCE_DIR BUILD_DIR CC VERSION
@@ -15,6 +16,9 @@ import unittest
 
 SOURCE, BUILD, CC, VERSION = sys.argv[1:5]
 CONSUMER = pathlib.Path(SOURCE, "tests/install/consumer")
+# One jemalloc is enough for all builds of these sources.
+JEMALLOC = "-D" + "".join(re.findall(r"(?m)^GANTRY_JEMALLOC_DIR:.*$", pathlib.Path(BUILD, "CMakeCache.txt").read_text()) or
+                          ["GANTRY_JEMALLOC=INSTALLED"])
 HAS_PHOTOS = pathlib.Path(BUILD, "photos").exists()
 
 
@@ -100,7 +104,7 @@ class Install(unittest.TestCase):
     def test_sources_within_another_project(self):
         build = self.folder / "subproject-consumer"
         run("cmake", "-S", CONSUMER, "-B", build, "-G", "Ninja", f"-DGANTRY_SOURCES={SOURCE}", "-DGANTRY_LTO=OFF",
-            "-DGANTRY_KERNEL_COMPILER=none")
+            "-DGANTRY_KERNEL_COMPILER=none", JEMALLOC)
         # No tests, samples or command: nothing of that is looked for, built, or packed.
         self.assertNotIn("gantry_command", run("cmake", "--build", build, "--target", "help"))
         self.assertFalse((build / "CPackConfig.cmake").exists())
@@ -110,7 +114,7 @@ class Install(unittest.TestCase):
     def test_sources_that_are_fetched(self):
         """It is built like the sources within another project; here what would be done is looked at."""
         build = self.folder / "fetching-consumer"
-        run("cmake", "-S", CONSUMER, "-B", build, "-G", "Ninja", f"-DGANTRY_FETCHED={SOURCE}", "-DGANTRY_KERNEL_COMPILER=none")
+        run("cmake", "-S", CONSUMER, "-B", build, "-G", "Ninja", f"-DGANTRY_FETCHED={SOURCE}", "-DGANTRY_KERNEL_COMPILER=none", JEMALLOC)
         steps = run("cmake", "--build", build, "--target", "consumer", "--", "-n")
         self.assertIn("libgantry.so", steps)
         self.assertIn("libgantry-emu.so", run("cmake", "--build", build, "--", "-n"))

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """The Debian packages hold what they should, depend on what they need, and please lintian.
 
 Usage: test_package.py BUILD_DIR VERSION
@@ -16,7 +17,8 @@ import unittest
 BUILD, VERSION = sys.argv[1:3]
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 CONFIG = pathlib.Path(BUILD, "CPackConfig.cmake")
-PACKAGES = ["gantry-doc", "gantry-emu", "gantry-tools", "libgantry-dev", "libgantry0"]
+RUNTIME = "libgantry" + (VERSION.rpartition(".")[0] if VERSION.startswith("0.") else VERSION.partition(".")[0])  # as its SONAME
+PACKAGES = ["gantry-doc", "gantry-emu", "gantry-tools", "libgantry-dev", RUNTIME]
 
 
 def run(*command, **environment):
@@ -49,7 +51,7 @@ class Package(unittest.TestCase):
 
     def test_each_package_has_its_part(self):
         self.assertEqual(sorted(self.files), PACKAGES)
-        for name, wanted in (("libgantry0", ["/libgantry.so.0"]),
+        for name, wanted in ((RUNTIME, [RUNTIME.replace("libgantry", "/libgantry.so."), f"/libgantry-thread.so.{VERSION}"]),
                              ("gantry-emu", ["/libgantry-emu.so", "/libgantry-proof.so", "/gantry-emu/libcuda.so.1", "/usr/include/gantry_emu.h"]),
                              ("libgantry-dev", ["/libgantry.so", "/usr/include/gantry/gantry.h", "/gantry-config.cmake",
                                                 "/pkgconfig/gantry.pc"]),
@@ -66,14 +68,15 @@ class Package(unittest.TestCase):
             self.assertIn(f"\nVersion: {VERSION}-1\n", self.control[name])
             self.assertRegex(self.control[name], r"(?m)^Description: [a-z].{10,60}\n (Gantry turns|A CUDA driver in) ")
         for name in ("libgantry-dev", "gantry-tools"):
-            self.assertRegex(self.control[name], rf"\nDepends: .*libgantry0 \(= {re.escape(VERSION)}-1\)")
-        self.assertRegex(self.control["libgantry0"], rf"\nDepends: .*gantry-emu \(= {re.escape(VERSION)}-1\)")
-        for name in ("libgantry0", "gantry-emu"):
+            self.assertRegex(self.control[name], rf"\nDepends: .*{re.escape(RUNTIME)} \(= {re.escape(VERSION)}-1\)")
+        self.assertRegex(self.control[RUNTIME], rf"\nDepends: .*gantry-emu \(= {re.escape(VERSION)}-1\)")
+        for name in (RUNTIME, "gantry-emu"):
             self.assertRegex(self.control[name], r"\nDepends: .*libc6 \(>=")
         self.assertIn("Architecture: all\n", self.control["gantry-doc"])
-        shlibs = (self.folder / "libgantry0/shlibs").read_text()
-        self.assertEqual(shlibs, f"libgantry {VERSION.split('.')[0]} libgantry0 (= {VERSION}-1)\n")
-        self.assertEqual((self.folder / "libgantry0/triggers").read_text(), "activate-noawait ldconfig\n")
+        shlibs = (self.folder / RUNTIME / "shlibs").read_text()
+        self.assertEqual(sorted(shlibs.splitlines()), [f"libgantry {RUNTIME.removeprefix('libgantry')} {RUNTIME} (= {VERSION}-1)",
+                                                     f"libgantry-thread {VERSION} {RUNTIME} (= {VERSION}-1)"])
+        self.assertEqual((self.folder / RUNTIME / "triggers").read_text(), "activate-noawait ldconfig\n")
 
     def test_permissions_do_not_depend_on_who_packs(self):
         for name in PACKAGES:
@@ -99,7 +102,7 @@ class Package(unittest.TestCase):
 
     def test_the_command_runs_with_the_systems_library(self):
         self.assertNotRegex(run("readelf", "-d", self.root / "usr/bin/gantry"), "RPATH|RUNPATH")
-        library = next(self.root.rglob("libgantry.so.0")).parent
+        library = next(self.root.rglob("libgantry.so." + RUNTIME.removeprefix("libgantry"))).parent
         self.assertIn("look: 1000 of 1000", run(self.root / "usr/bin/gantry", "run", "hello_graph", GANTRY_DRIVER="emulated",
                                                  LD_LIBRARY_PATH=str(library)))
 
@@ -107,6 +110,25 @@ class Package(unittest.TestCase):
         folder = next(self.root.rglob("gantry-emu/libcuda.so.1")).parent
         code = "import ctypes; cuda = ctypes.CDLL('libcuda.so.1'); print(cuda.cuInit(0), cuda.gantry_emu_version())"
         self.assertRegex(run(sys.executable, "-c", code, LD_LIBRARY_PATH=str(folder)), r"^0 \d+\n$")
+
+    def test_what_debuggers_need_is_in_packages_of_its_own(self):
+        for name, end in ((RUNTIME, f"libgantry.so.{VERSION}"), ("gantry-emu", "libgantry-emu.so"), ("gantry-tools", "bin/gantry")):
+            path = next(path for path in (self.root / "usr").rglob("*") if path.as_posix().endswith(end))
+            self.assertNotRegex(run("readelf", "-SW", path), r" \.(debug_info|symtab) ", name)
+            number = re.search(r"Build ID: (\w\w)(\w+)", run("readelf", "-n", path))
+            package = next(self.folder.glob(f"{name}-dbgsym_*.ddeb"))
+            self.assertIn(f"\n Package: {name}-dbgsym\n", run("dpkg-deb", "--info", package))
+            self.assertIn(f"\n Depends: {name} (= {VERSION}-1)\n", run("dpkg-deb", "--info", package))
+            run("dpkg-deb", "--extract", package, self.folder / "debug")
+            run("dpkg-deb", "--control", package, self.folder / "debug-control")
+            run("sh", "-c", f"cd {self.folder / 'debug'} && md5sum --check {self.folder / 'debug-control/md5sums'}")
+            symbols = self.folder / f"debug/usr/lib/debug/.build-id/{number[1]}/{number[2]}.debug"
+            self.assertRegex(run("readelf", "-SW", symbols), r" \.debug_info ", name)
+
+    def test_the_library_is_small(self):
+        """Kernels of four kinds of devices are in it, compressed.  A debug build has more code, and one kind."""
+        most = 3.5 if "CMAKE_BUILD_TYPE:STRING=Debug" in pathlib.Path(BUILD, "CMakeCache.txt").read_text() else 3
+        self.assertLessEqual(next(self.root.rglob(f"libgantry.so.{VERSION}")).stat().st_size / 2**20, most)
 
     def test_programs_are_built_with_the_development_files(self):
         build = self.folder / "consumer"
@@ -118,8 +140,8 @@ class Package(unittest.TestCase):
     def test_lintian_has_no_complaint(self):
         if not shutil.which("lintian"):
             self.skipTest("lintian is not installed")
-        for name in PACKAGES:
-            result = subprocess.run(["lintian", "--allow-root", "--fail-on", "error,warning", self.files[name]],
+        for name in [*self.files.values(), *self.folder.glob("*.ddeb")]:
+            result = subprocess.run(["lintian", "--allow-root", "--fail-on", "error,warning", name],
                                     stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
             self.assertEqual((result.returncode, result.stdout), (0, ""), name)
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "tests/interop/exchange_scene.h"
 #include "tests/partition/plan_support.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A step that shares memory with a renderer whose timelines the GPU waits for and signals, on the emulated
  * driver.  The renderer is the test, which signals and reads the timelines of two memory files.  Functions
  * fail the test themselves. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A kernel that reads and writes an image. */
 #include <gantry/kernel.h>
 #include <gantry/kernel/surface.h>

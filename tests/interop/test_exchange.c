@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* An exchange with a renderer: a thread of the test with two timelines.  It writes a frame, signals it, and
  * reads the GPU's result when that is signalled. */
 #include "tests/support/cmocka_c11.h"
@@ -121,7 +122,7 @@ static void open_with(struct scene *s, uint64_t timeout_ns, uint32_t workers, ga
     gantry_exchange_options options = GANTRY_EXCHANGE_OPTIONS_INIT;
     options.wait = wait_drawn;
     options.signal = signal_filtered;
-    options.arg = s;
+    options.user = s;
     options.timeout_ns = timeout_ns;
     options.label = "frame";
     assert_ok(gantry_exchange_create(s->gpu.context, &options, &s->exchange));

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* An exchange whose step's GPU work is enqueued behind the wait for the renderer, on the emulated driver. */
 #include "tests/interop/exchange_scene.h"
 
@@ -205,7 +206,7 @@ static void test_elsewhere_work_waits_on_the_host(void **state)
 {
     (void)state;
     struct scene s;
-    gantry_share share = {.percent = 50};
+    gantry_share share = {sizeof(share), .percent = 50};
     scene_open(&s, 20000 * MS, GANTRY_SUBMISSION_STREAMS);
     scene_replace_manager(&s, &share, false);
     expect_a_gate(&s);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* An exchange on the device way, on the emulated driver.  The renderer is this test, which signals and
  * reads the timelines of two memory files, or another process. */
 #include "tests/interop/exchange_scene.h"
@@ -115,7 +116,7 @@ static void test_a_wait_is_not_charged_to_a_share(void **state)
 {
     (void)state;
     struct scene s;
-    gantry_share share = {.percent = 50};
+    gantry_share share = {sizeof(share), .percent = 50};
     gantry_share_usage usage = {.struct_size = sizeof(usage)};
     scene_open(&s, 20000 * MS, GANTRY_SUBMISSION_STREAMS);
     scene_replace_manager(&s, &share, false);

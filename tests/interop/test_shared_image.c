@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Images of another API: memory files, in which the emulated driver has the rows where a software Vulkan
  * driver puts them. */
 #include "image_kernels.kernels.h"
@@ -124,7 +125,7 @@ static gantry_launch_result to_device(gantry_launch *launch, void *arg)
 static gantry_launch_result to_host(gantry_launch *launch, void *arg)
 {
     struct scene *s = arg;
-    const gantry_image_box box = {BOX_X, BOX_Y, BOX_WIDTH, BOX_HEIGHT};
+    const gantry_image_box box = {sizeof(box), BOX_X, BOX_Y, BOX_WIDTH, BOX_HEIGHT};
     gantry_status status = gantry_launch_copy_dtoh(launch, s->linear, s->device, TEXELS * 4);
     if (status == GANTRY_OK) {
         status = gantry_launch_copy_from_image(launch, s->part, BOX_PITCH, s->image, &box);
@@ -136,7 +137,7 @@ static gantry_launch_result to_host(gantry_launch *launch, void *arg)
 static gantry_launch_result from_host(gantry_launch *launch, void *arg)
 {
     struct scene *s = arg;
-    const gantry_image_box box = {WIDTH - BOX_WIDTH, 0, BOX_WIDTH, BOX_HEIGHT};
+    const gantry_image_box box = {sizeof(box), WIDTH - BOX_WIDTH, 0, BOX_WIDTH, BOX_HEIGHT};
     return result_of(launch, gantry_launch_copy_to_image(launch, s->image, &box, s->part, BOX_PITCH));
 }
 
@@ -288,15 +289,21 @@ static void test_copies_stay_within_image_and_memory(void **state)
     struct scene s;
     open_scene(&s, GANTRY_SUBMISSION_STREAMS);
     const gantry_status bad = GANTRY_ERR_INVALID_ARGUMENT;
-    const gantry_image_box whole = {0, 0, WIDTH, HEIGHT};
+    const gantry_image_box whole = {sizeof(whole), 0, 0, WIDTH, HEIGHT};
     s.tried = s.image;
     assert_ok(answer_to(&s, whole, 0, s.linear));
     assert_ok(answer_to(&s, whole, 0, s.device));
-    assert_int_equal(answer_to(&s, (gantry_image_box){0, 0, 0, HEIGHT}, 0, s.linear), bad);
-    assert_int_equal(answer_to(&s, (gantry_image_box){0, 0, WIDTH, 0}, 0, s.linear), bad);
-    assert_int_equal(answer_to(&s, (gantry_image_box){1, 0, WIDTH, 1}, 0, s.linear), bad);
-    assert_int_equal(answer_to(&s, (gantry_image_box){UINT32_MAX, 0, 2, 1}, 0, s.linear), bad);
-    assert_int_equal(answer_to(&s, (gantry_image_box){0, HEIGHT, 1, 1}, 0, s.linear), bad);
+    assert_int_equal(answer_to(&s, (gantry_image_box){0, 0, 0, 1, 1}, 0, s.linear), bad);
+    assert_int_equal(
+        answer_to(&s, (gantry_image_box){sizeof(gantry_image_box), 0, 0, 0, HEIGHT}, 0, s.linear), bad);
+    assert_int_equal(answer_to(&s, (gantry_image_box){sizeof(gantry_image_box), 0, 0, WIDTH, 0}, 0, s.linear),
+                     bad);
+    assert_int_equal(answer_to(&s, (gantry_image_box){sizeof(gantry_image_box), 1, 0, WIDTH, 1}, 0, s.linear),
+                     bad);
+    assert_int_equal(
+        answer_to(&s, (gantry_image_box){sizeof(gantry_image_box), UINT32_MAX, 0, 2, 1}, 0, s.linear), bad);
+    assert_int_equal(
+        answer_to(&s, (gantry_image_box){sizeof(gantry_image_box), 0, HEIGHT, 1, 1}, 0, s.linear), bad);
     assert_int_equal(answer_to(&s, whole, WIDTH * 4 - 1, s.linear), bad);
     assert_int_equal(answer_to(&s, whole, SIZE_MAX / 2, s.linear), bad);
     assert_int_equal(answer_to(&s, whole, WIDTH * 4 + 4, s.linear),
@@ -326,7 +333,8 @@ static void test_an_image_of_another_context_is_refused(void **state)
     gantry_shared_image_options image = image_of(WIDTH, HEIGHT);
     assert_ok(gantry_shared_memory_import(other, &file_options, &memory));
     assert_ok(gantry_shared_memory_map_image(memory, &image, &s.tried));
-    assert_int_equal(answer_to(&s, (gantry_image_box){0, 0, 1, 1}, 0, s.linear), GANTRY_ERR_INVALID_ARGUMENT);
+    assert_int_equal(answer_to(&s, (gantry_image_box){sizeof(gantry_image_box), 0, 0, 1, 1}, 0, s.linear),
+                     GANTRY_ERR_INVALID_ARGUMENT);
     assert_non_null(strstr(s.why, "another context"));
     gantry_context_destroy(other); /* destroyed with the memory and its image */
     close_scene(&s);

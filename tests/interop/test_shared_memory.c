@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Memory of another API: a memory file, which the emulated driver takes for memory that a software Vulkan
  * driver has exported; with its head or without. */
 #include "tests/support/cmocka_c11.h"

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # add_kernels.sh <source root> <cmake> <generator>: gantry_add_kernels() in a project of its own.  Two targets
 # share a kernel file, are built in parallel, and both forms follow a change of a header it includes.
 # Exit 77: the generator's program is missing.
@@ -70,10 +71,18 @@ else
     compiler=none
 fi
 echo "#define AMOUNT 4242" >amount.h
-"$cmake" -S . -B build -G "$generator" -DGANTRY_KERNEL_COMPILER=$compiler
+"$cmake" -S . -B build -G "$generator" -DGANTRY_KERNEL_COMPILER=$compiler -DCMAKE_EXPORT_COMPILE_COMMANDS=ON
 "$cmake" --build build --parallel 4
 [ $compiler = clang ] && ptx=4242 || ptx="no PTX"
 check "add_amount 1 4242 $ptx"
+
+# Editors find the kernels' own file, with a command that compiles it.
+python3 - <<'END'
+import json, shlex, subprocess
+entries = [entry for entry in json.load(open("build/compile_commands.json")) if entry["file"].endswith("/adder.cu")]
+assert len(entries) == 1, entries
+subprocess.run(shlex.split(entries[0]["command"]) + ["-fsyntax-only"], cwd=entries[0]["directory"], check=True)
+END
 
 make_it_newer() { # file times may be coarse
     while [ ! amount.h -nt build/one/one ]; do touch amount.h; done

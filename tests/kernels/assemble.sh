@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # assemble.sh clang|nvcc <source root> <file.cu>: compile a kernel file for devices; clang's PTX must also
 # pass the assembler.  Exit 77: a tool is missing.
 set -eu

@@ -1,7 +1,9 @@
+/* SPDX-License-Identifier: MIT */
 /* Kernels that exercise every part of the dialect; test_exec.c runs them. */
 #include "tests/kernels/engine_kernels.h"
 
 #include <gantry/kernel.h>
+#include <gantry/kernel/groups.h>
 
 static __device__ inline uint32_t block_thread(void)
 {
@@ -232,4 +234,20 @@ GANTRY_KERNEL(arithmetic, (struct arithmetic_seen *out, float x, int i))
     out->double_wide = __double_as_longlong(-(double)x);
     out->wide_double = __longlong_as_double(0x3ff8000000000000ll);
     out->timer_runs = gantry_global_timer() != 0;
+}
+
+/* Reverses each block's threads in shared memory, by the names of cooperative groups. */
+GANTRY_KERNEL(groups, (struct place *out, uint32_t *sizes))
+{
+    __shared__ struct place tile[256];
+    const cooperative_groups::thread_block block = cooperative_groups::this_thread_block();
+    const dim3 thread = block.thread_index(), group = block.group_index(), size = block.dim_threads();
+    struct place *to = out + group.x * block.num_threads();
+    tile[block.thread_rank()] = place{{thread.x, thread.y, thread.z}, {group.x, group.y, group.z}, 0, 0};
+    block.sync();
+    to[block.thread_rank()] = tile[block.size() - 1 - block.thread_rank()];
+    cooperative_groups::sync(block);
+    if (block.thread_rank() == 0) {
+        sizes[group.x] = size.x * 10000 + size.y * 100 + block.group_dim().z;
+    }
 }

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The types that test_exec.c and its kernels exchange. */
 #ifndef TESTS_KERNELS_ENGINE_KERNELS_H
 #define TESTS_KERNELS_ENGINE_KERNELS_H

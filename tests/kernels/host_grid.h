@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Run whole grids of an image's host form through the block engine, on the calling thread. */
 #ifndef TESTS_KERNELS_HOST_GRID_H
 #define TESTS_KERNELS_HOST_GRID_H

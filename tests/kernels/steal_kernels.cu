@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Kernels whose blocks steal others: correctly, and against each of the rules. */
 #include "tests/kernels/steal_kernels.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The types and numbers that test_steal.c and its kernels share. */
 #ifndef TESTS_KERNELS_STEAL_KERNELS_H
 #define TESTS_KERNELS_STEAL_KERNELS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The block engine and the host form of the kernel dialect. */
 #include "tests/support/cmocka_c11.h"
 
@@ -31,7 +32,7 @@ static void test_image_names_every_kernel(void **state)
     static const char *const expected[] = {"no_parameters", "parameters",      "indices",    "reduce_shared",
                                            "rotate",        "reverse_dynamic", "shuffles",   "halves",
                                            "ballots",       "atomics",         "early_exit", "stuck_warp",
-                                           "outside_mask",  "arithmetic"};
+                                           "outside_mask",  "arithmetic",      "groups"};
     uint32_t count = sizeof(expected) / sizeof(expected[0]);
     assert_int_equal(module->kernel_count, count);
     for (uint32_t i = 0; i < count; i++) {
@@ -135,6 +136,24 @@ static void test_barriers_in_loops_hold_all_threads(void **state)
             assert_int_equal(data[i], (i + rounds) % sizes[s]);
         }
     }
+}
+
+static void test_groups_are_blocks(void **state)
+{
+    (void)state;
+    enum { BLOCKS = 3, X = 5, Y = 3, Z = 7, THREADS = X * Y * Z };
+    struct place *places = calloc(BLOCKS * THREADS, sizeof(*places));
+    uint32_t sizes[BLOCKS], *p = sizes;
+    assert_non_null(places);
+    void *args[] = {&places, &p};
+    assert_runs("groups", DIM(BLOCKS, 1, 1), DIM(X, Y, Z), 0, args);
+    for (uint32_t i = 0; i < BLOCKS * THREADS; i++) {
+        uint32_t rank = THREADS - 1 - i % THREADS;
+        const struct place expected = {{rank % X, rank / X % Y, rank / (X * Y)}, {i / THREADS, 0, 0}, 0, 0};
+        assert_memory_equal(&places[i], &expected, sizeof(expected));
+        assert_int_equal(sizes[i / THREADS], X * 10000 + Y * 100 + Z);
+    }
+    free(places);
 }
 
 static void test_dynamic_shared_memory_has_the_launch_size(void **state)
@@ -417,6 +436,7 @@ int main(void)
         cmocka_unit_test(test_every_thread_runs_once_at_its_place),
         cmocka_unit_test(test_reduction_in_shared_memory_is_exact),
         cmocka_unit_test(test_barriers_in_loops_hold_all_threads),
+        cmocka_unit_test(test_groups_are_blocks),
         cmocka_unit_test(test_dynamic_shared_memory_has_the_launch_size),
         cmocka_unit_test(test_shuffles_follow_ptx),
         cmocka_unit_test(test_partial_warps_work_side_by_side),

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Every kernel of the image pipeline sample is compared with its reference, through the block engine. */
 #include "tests/support/cmocka_c11.h"
 

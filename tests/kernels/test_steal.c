@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Work stealing between thread blocks (Cluster Launch Control) on the block engine: whichever requests are
  * refused, each block is done once, and a kernel that breaks a rule is found out. */
 #include "tests/support/cmocka_c11.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* How a program that knows nothing of Gantry reaches the driver, and what it does with it. */
 #include "tests/limit/door_program.h"
 
@@ -11,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 struct door_driver cu;
 struct door_emulator emu;
@@ -57,14 +59,28 @@ static void run_raise(struct gantry_host_thread *self, void *const *args)
     atomic_store(*(atomic_uint **)args[0], 1);
 }
 
+/* Takes a tenth of a millisecond. */
+static void run_toil(struct gantry_host_thread *self, void *const *args)
+{
+    struct timespec now, begin;
+    (void)self;
+    (void)args;
+    (void)clock_gettime(CLOCK_MONOTONIC, &begin);
+    do {
+        (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    } while ((now.tv_sec - begin.tv_sec) * 1000000000L + now.tv_nsec - begin.tv_nsec < 100000);
+}
+
 static const uint32_t add_bytes[] = {sizeof(void *), sizeof(uint32_t), sizeof(uint32_t)};
 static const uint32_t flag_bytes[] = {sizeof(void *)};
 static const struct gantry_host_kernel kernels[] = {
     {"add", run_add, 3, add_bytes},
     {"spin", run_spin, 1, flag_bytes},
     {"raise", run_raise, 1, flag_bytes},
+    {"toil", run_toil, 1, flag_bytes},
 };
-static const struct gantry_host_module image = {GANTRY_HOST_MODULE_MAGIC, "door", 3, kernels, 0, 0};
+static const struct gantry_host_module image = {
+    GANTRY_HOST_MODULE_MAGIC, "door", sizeof(kernels) / sizeof(kernels[0]), kernels, 0, 0};
 
 CUfunction door_kernel(const char *name)
 {
@@ -80,10 +96,24 @@ CUresult door_add(CUstream stream, CUdeviceptr data, uint32_t count, uint32_t va
                              NULL);
 }
 
+CUresult door_flag_of(CUmodule of, const char *kernel, CUstream stream, void *flag)
+{
+    CUfunction function = NULL;
+    void *parameters[] = {&flag};
+    OK(cuModuleGetFunction(&function, of, kernel));
+    return cu.cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, stream, parameters, NULL);
+}
+
 CUresult door_flag(const char *kernel, CUstream stream, void *flag)
 {
-    void *parameters[] = {&flag};
-    return cu.cuLaunchKernel(door_kernel(kernel), 1, 1, 1, 1, 1, 1, 0, stream, parameters, NULL);
+    return door_flag_of(module, kernel, stream, flag);
+}
+
+CUmodule door_load(void)
+{
+    CUmodule loaded = NULL;
+    OK(cuModuleLoadDataEx(&loaded, &image, 0, NULL, NULL));
+    return loaded;
 }
 
 /* ---- doors -------------------------------------------------------------------------------------- */

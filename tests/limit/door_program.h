@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the test programs share that know nothing of Gantry: they reach the driver by the door that is asked
  * for. */
 #ifndef TESTS_LIMIT_DOOR_PROGRAM_H
@@ -44,6 +45,9 @@ void door_check(int holds, const char *what);
 CUfunction door_kernel(const char *name);
 CUresult door_add(CUstream stream, CUdeviceptr data, uint32_t count, uint32_t value);
 CUresult door_flag(const char *kernel, CUstream stream, void *flag);
+/* The kernels for the current context, of another device. */
+CUmodule door_load(void);
+CUresult door_flag_of(CUmodule module, const char *kernel, CUstream stream, void *flag);
 
 /* What the job was charged on its first device, ns; 0 without a job. */
 uint64_t door_charged(void);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A program that knows nothing of Gantry: what it does is its first argument, how it reaches the driver its
  * second.  It prints what it found as one line of JSON, and exits with 1 and a word on stderr when something
  * is not as it should be. */
@@ -159,6 +160,50 @@ static void run_spin(void)
     OK(cuStreamSynchronize(waiting));
     printf("{\"credits\":%llu,\"held_ms\":%.3f}\n", (unsigned long long)door_credits(),
            (double)door_held() / MS);
+}
+
+/* ---- two devices ------------------------------------------------------------------------------- */
+
+enum { RANKS = 2, STEPS = 200, TOILS = 4 };
+
+static atomic_uint met[RANKS][STEPS];
+
+/* Each step of a device ends with a kernel that waits for the other device's. */
+static void *run_rank(void *arg)
+{
+    const int rank = *(const int *)arg;
+    CUcontext context;
+    CUstream stream;
+    OK(cuDevicePrimaryCtxRetain(&context, rank));
+    OK(cuCtxSetCurrent(context));
+    CUmodule module = door_load();
+    const CUdeviceptr data = words();
+    OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    for (uint32_t step = 0; step < STEPS; step++) {
+        for (uint32_t i = 0; i < TOILS; i++) {
+            CHECK(door_flag_of(module, "toil", stream, NULL) == CUDA_SUCCESS);
+        }
+        OK(cuMemsetD32Async(data, step, WORDS, stream));
+        CHECK(door_flag_of(module, "raise", stream, &met[rank][step]) == CUDA_SUCCESS);
+        CHECK(door_flag_of(module, "spin", stream, &met[1 - rank][step]) == CUDA_SUCCESS);
+    }
+    OK(cuStreamSynchronize(stream));
+    CHECK(first_of(data) == STEPS - 1);
+    return NULL;
+}
+
+static void run_ranks(void)
+{
+    int ranks[RANKS] = {0, 1};
+    pthread_t threads[RANKS];
+    for (int i = 0; i < RANKS; i++) {
+        CHECK(pthread_create(&threads[i], NULL, run_rank, &ranks[i]) == 0);
+    }
+    for (int i = 0; i < RANKS; i++) {
+        CHECK(pthread_join(threads[i], NULL) == 0);
+    }
+    printf("{\"credits\":%llu,\"charged_ms\":%.3f}\n", (unsigned long long)door_credits(),
+           (double)door_charged() / MS);
 }
 
 /* Its own calls fail, and nobody else's; a launch that fails is the program's to see, and is not charged. */
@@ -464,6 +509,8 @@ int main(int argc, char **argv)
         run_failures();
     } else if (strcmp(mode, "contexts") == 0) {
         run_contexts();
+    } else if (strcmp(mode, "ranks") == 0) {
+        run_ranks();
     } else if (strcmp(mode, "primary") == 0) {
         run_primary();
     } else if (strcmp(mode, "waited") == 0) {

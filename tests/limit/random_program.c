@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Random programs of driver calls: what a seed does is the same each time, with a limit or without, and so
  * must be what every call returns and what the memory holds at the end. */
 #include "tests/limit/door_program.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A libcuda.so.1 for the tests of limits: hands every call on to the emulated driver, and adds what a real
  * driver has beside: cuGetProcAddress() with versions and flags, functions for per-thread default streams,
  * cooperative launches, and a function that nobody knows. */

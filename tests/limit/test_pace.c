@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The arithmetic of limits: the bucket's promise, gaps, charges and costs; and the region's rules. */
 #include "limit/costs.h"
 #include "limit/job.h"
@@ -48,7 +49,7 @@ static void test_share_is_kept(void **state)
         job.settings.share = share;
         uint64_t now = BEGIN, used = 0, longest = 0, ready = 0;
         while (now < BEGIN + 60 * S) {
-            if (gy_pace_ask(&region.devices[0], &job.settings, now, &ready) == GY_PACE_HOLD) {
+            if (gy_pace_ask(&region, 0, &job.settings, now, &ready) == GY_PACE_HOLD) {
                 assert_true(ready > now);
                 now = ready;
                 continue;
@@ -76,7 +77,7 @@ static void test_the_whole_is_not_held(void **state)
     job.settings.share = GY_REGION_WHOLE;
     gy_pace_reserve(&job, 0, 10 * S);
     gy_pace_charge(&job, 0, 10 * S, BEGIN);
-    assert_int_equal(gy_pace_ask(&region.devices[0], &job.settings, BEGIN, &ready), GY_PACE_GO);
+    assert_int_equal(gy_pace_ask(&region, 0, &job.settings, BEGIN, &ready), GY_PACE_GO);
 }
 
 /* Who uses less than the share, in bursts that the bucket can save for, is never held. */
@@ -85,7 +86,7 @@ static void test_frugal_is_not_held(void **state)
     (void)state;
     uint64_t now = BEGIN + S, ready = 0; /* the job began a second ago */
     for (int i = 0; i < 1000; i++) {
-        assert_int_equal(gy_pace_ask(&region.devices[0], &job.settings, now, &ready), GY_PACE_GO);
+        assert_int_equal(gy_pace_ask(&region, 0, &job.settings, now, &ready), GY_PACE_GO);
         gy_pace_charge(&job, 0, 5 * MS, now + 5 * MS);
         now += 20 * MS;
     }
@@ -95,9 +96,8 @@ static void test_frugal_is_not_held(void **state)
 static void test_saving(void **state)
 {
     (void)state;
-    struct gy_region_device *device = &region.devices[0];
     uint64_t ready = 0, used = 0, now = BEGIN + 1000 * S;
-    while (gy_pace_ask(device, &job.settings, now, &ready) == GY_PACE_GO && used < S) {
+    while (gy_pace_ask(&region, 0, &job.settings, now, &ready) == GY_PACE_GO && used < S) {
         gy_pace_charge(&job, 0, MS, now);
         used += MS;
     }
@@ -105,7 +105,7 @@ static void test_saving(void **state)
     gy_pace_reserve(&job, 0, 1);
     now += 1000 * S;
     used = 0;
-    while (gy_pace_ask(device, &job.settings, now, &ready) == GY_PACE_GO && used < 2 * S) {
+    while (gy_pace_ask(&region, 0, &job.settings, now, &ready) == GY_PACE_GO && used < 2 * S) {
         gy_pace_charge(&job, 0, MS, now);
         used += MS;
     }
@@ -118,16 +118,16 @@ static void test_credit(void **state)
     (void)state;
     struct gy_region_device *device = &region.devices[0];
     uint64_t now = BEGIN, ready = 0;
-    assert_int_equal(gy_pace_ask(device, &job.settings, now, &ready), GY_PACE_GO);
+    assert_int_equal(gy_pace_ask(&region, 0, &job.settings, now, &ready), GY_PACE_GO);
     gy_pace_reserve(&job, 0, 100 * S);
-    assert_int_equal(gy_pace_ask(device, &job.settings, now + 999 * MS, &ready), GY_PACE_HOLD);
-    assert_int_equal(gy_pace_ask(device, &job.settings, now + S, &ready), GY_PACE_CREDIT);
-    assert_int_equal(gy_pace_ask(device, &job.settings, now + S + 1, &ready), GY_PACE_HOLD);
-    assert_int_equal(gy_pace_ask(device, &job.settings, now + 2 * S, &ready), GY_PACE_CREDIT);
+    assert_int_equal(gy_pace_ask(&region, 0, &job.settings, now + 999 * MS, &ready), GY_PACE_HOLD);
+    assert_int_equal(gy_pace_ask(&region, 0, &job.settings, now + S, &ready), GY_PACE_CREDIT);
+    assert_int_equal(gy_pace_ask(&region, 0, &job.settings, now + S + 1, &ready), GY_PACE_HOLD);
+    assert_int_equal(gy_pace_ask(&region, 0, &job.settings, now + 2 * S, &ready), GY_PACE_CREDIT);
     assert_int_equal(atomic_load(&device->credits), 2);
     gy_pace_give_back(&job, 0, 100 * S);
     gy_pace_charge(&job, 0, 10 * S, now + 3 * S);
-    assert_int_equal(gy_pace_ask(device, &job.settings, now + 10 * S, &ready),
+    assert_int_equal(gy_pace_ask(&region, 0, &job.settings, now + 10 * S, &ready),
                      GY_PACE_HOLD); /* a debt is waited for */
     assert_true(ready > now + 30 * S);
 }
@@ -145,7 +145,7 @@ static void test_wild_numbers(void **state)
             atomic_store(&device->in_flight, wild[k]);
             atomic_store(&device->progress, wild[5 - k]);
             job.settings.share = (uint32_t)wild[i];
-            (void)gy_pace_ask(device, &job.settings, BEGIN, &ready);
+            (void)gy_pace_ask(&region, 0, &job.settings, BEGIN, &ready);
             gy_pace_charge(&job, 0, MS, BEGIN);
             gy_pace_give_back(&job, 0, UINT64_MAX);
             assert_true(gy_pace_worst(device, 10, BEGIN) >= 0);

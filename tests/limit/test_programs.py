@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Programs that know nothing of Gantry, limited and not: `gantry limit`, the preloaded library and its doors, on the
 emulated driver under a driver's name.
 
@@ -186,6 +187,13 @@ class Results(unittest.TestCase):
     def test_spinning_for_a_later_launch(self):
         """HAMi-core#142: what is held is let through when nothing ends."""
         self.assertGreaterEqual(told(limited(30, PROGRAM, "spin"))["credits"], 1)
+
+
+    def test_devices_that_wait_for_each_other(self):
+        """How many steps they get is for test_coupled.c to say: here the machine may be busy."""
+        found = told(limited(30, PROGRAM, "ranks", environment={"GANTRY_EMU_DEVICES": "2"}))
+        self.assertGreater(found["charged_ms"], 0)
+        self.assertEqual(found["credits"], 0)
 
 
 class Processes(unittest.TestCase):

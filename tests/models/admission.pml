@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Memory admission when nothing else can go on: dispatcher/gates/admission.c with the end of GD's loop in loop.c.
  * A task waits for memory that does not fit beside what its own successor holds, so it must be let in although
  * it does not fit: after everything that ends has been passed by the GPU, and once its manager has nothing

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A share of GPU time, dispatcher/gates/share_turns.c and share_times.c with partition/bucket.c: GD launches the tasks
  * of a meter while its quota has tokens and few intervals are in flight, holds back what it may not launch, and
  * sleeps until tokens or an interval are there; the completion thread measures what the GPU has passed, GD pays it.  Every task is

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Bundles, taskman/cpu/bundle.c, on the eventcount of taskman/cpu/event.c: a body makes tasks and then computes for
  * ever, so it makes no more.  Every task is run by the other workers all the same, none of which sleeps
  * as long as there is one.

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Model-check one Promela model with spin: no execution breaks it, and each of its broken variants is found broken:
 -DBROKEN, and -DBROKEN_… for every other such name in the model.
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The completion ring, dispatcher/completion*.c: GD writes slots and publishes them, two completion threads, of which at
  * most one leads, finish those that the GPU has passed, in any order among streams; no free slot makes GD wait,
  * and closing waits for what is published.  A leader that has nothing to look at naps, follows, or blocks until

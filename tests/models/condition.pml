@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Conditions, gy_cond_wait() and gy_cond_signal() of base/thread.c: threads wait for tokens under a mutex, others give
  * them and signal, with the mutex or after they have given it back.  Each token is taken: no waiter sleeps for
  * ever beside one.

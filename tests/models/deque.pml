@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The work-stealing deque, taskman/cpu/deque.c: one owner pushes and takes, two thieves steal, and the array grows
  * while they do.  Every task is got exactly once.
  *

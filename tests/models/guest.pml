@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The dispatcher's loop on loan, dispatcher/loop/inbox.c and dispatcher/loop/guest.c: while GD sleeps a guest takes its place,
  * runs tasks of its own manager, and leaves what is left to GD.  No two threads have the loop at the same time,
  * every task is run once, the guest runs none of another manager, and GD does not sleep on while anything is left.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Guest workers, taskman/cpu/guest.c, on the eventcounts of taskman/cpu/event.c: a waiting thread borrows a worker
  * that sleeps, and may leave tasks of other managers behind.  A thread of its own and the guest queue these tasks.
  * No two threads are one worker at the same time, every task is run, and every sleeping thread is woken up when all

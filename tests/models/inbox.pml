@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The dispatcher's inbox, dispatcher/loop/inbox.c: producers push lists, a taker takes everything and sleeps when
  * there is nothing.  No task is lost, each comes once, those of a producer in their order, and the taker never
  * sleeps while something is there for it.

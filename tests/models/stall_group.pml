@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Memory stalls over two devices: dispatcher/gates/stall_group.c with the end of GD's loop.  Each manager holds
  * memory on its own device, and may have a task on the other device that needs memory there, which is held; or
  * its memory ends, early or late.  No thread sleeps for ever, and a task is let in although it does not fit only

@@ -1,40 +1,56 @@
+# SPDX-License-Identifier: MIT
 """What a page of `gantry report` holds, read without its scripts."""
-import base64
 import json
 import re
 
 
+DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+
+
+def signed(twice):
+    return -(twice >> 1) if twice & 1 else twice >> 1
+
+
 class Numbers:
-    def __init__(self, data):
-        self.data, self.at = data, 0
+    def __init__(self, text):
+        self.data, self.at = [DIGITS.index(digit) for line in text.split() for digit in line], 0
 
     def next(self):
         value = shift = 0
         while True:
-            byte = self.data[self.at]
+            digit = self.data[self.at]
             self.at += 1
-            value |= (byte & 127) << shift
-            shift += 7
-            if byte < 128:
+            value |= (digit & 31) << shift
+            shift += 5
+            if digit < 32:
                 return value
 
-    def run(self, has_details):
+    def run(self):
         """Slices of one track: (track, name, begin, duration, id, category, flows)."""
         track, time = self.next(), 0
         for _ in range(self.next()):
             time += self.next()
-            duration, name, number = self.next(), self.next(), self.next()
-            category = self.next() if has_details else 0
-            flows = [self.next() for _ in range(self.next())] if has_details else []
-            yield track, name, time, duration, number, category, flows
+            duration, name, number, category = self.next(), self.next(), self.next(), self.next()
+            yield track, name, time, duration, number, category, [self.next() for _ in range(self.next())]
+
+    def blocks(self):
+        """The same of blocks, each told by what differs from the one before."""
+        track, end, duration, number, name = self.next(), 0, 0, 0, 0
+        for _ in range(self.next()):
+            begin = end + signed(self.next())
+            duration += signed(self.next())
+            change, end = self.next(), begin + duration
+            number += signed(change >> 1)
+            name = self.next() if change & 1 else name
+            yield track, name, begin, duration, number, 0, []
 
 
 def read(text):
     """The head of one recording, with its slices, gaps [(begin, end, cause, task)] and counters {name: [(time, value)]}."""
     line, data = text.split("\n", 1)
-    head, numbers = json.loads(line), Numbers(base64.b64decode(data))
+    head, numbers = json.loads(line), Numbers(data)
     count = numbers.next()
-    head["slices"] = [s for has_details in (True, False) for _ in range(numbers.next()) for s in numbers.run(has_details)]
+    head["slices"] = [s for read_one in (numbers.run, numbers.blocks) for _ in range(numbers.next()) for s in read_one()]
     assert len(head["slices"]) == count
     head["gaps"], head["counters"] = [], {}
     gap_count = numbers.next()
@@ -58,4 +74,4 @@ def read(text):
 
 
 def recordings(page):
-    return [read(text) for text in re.findall(r'<script type="text/x-gantry-recording">([^<]*)</script>', page)]
+    return [read(text) for text in re.findall(r'<script type="text/x-gantry-recording-2">([^<]*)</script>', page)]

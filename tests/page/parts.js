@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 "use strict";
 /* Tests of what the page does without a browser.  They run behind the page's scripts, in node or in a browser;
  * testParts() gives what failed. */
@@ -8,38 +9,42 @@ function same(what, found, expected) {
     if (a !== b) failures.push(`${what}: ${a} instead of ${b}`);
 }
 
-function bytesOf(...numbers) {
-    const bytes = [];
+function digitsOf(...numbers) {
+    const digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let text = "";
     for (let n of numbers) {
-        for (; n > 127; n = Math.floor(n / 128)) bytes.push(n % 128 + 128);
-        bytes.push(n);
+        for (; n > 31; n = Math.floor(n / 32)) text += digits[n % 32 + 32];
+        text += digits[n];
     }
-    return bytes;
+    return text.replace(/.{7}/g, "$&\n");
 }
+
+const changeOf = (from, to) => to >= from ? (to - from) * 2 : (from - to) * 2 + 1;
 
 /* A recording of slices [track, name, begin, end, id, category, flows]; tracks [name, group, kind, rank]. */
 function recordingOf(tracks, slices, blocks = [], gaps = [], gapGpus = []) {
     const names = [""], index = name => names.includes(name) ? names.indexOf(name) : names.push(name) - 1;
     const numbers = [slices.length + blocks.length];
-    const runs = (list, hasDetails) => {
+    const runs = (list, put) => {
         const byTrack = [...groupBy(list, s => s[0])];
         numbers.push(byTrack.length);
         for (const [track, run] of byTrack) {
-            let time = 0;
+            let before = [0, "", 0, 0, 0];
             numbers.push(track, run.length);
-            for (const [, name, begin, end, id, category, flows] of run.sort((a, b) => a[2] - b[2] || b[3] - a[3])) {
-                numbers.push(begin - time, end - begin, index(name), id);
-                if (hasDetails) numbers.push(index(category), flows.length, ...flows);
-                time = begin;
+            for (const slice of run.sort((a, b) => a[2] - b[2] || b[3] - a[3])) {
+                put(slice, before);
+                before = slice;
             }
         }
     };
-    runs(slices, true);
-    runs(blocks, false);
+    runs(slices, ([, name, begin, end, id, category, flows], before) =>
+        numbers.push(begin - before[2], end - begin, index(name), id, index(category), flows.length, ...flows));
+    runs(blocks, ([, name, begin, end, id], [, old, from, to, number]) => numbers.push(changeOf(to, begin),
+        changeOf(to - from, end - begin), changeOf(number, id) * 2 + (name !== old), ...(name !== old ? [index(name)] : [])));
     numbers.push(gaps.length, ...gaps.flat(), 0);
-    const head = {file: "x", complete: true, emulated: false, left: 0, tracks, names, gapGpus,
+    const head = {file: "x", complete: true, emulated: false, left: 0, tracks, names, gapGpus, tenants: [],
                   causes: ["waiting for a host task", "waiting for memory", "dispatcher busy", "nothing ready"]};
-    return readRecording(JSON.stringify(head) + "\n" + btoa(String.fromCharCode(...bytesOf(...numbers))));
+    return readRecording(JSON.stringify(head) + "\n" + digitsOf(...numbers));
 }
 
 const TRACKS = [["", "", 0, 0], ["worker", "host threads", THREAD, 1], ["GD", "host threads", THREAD, 2],
@@ -57,9 +62,38 @@ const STORY = [[1, "load", 0, 100, 1, "task", [11]], [1, "submit a", 101, 105, 1
 const named = (r, slices) => slices.map(i => kindText(r, i) + " " + nameOf(r, i));
 const sliceNamed = (r, text) => [...Array(r.count).keys()].find(i => kindText(r, i) + " " + nameOf(r, i) === text);
 
+function testContrast() {
+    const colours = [...Object.values(CATEGORIES), ...Object.values(PHASES), ...BY_NAME, ...LIGHT.causes, ...DARK.causes, LIGHT.faded, DARK.faded];
+    const contrast = (a, b) => (Math.max(lightOf(a), lightOf(b)) + 0.05) / (Math.min(lightOf(a), lightOf(b)) + 0.05);
+    same("the contrast of white and black", contrast("#ffffff", "#000000"), 21);
+    same("each name has a colour", [..."abcdefghijklmnop"].map(c => BY_NAME[colourNumber(c.repeat(9))] !== undefined).includes(false), false);
+    same("text on bars", colours.filter(colour => contrast(inkOn(colour), colour) < 4.5), []);
+    for (const look of [LIGHT, DARK]) {
+        same("text beside them", ["paper", "side", "title"].filter(paper => contrast(look.ink, look[paper]) < 4.5), []);
+    }
+}
+
+function testFoldedRows() {
+    const r = recordingOf(TRACKS, [[1, "load", 0, 1000, 1, "task", []]], [[6, "k", 100, 200, 1]]), items = listItems(r, {count: 0});
+    const row = items.find(item => item.isBlocks), whole = row.height;
+    same("nothing in it", [foldRows(r, items, 300, 900), row.height], [true, FOLDED]);
+    same("nothing new", foldRows(r, items, 400, 900), false);
+    same("something", [foldRows(r, items, 150, 900), row.height], [true, whole]);
+}
+
+function testScales() {
+    const track = name => ({name}), counter = (n, most) => ({track: n, most});
+    const r = {tracks: ["", "GPU us of a", "GPU us of b", "Heap device bytes"].map(track), counters: [counter(1, 5), counter(2, 9), counter(3, 100)]};
+    setScales(r);
+    same("one scale of GPU time", r.counters.map(c => c.most), [9, 9, 100]);
+}
+
 function testNumbers() {
-    const wanted = [0, 1, 127, 128, 300, 2 ** 31, 2 ** 32 + 5, 2 ** 53 - 1], numbers = new NumberReader(bytesOf(...wanted));
+    const wanted = [0, 1, 31, 32, 127, 128, 300, 2 ** 31, 2 ** 32 + 5, 2 ** 53 - 1], numbers = new NumberReader(digitsOf(...wanted));
     same("numbers", wanted.map(() => numbers.next()), wanted);
+    const steps = [0, 7, 3, 2 ** 40, 5], changes = new NumberReader(digitsOf(...steps.map((n, i) => changeOf(i === 0 ? 0 : steps[i - 1], n))));
+    let at = 0;
+    same("changes", steps.map(() => at += changes.change()), steps);
 }
 
 function testLanes() {
@@ -160,7 +194,7 @@ const PAIR_STORY = [[1, "a", 0, 10, 0, "launch", [21]], [1, "event for other GPU
                     [5, "a", 60, 100, 0, "gpu", []], [6, "a", 15, 40, 0, "gpu", []], [6, "b", 105, 120, 0, "gpu", []]];
 
 function testSeveralGpus() {
-    const gaps = [[10, 5, 3, 0], [40, 65, 4, 3]], r = recordingOf(PAIR, PAIR_STORY, [], gaps, [[3, 1], [4, 1]]);
+    const gaps = [[10, 5, 3, 0], [40, 65, OTHER_GPU, 3]], r = recordingOf(PAIR, PAIR_STORY, [], gaps, [[3, 1], [4, 1]]);
     const links = findLinks(r), b = sliceNamed(r, "GPU task b"), trackName = i => trackOf(r, i).group;
     same("what b waited for", waitedFor(r, links, b).map(i => kindText(r, i) + " " + nameOf(r, i) + (trackOf(r, i).kind === QUEUE ? " of " + trackName(i) : "")),
          ["launch call b", "GPU task a of GPU 0: x"]);
@@ -202,7 +236,7 @@ function testWords() {
 }
 
 function testParts() {
-    for (const test of [testNumbers, testLanes, testLinks, testPath, testVisible, testLevels, testSearch, testSums, testSeveralGpus, testOrderOfGpus, testWords]) {
+    for (const test of [testContrast, testFoldedRows, testScales, testNumbers, testLanes, testLinks, testPath, testVisible, testLevels, testSearch, testSums, testSeveralGpus, testOrderOfGpus, testWords]) {
         try {
             test();
         } catch (error) {

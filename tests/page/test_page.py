@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """test_page.py MAKE_TRACE GANTRY: the page of `gantry report` in a browser, and how fluent a million blocks are.
 
 test_page.py GANTRY --pictures FOLDER A.pftrace B.pftrace writes the pictures of docs/guides/profiling.md instead, and
@@ -14,6 +15,7 @@ import time
 import unittest
 
 import browser
+import looks
 
 
 def page_of(path, *recordings):
@@ -181,6 +183,24 @@ class Page(unittest.TestCase):
             WEB.frame()
             self.assertEqual(max(WEB.evaluate(paper)[:3]) < 128, not dark)
 
+    def test_it_fits_and_can_be_read_on_a_desk_and_on_a_phone(self):
+        try:
+            for page in (PAGE, PAIR):
+                self.assertEqual(looks.problems(WEB, page), [])
+        finally:
+            WEB.resize(1400, 900)
+
+    def test_firefox_draws_it(self):
+        """One picture of a window of 1440, with more than paper and ink on it."""
+        firefox = shutil.which("firefox") or shutil.which("firefox-esr")
+        if firefox is None:
+            self.skipTest("there is no Firefox")
+        picture = os.path.join(FOLDER, "firefox.png")
+        subprocess.run([firefox, "--headless", "--profile", tempfile.mkdtemp(dir=FOLDER), "--window-size=1440,900", "--screenshot", picture,
+                        "file://" + PAGE], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=60)
+        self.assertEqual(png_size(picture)[0], 1440)
+        self.assertGreater(os.path.getsize(picture), 20000)
+
     def test_idle_times_say_why(self):
         WEB.open(PAGE)
         WEB.evaluate("thePage.pick(thePage.panes[0], -1, 3)")
@@ -218,6 +238,9 @@ class Page(unittest.TestCase):
             found, expected = png_size(os.path.join(folder, name)), png_size(os.path.join(guides, name))
             self.assertEqual(found, expected, f"{name} is of another page: make it anew")
             self.assertGreater(os.path.getsize(os.path.join(folder, name)), 20000)  # not an empty page
+
+    def test_a_million_blocks_are_at_most_8_mb(self):
+        self.assertLess(os.path.getsize(MANY), 8e6)
 
     def test_a_million_blocks_are_fluent(self):
         """Measured 3 ms to draw and 17 ms between frames; the bounds are of a machine that does much else."""

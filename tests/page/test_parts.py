@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """test_parts.py SOURCE: the parts of the page that need no window, in node or else in Chromium."""
 import json
 import os

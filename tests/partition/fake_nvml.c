@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The functions of NVML that are used, with the utilisation that a test sets. */
 #include "bench/quota_tokens.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A kernel that ends when the host says so. */
 #include <gantry/kernel.h>
 

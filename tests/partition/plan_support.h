@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Topologies that were seen on devices, and short functions that ask for a plan. */
 #ifndef TESTS_PARTITION_PLAN_SUPPORT_H
 #define TESTS_PARTITION_PLAN_SUPPORT_H
@@ -8,7 +9,7 @@
 static inline gantry_sm_topology gh200(void)
 {
     return (gantry_sm_topology){.struct_size = sizeof(gantry_sm_topology),
-                                .sm_count = 132,
+                                .total_sms = 132,
                                 .alignment = 8,
                                 .unit_sms = 8,
                                 .unit_count = 16,
@@ -33,7 +34,7 @@ static inline gantry_sm_topology h200(void)
 static inline gantry_sm_topology rtx4090(void)
 {
     return (gantry_sm_topology){.struct_size = sizeof(gantry_sm_topology),
-                                .sm_count = 128,
+                                .total_sms = 128,
                                 .alignment = 2,
                                 .unit_sms = 2,
                                 .unit_count = 64,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Contexts that get one plan after the other, and tasks that see on which SMs they run.  Functions fail the
  * test themselves. */
 #ifndef TESTS_PARTITION_REPLAN_SCENE_H

@@ -1,6 +1,8 @@
+/* SPDX-License-Identifier: MIT */
 #include "tests/partition/share_scene.h"
 
 #include "context/context.h"
+#include "dispatcher/gates/quota.h"
 #include "dispatcher/internal.h"
 #include "dispatcher/loop/current.h"
 #include "tests/support/cmocka_c11.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Shares on the device clock of the emulated driver: each kernel takes as long as the test says; otherwise
  * time passes only when the dispatcher has nothing in flight and waits for tokens. */
 #ifndef TESTS_PARTITION_SHARE_SCENE_H

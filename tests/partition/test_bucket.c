@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The bucket with a clock that the test moves: its bound in every window, and how much an idle or a starved
  * tenant may use afterwards. */
 #include "partition/bucket.h"

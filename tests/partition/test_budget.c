@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The process's limit on GPU time: the sum that several accounts of one device may use, with a clock that
  * the test moves. */
 #include "partition/budget.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Busy time of the device is counted once, in whatever order it is reported. */
 #include "partition/busy.h"
 #include "tests/support/cmocka_c11.h"

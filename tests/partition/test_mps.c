@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What a client of MPS sees of the GPU, beside an NVML whose answers the test sets. */
 #include "tests/support/cmocka_c11.h"
 #include "tests/support/gpu_fixture.h"
@@ -39,7 +40,7 @@ static void test_parts_of_mps_are_told_apart(void **state)
     t = topology_now();
     assert_int_equal(t.mps_percentage, 100);
     assert_int_equal(t.mps_is_static, 0);
-    assert_int_equal(t.sm_count, 132);
+    assert_int_equal(t.total_sms, 132);
     assert_int_equal(t.device_sms, 264);
     setenv("CUDA_MPS_SM_PARTITION", "GPU-1/Dx4", 1);
     t = topology_now();

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Plans inside a green context: of a partition of another context, or of the application. */
 #include "context/context.h"
 #include "tests/partition/plan_support.h"
@@ -26,18 +27,18 @@ static void test_a_plan_inside_a_partition(void **state)
     plan.options.parent_stream = stream;
     gantry_sm_topology topology = {.struct_size = sizeof(topology)};
     assert_ok(gantry_partition_read_parent_topology(outer.gpu.context, &plan.options, &topology));
-    assert_int_equal(topology.sm_count, replan_info(bulk).granted_sms);
+    assert_int_equal(topology.total_sms, replan_info(bulk).granted_sms);
     assert_ok(gantry_context_create(&options, &inner));
-    gantry_sm_set whole, part;
+    gantry_sm_set whole = {.struct_size = sizeof(whole)}, part = whole;
     uint32_t sms = 0;
     assert_ok(gantry_partition_audit(bulk, GANTRY_AUDIT_STREAM, &whole));
     for (uint32_t i = 0; i < 2; i++) {
         gantry_partition *p = gantry_partition_at(inner, i);
         assert_ok(gantry_partition_audit(p, GANTRY_AUDIT_GRAPH, &part));
-        assert_int_equal(part.count, replan_info(p).granted_sms);
+        assert_int_equal(part.seen_sms, replan_info(p).granted_sms);
         assert_int_equal(replan_info(p).parent_sms, replan_info(bulk).granted_sms);
         assert_int_equal(replan_info(p).total_sms, replan_info(bulk).total_sms);
-        sms += part.count;
+        sms += part.seen_sms;
         for (uint32_t w = 0; w < GANTRY_SM_SET_WORDS; w++) {
             assert_int_equal(part.words[w] & ~whole.words[w], 0);
         }
@@ -124,7 +125,7 @@ static void test_parents_that_are_no_part(void **state)
     assert_ok(GY_CALL(cuda, cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED)));
     gantry_sm_topology topology = {.struct_size = sizeof(topology)};
     assert_ok(gantry_partition_read_parent_topology(s.gpu.context, &plan.options, &topology));
-    assert_int_equal(topology.sm_count, replan_info(before).total_sms);
+    assert_int_equal(topology.total_sms, replan_info(before).total_sms);
     assert_ok(GY_CALL(cuda, cuStreamEndCapture(stream, &graph))); /* the question has not broken it */
     assert_ok(GY_CALL(cuda, cuGraphDestroy(graph)));
     plan.options.parent_green = (void *)&plan;

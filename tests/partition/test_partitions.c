@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Plans that are carried out: grants, sets of SMs, calls for whole partitions, refusals, destruction. */
 #include "audit_kernels.kernels.h"
 #include "base/alloc.h"
@@ -76,10 +77,11 @@ static void audit_all(gantry_context *context)
     uint32_t count = gantry_partition_count(context);
     for (uint32_t i = 0; i < count; i++) {
         gantry_partition *p = gantry_partition_at(context, i);
-        gantry_sm_set graph;
+        gantry_sm_set graph = {.struct_size = sizeof(graph)};
+        sets[i].struct_size = sizeof(sets[i]);
         assert_ok(gantry_partition_audit(p, GANTRY_AUDIT_STREAM, &sets[i]));
         assert_ok(gantry_partition_audit(p, GANTRY_AUDIT_GRAPH, &graph));
-        assert_int_equal(sets[i].count, info_of(p).granted_sms);
+        assert_int_equal(sets[i].seen_sms, info_of(p).granted_sms);
         assert_memory_equal(&sets[i], &graph, sizeof(graph));
         for (uint32_t other = 0; other < i; other++) {
             assert_int_equal(overlap(&sets[i], &sets[other]),
@@ -153,9 +155,9 @@ static void test_without_a_plan_there_is_one_partition(void **state)
     assert_int_equal(info_of(all).granted_sms, info_of(all).total_sms);
     assert_int_equal(gantry_partition_get_layout(context, &layout), GANTRY_ERR_NOT_FOUND);
     assert_ok(gantry_partition_synchronize(all));
-    gantry_sm_set set;
+    gantry_sm_set set = {.struct_size = sizeof(set)};
     assert_ok(gantry_partition_audit(all, GANTRY_AUDIT_STREAM, &set));
-    assert_int_equal(set.count, info_of(all).total_sms);
+    assert_int_equal(set.seen_sms, info_of(all).total_sms);
     gantry_context_destroy(context);
 }
 
@@ -165,7 +167,7 @@ static void test_an_audit_leaves_nothing(void **state)
     struct gantry_emu_control emu;
     gantry_context_options options = GANTRY_CONTEXT_OPTIONS_INIT;
     gantry_context *context;
-    gantry_sm_set set;
+    gantry_sm_set set = {.struct_size = sizeof(set)};
     options.driver = GANTRY_DRIVER_EMULATED;
     assert_ok(gantry_context_create(&options, &context));
     if (!gpu_fixture_controls(&emu)) {

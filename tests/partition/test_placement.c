@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Tasks, managers and copies in partitions: no work leaves its own partition, and no other work gets in. */
 #include "context/context.h"
 #include "dispatcher/internal.h"
@@ -55,6 +56,7 @@ static void open_scene_with(struct scene *s, gantry_submission submission, gantr
     memset(s, 0, sizeof(*s));
     gpu_fixture_open_with(&s->gpu, 1, &options);
     for (uint32_t i = 0; i < 3; i++) {
+        s->sets[i].struct_size = sizeof(s->sets[i]);
         assert_ok(
             gantry_partition_audit(gantry_partition_at(s->gpu.context, i), GANTRY_AUDIT_STREAM, &s->sets[i]));
     }
@@ -193,9 +195,9 @@ static void check_step(struct scene *s)
             count += (uint32_t)__builtin_popcount(word);
             assert_int_equal(word & ~(uint32_t)(allowed->words[w / 2] >> (w % 2 * 32)), 0);
         }
-        assert_in_range(count, 1, allowed->count);
+        assert_in_range(count, 1, allowed->seen_sms);
         if (gpu_fixture_driver() == GANTRY_DRIVER_EMULATED) { /* it fills virtual SMs in turn */
-            assert_int_equal(count, allowed->count);
+            assert_int_equal(count, allowed->seen_sms);
         }
     }
 }
@@ -418,7 +420,7 @@ static void test_borrowed_sms_are_used(void **state)
         assert_int_equal(s.pinned[w] & ~(uint32_t)(both >> (w % 2 * 32)), 0);
         count += (uint32_t)__builtin_popcount(s.pinned[w]);
     }
-    assert_int_equal(info.wide_sms, s.sets[0].count + s.sets[1].count);
+    assert_int_equal(info.wide_sms, s.sets[0].seen_sms + s.sets[1].seen_sms);
     assert_in_range(count, 1, info.wide_sms);
     if (gpu_fixture_driver() == GANTRY_DRIVER_EMULATED) { /* it fills virtual SMs in turn */
         assert_int_equal(count, info.wide_sms);
@@ -506,14 +508,15 @@ static void test_every_partition_has_a_stream_whatever_the_limit(void **state)
     for (int round = 0; round < 3; round++) { /* no task finishes: all streams stay busy */
         for (uint32_t p = 3; p-- > 0;) {
             uint32_t index = UINT32_MAX;
-            assert_ok(gy_streams_assign(streams, GY_WAIT_SET_NONE, p, NULL, &index));
+            assert_ok(gy_streams_assign(streams, GY_WAIT_SET_NONE, p,
+                                        &(struct gy_stream_claim){.owner = NULL}, &index));
             assert_int_equal(GY_STREAM_PARTITION(&streams->streams[index]), p);
             assert_int_equal(streams->streams[index].kind % 2,
                              round == 0 && p == 1); /* then 'a' is at work */
         }
     }
     assert_int_equal(streams->count, 4);
-    assert_int_equal(streams->borrowed, 1);
+    assert_int_equal(streams->counts.borrowed, 1);
     assert_ok(gantry_context_release(gpu.context));
     gpu_fixture_close(&gpu);
 }

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Plans: the tables of the documentation hold, and a random search looks for plans that overlap or lose
  * SMs. */
 #include "partition/plan.h"
@@ -49,9 +50,9 @@ static void assert_equal_plan(uint32_t count, uint32_t min, bool ignore, uint32_
     r[count] = request("rest", REST, 0);
     assert_ok(plan(&t, r, count + 1, &out));
     for (uint32_t i = 0; i < count; i++) {
-        assert_int_equal(out.partitions[i].sm_count, sms);
+        assert_int_equal(out.partitions[i].planned_sms, sms);
     }
-    assert_int_equal(out.partitions[count].sm_count, rest);
+    assert_int_equal(out.partitions[count].planned_sms, rest);
     assert_int_equal(out.default_partition, count);
     assert_int_equal(out.unused_sms, 0);
 }
@@ -79,16 +80,16 @@ static void test_helper_splits(void **state)
     gantry_partition_layout out;
     gantry_partition_request a[] = {request("a", EXACT, 16), request("b", EXACT, 16), request("r", REST, 0)};
     assert_ok(plan(&t, a, 3, &out));
-    assert_int_equal(out.partitions[2].sm_count, 100);
+    assert_int_equal(out.partitions[2].planned_sms, 100);
     gantry_partition_request b[] = {request("a", EXACT, 8), request("b", EXACT, 16), request("c", EXACT, 24)};
     assert_ok(plan(&t, b, 3, &out));
     assert_int_equal(out.count, 4);
     assert_string_equal(out.partitions[3].name, "default");
-    assert_int_equal(out.partitions[3].sm_count, 84);
+    assert_int_equal(out.partitions[3].planned_sms, 84);
     assert_int_equal(out.partitions[3].request, UINT32_MAX);
     gantry_partition_request c[] = {request("long", EXACT, 112), request("critical", EXACT, 16)};
     assert_ok(plan(&t, c, 2, &out)); /* 14 + 2 units; the 4 SMs left over are the default */
-    assert_int_equal(out.partitions[2].sm_count, 4);
+    assert_int_equal(out.partitions[2].planned_sms, 4);
     assert_int_equal(out.partitions[2].cluster_size, 0);
 }
 
@@ -102,23 +103,23 @@ static void test_fewer_units_than_sms(void **state)
     assert_int_equal(plan(&t, r, 2, &out), GANTRY_ERR_INVALID_ARGUMENT);
     r[0] = request("long", REST, 0);
     assert_ok(plan(&t, r, 2, &out));
-    assert_int_equal(out.partitions[0].sm_count, 116);
+    assert_int_equal(out.partitions[0].planned_sms, 116);
     r[0] = request("long", EXACT, 112);
     r[0].ignore_coscheduling = 1;
     assert_ok(plan(&t, r, 2, &out));
-    assert_int_equal(out.partitions[0].sm_count, 112);
-    assert_int_equal(out.partitions[1].sm_count, 16);
-    assert_int_equal(out.partitions[2].sm_count, 4);
+    assert_int_equal(out.partitions[0].planned_sms, 112);
+    assert_int_equal(out.partitions[1].planned_sms, 16);
+    assert_int_equal(out.partitions[2].planned_sms, 4);
     r[0] = request("long", AT_LEAST, 121);
     assert_int_equal(plan(&t, r, 1, &out), GANTRY_ERR_INVALID_ARGUMENT);
     r[0].backfill = 1; /* 14 units and the remainder */
     assert_ok(plan(&t, r, 1, &out));
-    assert_int_equal(out.partitions[0].sm_count, 124);
+    assert_int_equal(out.partitions[0].planned_sms, 124);
     r[0] = request("long", EXACT, 20);
     assert_int_equal(plan(&t, r, 1, &out), GANTRY_ERR_INVALID_ARGUMENT);
     r[0].backfill = 1; /* a unit and the remainder */
     assert_ok(plan(&t, r, 1, &out));
-    assert_int_equal(out.partitions[0].sm_count, 20);
+    assert_int_equal(out.partitions[0].planned_sms, 20);
 }
 
 static void test_small_units(void **state)
@@ -156,7 +157,7 @@ static void test_splits_of_the_field(void **state)
         {30, 2, 15, 28, 28, 2},     /* a small Ada */
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        gantry_sm_topology t = {.struct_size = sizeof(t), .sm_count = cases[i].sms, .fine_unit_sms = 2};
+        gantry_sm_topology t = {.struct_size = sizeof(t), .total_sms = cases[i].sms, .fine_unit_sms = 2};
         gantry_partition_layout out;
         gantry_partition_request r[] = {request("first", AT_LEAST, cases[i].first),
                                         request("other", REST, 0)};
@@ -164,14 +165,14 @@ static void test_splits_of_the_field(void **state)
         t.unit_count = cases[i].units;
         t.fine_unit_count = cases[i].sms / 2;
         assert_ok(plan(&t, r, 2, &out));
-        assert_int_equal(out.partitions[0].sm_count, cases[i].planned);
-        assert_int_equal(out.partitions[1].sm_count, cases[i].other);
+        assert_int_equal(out.partitions[0].planned_sms, cases[i].planned);
+        assert_int_equal(out.partitions[1].planned_sms, cases[i].other);
         assert_int_equal(out.unused_sms, 0);
         r[0] = request("first", EXACT, cases[i].first);
         r[0].ignore_coscheduling = 1; /* in steps of 2 whatever the generation is */
         assert_int_equal(plan(&t, r, 2, &out) == GANTRY_OK, cases[i].first % 2 == 0);
         if (cases[i].first % 2 == 0) {
-            assert_int_equal(out.partitions[0].sm_count, cases[i].first);
+            assert_int_equal(out.partitions[0].planned_sms, cases[i].first);
         }
     }
 }
@@ -186,15 +187,15 @@ static void test_structured_use_cases(void **state)
     /* 1: 16 SMs, clusters. */
     gantry_partition_request one[] = {request("a", EXACT, 16)};
     assert_ok(plan(&t, one, 1, &out));
-    assert_int_equal(out.partitions[0].sm_count, 16);
+    assert_int_equal(out.partitions[0].planned_sms, 16);
     assert_int_equal(out.partitions[0].cluster_size, 8);
-    assert_int_equal(out.partitions[1].sm_count, 116);
+    assert_int_equal(out.partitions[1].planned_sms, 116);
     /* 2a: 16 and the remainder; no clusters. */
     gantry_partition_request two_a[] = {request("a", EXACT, 16), request("b", REST, 0)};
     two_a[0].cluster_size = two_a[0].preferred_cluster_size = 2;
     assert_ok(plan(&t, two_a, 2, &out));
     assert_int_equal(out.group_count, 1);
-    assert_int_equal(out.partitions[1].sm_count, 116);
+    assert_int_equal(out.partitions[1].planned_sms, 116);
     assert_true(out.partitions[1].takes_remainder);
     /* 2b: the same, the second by discovery with backfill. */
     gantry_partition_request two_b[] = {two_a[0], request("b", EXACT, 0)};
@@ -203,19 +204,19 @@ static void test_structured_use_cases(void **state)
     assert_ok(plan(&t, two_b, 2, &out));
     assert_int_equal(out.group_count, 2);
     assert_true(out.groups[1].is_discovered && out.groups[1].backfill);
-    assert_int_equal(out.partitions[1].sm_count, 116);
+    assert_int_equal(out.partitions[1].planned_sms, 116);
     /* 3: 28 and 32, clusters of 4. */
     gantry_partition_request three[] = {request("a", EXACT, 28), request("b", EXACT, 32)};
     three[0].cluster_size = three[1].cluster_size = 4;
     assert_ok(plan(&t, three, 2, &out));
-    assert_int_equal(out.partitions[0].sm_count, 28);
-    assert_int_equal(out.partitions[1].sm_count, 32);
+    assert_int_equal(out.partitions[0].planned_sms, 28);
+    assert_int_equal(out.partitions[1].planned_sms, 32);
     /* 4: as many SMs as clusters of 8 can be made of, and a remainder. */
     gantry_partition_request four[] = {request("a", EXACT, 0), request("r", REST, 0)};
     four[0].cluster_size = 8;
     assert_ok(plan(&t, four, 2, &out));
-    assert_int_equal(out.partitions[0].sm_count, 120);
-    assert_int_equal(out.partitions[1].sm_count, 12);
+    assert_int_equal(out.partitions[0].planned_sms, 120);
+    assert_int_equal(out.partitions[1].planned_sms, 12);
     /* 5: 8, and as many SMs as clusters of 4 can be made of, in either order of the requests. */
     for (uint32_t first = 0; first < 2; first++) {
         gantry_partition_request five[2];
@@ -225,8 +226,8 @@ static void test_structured_use_cases(void **state)
         five[1 - first].cluster_size = 4;
         five[1 - first].is_default = 1;
         assert_ok(plan(&t, five, 2, &out));
-        assert_int_equal(out.partitions[first].sm_count, 8);
-        assert_int_equal(out.partitions[1 - first].sm_count, 116);
+        assert_int_equal(out.partitions[first].planned_sms, 8);
+        assert_int_equal(out.partitions[1 - first].planned_sms, 116);
         assert_int_equal(out.unused_sms, 8); /* 18 SMs make four clusters of 4 */
     }
 }
@@ -305,7 +306,7 @@ static void test_cluster_sizes_of_groups(void **state)
     assert_int_equal(plan(&t, r, 3, &out), GANTRY_ERR_INVALID_ARGUMENT);
     r[0].backfill = 1;
     assert_ok(plan(&t, r, 3, &out));
-    assert_int_equal(out.partitions[0].sm_count, 12);
+    assert_int_equal(out.partitions[0].planned_sms, 12);
     assert_true(out.groups[0].backfill);
 }
 
@@ -318,22 +319,22 @@ static void test_use_cases_by_count(void **state)
     gantry_partition_request r[] = {request("a", EXACT, 16), request("b", EXACT, 0)};
     r[1].backfill = r[1].is_default = 1;
     assert_ok(plan(&t, r, 2, &out));
-    assert_int_equal(out.partitions[0].sm_count, 16);
-    assert_int_equal(out.partitions[1].sm_count, 116);
+    assert_int_equal(out.partitions[0].planned_sms, 16);
+    assert_int_equal(out.partitions[1].planned_sms, 116);
     gantry_partition_request two_a[] = {request("a", EXACT, 16), request("b", REST, 0)};
     assert_ok(plan(&t, two_a, 2, &out));
-    assert_int_equal(out.partitions[1].sm_count, 116);
+    assert_int_equal(out.partitions[1].planned_sms, 116);
     assert_int_equal(out.partitions[1].takes_remainder, 1);
     gantry_partition_request three[] = {request("a", EXACT, 28), request("b", EXACT, 32)};
     three[0].cluster_size = three[1].cluster_size = 4;
     assert_int_equal(plan(&t, three, 2, &out), GANTRY_ERR_INVALID_ARGUMENT); /* 28 */
     three[0].size = AT_LEAST;
     assert_ok(plan(&t, three, 2, &out));
-    assert_int_equal(out.partitions[0].sm_count, 32);
+    assert_int_equal(out.partitions[0].planned_sms, 32);
     gantry_partition_request four[] = {request("a", EXACT, 0), request("r", REST, 0)};
     assert_ok(plan(&t, four, 2, &out));
-    assert_int_equal(out.partitions[0].sm_count, 120);
-    assert_int_equal(out.partitions[1].sm_count, 12);
+    assert_int_equal(out.partitions[0].planned_sms, 120);
+    assert_int_equal(out.partitions[1].planned_sms, 12);
     four[0].cluster_size = 16;
     assert_int_equal(plan(&t, four, 2, &out), GANTRY_ERR_UNSUPPORTED);
     four[0].cluster_size = 4;
@@ -346,8 +347,8 @@ static void test_use_cases_by_count(void **state)
         five[1 - first].cluster_size = 4;
         five[1 - first].is_default = 1;
         assert_ok(plan(&t, five, 2, &out));
-        assert_int_equal(out.partitions[first].sm_count, 8);
-        assert_int_equal(out.partitions[1 - first].sm_count, 112);
+        assert_int_equal(out.partitions[first].planned_sms, 8);
+        assert_int_equal(out.partitions[1 - first].planned_sms, 112);
         assert_int_equal(out.unused_sms, 12);
     }
 }
@@ -357,7 +358,7 @@ static uint32_t common_sms(const gantry_partition_layout *out, uint32_t a, uint3
     uint32_t sms = 0;
     for (uint32_t g = 0; g < out->group_count; g++) {
         if (gy_groups_have(out->partitions[a].groups, g) && gy_groups_have(out->partitions[b].groups, g)) {
-            sms += out->is_structured ? out->groups[g].sm_count : out->unit_sms;
+            sms += out->is_structured ? out->groups[g].planned_sms : out->unit_sms;
         }
     }
     return sms;
@@ -375,9 +376,9 @@ static void test_declared_overlap_and_borrowing(void **state)
         r[1].overlap_sms = 16;
         r[1].borrows = "a";
         assert_ok(plan(&both[i], r, 3, &out));
-        assert_int_equal(out.partitions[0].sm_count, 48);
-        assert_int_equal(out.partitions[1].sm_count, 32);
-        assert_int_equal(out.partitions[2].sm_count, 132 - 48 - 16);
+        assert_int_equal(out.partitions[0].planned_sms, 48);
+        assert_int_equal(out.partitions[1].planned_sms, 32);
+        assert_int_equal(out.partitions[2].planned_sms, 132 - 48 - 16);
         assert_int_equal(common_sms(&out, 0, 1), 16);
         assert_int_equal(out.partitions[0].shared_sms, 16);
         assert_int_equal(out.partitions[1].shared_sms, 16);
@@ -388,8 +389,8 @@ static void test_declared_overlap_and_borrowing(void **state)
         assert_true(out.partitions[1].shared_sms == 16 && out.partitions[2].shared_sms == 16);
         r[1].sm_count = 16; /* it has no unit of its own */
         assert_ok(plan(&both[i], r, 3, &out));
-        assert_int_equal(out.partitions[1].sm_count, 16);
-        assert_int_equal(out.partitions[2].sm_count, 132 - 48);
+        assert_int_equal(out.partitions[1].planned_sms, 16);
+        assert_int_equal(out.partitions[2].planned_sms, 132 - 48);
         r[1].overlap_sms = 12; /* this is no multiple of the 8 that can be had together */
         r[1].sm_count = 20;
         assert_int_equal(plan(&both[i], r, 3, &out), GANTRY_ERR_INVALID_ARGUMENT);
@@ -450,9 +451,10 @@ static void test_bad_requests_are_named(void **state)
     REFUSED((r[0].overlaps = "a", r[0].overlap_sms = 8));
     REFUSED(r[0].borrows = "nobody");
     REFUSED(r[0].is_default = r[1].is_default = 1);
-    REFUSED(r[0].share.percent = -1);
-    REFUSED(r[0].share.percent = (double)INFINITY);
-    REFUSED(r[0].share.in_flight = 17);
+    REFUSED((r[0].share = &(gantry_share){sizeof(gantry_share), .percent = -1}));
+    REFUSED((r[0].share = &(gantry_share){sizeof(gantry_share), .percent = (double)INFINITY}));
+    REFUSED((r[0].share = &(gantry_share){sizeof(gantry_share), .in_flight = 17}));
+    REFUSED((r[0].share = &(gantry_share){0, .percent = 1}));
     REFUSED(t.gpc_count = 1);
     t.gpc_count = 0;
     assert_int_equal(plan(&t, r, 0, &out), GANTRY_ERR_INVALID_ARGUMENT);
@@ -460,7 +462,7 @@ static void test_bad_requests_are_named(void **state)
     assert_int_equal(gantry_partition_plan(NULL, NULL, NULL), GANTRY_ERR_INVALID_ARGUMENT);
     r[0] = request("all", EXACT, 128);
     gantry_sm_topology none = t;
-    none.sm_count = 128; /* nothing is left for work that names no partition */
+    none.total_sms = 128; /* nothing is left for work that names no partition */
     none.fine_unit_count = 64;
     assert_int_equal(plan(&none, r, 1, &out), GANTRY_ERR_INVALID_ARGUMENT);
     assert_non_null(strstr(gantry_last_error(), "nothing is left"));
@@ -551,7 +553,7 @@ static gantry_sm_topology random_topology(void)
     t.gpc_count = 1 + draw(10);
     for (uint32_t g = 0; g < t.gpc_count; g++) {
         t.gpc_sms[g] = (uint8_t)(2 + 2 * draw(10));
-        t.sm_count += t.gpc_sms[g];
+        t.total_sms += t.gpc_sms[g];
         t.unit_count += t.gpc_sms[g] / t.unit_sms;
         t.fine_unit_count += t.gpc_sms[g] / 2;
     }
@@ -588,7 +590,7 @@ static void check_plan(const gantry_sm_topology *t, const gantry_partition_reque
 {
     uint32_t in_groups = 0, in_use = 0, remainders = 0;
     for (uint32_t g = 0; g < out->group_count; g++) {
-        uint32_t sms = out->is_structured ? out->groups[g].sm_count : out->unit_sms;
+        uint32_t sms = out->is_structured ? out->groups[g].planned_sms : out->unit_sms;
         uint32_t holders = 0, declared = 1;
         in_groups += sms;
         for (uint32_t p = 0; p < out->count; p++) {
@@ -600,16 +602,16 @@ static void check_plan(const gantry_sm_topology *t, const gantry_partition_reque
         assert_true(holders <= declared); /* the request that is one too many has said so */
         in_use += holders != 0 ? sms : 0;
     }
-    assert_int_equal(in_groups + out->remainder_sms, t->sm_count);
+    assert_int_equal(in_groups + out->remainder_sms, t->total_sms);
     for (uint32_t p = 0; p < out->count; p++) {
         const gantry_partition_slot *slot = &out->partitions[p];
         uint32_t sms = slot->takes_remainder ? out->remainder_sms : 0;
         for (uint32_t g = 0; g < GY_GROUPS_MAX; g++) {
             bool has = gy_groups_have(slot->groups, g);
             assert_true(!has || g < out->group_count);
-            sms += !has ? 0 : out->is_structured ? out->groups[g].sm_count : out->unit_sms;
+            sms += !has ? 0 : out->is_structured ? out->groups[g].planned_sms : out->unit_sms;
         }
-        assert_int_equal(slot->sm_count, sms);
+        assert_int_equal(slot->planned_sms, sms);
         assert_true(sms > 0);
         remainders += slot->takes_remainder;
         if (p < count && r[p].size != REST && r[p].sm_count != 0) {
@@ -624,7 +626,7 @@ static void check_plan(const gantry_sm_topology *t, const gantry_partition_reque
     }
     assert_true(remainders <= 1);
     in_use += remainders ? out->remainder_sms : 0;
-    assert_int_equal(in_use + out->unused_sms, t->sm_count);
+    assert_int_equal(in_use + out->unused_sms, t->total_sms);
     assert_true(out->default_partition < out->count);
     /* no request is marked is_default here: the remainder belongs to one of them */
     assert_int_equal(out->unused_sms, 0);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Another plan of partitions for a context that lives on: what stays, what goes, and what is refused. */
 #include "base/alloc.h"
 #include "context/context.h"
@@ -522,7 +523,7 @@ static void test_a_managers_share_goes_on(void **state)
     struct replan_scene s;
     replan_open(&s, PLAN_A, GANTRY_SUBMISSION_STREAMS);
     gantry_taskman_options options = GANTRY_TASKMAN_OPTIONS_INIT;
-    gantry_share share = {.percent = 50};
+    gantry_share share = {sizeof(share), .percent = 50};
     gantry_taskman *first = s.gpu.manager, *bound;
     options.cpu_dispatcher = s.gpu.cpus;
     options.gpu_dispatcher = gantry_context_dispatcher(s.gpu.context);
@@ -533,7 +534,8 @@ static void test_a_managers_share_goes_on(void **state)
     gantry_share_usage before = {.struct_size = sizeof(before)}, after = before, of_partition = before;
     struct replan_plan plan;
     (void)replan_plan(&plan, PLAN_B);
-    plan.requests[0].share.percent = 10;
+    const gantry_share tenth = {sizeof(tenth), .percent = 10};
+    plan.requests[0].share = &tenth;
     assert_ok(gantry_context_set_partitions(s.gpu.context, &plan.options));
     assert_ok(gantry_taskman_get_usage(bound, &before)); /* the change has waited for all of it */
     assert_true(before.groups > 0 && before.used_ns > 0);

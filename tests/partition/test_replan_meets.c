@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What a change of partitions meets: recordings that end, threads that wait or read the statistics, the maker
  * of graphs, what AUTO has learnt, and memory that was freed on streams. */
 #include "context/context.h"

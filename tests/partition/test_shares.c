@@ -1,6 +1,8 @@
+/* SPDX-License-Identifier: MIT */
 /* Shares through the dispatcher, on the device clock of the emulated driver: no test here takes time of the
  * host. */
 #include "context/context.h"
+#include "dispatcher/gates/quota.h"
 #include "dispatcher/internal.h"
 #include "partition/limit.h"
 #include "tests/partition/plan_support.h"
@@ -25,10 +27,8 @@ static void open_scene(struct share_scene *s, double percent, gantry_submission 
                                     request("free", GANTRY_PARTITION_REST, 0)};
     gantry_partition_options plan = GANTRY_PARTITION_OPTIONS_INIT;
     gantry_context_options options = GANTRY_CONTEXT_OPTIONS_INIT;
-    r[0].share.percent = percent;
-    r[0].share.in_flight = 1;
-    r[0].share.burst_ns = 2 * MS;
-    r[0].share.group_us = 500;
+    const gantry_share share = {sizeof(share), percent, .burst_ns = 2 * MS, .in_flight = 1, .group_us = 500};
+    r[0].share = &share;
     plan.requests = r;
     plan.count = 2;
     options.partitions = &plan;
@@ -421,7 +421,8 @@ static void test_no_interval_is_used_before_it_was_paid(void **state)
     pthread_t thread;
     gantry_context_options options = GANTRY_CONTEXT_OPTIONS_INIT;
     /* Intervals stay open behind a call, and there are tokens for all calls. */
-    gantry_share share = {.percent = 90, .group_us = 1000000, .burst_ns = 4 * UINT64_C(1000000000)};
+    gantry_share share = {sizeof(share), .percent = 90, .group_us = 1000000,
+                          .burst_ns = 4 * UINT64_C(1000000000)};
     options.submission = GANTRY_SUBMISSION_GRAPHS;
     options.stream_limit = 1;
     share_scene_open(&s, &options);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What is told of streams, whoever made them, and of work queues. */
 #include "context/context.h"
 #include "tests/partition/plan_support.h"
@@ -46,9 +47,9 @@ static void expect(gantry_context *context, void *stream, gantry_stream_place pl
     gantry_stream_info info = {.struct_size = sizeof(info)};
     assert_ok(gantry_stream_get_info(context, stream, &info));
     assert_int_equal(info.place, place);
-    assert_int_equal(info.sm_count, sms);
+    assert_int_equal(info.granted_sms, sms);
     assert_ptr_equal(info.partition, partition);
-    assert_int_equal(info.total_sms, context->cuda->info.multiprocessors);
+    assert_int_equal(info.total_sms, context->cuda->info.total_sms);
 }
 
 /* A green context that somebody else has made. */
@@ -105,7 +106,7 @@ static void ask_about_all(void)
     assert_ok(GY_CALL(cuda, cuStreamCreate(&plain, CU_STREAM_NON_BLOCKING)));
     make_foreign(cuda, &foreign);
     assert_ok(gantry_context_release(context)); /* the calls make it current themselves */
-    const uint32_t all = cuda->info.multiprocessors;
+    const uint32_t all = cuda->info.total_sms;
     expect(context, in_a, GANTRY_STREAM_OF_PARTITION, 16, a);
     expect(context, in_b, GANTRY_STREAM_OF_PARTITION, 32, b);
     assert_ok(gantry_stream_get_info(context, in_b, &info));
@@ -148,7 +149,7 @@ static void test_streams_of_other_contexts_are_told_apart(void **state)
     options.mode = GANTRY_CONTEXT_OWN;
     assert_ok(gantry_context_create(&options, &other));
     void *ours, *theirs;
-    const uint32_t all = context->cuda->info.multiprocessors;
+    const uint32_t all = context->cuda->info.total_sms;
     assert_ok(gantry_partition_create_stream(gantry_partition_default(context), &ours));
     assert_ok(gantry_partition_create_stream(gantry_partition_default(other), &theirs));
     expect(context, ours, GANTRY_STREAM_OF_CONTEXT, all, NULL);
@@ -196,7 +197,7 @@ static void test_an_old_driver_has_all_sms(void **state)
     gantry_context *context = open_plan(NULL, 0);
     void *stream;
     assert_ok(gantry_partition_create_stream(gantry_partition_default(context), &stream));
-    expect(context, stream, GANTRY_STREAM_OF_CONTEXT, context->cuda->info.multiprocessors, NULL);
+    expect(context, stream, GANTRY_STREAM_OF_CONTEXT, context->cuda->info.total_sms, NULL);
     assert_ok(GY_CALL(context->cuda, cuStreamDestroy(stream)));
     gantry_context_destroy(context);
 }
@@ -215,7 +216,7 @@ static void test_answers_of_other_drivers(void **state)
     }
     assert_ok(gantry_partition_create_stream(gantry_partition_default(context), &stream));
     assert_int_equal((emu.fail)("cuStreamGetGreenCtx", 1, CUDA_ERROR_INVALID_HANDLE, GANTRY_EMU_ONCE), 0);
-    expect(context, stream, GANTRY_STREAM_OF_CONTEXT, context->cuda->info.multiprocessors, NULL);
+    expect(context, stream, GANTRY_STREAM_OF_CONTEXT, context->cuda->info.total_sms, NULL);
     static const char *const calls[] = {"cuStreamGetGreenCtx", "cuStreamGetCtx", "cuStreamGetPriority",
                                         "cuCtxGetDevResource"};
     for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
@@ -250,9 +251,9 @@ static void test_a_captured_stream_can_be_asked(void **state)
     assert_ok(GY_CALL(cuda, cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL)));
     assert_ok(gantry_stream_get_info(context, stream, &info));
     assert_int_equal(info.place, GANTRY_STREAM_OF_PARTITION);
-    assert_int_equal(info.sm_count, gantry_partition_at(context, 0) == info.partition ? 16 : 0);
+    assert_int_equal(info.granted_sms, gantry_partition_at(context, 0) == info.partition ? 16 : 0);
     assert_ok(gantry_stream_get_occupancy(context, stream, kernel, (gantry_dim3){32, 1, 1}, 0, NULL, &fits));
-    assert_true(fits.blocks_per_multiprocessor > 0);
+    assert_true(fits.blocks_per_sm > 0);
     assert_ok(gantry_partition_of_stream(context, stream, &of));
     assert_ptr_equal(of, gantry_partition_at(context, 0));
     assert_ok(GY_CALL(cuda, cuStreamEndCapture(stream, &graph)));
@@ -282,9 +283,9 @@ static void test_occupancy_of_a_foreign_stream(void **state)
     assert_ok(
         gantry_partition_get_occupancy(gantry_partition_default(context), kernel, block, 0, NULL, &whole));
     assert_ok(gantry_stream_get_occupancy(context, foreign.stream, kernel, block, 0, NULL, &part));
-    assert_int_equal(part.multiprocessors, foreign.sms);
-    assert_int_equal(part.blocks_per_multiprocessor, whole.blocks_per_multiprocessor);
-    assert_int_equal(part.blocks, foreign.sms * whole.blocks_per_multiprocessor);
+    assert_int_equal(part.granted_sms, foreign.sms);
+    assert_int_equal(part.blocks_per_sm, whole.blocks_per_sm);
+    assert_int_equal(part.blocks, foreign.sms * whole.blocks_per_sm);
     assert_true(part.blocks < whole.blocks);
     gantry_launch_options options = GANTRY_LAUNCH_OPTIONS_INIT;
     options.cluster = (gantry_dim3){16, 1, 1};

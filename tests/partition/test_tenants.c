@@ -1,6 +1,9 @@
+/* SPDX-License-Identifier: MIT */
 /* Shares of task managers that use one device, in all submission modes; on the device clock of the emulated
  * driver. */
+#include "base/span.h"
 #include "context/context.h"
+#include "dispatcher/gates/quota.h"
 #include "dispatcher/internal.h"
 #include "tests/partition/plan_support.h"
 #include "tests/partition/share_scene.h"
@@ -18,7 +21,8 @@
 
 static gantry_share share_of(double percent, uint32_t in_flight)
 {
-    return (gantry_share){.percent = percent, .burst_ns = BURST, .in_flight = in_flight, .group_us = 1000};
+    return (gantry_share){sizeof(gantry_share), .percent = percent, .burst_ns = BURST, .in_flight = in_flight,
+                          .group_us = 1000};
 }
 
 static const struct {
@@ -138,6 +142,63 @@ static void test_recordings_count_what_was_charged(void **state)
     share_scene_close(&s);
 }
 
+/* Spans of shares, by who held and whether it was another one's turn: GD alone emits them. */
+struct held {
+    struct gy_span_sink sink; /* first */
+    const char *names[2];     /* of the shares */
+    uint32_t own[2], turns[2], wrong;
+    uint64_t latest_end[2];
+};
+
+static void take_held(struct gy_span_sink *sink, enum gy_span_category category, const char *name,
+                      uint64_t begin_ns, uint64_t end_ns, uint64_t id)
+{
+    struct held *held = (struct held *)sink;
+    bool is_known = category != GY_SPAN_SHARE;
+    for (uint32_t i = 0; i < 2 && category == GY_SPAN_SHARE; i++) {
+        char turn[128];
+        snprintf(turn, sizeof(turn), "%s / turn of %s", held->names[i], held->names[1 - i]);
+        const bool is_own = strcmp(name, held->names[i]) == 0, is_turn = strcmp(name, turn) == 0;
+        if (is_own || is_turn) {
+            is_known = id == 0 && begin_ns <= end_ns && begin_ns >= held->latest_end[i];
+            held->latest_end[i] = end_ns;
+            held->own[i] += is_own;
+            held->turns[i] += is_turn;
+        }
+    }
+    held->wrong += !is_known;
+}
+
+static void test_a_recording_says_who_held_whom(void **state)
+{
+    (void)state;
+    struct share_scene s;
+    struct held held = {.sink = {.emit = take_held}};
+    gantry_context_options options = GANTRY_CONTEXT_OPTIONS_INIT;
+    options.submission = GANTRY_SUBMISSION_STREAMS;
+    share_scene_open(&s, &options);
+    const gantry_share shares[2] = {share_of(30, 2), share_of(50, 2)};
+    gantry_taskman *managers[2];
+    for (int i = 0; i < 2; i++) {
+        managers[i] = share_scene_manager(&s, &shares[i]);
+        held.names[i] = gantry_context_dispatcher(s.gpu.context)->shares.quotas[i]->name;
+        share_scene_submit(&s, managers[i], NULL, i == 0 ? 60 : 100, false, false);
+    }
+    gy_span_set_sink(&held.sink);
+    run_at_once(&s, managers, 2, false);
+    for (uint32_t i = 0; i < 2; i++) {
+        share_scene_await(managers[i], (i == 0 ? 60 : 100) * (uint64_t)MS);
+    }
+    gy_span_set_sink(NULL);
+    assert_int_equal(held.wrong, 0);
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_true(held.own[i] > 0); /* each had more to do than its share allows */
+        gantry_taskman_destroy(managers[i]);
+    }
+    assert_true(held.turns[0] + held.turns[1] > 0); /* and they had one device */
+    share_scene_close(&s);
+}
+
 /* The finer bound holds, and the coarser one does, too. */
 static void test_a_manager_has_no_more_than_its_partition(void **state)
 {
@@ -150,7 +211,8 @@ static void test_a_manager_has_no_more_than_its_partition(void **state)
         gantry_partition_options plan = GANTRY_PARTITION_OPTIONS_INIT;
         gantry_context_options options = GANTRY_CONTEXT_OPTIONS_INIT;
         const gantry_share share = share_of(percents[i][0], 1);
-        r[0].share = share_of(percents[i][1], 1);
+        const gantry_share of_all = share_of(percents[i][1], 1);
+        r[0].share = &of_all;
         plan.requests = r;
         plan.count = 2;
         options.partitions = &plan;
@@ -324,7 +386,8 @@ static void test_groups_end_before_a_capture_begins(void **state)
         options.single_stream = 1;
         log_lines_begin(&failures, "CAPTURED_EVENT");
         share_scene_open(&s, &options);
-        const gantry_share share = {.percent = 50, .burst_ns = 100 * (uint64_t)MS, .group_us = 50000};
+        const gantry_share share = {sizeof(share), .percent = 50, .burst_ns = 100 * (uint64_t)MS,
+                                    .group_us = 50000};
         for (uint32_t m = 0; m < sharers; m++) {
             gantry_task_desc desc = GANTRY_TASK_DESC_INIT;
             managers[m] = share_scene_manager(&s, &share);
@@ -404,7 +467,8 @@ static void test_a_group_longer_than_the_burst_ends(void **state)
 {
     (void)state;
     struct share_scene s;
-    const gantry_share share = {.percent = 1, .burst_ns = MS, .in_flight = 1, .group_us = 50000};
+    const gantry_share share = {sizeof(share), .percent = 1, .burst_ns = MS, .in_flight = 1,
+                                .group_us = 50000};
     share_scene_open(&s, NULL);
     gantry_taskman *manager = share_scene_manager(&s, &share);
     share_scene_submit(&s, manager, NULL, 120, false, false);
@@ -476,6 +540,7 @@ int main(void)
         cmocka_unit_test(test_two_managers_share_a_device),
         cmocka_unit_test(test_short_recordings_take_turns),
         cmocka_unit_test(test_recordings_count_what_was_charged),
+        cmocka_unit_test(test_a_recording_says_who_held_whom),
         cmocka_unit_test(test_a_manager_has_no_more_than_its_partition),
         cmocka_unit_test(test_a_task_is_held_between_its_calls),
         cmocka_unit_test(test_a_task_that_waits_for_its_call_is_not_idle),

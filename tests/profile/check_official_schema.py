@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """check_official_schema.py MAKE_TRACE: read a trace of ours with Perfetto's own schema.
 
 Needs the PyPI package perfetto (the schema) and protobuf.  Every field must be known to the schema, and

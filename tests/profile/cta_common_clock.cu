@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* An instrumented kernel that reads the common clock, whatever it is told. */
 #define GANTRY_CTA_SM_CLOCK 0
 #include <gantry/profile_kernel.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "tests/profile/cta_fixture.h"
 
 #include "profile/session.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A fixture for tests of block records: a context, kernels, work to launch, and the trace of it.  A program
  * has one of each. */
 #ifndef TESTS_PROFILE_CTA_FIXTURE_H

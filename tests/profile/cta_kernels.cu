@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* An instrumented kernel that can be told to read its SM's clock, on any device. */
 #define GANTRY_CTA_SM_CLOCK 1
 #include <gantry/profile_kernel.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A kernel whose macros are turned off. */
 #define GANTRY_CTA_PROFILING 0
 #include <gantry/profile_kernel.h>

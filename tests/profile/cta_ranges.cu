@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Kernels whose groups of threads record their work. */
 #define GANTRY_CTA_SM_CLOCK 1
 #include <gantry/profile_kernel.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Kernels whose blocks steal, for recordings. */
 #include <gantry/kernel/steal.h>
 #include <gantry/profile_kernel.h>

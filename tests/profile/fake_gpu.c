@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "tests/profile/fake_gpu.h"
 
 #include "base/clock.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A driver table with just enough behind it for timed events: the test sets the GPU time at which each
  * record is reached, and how far the GPU has got. */
 #ifndef TESTS_PROFILE_FAKE_GPU_H

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
 # The macros of <gantry/profile_kernel.h> by each compiler: switched off they leave no trace in the machine code;
 # on, they are there, and read the clock that they should.
 #

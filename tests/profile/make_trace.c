@@ -1,8 +1,11 @@
+/* SPDX-License-Identifier: MIT */
 /* make_trace FILE [MILLIONS]: record a trace with everything in it that Gantry writes, and print what a
  * reader must find, one slice per line: track, category, name, begin, end, id; separated by tabs.  The id of
  * a block, which has no category, is its number.  With $MAKE_TRACE_COMPRESS the file is deflated.  MILLIONS
  * of blocks instead, encoded by $MAKE_TRACE_ENCODERS threads: for measuring.  With $MAKE_TRACE_HANG it never
- * ends its recording, and with $MAKE_TRACE_LOSE it loses 16 blocks. */
+ * ends its recording, and with $MAKE_TRACE_LOSE it loses 16 blocks.  With $MAKE_TRACE_PARTITIONS streams 0
+ * and 1 are alpha's and the others beta's, whose blocks run on SMs of their own, but for so many of alpha's.
+ */
 #include "base/span.h"
 #include "base/thread.h"
 #include "profile/cta_batch.h"
@@ -64,6 +67,11 @@ static void gpu_batches(uint64_t t, uint32_t number)
     }
 }
 
+static const char *partition_of(uint32_t stream)
+{
+    return getenv("MAKE_TRACE_PARTITIONS") == NULL ? NULL : stream < 2 ? "alpha" : "beta";
+}
+
 static void gpu(uint64_t t)
 {
     uint64_t generation = gy_profile_generation();
@@ -74,6 +82,7 @@ static void gpu(uint64_t t)
     for (uint64_t i = 0; i < 4; i++) {
         struct gy_gpu_slice slice = {.gpu = number,
                                      .stream = 1,
+                                     .partition = partition_of(1),
                                      .name = "late",
                                      .begin_ns = t + late[i][0],
                                      .end_ns = t + late[i][1],
@@ -85,6 +94,7 @@ static void gpu(uint64_t t)
     for (uint64_t i = 0; i < 50; i++) {
         struct gy_gpu_slice slice = {.gpu = number,
                                      .stream = (uint32_t)(i % 3),
+                                     .partition = partition_of((uint32_t)(i % 3)),
                                      .name = "kernel",
                                      .begin_ns = t + i * 10,
                                      .end_ns = t + i * 10 + 45, /* it overlaps the one after the next two */
@@ -138,6 +148,14 @@ static void ranges(uint32_t b, uint64_t start)
     }
 }
 
+static uint32_t sm_of(uint32_t launch, uint32_t b)
+{
+    const char *strays = getenv("MAKE_TRACE_PARTITIONS");
+    const bool is_elsewhere =
+        strays != NULL && (launch >= 2 || (launch == 0 && b < strtoul(strays, NULL, 10)));
+    return b % SMS + (is_elsewhere ? SMS : 0);
+}
+
 /* GPU time is host time + 5000; launches overlap by halves, with two blocks at once on each SM. */
 static void blocks(uint64_t t)
 {
@@ -158,8 +176,8 @@ static void blocks(uint64_t t)
         for (uint32_t b = 0; b < BLOCKS; b++) {
             uint64_t start = base + 100 + b / (SMS * 2) * 1000 + b % 7;
             records[l * BLOCKS + b] = (gantry_cta_record){
-                start + 5000, 900, b % SMS | (first_kernel + l % 2) << GANTRY_CTA_SM_BITS};
-            printf("SM %03u\t\t%s\t%llu\t%llu\t%u\n", b % SMS, names[l % 2], (unsigned long long)start,
+                start + 5000, 900, sm_of(l, b) | (first_kernel + l % 2) << GANTRY_CTA_SM_BITS};
+            printf("SM %03u\t\t%s\t%llu\t%llu\t%u\n", sm_of(l, b), names[l % 2], (unsigned long long)start,
                    (unsigned long long)start + 900, b);
             if (l == LAUNCHES - 1 && b < WITH_RANGES) {
                 ranges(b, start);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* node perfetto_query.js UI TRACE <queries.json >answers.json
  *
  * Asks Perfetto's own trace processor about a trace.  UI is a folder of Perfetto's web page: the one with

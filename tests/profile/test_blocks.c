@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Slices of blocks: the file is the same however many threads encode it, and nothing is lost without being
  * counted. */
 #include "tests/support/cmocka_c11.h"

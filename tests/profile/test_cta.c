@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Blocks of kernels, from a launch callback to the trace that protoc reads. */
 #include "tests/support/cmocka_c11.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Blocks of kernels in graphs, on streams of the application, and with the SMs' own clocks. */
 #include "tests/support/cmocka_c11.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Jobs in order and bytes in order, whichever thread does them and whenever they are ready. */
 #include "tests/support/cmocka_c11.h"
 

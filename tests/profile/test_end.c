@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* GPU work at the end of a recording that no CPU task waits for: on streams, in graphs, in frozen graphs that
  * are replayed, on two devices; while it runs, for too long, on a device that is lost. */
 #include "tests/support/cmocka_c11.h"
@@ -413,7 +414,7 @@ static void test_a_task_that_its_share_holds_back_is_not_waited_for(void **state
         gantry_profile *profile;
         gantry_taskman *manager;
         gantry_task *task;
-        const gantry_share share = {.percent = 1e-6, .burst_ns = 1};
+        const gantry_share share = {sizeof(share), .percent = 1e-6, .burst_ns = 1};
         gantry_taskman_options options = GANTRY_TASKMAN_OPTIONS_INIT;
         gantry_share_usage usage = {.struct_size = sizeof(usage)};
         use(ways[way]);

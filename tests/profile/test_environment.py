@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """test_environment.py GANTRY HELLO_GRAPH: the file that $GANTRY_PROFILE names, where several processes have the same one."""
 import fcntl
 import os

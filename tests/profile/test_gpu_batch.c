@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Batches in GPU time: from the first begin of their tasks to the last end, whatever the order in which these
  * become known; and a batch belongs to one recording. */
 #include "tests/support/cmocka_c11.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The arithmetic of host and GPU clocks, on made-up clocks: GPU time runs `ppm` fast. */
 #include "tests/support/cmocka_c11.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* GPU times on a driver that has a clock of its own: the emulated one, or a device's. */
 #include "tests/support/cmocka_c11.h"
 

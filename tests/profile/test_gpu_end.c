@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What a recording does at its end with GPU work that nobody has collected, on a fake driver. */
 #include "tests/support/cmocka_c11.h"
 

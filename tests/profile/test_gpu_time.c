@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* GPU times on a fake driver whose clock the test sets: the times in the trace are compared exactly. */
 #include "tests/support/cmocka_c11.h"
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """test_perfetto.py MAKE_TRACE GANTRY PHOTO    the tests
    test_perfetto.py --check TRACE...           check recordings, one line of figures each
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Ranges inside blocks, from the kernel's macros to the trace. */
 #include "tests/support/cmocka_c11.h"
 

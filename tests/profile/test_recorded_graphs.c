@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Recorded steps in graphs mode: the executable graphs stay as they are, and the records are right. */
 #include "tests/support/cmocka_c11.h"
 

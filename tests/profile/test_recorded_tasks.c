@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Whose records they are: each kernel of a recorded graph writes those of its own task, whatever becomes of
  * the graph meanwhile.  All tasks of a step have names, kernels' numbers and numbers of blocks of their own.
  */

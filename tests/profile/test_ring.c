@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Rings of spans and lanes of slices. */
 #include "tests/support/cmocka_c11.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Starting and stopping a recording, and the errors that may occur between. */
 #include "tests/support/cmocka_c11.h"
 

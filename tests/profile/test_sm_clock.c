@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Clocks of SMs on made-up devices, where the truth is known. */
 #include "tests/support/cmocka_c11.h"
 

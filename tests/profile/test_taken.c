@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Recordings of kernels whose blocks steal: a block that another one did is not lost, and what is lost is
  * known exactly. */
 #include "tests/support/cmocka_c11.h"

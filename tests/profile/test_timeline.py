@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """test_timeline.py SCRIPT GANTRY PHOTO: the sample timeline records a real run and writes every format."""
 import json
 import os

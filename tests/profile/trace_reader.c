@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "tests/profile/trace_reader.h"
 
 #include <errno.h>

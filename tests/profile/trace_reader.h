@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A trace file as a viewer would see it: protoc decodes it, and slices are rebuilt from begin and end
  * marks. */
 #ifndef TESTS_PROFILE_TRACE_READER_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Preloaded: one edge of a program is not declared, and nothing else is done. */
 #include "tests/proof/edge_wrap.h"
 

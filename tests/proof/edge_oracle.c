@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Preloaded in the place of libgantry-proof.so: writes what a program declares and what its tasks touch into
  * the file $PROOF_TRACE, for edge_oracle.py, which judges the program's edges without a line of the proof.
  *
@@ -137,8 +138,9 @@ static void pop(void)
 /* ---- hooks of the emulated driver and of the library
  * ---------------------------------------------------------- */
 
-static uint32_t enqueue(void)
+static uint32_t enqueue(const void *queue)
 {
+    (void)queue;
     if (oracle_now == NULL || oracle_now->task == NULL) {
         return 0;
     }
@@ -175,9 +177,10 @@ static void forget(const void *address, size_t bytes)
     tell("new %" PRIxPTR " %" PRIxPTR "\n", (uintptr_t)address, (uintptr_t)address + bytes);
 }
 
-static void allocated(const void *address, size_t bytes, gantry_alloc_site site)
+static void allocated(const void *address, size_t bytes, gantry_alloc_site site, bool is_device)
 {
     (void)site;
+    (void)is_device;
     forget(address, bytes);
 }
 
@@ -213,7 +216,7 @@ static void body_end(const void *task)
 
 static void launch_touch(const void *address, size_t bytes, enum gy_proof_touch how)
 {
-    push(enqueue());
+    push(enqueue(NULL));
     touch(address, bytes, how);
     pop();
 }
@@ -241,27 +244,50 @@ static void nothing_of(const void *handle)
     (void)handle;
 }
 
-static void has_ended(const void *manager, const void *task, const void *successor)
+static void has_ended(const void *manager, const void *task, const void *successor, bool with_device)
 {
     (void)manager;
     (void)task;
     (void)successor;
+    (void)with_device;
+}
+
+static void follow(const void *queue, const void *other)
+{
+    (void)queue;
+    (void)other;
+}
+
+static void calls_driver(bool is_calling)
+{
+    (void)is_calling;
+}
+
+static void declares(const void *manager, const void *task, const gantry_access *accesses, size_t count)
+{
+    (void)manager;
+    (void)task;
+    (void)accesses;
+    (void)count;
 }
 
 static void nothing(void)
 {
 }
 
-static void open_for(void (*hear)(const char *line))
+static void open_for(void (*hear)(gantry_log_level level, const char *line), unsigned extras)
 {
     (void)hear;
+    (void)extras;
 }
 
 __attribute__((visibility("default"))) extern const struct gy_proof_ops gantry_proof_ops;
 const struct gy_proof_ops gantry_proof_ops = {
-    .device = {enqueue, enter, pop, touch, watch, forget},
+    .device = {enqueue, enter, pop, touch, watch, forget, follow, nothing_of, nothing_of},
     .edge = edge,
     .end = task_end,
+    .declares = declares,
+    .forgets = nothing_of,
     .body_begin = body_begin,
     .body_end = body_end,
     .launch_begin = body_begin,
@@ -276,6 +302,7 @@ const struct gy_proof_ops gantry_proof_ops = {
     .step_begin = nothing_of,
     .step_waited = nothing_of,
     .synchronized = nothing,
+    .calls_driver = calls_driver,
     .manager_gone = nothing_of,
     .allocated = allocated,
     .open = open_for,
@@ -300,10 +327,34 @@ void edge_has_ended(gantry_task *task, gantry_task *predecessor)
     tell("has_ended %" PRIxPTR " %" PRIxPTR "\n", (uintptr_t)task, (uintptr_t)predecessor);
 }
 
+static void tell_accesses(gantry_task *task, const gantry_access *accesses, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const gantry_access *access = &accesses[i];
+        for (size_t row = 0; row < (access->rows > 1 ? access->rows : 1); row++) {
+            const uintptr_t from = (uintptr_t)access->at + row * access->pitch;
+            tell("access %" PRIxPTR " %d %" PRIxPTR " %" PRIxPTR "\n", (uintptr_t)task, (int)access->mode,
+                 from, from + access->bytes);
+        }
+    }
+}
+
+gantry_status gantry_task_access(gantry_task *task, const gantry_access *accesses, size_t count)
+{
+    gantry_status (*real)(gantry_task *, const gantry_access *, size_t);
+    edge_find_real(&real, "gantry_task_access");
+    const gantry_status status = real(task, accesses, count);
+    if (status == GANTRY_OK) {
+        tell_accesses(task, accesses, count);
+    }
+    return status;
+}
+
 void edge_was_submitted(gantry_task *task, const gantry_task_desc *desc)
 {
     tell("task %" PRIxPTR " %" PRIxPTR " %d %d %s\n", (uintptr_t)gantry_task_manager(task), (uintptr_t)task,
          (int)desc->kind, desc->is_independent, gantry_task_label(task));
+    tell_accesses(task, desc->accesses, desc->access_count);
 }
 
 gantry_status gantry_taskman_create(const gantry_taskman_options *options, gantry_taskman **out)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the two files of the oracle's library share. */
 #ifndef TESTS_PROOF_EDGE_ORACLE_H
 #define TESTS_PROOF_EDGE_ORACLE_H

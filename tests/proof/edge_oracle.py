@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The oracle: from what a program has declared and touched (edge_oracle.c), which of its edges order bytes.
 
 A node is what a task does on the host, or has enqueued on the device, in one step; or what a thread has seen.  Each link
@@ -8,6 +9,7 @@ node n is bit n, and links go from lower numbers to higher ones.
 import bisect
 
 SYNC_POINT, FIRST_GPU = 1, 2
+READ, ADD = "1", "4"  # modes of accesses
 
 
 class Task:
@@ -26,6 +28,7 @@ class Manager:
         self.base = self.gpu_before = self.gpu_two_before = None
         self.hosts, self.devices = [], []  # of this step
         self.syncs = []  # tasks
+        self.accesses = []  # (task, mode, from, to), in the order in which they were declared
 
 
 class Run:
@@ -101,6 +104,16 @@ class Run:
 
     def on_reset(self, manager):
         self.managers[manager].syncs = []
+        self.managers[manager].accesses = []
+
+    def on_access(self, task, mode, begin, end):
+        """It comes after all that has declared the same bytes before, but for two that read, or two that add."""
+        task, begin, end = self.tasks[task], int(begin, 16), int(end, 16)
+        for other, other_mode, other_begin, other_end in task.manager.accesses:
+            is_beside = mode == other_mode and mode in (READ, ADD)
+            if other is not task and not is_beside and begin < other_end and other_begin < end:
+                task.before.append((other, True, None))
+        task.manager.accesses.append((task, mode, begin, end))
 
     def on_edge(self, kind, number, successor, predecessor):
         task, other = self.tasks[successor], self.tasks[predecessor]

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What a compiler calls in code that it instruments, for the oracle. */
 #include "tests/proof/edge_oracle.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A sample as a program of its own, instrumented: what `gantry run` does with it. */
 #include "cli/messages.h"
 #include "cli/samples.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "tests/proof/edge_wrap.h"
 
 #include <dlfcn.h>

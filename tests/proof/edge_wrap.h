@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The public functions that declare edges, wrapped: what is preloaded before the library hears of each edge,
  * and one of them is left out: $PROOF_LEAVE_OUT has its number, of a completion "c" and its number.
  *

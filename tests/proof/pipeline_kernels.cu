@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Kernels whose accesses the proof sees. */
 #include <gantry/kernel.h>
 

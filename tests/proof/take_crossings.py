@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Plants a missing edge, and a stamp that is one byte off, in random programs of the crossings: does the proof find each?
 
 Usage: take_crossings.py GANTRY FOLDER [--programs N] [--first SEED]

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Takes edges out of the examples and samples, one at a time, and asks whether the proof finds each.
 
 Usage: take_edges.py GANTRY FOLDER [--each N] [--only PROGRAM] [--table FILE]

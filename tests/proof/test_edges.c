@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* GANTRY_CHECK=edges on graphs of copies, fills and batches: an edge that is left out is found, and a graph
  * that has all its edges is silent. */
 #include "tests/support/cmocka_c11.h"
@@ -124,6 +125,49 @@ static uint32_t run_pipeline(struct gpu_fixture *f, int without, bool is_built_a
     }
     give_back(f, in);
     return found;
+}
+
+static gantry_status choose_none(gantry_task *task, void *arg)
+{
+    (void)task;
+    (void)arg;
+    return GANTRY_OK;
+}
+
+/* A task that comes after one that runs, and after one that is never chosen, so it does not begin.  What it
+ * would have come after is forgotten at the reset: the task that gets its memory comes after nothing. */
+static void test_tasks_that_never_began(void **state)
+{
+    struct gpu_fixture own = *(struct gpu_fixture *)*state;
+    gantry_taskman_options options = {
+        sizeof(options), .gpu_dispatcher = gantry_context_dispatcher(own.context), .independent_steps = 1};
+    assert_int_equal(gantry_taskman_create(&options, &own.manager), GANTRY_OK);
+    struct place place = {device_block(&own), NULL, PLAIN};
+    gantry_task_desc condition = GANTRY_TASK_DESC_INIT;
+    condition.label = "decide";
+    condition.run = choose_none;
+    condition.is_condition = true;
+    uintptr_t before = 0;
+    struct log_lines lines;
+    log_lines_begin(&lines, MISSING);
+    for (int step = 0; step < 2; step++) {
+        gantry_task *behind = task_of(&own, label("behind"), step == 1 ? &place : NULL);
+        assert_true(step == 0 ||
+                    (uintptr_t)behind == before); /* it has the memory of the one that never began */
+        before = (uintptr_t)behind;
+        if (step == 0) {
+            gantry_task *decide, *idle = gpu_fixture_cpu(&own, "idle", NULL, NULL);
+            assert_int_equal(gantry_taskman_submit(own.manager, &condition, &decide), GANTRY_OK);
+            gpu_fixture_after(idle, decide);
+            gpu_fixture_after(behind, idle);
+            gpu_fixture_after(behind, task_of(&own, label("runs"), &place));
+            assert_int_equal(gantry_taskman_freeze(own.manager), GANTRY_OK);
+        }
+        assert_int_equal(gpu_fixture_step(&own), GANTRY_OK);
+    }
+    assert_int_equal(log_lines_end(&lines), 1);
+    gantry_taskman_destroy(own.manager);
+    give_back(&own, place.to);
 }
 
 static int open_with(void **state, const char *checks)
@@ -272,13 +316,14 @@ static void test_what_checks_touch_is_nobodys(void **state)
         sizeof(options), .gpu_dispatcher = gantry_context_dispatcher(f->context), .independent_steps = 1};
     gantry_taskman *manager;
     assert_int_equal(gantry_taskman_create(&options, &manager), GANTRY_OK);
-    enum { LEAST = 8, MOST = 128 };
+    enum { LEAST = 8, MOST = 2000 };
+    const char *name = label("taker");
     void *block = NULL, *taken[MOST];
     int again = 0; /* a block comes back when the GPU was seen to have passed it */
     for (int i = 0; i < LEAST || (again == 0 && i < MOST); i++) {
         struct gpu_fixture own = *f;
         own.manager = i % 2 == 0 ? f->manager : manager;
-        (void)gpu_fixture_gpu(&own, GANTRY_TASK_KERNEL, label("taker"), take_and_fill, &block);
+        (void)gpu_fixture_gpu(&own, GANTRY_TASK_KERNEL, name, take_and_fill, &block);
         assert_int_equal(gpu_fixture_step(&own), GANTRY_OK);
         for (int j = 0; j < i; j++) {
             again += taken[j] == block;
@@ -366,6 +411,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_parts, setup, teardown),
         cmocka_unit_test_setup_teardown(test_late_tasks, setup, teardown),
         cmocka_unit_test_setup_teardown(test_what_checks_touch_is_nobodys, setup_with_all, teardown),
+        cmocka_unit_test_setup_teardown(test_tasks_that_never_began, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Which parts of tasks come before which: threads begin and end tasks, and look at their pasts. */
 #include "tests/support/cmocka_c11.h"
 
@@ -6,7 +7,7 @@
 #include <pthread.h>
 
 static int manager;
-static int tasks[8];
+static int tasks[9];
 
 /* Without a step that has begun, every task was there before. */
 static int setup(void **state)
@@ -33,7 +34,7 @@ static uint32_t body(int task)
 
 static bool comes_after(uint32_t part)
 {
-    return gy_past_has(gy_access_now->past, part);
+    return gy_past_has(gy_access_now->past.set, part);
 }
 
 static void test_edges_are_followed(void **state)
@@ -63,11 +64,11 @@ static void test_works_within_works(void **state)
     const uint32_t part = gy_access_now->part;
     gy_order_launch_begin(&inner);
     assert_int_not_equal(gy_access_now->part, part);
-    const uint32_t work = gy_order_enqueue();
+    const uint32_t work = gy_order_enqueue(NULL);
     assert_true(gy_part_of(gy_work_of(work)->part)->is_device);
     gy_order_body_end(inner.task);
     assert_int_equal(gy_access_now->part, part);
-    assert_int_equal(gy_work_of(gy_order_enqueue())->part, part); /* what a body enqueues is its own */
+    assert_int_equal(gy_work_of(gy_order_enqueue(NULL))->part, part); /* what a body enqueues is its own */
     gy_order_synchronized();
     assert_true(comes_after(gy_work_of(work)->part));
     gy_order_body_end(outer.task);
@@ -81,7 +82,7 @@ static void test_work_of_nobody(void **state)
     (void)state;
     const struct gy_proof_task one = about(0);
     gy_order_launch_begin(&one);
-    const uint32_t work = gy_order_enqueue();
+    const uint32_t work = gy_order_enqueue(NULL);
     gy_order_body_end(one.task);
     gy_order_enter(work, "kernel", 0, true);
     assert_int_equal(gy_access_now->work, work);
@@ -102,7 +103,7 @@ static void test_work_of_a_body(void **state)
     (void)state;
     const struct gy_proof_task one = about(0);
     gy_order_body_begin(&one);
-    const uint32_t part = gy_access_now->part, works[] = {gy_order_enqueue(), gy_order_enqueue()};
+    const uint32_t part = gy_access_now->part, works[] = {gy_order_enqueue(NULL), gy_order_enqueue(NULL)};
     assert_int_not_equal(works[0], works[1]);
     for (int i = 0; i < 2; i++) {
         gy_order_enter(works[i], "a copy", 0, false);
@@ -168,30 +169,36 @@ static uint32_t begin_step(void)
     gy_order_step_begin(&manager);
     const struct gy_proof_task gpu = about(0);
     gy_order_launch_begin(&gpu);
-    const uint32_t device = gy_work_of(gy_order_enqueue())->part;
+    const uint32_t device = gy_work_of(gy_order_enqueue(NULL))->part;
     gy_order_body_end(gpu.task);
     return device;
 }
 
 /* What is made while a step runs comes after what its maker has done, and after what the program was told has
- * ended: while its record is there, and when its step has it. */
+ * ended, or with its GPU work what data says: while its record is there, and when its step has it. */
 static void test_late_tasks(void **state)
 {
     (void)state;
     const uint32_t device = begin_step();
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 4; i++) {
         const struct gy_proof_task late = about(1 + i);
         if (i == 2) {
             gy_order_end(&manager, &tasks[0]);
         }
         if (i != 0) {
-            gy_order_has_ended(&manager, &tasks[0], late.task);
+            gy_order_has_ended(&manager, &tasks[0], late.task, i == 3);
         }
         gy_order_body_begin(&late);
         assert_false(comes_after(device));
         assert_int_equal(comes_after(device - 1), i != 0); /* the callback */
         gy_order_body_end(late.task);
+        const struct gy_proof_task behind = about(5 + i);
+        gy_order_edge(late.task, behind.task, true);
+        gy_order_body_begin(&behind);
+        assert_int_equal(comes_after(device), i == 3); /* with its GPU work, for who waits for that */
+        gy_order_body_end(behind.task);
         gy_order_end(&manager, late.task);
+        gy_order_end(&manager, behind.task);
     }
     gy_order_manager_gone(&manager);
 }
@@ -210,7 +217,7 @@ static void test_independent_tasks(void **state)
             struct gy_proof_task next = about(1 + i);
             next.steps = kinds[i];
             gy_order_launch_begin(&next);
-            const uint32_t work = gy_order_enqueue();
+            const uint32_t work = gy_order_enqueue(NULL);
             gy_order_body_end(next.task);
             gy_order_enter(work, "kernel", 0, true);
             assert_int_equal(comes_after(device), i == 0 || (i == 1 && step == 1));

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Pasts against sets of plain bits. */
 #include "tests/support/cmocka_c11.h"
 
@@ -89,6 +90,36 @@ static void test_random_pasts(void **state)
     assert_int_equal(gy_alloc_count(), before); /* nothing is left */
 }
 
+/* What one has and the other has not is found in order, also in pages of which all is in. */
+static void test_what_another_has_not(void **state)
+{
+    (void)state;
+    enum { PAGE = 4096, MOST = 4 * PAGE };
+    struct gy_past *one = NULL, *other = NULL;
+    for (uint32_t i = 1; i < MOST; i++) {
+        const bool in_page = i / PAGE == 1, is_full = i / PAGE == 2;
+        assert_true((!in_page && !is_full && i % 3 != 0) || gy_past_add(&one, i));
+        assert_true(i % 5 != 0 || is_full || gy_past_add(&other, i));
+    }
+    uint32_t next = gy_past_next(one, other, 1), last = gy_past_next(other, one, 1);
+    for (uint32_t i = 1; i < MOST; i++) {
+        if (gy_past_has(one, i) && !gy_past_has(other, i)) {
+            assert_int_equal(next, i);
+            next = gy_past_next(one, other, i + 1);
+        }
+        if (gy_past_has(other, i) && !gy_past_has(one, i)) {
+            assert_int_equal(last, i);
+            last = gy_past_next(other, one, i + 1);
+        }
+    }
+    assert_int_equal(next, 0);
+    assert_int_equal(last, 0);
+    assert_int_equal(gy_past_next(NULL, one, 1) + gy_past_next(one, one, 1), 0);
+    assert_int_equal(gy_past_next(one, NULL, PAGE), PAGE);
+    gy_past_unref(one);
+    gy_past_unref(other);
+}
+
 /* A past that others have a reference to is not changed. */
 static void test_a_shared_past_stays(void **state)
 {
@@ -130,6 +161,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_random_pasts),
+        cmocka_unit_test(test_what_another_has_not),
         cmocka_unit_test(test_a_shared_past_stays),
         cmocka_unit_test(test_no_memory),
     };

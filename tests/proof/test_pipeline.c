@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* GANTRY_CHECK=edges with instrumented kernels and bodies: a double-buffered pipeline with each of its edges
  * left out in turn, atomics, shared memory, and a stamp that is one byte off. */
 #include "tests/support/cmocka_c11.h"

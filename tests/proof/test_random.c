@@ -1,6 +1,9 @@
+/* SPDX-License-Identifier: MIT */
 /* GANTRY_CHECK=edges on random graphs, against an oracle: what comes before what is a closure over events,
  * and the pairs of tasks that conflict without a path are counted by hand.  Something is found exactly where
- * there is such a pair, and only such pairs are named. */
+ * there is such a pair, and only such pairs are named.
+ *
+ * Usage: test_proof_random [PROGRAMS [SEED]] */
 #include "tests/support/cmocka_c11.h"
 #include "tests/support/gpu_fixture.h"
 
@@ -9,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PROGRAMS = 400, TASKS = 9, BLOCKS = 3, WORDS = 64, BYTES = WORDS * 4, EVENTS = 2 * TASKS };
+enum { TASKS = 9, BLOCKS = 3, WORDS = 64, BYTES = WORDS * 4, EVENTS = 2 * TASKS };
 enum kind { FILL, COPY, UP, DOWN, READ, WRITE, SYNC, KINDS }; /* the last three are no GPU tasks */
 
 struct node {
@@ -26,7 +29,7 @@ static bool before[EVENTS][EVENTS]; /* event 2 i: what task i does on the host; 
 static bool named[TASKS][TASKS];    /* written by threads that find something */
 static atomic_uint lines, strangers;
 static volatile uint32_t sink;
-static uint32_t seed = 1;
+static uint32_t programs = 400, seed = 1;
 
 static uint32_t below(uint32_t bound)
 {
@@ -197,7 +200,7 @@ static void test_random_graphs(void **state)
 {
     (void)state;
     uint32_t racy_programs = 0;
-    for (int number = 0; number < PROGRAMS; number++) {
+    for (int number = 0; number < (int)programs; number++) {
         make_program(number);
         atomic_store(&lines, 0);
         gantry_set_log(hear, NULL, GANTRY_LOG_ERROR);
@@ -221,7 +224,7 @@ static void test_random_graphs(void **state)
         racy_programs += has_race;
     }
     assert_int_equal(atomic_load(&strangers), 0);
-    assert_true(racy_programs > PROGRAMS / 4 && racy_programs < PROGRAMS - PROGRAMS / 10);
+    assert_true(racy_programs > programs / 4 && racy_programs < programs - programs / 10);
 }
 
 static uint32_t *block(gantry_memory_kind kind)
@@ -256,8 +259,10 @@ static int teardown(void **state)
     return 0;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    programs = argc > 1 ? (uint32_t)strtoul(argv[1], NULL, 10) : programs;
+    seed = argc > 2 ? (uint32_t)strtoul(argv[2], NULL, 10) : seed;
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_random_graphs)};
     return cmocka_run_group_tests(tests, setup, teardown);
 }

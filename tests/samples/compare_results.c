@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Hold the image pipeline's results against the plain C reference.
  *
  * Usage: compare_results INPUT OUTPUT

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Running a sample, for the tests of samples; the command `gantry` is the first argument of each."""
 import os
 import subprocess

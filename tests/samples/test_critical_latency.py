@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """`gantry run critical_latency` and `gantry bench partition` print their tables and check that every block has run.
 
 Usage: test_critical_latency.py GANTRY

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """After its start-up no sample makes a driver call that stops the whole device, by the emulated driver's counts.
 
 Usage: test_driver_calls.py SAMPLES GANTRY EMULATOR PROGRAMS

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """The sample hello_graph: says that every number came back right, and says why when it cannot run.
 
 Usage: test_hello_graph.py HELLO_GRAPH EMULATOR

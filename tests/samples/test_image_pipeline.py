@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """`gantry run image_pipeline`, as a user meets it.
 
 Usage: test_image_pipeline.py GANTRY COMPARE DATA PROTO [TEST...]
@@ -97,6 +98,19 @@ class ImagePipeline(unittest.TestCase):
         self.assertEqual(status, 0, err)
         self.assertEqual(len(self.results()), 14)
         self.assert_results_are_right()
+
+    def test_order_from_data(self):
+        for width, height in ((1, 1), (33, 9), (64, 64), (257, 3)):
+            self.put(f"{width}x{height}.png", png(width, height, width))
+        graph, edges = os.path.join(self.folder, "graph.dot"), {}
+        for order in ("edges", "data"):
+            status, _, err = self.run_pipeline("--no-timeline", "--repeat", "4", "--in-flight", "2", "--order", order,
+                                               "--dump-graph", graph)
+            self.assertEqual(status, 0, err)
+            self.assert_results_are_right()
+            with open(graph, encoding="utf-8") as file:
+                edges[order] = file.read().count(" -> ")
+        self.assertLessEqual(edges["data"], 1.3 * edges["edges"])
 
     def test_any_file_name_works(self):
         names = ["a b.png", "grüße 你好.png", "--help.png", "100%d%s.png", "upper.PNG"]

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Reading and writing PNG files: every kind of input, and every way in which one can be broken. */
 #include "tests/support/cmocka_c11.h"
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """`gantry run proof_pipeline`: its results are those of the serial run, its tables are whole, its timeline reads.
 
 Usage: test_proof_pipeline.py GANTRY

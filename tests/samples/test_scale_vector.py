@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """`gantry run scale_vector` prints its table with a time in every field, and checks its results.
 
 Usage: test_scale_vector.py GANTRY

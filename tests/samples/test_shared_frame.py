@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """The sample shared_frame: frames that Vulkan draws and Gantry filters are right, and wrong without the waits.
 
 Usage: test_shared_frame.py SHARED_FRAME EMULATOR

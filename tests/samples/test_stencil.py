@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """`gantry run stencil` gives the CPU's result on one device and on several, whichever way halos go and work is submitted.
 
 Usage: test_stencil.py GANTRY
@@ -30,6 +31,19 @@ class Stencil(unittest.TestCase):
                     # Each neighbour gets a row from the other in each of the 12 steps.
                     copies = 0 if way == "fused" else 2 * (devices - 1) * 12
                     self.assertIn(f"copies between devices: {copies}, of these through the host: 0\n", text)
+
+    @EMULATED
+    def test_order_from_data(self):
+        # The result is checked by the program; edges that are made by hand are as few as they can be.
+        for devices in (1, 2, 4):
+            for way in ("copy", "fused"):
+                edges = {}
+                for order in ("edges", "data"):
+                    for mode in ("streams", "graphs"):
+                        text = self.run_stencil("--order", order, "--halo", way, "--submission", mode, "--rows", "21", "--columns",
+                                                "70", "--steps", "20", "--runs", "2", GANTRY_EMU_DEVICES=str(devices)).stdout
+                        edges[order] = int(re.search(r"order: .*, (\d+) edges", text)[1])
+                self.assertLessEqual(edges["data"], 1.3 * edges["edges"], (devices, way))
 
     def test_all_devices_there_are(self):
         self.run_stencil()

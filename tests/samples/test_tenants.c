@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Two tenants on the emulated device's clock: each gets what it was promised, to one percentage point. */
 #include "samples/two_tenants/tenants.h"
 #include "tests/partition/share_scene.h"

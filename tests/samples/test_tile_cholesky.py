@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """`gantry run tile_cholesky` gives a right factor on one device and on several, also where copies of tiles have little room.
 
 Usage: test_tile_cholesky.py GANTRY
@@ -31,6 +32,19 @@ class TileCholesky(unittest.TestCase):
         # 4 factor, 6 solve, 10 update; each tile below the diagonal goes to each device that reads it, once.
         self.assertEqual(self.rows("--size", "256", GANTRY_EMU_DEVICES="4"),
                          [(1, "1 x 1", 20, 0), (2, "1 x 2", 26, 6), (4, "2 x 2", 32, 12)])
+
+    @EMULATED
+    def test_order_from_data(self):
+        shown = {}
+        for order in ("edges", "data"):
+            for mode in ("streams", "graphs"):
+                arguments = ("--order", order, "--submission", mode, "--size", "320", "--cache", "3")
+                self.rows(*arguments, GANTRY_EMU_DEVICES="4")
+                text = run_sample("tile_cholesky", "--runs", "1", "--kernels", "own", *arguments, GANTRY_EMU_DEVICES="4").stdout
+                shown[order] = [int(edges) for edges in re.findall(r"(?m) own +\d+ +\d+ +(\d+) ", text)]
+        self.assertEqual(len(shown["data"]), 3)
+        for by_data, by_hand in zip(shown["data"], shown["edges"]):
+            self.assertLessEqual(by_data, 1.3 * by_hand)
 
     @EMULATED
     def test_as_graphs(self):

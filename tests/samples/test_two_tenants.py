@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """`gantry run two_tenants` prints what both tenants got in all ways, and checks that every kernel has run.
 
 Usage: test_two_tenants.py GANTRY

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Includes CMocka behind the headers that it needs. */
 #ifndef TESTS_SUPPORT_CMOCKA_C11_H
 #define TESTS_SUPPORT_CMOCKA_C11_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "tests/support/deadline.h"
 
 #include "base/status.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A test that waits says what it waits for, and has an end when that does not come: the program prints the
  * reason and ends with status 1, since a test that hangs says nothing.  deadline.c is part of every C test.
  *

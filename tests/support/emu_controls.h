@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The emulated driver's control functions, for tests. */
 #ifndef TESTS_SUPPORT_EMU_CONTROLS_H
 #define TESTS_SUPPORT_EMU_CONTROLS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Looks for a text in a file. */
 #ifndef TESTS_SUPPORT_FILE_HAS_H
 #define TESTS_SUPPORT_FILE_HAS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A context, a pool and a manager on the driver the tests run on: $GANTRY_TEST_DRIVER, "emulated" by
  * default.  Functions fail the test themselves. */
 #ifndef TESTS_SUPPORT_GPU_FIXTURE_H
@@ -18,8 +19,8 @@ struct gpu_fixture {
 gantry_driver_choice gpu_fixture_driver(void);
 /* Returns how many devices that driver has. */
 uint32_t gpu_fixture_devices(void);
-/* Has it fewer than `wanted`?  A real machine may; what is left out then is said, or fails with
- * $GANTRY_TEST_DEVICES=2.  The emulated driver has as many as the test asks for. */
+/* Has it fewer than `wanted`?  A real machine may; what is left out then is said.  One that has fewer than
+ * $GANTRY_TEST_DEVICES fails.  The emulated driver has as many as the test asks for. */
 bool gpu_fixture_lacks_devices(uint32_t wanted);
 /* Keep the primary contexts of all devices until the program ends; nothing on the emulated driver.  A driver
  * takes a quarter of a second to make and destroy one, and all processes take turns.  gpu_fixture_open() does
@@ -47,6 +48,8 @@ gantry_status gpu_fixture_step(struct gpu_fixture *fixture);
 gantry_status gpu_fixture_stop(struct gpu_fixture *fixture);
 /* Allocate zeros in device memory, which are there when this returns; it runs a step of its own. */
 void gpu_fixture_clear(struct gpu_fixture *fixture, void *device, size_t bytes);
+/* Copy to device memory of a context, by the driver and no task; it is there when this returns. */
+void gpu_fixture_upload(gantry_context *context, void *device, const void *from, size_t bytes);
 gantry_dispatcher_stats gpu_fixture_stats(struct gpu_fixture *fixture);
 
 /* Look up one of the emulated driver's control functions (emulator/gantry_emu.h); NULL on a real

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Counts the lines of the log, from INFO on, that contain a text. */
 #ifndef TESTS_SUPPORT_LOG_LINES_H
 #define TESTS_SUPPORT_LOG_LINES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Sizes, settings and tasks for tests of managers that wait for declared memory. */
 #ifndef TESTS_SUPPORT_MEMORY_SCENE_H
 #define TESTS_SUPPORT_MEMORY_SCENE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Takes the place of the C library's function in tests with the label no_threads: the preset tsan leaves
  * these tests out, so they must not start any thread. */
 #include <pthread.h>

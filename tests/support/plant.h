@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Plants a mistake in a struct, which its check must see. */
 #ifndef TESTS_SUPPORT_PLANT_H
 #define TESTS_SUPPORT_PLANT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Stops threads of the library at points of base/point.h, so that a test can do something meanwhile. */
 #ifndef TESTS_SUPPORT_STOPS_H
 #define TESTS_SUPPORT_STOPS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A renderer in another process, which signals a timeline file (emulator/timeline_file.h).  It is a
  * shell, because the thread sanitizer does not support forking a process that has threads and an allocator
  * of its own. */

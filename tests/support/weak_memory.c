@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "tests/support/weak_memory.h"
 
 #include <assert.h>

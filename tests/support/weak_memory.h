@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* All orders in which a few threads can access shared memory, when the processor keeps stores back.
  *
  * A source file that is compiled behind this header has its atomic accesses simulated: each thread has a

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A GPU dispatcher without a GPU: a thread that begins and releases the tasks it is given, and a log of
  * every call. */
 #ifndef TESTS_TASKMAN_FAKE_GPU_H
@@ -60,9 +61,12 @@ static inline gantry_status fake_step_begin(gantry_dispatcher *self, bool is_hel
     return status == GANTRY_OK ? status : GY_FAIL(status, "the fake is lost");
 }
 
-static inline void fake_step_end(gantry_dispatcher *self)
+static inline uint64_t fake_tell(gantry_dispatcher *self, enum gy_gpu_news news)
 {
-    note(fake_of(self), STEP_END, NULL, NULL, 0);
+    if (news == GY_GPU_STEP_ENDED) {
+        note(fake_of(self), STEP_END, NULL, NULL, 0);
+    }
+    return 0;
 }
 
 static inline void fake_submit(gantry_dispatcher *self, gantry_task *first, gantry_task *last)
@@ -107,16 +111,23 @@ static inline gantry_status fake_adopt_failure(gantry_dispatcher *self, const ga
     return status == GANTRY_OK ? status : GY_FAIL(status, "the fake's first cause");
 }
 
-static void fake_ignore(gantry_dispatcher *self, struct gy_gpu_user *user)
+static gantry_status fake_attach(gantry_dispatcher *self, struct gy_gpu_seat *seat)
 {
     (void)self;
-    (void)user;
+    (void)seat;
+    return GANTRY_OK;
 }
 
-static const struct gy_gpu_ops fake_ops = {.attach = fake_ignore,
-                                           .detach = fake_ignore,
+static void fake_detach(gantry_dispatcher *self, const struct gy_gpu_seat *seat)
+{
+    (void)self;
+    (void)seat;
+}
+
+static const struct gy_gpu_ops fake_ops = {.attach = fake_attach,
+                                           .detach = fake_detach,
                                            .step_begin = fake_step_begin,
-                                           .step_end = fake_step_end,
+                                           .tell = fake_tell,
                                            .submit = fake_submit,
                                            .merge_deps = fake_carry,
                                            .drop_deps = fake_drop,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A pool and a manager, and bodies, which the tests of the task manager share. */
 #ifndef TESTS_TASKMAN_FIXTURE_H
 #define TESTS_TASKMAN_FIXTURE_H

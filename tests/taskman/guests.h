@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the tests of guests share: threads that wait and run tasks in the place of workers that sleep. */
 #ifndef TESTS_TASKMAN_GUESTS_H
 #define TESTS_TASKMAN_GUESTS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Tasks that raise the bandwidth gate. */
 #include "tests/taskman/fixture.h"
 

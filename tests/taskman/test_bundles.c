@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A body makes many tasks: other workers get them several at a time, each task runs once, and none is
  * kept. */
 #include "tests/support/stops.h"
@@ -197,14 +198,14 @@ static void test_a_closed_bundle_wakes_workers_that_have_not_seen_it(void **stat
     struct fixture f = {pool, new_manager_with(pool, true)};
     add_fan(&f, fan_and_stay, 40);
     atomic_store(&fan.gate, 1);
-    deadline_await(atomic_load(&pool->work.sleepers) == 2, "both workers to sleep");
+    deadline_await(atomic_load(&pool->events.work.sleepers) == 2, "both workers to sleep");
     for (int w = 0; w < 2; w++) {
         stops_arm(w, GY_POINT_WORKER_BUNDLED, &pool->workers[w]); /* one of them comes to this point */
     }
     assert_ok(gantry_taskman_start(f.manager));
     deadline_await(atomic_load(&stops[0].inside) + atomic_load(&stops[1].inside) == 1, "a closed bundle");
     atomic_store(&fan.gate, 0);
-    deadline_await(atomic_load(&fan.ran) == 32 && atomic_load(&pool->work.sleepers) == 1,
+    deadline_await(atomic_load(&fan.ran) == 32 && atomic_load(&pool->events.work.sleepers) == 1,
                    "the other worker to sleep");
     stops_go(0);
     stops_go(1);
@@ -307,7 +308,7 @@ static gantry_status fan_when_all_sleep(gantry_task *task, void *arg)
     gantry_cpu_dispatcher *pool = gy_worker_current->pool;
     out->count = GY_BUNDLE_BEHIND;
     gantry_status status = fan_out(task, out);
-    while (atomic_load(&out->ran) < out->count || atomic_load(&pool->work.sleepers) == 0) {
+    while (atomic_load(&out->ran) < out->count || atomic_load(&pool->events.work.sleepers) == 0) {
         sched_yield();
     }
     struct leaf *last = &out->leaves[out->count++];

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Which CPUs share a cache: the same made-up machines are described to hwloc, and in files like those of
  * sysfs. */
 #include "tests/support/cmocka_c11.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Release callbacks that give references back: a chain of any length needs the same stack. */
 #include "tests/taskman/fixture.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Limited classes: loops, changes of a limit while tasks run, CPUs. */
 #include "tests/support/deadline.h"
 #include "tests/taskman/fixture.h"
@@ -143,7 +144,7 @@ static gantry_status wait_for_sleeper(gantry_task *task, void *arg)
 {
     (void)task;
     struct succession *succession = arg;
-    while (atomic_load(&succession->pool->work.sleepers) == 0) {
+    while (atomic_load(&succession->pool->events.work.sleepers) == 0) {
         sched_yield();
     }
     return GANTRY_OK;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The work-stealing deque alone: order, growth, and thieves against the owner. */
 #include "tests/taskman/fixture.h"
 

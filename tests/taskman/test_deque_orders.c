@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The source of the work-stealing deque, with its memory accesses in every order that a processor may
  * choose: no task is lost or got twice.  Real threads that steal from the owner (test_deque.c) see such an
  * order once in many millions. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The Graphviz dump: its contents, its quoting, and that it can be made while tasks run. */
 #include "tests/taskman/fixture.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* gantry_taskman_wait() waits for everything that was submitted before, whatever is submitted meanwhile. */
 #include "tests/support/deadline.h"
 #include "tests/taskman/fixture.h"

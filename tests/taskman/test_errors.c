@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Every mistake that a caller can make is reported, and leaves the manager as it was. */
 #include "tests/taskman/fixture.h"
 

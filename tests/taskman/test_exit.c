@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A body calls pthread_exit(), which it must not do: its task fails, with a reason, and everything else goes
  * on. */
 #include "tests/taskman/fixture.h"
@@ -135,9 +136,9 @@ static void test_a_loop_fails_whoever_exits(void **state)
         loop.inside = 0;
         assert_error(gantry_taskman_run(f.manager, 1), GANTRY_ERR_STATE);
         assert_int_equal(loop.returned, run / 2 + 1);
-        assert_null(atomic_load(&f.pool->loops));
+        assert_null(atomic_load(&f.pool->shown.loops));
     }
-    while (atomic_load(&f.pool->work.sleepers) != 2) {
+    while (atomic_load(&f.pool->events.work.sleepers) != 2) {
         sched_yield();
     }
     assert_int_equal(atomic_load(&f.pool->idle), 2);
@@ -190,7 +191,7 @@ static void test_a_waiting_thread_goes_alone(void **state)
             assert_true(stopper.returned == 0 || workers == 2 || (workers == 1 && run > 1));
             assert_int_equal(exits, run);
             assert_int_equal(count, 30 * run);
-            assert_int_equal(atomic_load(&f.pool->on_loan), 0);
+            assert_int_equal(atomic_load(&f.pool->shown.on_loan), 0);
         }
         tear_down(&f);
     }
@@ -221,7 +222,7 @@ static void test_waiting_is_no_cancellation_point(void **state)
         pthread_t thread;
         void *result = NULL;
         assert_int_equal(pthread_create(&thread, NULL, stop_and_tell, f.manager), 0);
-        struct gy_event *event = workers != 0 ? &f.pool->done : &f.pool->work;
+        struct gy_event *event = workers != 0 ? &f.pool->events.done : &f.pool->events.work;
         while (atomic_load(&event->sleepers) == 0) {
             sched_yield();
         }

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Failing tasks: which tasks fail with them, which go on, and what the waiting thread is told. */
 #include "tests/taskman/fixture.h"
 

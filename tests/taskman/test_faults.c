@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Every allocation, thread and condition variable that can fail does fail, one after the other. */
 #include "tests/taskman/fixture.h"
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Run the sample fork_join: its sums, its task counts, its arguments and exit statuses.
 
 Usage: test_fork_join.py FORK_JOIN

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Frozen graphs: they run again, in parts, with conditions and loops, and are cancelled. */
 #include "tests/taskman/fake_gpu.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Frozen graphs whose GPU tasks go through the real dispatcher: runs again and again, in parts, with
  * conditions and loops around GPU tasks, cancelled with work in flight, and on a device that is lost. */
 #include "tests/support/cmocka_c11.h"

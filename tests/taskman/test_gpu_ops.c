@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The contract with a GPU dispatcher, checked with a fake one. */
 #include "tests/taskman/fake_gpu.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A thread that waits for a manager is a guest: it runs that manager's tasks in the place of workers that
  * sleep.  Whose tasks it runs, how many guests there are at a time, and that no task waits for a sleeping
  * worker. */
@@ -38,12 +39,12 @@ static void test_a_small_run_wakes_nobody(void **state)
         struct where where = {.caller = pthread_self()};
         add_chain(&f, 10, where_body, &where);
         await_sleep(f.pool);
-        uint32_t epoch = atomic_load(&f.pool->work.epoch);
+        uint32_t epoch = atomic_load(&f.pool->events.work.epoch);
         assert_ok(gantry_taskman_run(f.manager, 5));
         assert_int_equal(where.here, 50);
         assert_int_equal(where.elsewhere, 0);
-        assert_int_equal(atomic_load(&f.pool->work.epoch), epoch); /* no worker was woken */
-        assert_int_equal(atomic_load(&f.pool->on_loan), 0);
+        assert_int_equal(atomic_load(&f.pool->events.work.epoch), epoch); /* no worker was woken */
+        assert_int_equal(atomic_load(&f.pool->shown.on_loan), 0);
         await_sleep(f.pool);
         tear_down(&f);
     }
@@ -180,8 +181,8 @@ static void test_no_more_bodies_at_a_time_than_workers(void **state)
         visit_together(pool, &crowd);
         assert_int_equal(crowd.ran, 3 * VISITS * VISITED);
         assert_in_range(crowd.most, 1, workers);
-        assert_int_equal(atomic_load(&pool->on_loan), 0);
-        assert_int_equal(atomic_load(&pool->running), 0);
+        assert_int_equal(atomic_load(&pool->shown.on_loan), 0);
+        assert_int_equal(atomic_load(&pool->shown.running), 0);
         gantry_cpu_dispatcher_destroy(pool);
         assert_int_equal(gy_alloc_live(), 0);
     }
@@ -422,12 +423,13 @@ static void run_leaver(void *arg)
 static void keep_asleep(void *arg)
 {
     struct leaver *leaver = arg;
-    gy_mutex_lock(&leaver->pool->work.lock);
+    gy_mutex_lock(&leaver->pool->events.work.lock);
     atomic_store(&leaver->locked, 1);
-    while (atomic_load(&leaver->pool->done.sleepers) == 0 && atomic_load(&leaver->foreign.where.here) == 0) {
+    while (atomic_load(&leaver->pool->events.done.sleepers) == 0 &&
+           atomic_load(&leaver->foreign.where.here) == 0) {
         sched_yield();
     }
-    gy_mutex_unlock(&leaver->pool->work.lock);
+    gy_mutex_unlock(&leaver->pool->events.work.lock);
 }
 
 /* A guest of one manager leaves, and tasks of that manager are in the worker's queue.  Before the worker
@@ -456,7 +458,7 @@ static void test_what_others_have_left_is_not_taken(void **state)
     }
     assert_ok(gy_thread_start(&thread, "leaver", run_leaver, &leaver));
     while (atomic_load(&worker->deque.bottom) == atomic_load(&worker->deque.top) ||
-           atomic_load(&worker->holder) != GY_WORKER_ASLEEP || atomic_load(&f.pool->on_loan) != 0) {
+           atomic_load(&worker->holder) != GY_WORKER_ASLEEP || atomic_load(&f.pool->shown.on_loan) != 0) {
         sched_yield();
     }
     assert_ok(gantry_taskman_stop(other));

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Frozen graphs with joins of very many tasks: they are split into groups, and behave as if there were
  * none. */
 #include "tests/taskman/fixture.h"

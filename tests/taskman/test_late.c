@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Tasks, edges and names that come while the manager runs; light tasks. */
 #include "tests/taskman/fixture.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A machine with more possible CPUs than cpu_set_t has room for: the kernel refuses sets that are too small.
  */
 #include "tests/taskman/fixture.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Frozen graphs run whole and in parts: tasks outside of a run cannot be let go, linked to or held.  Random
  * graphs, runs and interventions are compared with a model that runs the tasks one after the other. */
 #include "tests/taskman/fixture.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The pool of workers: large graphs on a small stack, sleeping and waking, names, spans, limits. */
 #include "tests/taskman/fixture.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The pool without task managers: this program is the client of taskman/cpu/client.h, and owns the tasks
  * itself.  If the pool asked for anything more, the linker would find these functions defined twice. */
 #include "tests/support/cmocka_c11.h"
@@ -6,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/point.h"
 #include "taskman/cpu/account.h"
+#include "taskman/cpu/bundle.h"
 #include "taskman/cpu/client.h"
 #include "taskman/cpu/guest.h"
 #include "taskman/cpu/owners.h"
@@ -33,13 +35,15 @@ static struct {
 
 void gy_worker_run(struct gy_worker *self, gantry_task *task)
 {
-    if (self->owed_to != task->owner) {
+    if (self->debt.owner != task->owner) {
         gy_worker_flush(self);
     }
     self->running = task;
     gy_worker_enter(self, GY_WORKER_IN_BODY);
     gy_task_enter(task, GANTRY_TASK_STATE_RUNNING);
+    self->filling.made = 0;
     (void)!task->body.run(task, task->arg);
+    gy_worker_end_bundles(self);
     atomic_fetch_add(&client.runs[task - client.tasks], 1);
     atomic_store(&client.runner, pthread_self());
     gy_task_enter(task, GANTRY_TASK_STATE_DONE);
@@ -53,6 +57,7 @@ void gy_worker_abandon(struct gy_worker *self)
 {
     gantry_task *task = self->running;
     assert_int_equal(self->activity, GY_WORKER_IN_BODY);
+    gy_worker_end_bundles(self);
     atomic_store(&task->result, GANTRY_ERR_STATE);
     gy_task_enter(task, GANTRY_TASK_STATE_FAILED);
     self->running = NULL;
@@ -197,12 +202,14 @@ static gantry_status wait_for_a_thief(gantry_task *task, void *arg)
 static void test_a_worker_steals_tasks_that_another_has_made(void **state)
 {
     (void)state;
-    gantry_cpu_dispatcher *pool = open_pool(2);
-    int count = 40;
-    submit(make_tasks(0, 1, wait_for_a_thief, &count));
-    wait_for_all(NULL);
-    each_ran_once(41);
-    close_pool(pool);
+    for (int count = GY_BUNDLE_BEHIND; count < GY_BUNDLE_BEHIND + 9;
+         count++) { /* the bundle: 0 to 8 of them */
+        gantry_cpu_dispatcher *pool = open_pool(2);
+        submit(make_tasks(0, 1, wait_for_a_thief, &count));
+        wait_for_all(NULL);
+        each_ran_once(count + 1);
+        close_pool(pool);
+    }
 }
 
 static void test_a_guest_runs_tasks_of_its_owner_in_a_sleepers_place(void **state)
@@ -213,14 +220,14 @@ static void test_a_guest_runs_tasks_of_its_owner_in_a_sleepers_place(void **stat
     struct gy_worker *self = gy_guest_begin(&client.owner);
     assert_ptr_equal(self, &pool->workers[0]);
     assert_int_equal(atomic_load(&self->holder), GY_WORKER_ON_LOAN);
-    assert_int_equal(atomic_load(&pool->on_loan), 1);
+    assert_int_equal(atomic_load(&pool->shown.on_loan), 1);
     assert_null(gy_guest_begin(&client.owner)); /* there is no other one */
     submit(make_tasks(0, 30, do_nothing, NULL));
     struct gy_wait wait = {.condition = nothing_is_left, .owner = &client.owner, .self = self};
     gy_pool_wait(pool, &wait);
     each_ran_once(30);
     assert_true(pthread_equal(atomic_load(&client.runner), pthread_self()));
-    assert_int_equal(atomic_load(&pool->on_loan), 0);
+    assert_int_equal(atomic_load(&pool->shown.on_loan), 0);
     assert_null(self->only_owner);
     assert_null(gy_worker_current);
     close_pool(pool);
@@ -327,7 +334,7 @@ static struct gy_start_job late_job;
 static void start_late(enum gy_point point, const void *at)
 {
     gantry_cpu_dispatcher *pool = client.owner.pool;
-    if (point == GY_POINT_EVENT_PREPARE && at == &pool->work && late_job.left != 0) {
+    if (point == GY_POINT_EVENT_PREPARE && at == &pool->events.work && late_job.left != 0) {
         gy_point_hook(NULL);
         gy_pool_start(pool, &late_job, NULL);
     }
@@ -372,12 +379,12 @@ static void test_a_worker_that_has_spawned_owes(void **state)
     struct gy_worker self = {.pool = pool, .has_deque = true};
     for (int i = 1; i <= 100; i++) {
         gy_worker_claim_task(&self, &client.owner);
-        assert_true(self.owed >= GY_WORK_PENDING);
+        assert_true(self.debt.work >= GY_WORK_PENDING);
     }
     gy_worker_flush(&self);
     for (int i = 1; i <= 100; i++) {
         gy_worker_claim_odd_task(&self, &client.owner);
-        assert_true(self.owed_odd != 0);
+        assert_true(self.debt.odd != 0);
     }
     gy_worker_flush(&self);
     assert_int_equal(atomic_load(&client.owner.spawned), 200);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The options of the CPU dispatcher: priorities, class limits, CPUs, a host's pool, loops. */
 #include "tests/taskman/fixture.h"
 
@@ -40,9 +41,9 @@ static void test_higher_priorities_are_begun_first(void **state)
         for (int i = 1; i < 31; i++) {
             assert_int_equal(gantry_task_get_priority(trace.tasks[i]), order[2 - (i - 1) / 10]);
         }
-        assert_int_equal(atomic_load(&f.pool->urgent_count),
+        assert_int_equal(atomic_load(&f.pool->shown.urgent_count),
                          0); /* otherwise workers never look at their own queue first */
-        assert_int_equal(atomic_load(&f.pool->low_count), 0);
+        assert_int_equal(atomic_load(&f.pool->shown.low_count), 0);
         tear_down(&f);
     }
 }

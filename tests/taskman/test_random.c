@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Random graphs: whatever their shape, every task runs once and after all of its predecessors.  Also
  * several graphs on one pool, with threads that wait for them. */
 #include "tests/taskman/fixture.h"

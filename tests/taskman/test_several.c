@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Several managers: started as a group, and failures that pass from one to another. */
 #include "tests/taskman/fake_gpu.h"
 
@@ -230,6 +231,26 @@ static void test_the_cause_is_the_callers_error(void **state)
     tear_down(&f);
 }
 
+/* The reason in words, given before the start or while the step runs; the thread keeps its own last error. */
+static void test_a_failed_reference_brings_its_text(void **state)
+{
+    (void)state;
+    for (int way = 0; way < 2; way++) {
+        struct fixture f = set_up(0);
+        gantry_task *task = add_sync(f.manager, "receive");
+        assert_ok(gantry_task_add_reference(task));
+        assert_error(gantry_taskman_wait(f.manager), GANTRY_ERR_STATE);
+        assert_ok(way == 0 ? GANTRY_OK : gantry_taskman_start(f.manager));
+        assert_ok(gantry_task_fail_reference_with(task, GANTRY_ERR_IO, "rank 3 sent 8 bytes of 16"));
+        assert_last_error_has("wait: the task manager is building");
+        assert_ok(way == 0 ? gantry_taskman_start(f.manager) : GANTRY_OK);
+        assert_error(gantry_taskman_stop(f.manager), GANTRY_ERR_IO);
+        assert_last_error_has("task 'receive' failed: rank 3 sent 8 bytes of 16");
+        assert_error(gantry_task_fail_reference_with(task, GANTRY_ERR_IO, "too late"), GANTRY_ERR_STATE);
+        tear_down(&f);
+    }
+}
+
 /* `task` comes after one that fails, and a reference makes it fail: before or after that. */
 struct race {
     bool predecessor_first;
@@ -418,6 +439,7 @@ int main(void)
         cmocka_unit_test(test_a_lost_dispatcher_keeps_all_from_starting),
         cmocka_unit_test(test_a_failure_crosses_managers),
         cmocka_unit_test(test_the_cause_is_the_callers_error),
+        cmocka_unit_test(test_a_failed_reference_brings_its_text),
         cmocka_unit_test(test_the_first_failure_of_a_task_counts),
         cmocka_unit_test(test_a_worker_that_visits_another_manager_owes_it_nothing),
         cmocka_unit_test(test_a_worker_that_goes_on_for_another_manager_owes_the_first_nothing),

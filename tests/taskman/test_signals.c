@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Signals that a body gets for what it does reach the application's handlers on the thread of the body. */
 #include "tests/taskman/fixture.h"
 

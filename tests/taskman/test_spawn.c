@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Light tasks that bodies make: they take no lock of the manager, and their handle stays good. */
 #include "tests/support/deadline.h"
 #include "tests/taskman/fixture.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Stalls: several threads that wait, the cost of looking for a stall, and references that come back too
  * often. */
 #include "tests/taskman/fake_gpu.h"
@@ -156,7 +157,7 @@ static void test_nobody_walks_the_graph_while_references_are_held(void **state)
     assert_ok(gantry_task_start_after(edges[1], edges[0]));
     assert_ok(gantry_task_start_after(held[0], edges[2]));
     assert_ok(gantry_task_start_after(edges[2], edges[1]));
-    assert_true(f.manager->may_have_cycle); /* as far as a quick look can see */
+    assert_true(f.manager->stall.may_have_cycle); /* as far as a quick look can see */
     for (int i = 0; i < 3; i++) {
         assert_ok(gantry_task_remove_reference(edges[i]));
     }
@@ -180,10 +181,11 @@ static void test_nobody_walks_the_graph_while_references_are_held(void **state)
 
 static atomic_int quiet_calls;
 
-static void count_quiet(gantry_dispatcher *self)
+static uint64_t count_quiet(gantry_dispatcher *self, enum gy_gpu_news news)
 {
     (void)self;
-    atomic_fetch_add(&quiet_calls, 1);
+    atomic_fetch_add(&quiet_calls, news == GY_GPU_QUIET);
+    return 0;
 }
 
 static void no_submit(gantry_dispatcher *self, gantry_task *first, gantry_task *last)
@@ -200,7 +202,7 @@ static void test_memory_is_waited_for_without_a_walk(void **state)
     (void)state;
     struct gpu_fixture f = set_up_gpu(1);
     struct gy_gpu_ops ops = fake_ops;
-    ops.memory.quiet = count_quiet;
+    ops.tell = count_quiet;
     ops.submit = no_submit; /* they are released here */
     f.fake->base.ops = &ops;
     gantry_taskman *manager = NULL;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Steps of a manager: order, sync points, placeholders, states, reset, statistics. */
 #include "tests/taskman/fixture.h"
 

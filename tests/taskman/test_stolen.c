@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What a guest steals although it belongs to another manager goes to the workers, bundles too. */
 #include "tests/support/stops.h"
 #include "tests/taskman/fixture.h"
@@ -62,7 +63,8 @@ static void start_late(void *arg)
     late->good += gantry_taskman_start(late->other) == GANTRY_OK;
     deadline_await(atomic_load(&late->made) != 0, "the other manager's tasks to be in a deque");
     stops_go(0);
-    deadline_await(atomic_load(&late->pool->inject_count) != 0 || atomic_load(&late->where.elsewhere) != 0,
+    deadline_await(atomic_load(&late->pool->shown.inject_count) != 0 ||
+                       atomic_load(&late->where.elsewhere) != 0,
                    "the guest to give away what it has stolen");
     atomic_store(&late->may_end, 1);
     late->good += gantry_task_remove_reference(late->held) == GANTRY_OK;

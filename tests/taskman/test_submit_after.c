@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Tasks that are submitted together with the edges to their predecessors. */
 #include "tests/taskman/fixture.h"
 

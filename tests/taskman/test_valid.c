@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Each check of a state says no to a struct that was damaged, and yes to the one from which it was copied. */
 #include "tests/taskman/fixture.h"
 
@@ -90,12 +91,13 @@ GY_NO_ANALYSIS static void test_managers_and_frozen_graphs(void **state)
     add_cpu(f.manager, NULL, count_body, NULL);
     assert_ok(gantry_taskman_freeze(f.manager));
     SEES(gy_taskman_is_valid, gantry_taskman, *f.manager, atomic_store(&s->phase, 3));
-    SEES(gy_taskman_is_valid, gantry_taskman, *f.manager, s->submitted_sync = 2);
-    SEES(gy_taskman_is_valid, gantry_taskman, *f.manager, s->late_names = 1);
-    SEES(gy_taskman_is_valid, gantry_taskman, *f.manager, s->lights = s->special + 1);
-    SEES(gy_taskman_is_valid, gantry_taskman, *f.manager, s->memory_count = 1);
+    SEES(gy_taskman_is_valid, gantry_taskman, *f.manager, s->counts.sync = 2);
+    SEES(gy_taskman_is_valid, gantry_taskman, *f.manager, s->counts.late_names = 1);
+    SEES(gy_taskman_is_valid, gantry_taskman, *f.manager, s->counts.lights = s->counts.special + 1);
+    SEES(gy_taskman_is_valid, gantry_taskman, *f.manager, s->memory.count = 1);
+    SEES(gy_taskman_is_valid, gantry_taskman, *f.manager, s->stall.has_broken_cycle = true);
     SEES(gy_taskman_is_valid, gantry_taskman, *f.manager, s->frozen = false);
-    SEES(gy_taskman_is_valid, gantry_taskman, *f.manager, s->gpu = (gantry_dispatcher *)(void *)s);
+    SEES(gy_taskman_is_valid, gantry_taskman, *f.manager, s->gpu.dispatcher = (gantry_dispatcher *)(void *)s);
     SEES(gy_taskman_is_valid, gantry_taskman, *f.manager,
          s->gpu_facts.plan = (struct gy_gpu_plan *)(void *)s);
     SEES(gy_taskman_is_valid, gantry_taskman, *f.manager,
@@ -116,23 +118,24 @@ static void test_workers(void **state)
     gantry_cpu_dispatcher pool = {.worker_count = 2};
     struct gy_task_owner owner = {.pool = &pool};
     gantry_task task = {.owner = &owner};
-    struct gy_worker worker = {
-        .pool = &pool, .owed_to = &owner, .owed = GY_WORK_PENDING, .cpu_class = 1, .is_away = true};
+    struct gy_worker worker = {.pool = &pool,
+                               .debt = {.owner = &owner, .work = GY_WORK_PENDING},
+                               .cpus = {.cpu_class = 1, .is_away = true}};
     SEES(gy_worker_is_valid, struct gy_worker, worker, s->pool = NULL);
-    SEES(gy_worker_is_valid, struct gy_worker, worker, s->owed_to = NULL);
-    SEES(gy_worker_is_valid, struct gy_worker, worker, s->owed -= 2 * GY_WORK_PENDING);
-    SEES(gy_worker_is_valid, struct gy_worker, worker, s->owed -= GY_WORK_ACTIVE);
-    SEES(gy_worker_is_valid, struct gy_worker, worker, s->owed_odd--);
+    SEES(gy_worker_is_valid, struct gy_worker, worker, s->debt.owner = NULL);
+    SEES(gy_worker_is_valid, struct gy_worker, worker, s->debt.work -= 2 * GY_WORK_PENDING);
+    SEES(gy_worker_is_valid, struct gy_worker, worker, s->debt.work -= GY_WORK_ACTIVE);
+    SEES(gy_worker_is_valid, struct gy_worker, worker, s->debt.odd--);
     /* this is set while it looks for a task */
     SEES(gy_worker_is_valid, struct gy_worker, worker, s->running = &task);
-    SEES(gy_worker_is_valid, struct gy_worker, worker, s->cpu_class = 0);
+    SEES(gy_worker_is_valid, struct gy_worker, worker, s->cpus.cpu_class = 0);
     SEES(gy_worker_is_valid, struct gy_worker, worker, s->batch.left = 1);
     SEES(gy_worker_is_valid, struct gy_worker, worker, s->only_owner = &owner); /* nobody has borrowed it */
     SEES(gy_worker_is_valid, struct gy_worker, worker, atomic_store(&s->holder, GY_WORKER_RECLAIMED + 1));
     assert_true(gy_pool_loans_are_valid(&pool));
-    atomic_store(&pool.on_loan, 3);
+    atomic_store(&pool.shown.on_loan, 3);
     assert_false(gy_pool_loans_are_valid(&pool));
-    atomic_store(&pool.on_loan, (uint32_t)-3);
+    atomic_store(&pool.shown.on_loan, (uint32_t)-3);
     assert_false(gy_pool_loans_are_valid(&pool));
 }
 
@@ -180,15 +183,15 @@ GY_NO_ANALYSIS static void test_queues_of_a_pool(void **state)
     (void)state;
     static gantry_cpu_dispatcher pool = {.class_count = 1, .classes = {{.limit = 1}}};
     gantry_task task = {0};
-    SEES(gy_pool_is_valid, gantry_cpu_dispatcher, pool, s->inject_first = &task);
-    SEES(gy_pool_is_valid, gantry_cpu_dispatcher, pool, atomic_store(&s->inject_count, 1));
-    SEES(gy_pool_is_valid, gantry_cpu_dispatcher, pool, atomic_store(&s->urgent_count, 1));
-    SEES(gy_pool_is_valid, gantry_cpu_dispatcher, pool, gy_task_list_add(&s->low, &task));
+    SEES(gy_pool_is_valid, gantry_cpu_dispatcher, pool, s->queues.first = &task);
+    SEES(gy_pool_is_valid, gantry_cpu_dispatcher, pool, atomic_store(&s->shown.inject_count, 1));
+    SEES(gy_pool_is_valid, gantry_cpu_dispatcher, pool, atomic_store(&s->shown.urgent_count, 1));
+    SEES(gy_pool_is_valid, gantry_cpu_dispatcher, pool, gy_task_list_add(&s->queues.low, &task));
     SEES(gy_pool_is_valid, gantry_cpu_dispatcher, pool, s->classes[0].limit = 0);
     SEES(gy_pool_is_valid, gantry_cpu_dispatcher, pool, s->classes[0].running--);
     SEES(gy_pool_is_valid, gantry_cpu_dispatcher, pool, s->classes[0].waiting.count = 1);
     struct gy_start_job job = {0};
-    SEES(gy_pool_is_valid, gantry_cpu_dispatcher, pool, atomic_store(&s->jobs, &job));
+    SEES(gy_pool_is_valid, gantry_cpu_dispatcher, pool, atomic_store(&s->shown.jobs, &job));
 }
 
 static void test_deques(void **state)

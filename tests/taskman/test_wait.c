@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* How workers wait: which modes sleep, that sleeping workers wake up, and what an adaptive worker learns
  * from its pauses. */
 #include "tests/support/stops.h"
@@ -49,7 +50,7 @@ static void test_spin_budget_follows_the_pauses(void **state)
 
 static void await_sleepers(const gantry_cpu_dispatcher *pool, uint32_t count)
 {
-    deadline_await(atomic_load(&pool->work.sleepers) == count, "workers to sleep, or to wake up");
+    deadline_await(atomic_load(&pool->events.work.sleepers) == count, "workers to sleep, or to wake up");
 }
 
 /* Every worker falls asleep by itself, however large its spin budget, and a start wakes it. */
@@ -89,7 +90,7 @@ static void test_busy_workers_never_sleep(void **state)
         assert_ok(gantry_taskman_freeze(f.manager));
         for (int run = 1; run <= 20; run++) {
             assert_ok(gantry_taskman_run(f.manager, 1));
-            assert_int_equal(atomic_load(&pool->work.sleepers), 0);
+            assert_int_equal(atomic_load(&pool->events.work.sleepers), 0);
         }
         assert_int_equal(count, 20);
         tear_down(&f);
@@ -106,7 +107,7 @@ static void test_one_worker_is_awake_for_expected_tasks(void **state)
     for (size_t m = 0; m < sizeof(modes) / sizeof(modes[0]); m++) {
         gantry_cpu_dispatcher *pool = new_pool(3, modes[m]);
         await_sleepers(pool, 3);
-        while (atomic_load(&pool->work.sleepers) != 2) {
+        while (atomic_load(&pool->events.work.sleepers) != 2) {
             gy_pool_expect(pool,
                            /* it is given again: a hint may be lost on a worker that wakes up by chance */
                            for_ever);
@@ -118,9 +119,9 @@ static void test_one_worker_is_awake_for_expected_tasks(void **state)
     }
     gantry_cpu_dispatcher *pool = new_pool(1, GANTRY_WAIT_BLOCK);
     await_sleepers(pool, 1);
-    uint32_t epoch = atomic_load(&pool->work.epoch);
+    uint32_t epoch = atomic_load(&pool->events.work.epoch);
     gy_pool_expect(pool, for_ever);
-    assert_int_equal(atomic_load(&pool->work.epoch), epoch);
+    assert_int_equal(atomic_load(&pool->events.work.epoch), epoch);
     gantry_cpu_dispatcher_destroy(pool);
 }
 
@@ -140,7 +141,7 @@ static void test_a_worker_sees_what_comes_before_it_sleeps(void **state)
         add_cpu(f.manager, NULL, count_body, &count);
         assert_ok(gantry_taskman_freeze(f.manager));
         await_sleepers(pool, 1);
-        stops_arm(0, points[i % 2], &pool->work);
+        stops_arm(0, points[i % 2], &pool->events.work);
         assert_ok(gantry_taskman_run(f.manager, 1));
         stops_await(0);
         assert_ok(gantry_taskman_start(f.manager));
@@ -178,7 +179,7 @@ static void test_who_waits_sees_an_end_before_it_sleeps(void **state)
         struct fixture f = {pool, new_manager_with(pool, true)};
         atomic_int flag = 0;
         add_cpu(f.manager, NULL, wait_for_flag, &flag);
-        stops_arm(0, points[i % 2], &pool->done);
+        stops_arm(0, points[i % 2], &pool->events.done);
         assert_ok(gantry_taskman_start(f.manager));
         pthread_t thread;
         void *wrong;
@@ -311,7 +312,7 @@ static void test_a_blocking_thread_hears_of_no_end(void **state)
     f.owner.pool = f.pool;
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, wait_foreseen, &f), 0);
-    deadline_await(atomic_load(&f.pool->done.sleepers) == 1, "the thread to sleep");
+    deadline_await(atomic_load(&f.pool->events.done.sleepers) == 1, "the thread to sleep");
     foretell(&f, 0, 1000 * MS, 0);
     assert_int_equal(atomic_load(&f.owner.alarm_ns), GY_ALARM_NONE);
     end_foreseen(&f, thread);
@@ -327,7 +328,7 @@ static void test_a_worker_is_awake_where_nobody_waits(void **state)
     gantry_cpu_dispatcher *pool = new_pool(2, GANTRY_WAIT_HYBRID);
     struct gy_task_owner owner = {.pool = pool};
     await_sleepers(pool, 2);
-    while (atomic_load(&pool->work.sleepers) != 1) {
+    while (atomic_load(&pool->events.work.sleepers) != 1) {
         gy_pool_expect_end(&owner, for_ever);
         sched_yield();
     }

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Which threads are woken up for tasks: not one worker for each task, but always one that looks when no
  * other does. */
 #include "tests/support/stops.h"
@@ -11,7 +12,7 @@ enum { TASKS = 500 };
 
 static void await_sleepers(const gantry_cpu_dispatcher *pool, uint32_t count)
 {
-    deadline_await(atomic_load(&pool->work.sleepers) == count, "workers to sleep, or to wake up");
+    deadline_await(atomic_load(&pool->events.work.sleepers) == count, "workers to sleep, or to wake up");
 }
 
 /* Workers sleep at once, and have no guests. */
@@ -177,12 +178,12 @@ static void test_many_tasks_wake_one_worker(void **state)
     struct many many = {.ran = 0};
     assert_ok(gantry_taskman_start(f.manager));
     gantry_task *spawner = add_held(f.manager, spawn_many, &many);
-    uint32_t epoch = atomic_load(&f.pool->work.epoch);
+    uint32_t epoch = atomic_load(&f.pool->events.work.epoch);
     assert_ok(gantry_task_remove_reference(spawner)); /* this wakes the worker that spawns */
     deadline_await(atomic_load(&many.spawned) != 0, "a body that spawns");
     stop_in_time(&f, "tasks that one body has spawned");
     assert_int_equal(atomic_load(&many.ran), TASKS);
-    uint32_t woken = atomic_load(&f.pool->work.epoch) - epoch;
+    uint32_t woken = atomic_load(&f.pool->events.work.epoch) - epoch;
     assert_in_range(woken, 1, TASKS / 4);
     tear_down(&f);
 }
@@ -218,7 +219,7 @@ static void test_what_a_woken_worker_leaves_is_passed_on(void **state)
         stops_arm(0, GY_POINT_WORKER_FOUND, f.pool); /* the worker that spawns, before it passes tasks on */
         assert_ok(gantry_task_remove_reference(first));
         stops_await(0);
-        stops_arm(1, GY_POINT_EVENT_BACK, &f.pool->work);
+        stops_arm(1, GY_POINT_EVENT_BACK, &f.pool->events.work);
         stops_go(0);
         deadline_await(atomic_load(&three.go) != 0, "a body that spawns");
         stops_await(1);
@@ -278,7 +279,7 @@ static void test_stolen_tasks_wake_workers_that_have_not_seen_them(void **state)
     deadline_await(atomic_load(&theft.thief) != NULL, "a worker that will steal");
     assert_ok(gantry_task_remove_reference(robbed));
     await_sleepers(f.pool, 1);
-    stops_arm(1, GY_POINT_EVENT_BACK, &f.pool->work);
+    stops_arm(1, GY_POINT_EVENT_BACK, &f.pool->events.work);
     atomic_store(&theft.may_spawn, 1);
     stops_await(1); /* the third worker is on its way */
     deadline_await(atomic_load(&theft.has_spawned) != 0, "three tasks");

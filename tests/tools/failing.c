@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Tests that fail, for test_failing.py, which looks at how they end. */
 #include "tests/support/cmocka_c11.h"
 #include "tests/support/deadline.h"

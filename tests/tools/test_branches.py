@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """tools/branches.py on a library of two files, one of which is compiled twice.
 
 Usage: test_branches.py SOURCES COMPILER

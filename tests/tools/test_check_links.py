@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """tools/check_links.py finds the circles and the arrows up in objects that are made for it."""
 import os
 import pathlib

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """tools/check_style.py finds what it should and nothing else."""
 import pathlib
 import subprocess
@@ -29,6 +30,35 @@ class CheckStyle(unittest.TestCase):
 
     def test_clean_file(self):
         self.expect("heap/a.c", '#include "driver/context.h"\n\nint gy_a(void)\n{\n    return 0;\n}\n')
+
+    def test_licences_are_said(self):
+        line = "/* SPDX-License-Identifier: MIT */\n"
+        for path, text, found in (("heap/a.c", line + "int a;\n", []), ("heap/a.c", "int a;\n" + line, ["heap/a.c:1: licence"]),
+                                  ("heap/a.hpp", line.replace("MIT", "BSD"), ["heap/a.hpp:1: licence"]),
+                                  ("tools/a", "#!/bin/sh\n# SPDX-License-Identifier: MIT\n", []), ("tools/a.sh", "#!/bin/sh\n", ["tools/a.sh:1: licence"]),
+                                  ("page/a.html", "<!DOCTYPE html>\n<!-- SPDX-License-Identifier: MIT -->\n", []), ("page/a.md", "# A\n", [])):
+            status, lines = check({"LICENSE": "MIT License\n", path: text})
+            self.assertEqual((lines, status), (found, 1 if found else 0), (path, text))
+            self.assertEqual(check({path: text})[1], [])  # what has no licence says none
+
+    def test_the_line_with_the_licence_is_not_counted(self):
+        line = "/* SPDX-License-Identifier: MIT */\n"
+        self.expect("heap/a.c", line + "int a;\n" * 700, "1: file-length", code=0)  # a warning
+        self.expect("heap/a.c", line + "int a;\n" * 701, "1: file-length")
+        self.expect("dispatcher/a.h", line + "/* The thread (GD). */\nint a; /* GD only */\n")
+
+    def test_the_script_adds_the_line_once(self):
+        with tempfile.TemporaryDirectory() as root:
+            before = {"LICENSE": "MIT License\n", "a.py": "#!/usr/bin/env python3\nimport os\n", "b.c": "/* SPDX-License-Identifier: X */\nint b;\n", "c.md": "c\n"}
+            for name, text in before.items():
+                pathlib.Path(root, name).write_text(text)
+            for _ in range(2):
+                run = subprocess.run([sys.executable, str(TOOL.with_name("spdx.py")), "--fix", root], capture_output=True, text=True)
+                self.assertEqual(run.returncode, 0, run.stderr)
+                now = {name: pathlib.Path(root, name).read_text() for name in before}
+                self.assertEqual(now["a.py"], "#!/usr/bin/env python3\n# SPDX-License-Identifier: MIT\nimport os\n")
+                self.assertEqual(now["b.c"], "/* SPDX-License-Identifier: MIT */\nint b;\n")
+                self.assertEqual(now["c.md"], "c\n")
 
     def test_empty_tree_is_an_error(self):
         self.assertEqual(check({"picture.png": "x"})[0], 1)

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """tools/device_run.py says what a run on a device came to and keeps it; tools/device_debt lists what has changed since."""
 import json
 import pathlib

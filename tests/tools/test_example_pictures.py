@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """The gallery's pictures: what is drawn of a recording, and that the pictures there are can be read.
 
 Usage: test_example_pictures.py SOURCE_DIR

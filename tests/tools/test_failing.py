@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Tests that fail end by themselves, and say why: tests/support/deadline.h.
 
 Usage: test_failing.py PROGRAM

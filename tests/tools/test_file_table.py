@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """tools/file_table.py writes the tables that the files make, and complains about what it cannot write."""
 import pathlib
 import subprocess

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """tools/limit_figures.py judges a share by what kernels noted: its arithmetic."""
 import array
 import pathlib

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """tools/mutate on a project of one function and one test.
 
 Usage: test_mutate.py SOURCES

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """tools/mutate --sample: which mistakes are made of a small file, and what becomes of them in a small project.
 
 Usage: test_mutate_sample.py SOURCES COMPILER

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """tools/path_length finds the functions and files of a step, and the file that has made the path longer.
 
 Usage: test_path_length.py CC

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """tools/plot_results.py draws what the lines say, no more, and refuses lines that are none of a bench.
 
 Usage: test_plot_results.py GANTRY

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """The scripts of the root say how they are called when a word is wrong, wherever they are called from, and how far a build is.
 
 Usage: test_scripts.py SOURCE_DIR

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """tools/test_summary.py counts every kind of result of ctest's JUnit files."""
 import pathlib
 import subprocess

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """For the tests with packages of others: their import, and the programs of samples/torch_allocator."""
 import importlib
 import os

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* libgantry-torch.so as PyTorch uses it: opened at run time by a program that knows nothing of Gantry, on the
  * emulated driver, or a device with GANTRY_TEST_DRIVER=cuda. */
 #include "tests/support/cmocka_c11.h"

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """CuPy on libgantry-torch.so: the sample's program on a device (GANTRY_TEST_DRIVER=cuda); elsewhere what CuPy calls, on the emulator.
 
 Usage: test_cupy.py LIBRARY SAMPLE_FOLDER

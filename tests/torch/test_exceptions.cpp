@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* In a program with libstdc++ a failed allocation is a std::runtime_error, as PyTorch expects of allocators.  Callers
  * through which no exception may pass, as Python's ctypes, get NULL and a text. */
 #include <cstdio>

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """RMM on libgantry-torch.so: the sample's program on a device (GANTRY_TEST_DRIVER=cuda); elsewhere RMM's resource, on the emulator.
 
 Usage: test_rmm.py LIBRARY SAMPLE_FOLDER

@@ -1,5 +1,7 @@
+/* SPDX-License-Identifier: MIT */
 /* Executable graphs and the places that they take of the driver. */
 #include "driver/places.h"
+#include "driver/spent.h"
 #include "tests/support/cmocka_c11.h"
 #include "tests/support/gpu_fixture.h"
 #include "work/exec.h"
@@ -136,13 +138,13 @@ static void test_no_update_changes_what_launches_ask_for(void **state)
 {
     (void)state;
     CUevent event;
-    struct gy_exec exec;
     assert_ok(gy_context_push(s.context));
     assert_ok(GY_CALL(s.context, cuEventCreate(&event, CU_EVENT_DISABLE_TIMING)));
     CUgraph graph = make_graph(1, event);
     struct gy_exec_shape shape = {1, 7};
+    struct gy_exec exec = {.graph = graph, .shape = shape};
     const uint32_t used = atomic_load(&s.context->places->used);
-    assert_ok(gy_exec_make(s.context, graph, shape, GY_EXEC_OF_NODES, &exec));
+    assert_ok(gy_exec_make(s.context, &exec, GY_EXEC_OF_NODES));
     assert_int_equal(atomic_load(&s.context->places->used), used + 1);
     assert_int_equal(gy_exec_update(s.context, &exec, graph, shape), CUDA_SUCCESS);
     shape.options = 8;
@@ -151,7 +153,6 @@ static void test_no_update_changes_what_launches_ask_for(void **state)
     assert_null(exec.native);
     gy_exec_drop(s.context, &exec);
     assert_int_equal(atomic_load(&s.context->places->used), used);
-    assert_ok(GY_CALL(s.context, cuGraphDestroy(graph)));
     assert_ok(GY_CALL(s.context, cuEventDestroy(event)));
     assert_ok(gy_context_pop(s.context));
 }
@@ -165,18 +166,15 @@ static void test_a_refused_graph_is_destroyed_later(void **state)
         skip();
     }
     CUevent event;
-    struct gy_exec exec;
     assert_ok(gy_context_push(s.context));
     assert_ok(GY_CALL(s.context, cuEventCreate(&event, CU_EVENT_DISABLE_TIMING)));
-    CUgraph graph = make_graph(3, event);
-    const struct gy_exec_shape shape = {3, 0};
-    assert_ok(gy_exec_make(s.context, graph, shape, GY_EXEC_OF_STREAM, &exec));
+    struct gy_exec exec = {.graph = make_graph(3, event), .shape = {3, 0}};
+    assert_ok(gy_exec_make(s.context, &exec, GY_EXEC_OF_STREAM));
     assert_int_equal((emu.fail)("cuGraphExecDestroy", 1, CUDA_ERROR_INVALID_VALUE, GANTRY_EMU_ONCE), 0);
     gy_exec_drop(s.context, &exec);
     emu.clear_faults();
-    gy_exec_drop_refused(s.context);
-    assert_int_equal(atomic_load(&s.context->refused_count), 0);
-    assert_ok(GY_CALL(s.context, cuGraphDestroy(graph)));
+    gy_spent_sweep(s.context);
+    assert_int_equal(atomic_load(&s.context->spent_count), 0);
     assert_ok(GY_CALL(s.context, cuEventDestroy(event)));
     assert_ok(gy_context_pop(s.context));
 }

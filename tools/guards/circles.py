@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Circles among the files of the emulated driver and of the command, as the linker sees them (tools/check_links.py).
 
 The library has none.  Where there still is one, its budget is the list of its files and how many arrows lie among them: no file

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a guard has counted: figures by name, and what each file adds to them."""
 import collections
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """How many headers of ours each header of the library pulls in, directly and through others.
 
 Figures: `above_40`, how many headers pull more than MOST, and `largest`, what the one that pulls most does.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """How many kinds of things there are of which each costs everybody who reads: threads, lock ranks, variables.
 
 `threads` are the rows of the table of threads in docs/design/threading.md, without those of libraries of their own; `thread_starts` the

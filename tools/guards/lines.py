@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Lines of code of each room: without blank lines and without those that are comments alone.
 
 `library` is their sum without the command and the libraries of their own: the emulated driver, the proof and the limit.  `comments` is what the library has of comments: lines with one, per 100
@@ -6,6 +7,7 @@ lines of code; of that there may be more, not less.
 from check_style import code_of
 from guards.figures import Figures
 from guards.rooms import OF_THEIR_OWN, library_room
+from spdx import without
 
 
 def room_of(path):
@@ -20,6 +22,7 @@ def count(files):
         room = room_of(path)
         if not path.endswith((".c", ".h")) or room is None:
             continue
+        text = without(text)  # the line with the licence is no comment
         code = code_of(text).split("\n")
         mine = sum(1 for line in code if line.strip())
         figures.add(room, path, mine)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Which room a file is of, as the guards count: a folder of the library, or the emulated driver's; None: none of it."""
 from check_style import LIBRARY
 

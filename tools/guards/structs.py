@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Which structs have more than MOST members.
 
 Members are counted as they are declared, those of a struct or union inside as one.  The structs of public headers and of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The C files and the documents of a tree as {path: text}: those that lie there, or those of a commit."""
 import os
 import re

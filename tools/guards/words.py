@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Words of the documents by folder, without the tables that tools make of the sources; sentences and lines that are too long.
 
 `read_by_users` is the sum of what somebody who writes programs reads: README.md, the pages in docs/ itself, the tutorials,
@@ -12,7 +13,7 @@ MADE = re.compile(r"(?ms)^<!-- (?:The tables below are made by|wrong arguments:)
 MADE_PAGES = ("docs/reference/functions.md",)
 FOLDERS = {"docs": "front", "docs/tutorial": "tutorials", "docs/guides": "guides", "docs/reference": "reference", "docs/design": "design",
            "docs/results": None, "examples": None, "samples": None}
-ALONE = {"README.md": "front", "CONTRIBUTING.md": None}
+ALONE = {"README.md": "front", "CONTRIBUTING.md": None, "SECURITY.md": None}
 OF_USERS = ("front", "tutorials", "guides", "reference")
 MOST_WORDS, MOST_COLUMNS = 30, 120
 

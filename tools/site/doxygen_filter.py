@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """What Doxygen reads of a public header: the same lines, with the comments of this tree turned into Doxygen's.
 
 Usage: doxygen_filter.py HEADER

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """The reference of the public headers, of what Doxygen reads in them: pages for Sphinx and manual pages.
 
 Usage: reference.py SOURCE_DIR OUTPUT_DIR
 
-Writes OUTPUT_DIR/reference/HEADER.rst for each header and OUTPUT_DIR/man3/NAME.3 for each function, struct and enum.  A function has the example
+Writes OUTPUT_DIR/reference/HEADER.rst for each header, gantry.hpp among them, and OUTPUT_DIR/man3/NAME.3 for each function, struct and enum.  A function has the example
 example_NAME() of docs/reference/examples*.c where there is one.  The exit status is 1, and the complaints are printed, when something public
 has no description.
 """
@@ -16,17 +17,21 @@ import sys
 import xml.etree.ElementTree as ElementTree
 
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+import cpp_reference  # noqa: E402
+
 NAME = re.compile(r"\b(?:gantry_\w+|GANTRY_\w+)\b(?:\(\))?")
 ROLES = {"function": "func", "struct": "struct", "enum": "enum", "enumvalue": "enumerator", "typedef": "type", "define": "macro"}
 
 
-def run_doxygen(headers, output):
+def run_doxygen(headers, output, pattern="*.h"):
     """Doxygen's complaints."""
     output.mkdir(parents=True, exist_ok=True)
     shutil.rmtree(output / "xml", ignore_errors=True)
     done = subprocess.run(["doxygen", HERE / "Doxyfile.in"], text=True, capture_output=True, check=False,
                           env={**os.environ, "GANTRY_HEADERS": str(headers), "GANTRY_OUTPUT": str(output), "GANTRY_PYTHON": sys.executable,
-                               "GANTRY_FILTER": str(HERE / "doxygen_filter.py")})
+                               "GANTRY_FILTER": str(HERE / "doxygen_filter.py"), "GANTRY_PATTERN": pattern,
+                               "GANTRY_IS_C": "YES" if pattern == "*.h" else "NO"})
     return [line for line in done.stderr.splitlines() if line.strip()] or ([] if done.returncode == 0 else ["doxygen failed"])
 
 
@@ -252,6 +257,11 @@ def write(source, output):
         (output / folder).mkdir(parents=True, exist_ok=True)
     for header, page in headers.items():
         (output / "reference" / f"{header}.rst").write_text(rst_page(header, page, names, shown))
+    if (source / "include/gantry" / cpp_reference.HEADER).exists():
+        complaints += run_doxygen(source / "include/gantry", output / "doxygen-cpp", "*.hpp")
+        lines, lacking = cpp_reference.page(output / "doxygen-cpp/xml", names, sys.modules[__name__])
+        (output / "reference" / f"{cpp_reference.HEADER}.rst").write_text("\n".join(lines))
+        complaints += lacking
     for found in entries:
         if found["name"] and found["kind"] in ("function", "struct", "enum"):
             (output / "man3" / f"{found['name']}.3").write_text(man_page(found, names, shown, version))

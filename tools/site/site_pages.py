@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Build the documents as one static site, with the reference and the manual pages, and check its links.
 
 Usage: site_pages.py SOURCE_DIR OUTPUT_DIR
@@ -26,20 +27,24 @@ import reference  # noqa: E402
 GROUPS = {
     "Learn": ["docs/install.md", "docs/tutorial/first-program.md", "docs/tutorial/gpu-tasks.md", "docs/tutorial/pipeline.md",
               "docs/tutorial/measure.md", "examples/README.md", "samples/README.md", "docs/glossary.md"],
-    "Do": [f"docs/guides/{name}.md" for name in ("tasks", "interop", "dispatcher", "frozen-graphs", "launching", "heap", "copies", "partitions",
-                                                 "fleet", "waiting", "bandwidth", "profiling", "checking", "cpp")],
+    "Do": [f"docs/guides/{name}.md" for name in ("porting-from-cuda", "interop", "tasks", "dispatcher", "frozen-graphs", "launching", "heap", "copies",
+                                                 "partitions", "limits", "fleet", "frames", "waiting", "bandwidth", "profiling", "nvtx", "checking", "edges",
+                                                 "emulator", "python", "cpp", "porting-from-pxtask")],
     "Look up": ["docs/reference/functions.md", "docs/reference/errors.md", "docs/reference/environment.md", "CHANGELOG.md"],
-    "Understand": ["README.md", "docs/design/architecture.md", "docs/design/testing.md", "docs/design/reliability.md", "docs/results/README.md",
-                   "CONTRIBUTING.md"],
+    "Understand": ["README.md", "docs/design/architecture.md", "docs/results/README.md", "CONTRIBUTING.md", "SECURITY.md"],
 }
 GROUP_OF_FOLDER = {"docs": "Learn", "docs/tutorial": "Learn", "docs/guides": "Do", "docs/reference": "Look up", "docs/results": "Understand"}
 FOLDED = {"docs/design": "docs/design/architecture.md", "docs/results": "docs/results/README.md"}  # what else is in a folder, below its page
 HEADERS = "docs/reference/functions.md"  # the pages of the headers are folded below it
+SHORT_NAMES = {"README.md": "Why, and compared with what"}
 LEFT_OUT = "docs/decisions/"  # for contributors: the repository has them
-ALONE = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "samples/README.md", "examples/README.md"]
+ALONE = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "samples/README.md", "examples/README.md"]
 # Pages that were, and where their text is now.
 MOVED = {"docs/guides/common-mistakes": "docs/guides/checking", "docs/lab/performance": "docs/results/README",
-         "docs/design/origins": "docs/design/architecture"}
+         "docs/design/origins": "docs/design/architecture", "docs/design/waiting": "docs/design/threading",
+         "docs/design/heap": "docs/design/memory", "docs/design/copies": "docs/design/memory"}
+WITH_CODE = ["examples/README.md", "docs/guides/porting-from-cuda.md"]  # pages that show the programs that they link to
+LANGUAGES = {".c": "c", ".cpp": "cpp", ".cu": "cuda"}
 
 MODULES = {"sphinx": "python3-sphinx", "myst_parser": "python3-myst-parser", "furo": "furo"}  # with the Debian package of each
 WHICH_MODULES = f"import importlib.util; print(*[name for name in {list(MODULES)} if importlib.util.find_spec(name) is None])"
@@ -87,6 +92,10 @@ def links_rewritten(text, document, pages, source, symbols):
             return f"[{match[1]}]({posixpath.relpath('index.md', here or '.')}{anchor})"
         if path in pages or posixpath.splitext(path)[1] in (".png", ".svg") and (source / path).exists():
             return match[0]
+        if example := re.fullmatch(r"(?:examples|samples)/(\w+)(?:/\w+\.(?:c|cpp|cu))?", path):
+            gallery = "examples/README.md" if (source / "examples/images" / f"{example[1]}.svg").exists() else "samples/README.md"
+            anchor = f"#{example[1]}" if gallery.startswith("examples") else ""
+            return match[1] if gallery == document else f"[{match[1]}]({posixpath.relpath(gallery, here or '.')}{anchor})"
         if path + "/README.md" in pages:
             return f"[{match[1]}]({posixpath.relpath(path + '/README.md', here or '.')}{anchor})"
         header = re.fullmatch(r"include/gantry/(\w+\.h)", path)
@@ -102,9 +111,31 @@ def links_rewritten(text, document, pages, source, symbols):
     return "".join(parts)
 
 
-def table_of_contents(paths, caption=None):
+def with_code(text, document, source):
+    """Each section with the programs that it links to, folded, at its end; of an example all files of its folder."""
+    sections = re.split(r"(?m)^(?=## )", text)
+    for number, section in enumerate(sections[1:], 1):
+        links = re.findall(r"\]\(([\w./-]+\.(?:c|cpp|cu))\)", section)
+        programs = [source / posixpath.normpath(posixpath.join(posixpath.dirname(document), link)) for link in links]
+        programs += [path for program in programs if section.startswith(f"## {program.parent.name}\n") for path in sorted(program.parent.glob("*.c*")) if path.stem != "in_command"]
+        for program in dict.fromkeys(programs):
+            code = program.read_text().partition("SPDX-License-Identifier: MIT")[2].partition("\n")[2]
+            sections[number] = (f'{sections[number].rstrip()}\n\n<details class="code"><summary>{program.name}</summary>\n\n'
+                                f"```{LANGUAGES[program.suffix]}\n{code}```\n\n</details>\n\n")
+    return "".join(sections)
+
+
+def entry(path, pages):
+    """A line of the sidebar: what a page's title has before a colon is its short name."""
+    name, found = posixpath.splitext(path)[0], pages / path
+    title = found.read_text().partition("\n")[0] if path.endswith(".md") else ""
+    short = SHORT_NAMES.get(path) or (title[2:].partition(": ")[0] if title.startswith("# ") and ": " in title else None)
+    return f"{short} </{name}>" if short else f"/{name}"
+
+
+def table_of_contents(paths, pages, caption=None):
     lines = ["```{toctree}", ":hidden:"] + ([f":caption: {caption}"] if caption else []) + [""]
-    return "\n".join(["", *lines, *(f"/{posixpath.splitext(path)[0]}" for path in paths), "```", ""])
+    return "\n".join(["", *lines, *(entry(path, pages) for path in paths), "```", ""])
 
 
 def sidebar(known):
@@ -147,7 +178,8 @@ def gather(source, output):
     for document in documents:
         target = pages / document
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(links_rewritten((source / document).read_text(), document, known, source, symbols))
+        text = (source / document).read_text()
+        target.write_text(links_rewritten(with_code(text, document, source) if document in WITH_CODE else text, document, known, source, symbols))
     for picture in [*(source / "docs").glob("**/*.png"), *(source / "docs").glob("**/*.svg"), *(source / "examples").glob("**/*.png"), *(source / "examples").glob("**/*.svg")]:
         target = pages / picture.relative_to(source)
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -155,14 +187,19 @@ def gather(source, output):
     for header in headers:
         (pages / "docs/reference").mkdir(parents=True, exist_ok=True)
         shutil.copy(header, pages / "docs/reference" / header.name)
-    shutil.copy(pathlib.Path(__file__).with_name("conf.py"), pages / "conf.py")
+    tools = pathlib.Path(__file__).parent
+    shutil.copy(tools / "conf.py", pages / "conf.py")
+    shutil.copytree(tools / "static", pages / "_tools/static")
+    shutil.copy(tools / "search.py", pages / "_tools/search.py")
+    shutil.copy(tools / "scorer.js", pages / "_tools/scorer.in.js")
+    (pages / "_tools/version").write_text(re.search(r"project\(gantry VERSION ([\d.]+)", (source / "CMakeLists.txt").read_text())[1])
     index = [(pages / "docs/README.md").read_text().replace("](", "](docs/").replace("](docs/../", "](").replace("](docs/http", "](http").replace("](docs/#", "](#"), ""]
     (pages / "docs/README.md").unlink()
     groups, folded = sidebar(known)
-    index += [table_of_contents(paths, name) for name, paths in groups.items() if paths]
+    index += [table_of_contents(paths, pages, name) for name, paths in groups.items() if paths]
     for path, below in folded.items():
         with open(pages / path, "a", encoding="utf-8") as file:
-            file.write(table_of_contents(below))
+            file.write(table_of_contents(below, pages))
     (pages / "index.md").write_text("\n".join(index))
     return pages
 
@@ -203,6 +240,14 @@ def check_links(site):
     return count, wrong
 
 
+def join_scripts(folder):
+    """Some packages of the theme have its script as a module that imports another one, which no browser loads from a file."""
+    script = folder / "furo.js"
+    first, _, rest = script.read_text().partition("\n") if script.exists() else ("", "", "")
+    if first.startswith('import Gumshoe from "./gumshoe-patched.js"'):
+        script.write_text((folder / "gumshoe-patched.js").read_text() + rest)
+
+
 def build(source, output):
     problems = reference.write(source, output)
     if problems:
@@ -213,6 +258,7 @@ def build(source, output):
                           text=True, capture_output=True, check=False)
     if done.returncode != 0:
         return done.stderr.splitlines() + done.stdout.splitlines()
+    join_scripts(output / "html/_static/scripts")
     redirects(source, output / "html")
     count, problems = check_links((output / "html").resolve())
     if not problems:

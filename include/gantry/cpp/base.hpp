@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /**
  * @file base.hpp
  * Errors as exceptions, owners of C handles, spans.  Part of gantry.hpp: include that.
@@ -83,6 +84,19 @@ inline void check(gantry_status status)
         detail::fail(status);
     }
 }
+
+namespace detail
+{
+/** What a function of C that fills a struct says of `handle`. */
+template <class Answer, class Handle, class Given>
+Answer ask(gantry_status (*function)(Handle, Answer *), Given handle)
+{
+    Answer answer = {};
+    answer.struct_size = sizeof answer;
+    check(function(handle, &answer));
+    return answer;
+}
+} // namespace detail
 
 /* ---- owners ---------------------------------------------------------------------------------- */
 

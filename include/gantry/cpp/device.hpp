@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /**
  * @file device.hpp
  * Contexts, kernels, tasks, launches and memory.  Part of gantry.hpp: include that.
@@ -15,40 +16,80 @@ namespace gantry
 
 /* ---- context and kernels ------------------------------------------------------------------- */
 
+/** A partition of a context's device: gantry_partition.  As good as the context. */
+class partition
+{
+  public:
+    partition() noexcept = default;
+    partition(gantry_partition *handle) noexcept : handle_(handle)
+    {
+    }
+    gantry_partition *get() const noexcept
+    {
+        return handle_;
+    }
+    /** For the C functions. */
+    operator gantry_partition *() const noexcept
+    {
+        return handle_;
+    }
+    gantry_partition_info info() const
+    {
+        return detail::ask(gantry_partition_get_info, handle_);
+    }
+    /** What it has used, if it has a share of GPU time. */
+    gantry_share_usage usage() const
+    {
+        return detail::ask(gantry_partition_get_usage, handle_);
+    }
+
+  private:
+    gantry_partition *handle_ = nullptr;
+};
+
+/** What is asked of a context, whoever owns it. */
+template <class Self> class context_calls
+{
+  public:
+    gantry_heap *heap() const noexcept
+    {
+        return gantry_context_heap(handle());
+    }
+    gantry_dispatcher *dispatcher() const noexcept
+    {
+        return gantry_context_dispatcher(handle());
+    }
+    /** Wait until the GPU has done what was submitted so far. */
+    void synchronize() const
+    {
+        check(gantry_context_synchronize(handle()));
+    }
+    gantry_device_info info() const
+    {
+        return detail::ask(gantry_context_device_info, handle());
+    }
+    /** The partition of that name. */
+    gantry::partition partition(const char *name) const
+    {
+        gantry_partition *found = nullptr;
+        check(gantry_partition_find(handle(), name, &found));
+        return found;
+    }
+
+  private:
+    gantry_context *handle() const noexcept
+    {
+        return static_cast<const Self *>(this)->get();
+    }
+};
+
 /** A device with its heap and its dispatcher: gantry_context. */
-class context : public owner<gantry_context, gantry_context_destroy>
+class context : public owner<gantry_context, gantry_context_destroy>, public context_calls<context>
 {
   public:
     /** `options` null: defaults. */
     explicit context(const gantry_context_options *options = nullptr) : owner(create(options))
     {
-    }
-    gantry_heap *heap() const noexcept
-    {
-        return gantry_context_heap(get());
-    }
-    gantry_dispatcher *dispatcher() const noexcept
-    {
-        return gantry_context_dispatcher(get());
-    }
-    /** Wait until the GPU has done what was submitted so far. */
-    void synchronize() const
-    {
-        check(gantry_context_synchronize(get()));
-    }
-    gantry_device_info info() const
-    {
-        gantry_device_info info = {};
-        info.struct_size = sizeof info;
-        check(gantry_context_device_info(get(), &info));
-        return info;
-    }
-    /** The partition of that name. */
-    gantry_partition *partition(const char *name) const
-    {
-        gantry_partition *found = nullptr;
-        check(gantry_partition_find(get(), name, &found));
-        return found;
     }
 
   private:
@@ -60,13 +101,104 @@ class context : public owner<gantry_context, gantry_context_destroy>
     }
 };
 
+/** A context that something else owns, as a `context`, a fleet or a program in C does, and as good as that.
+ * Whatever needs a context takes one of these, so it takes any of them. */
+class context_ref : public context_calls<context_ref>
+{
+  public:
+    context_ref(const context &owned) noexcept : handle_(owned.get())
+    {
+    }
+    context_ref(gantry_context *handle) noexcept : handle_(handle)
+    {
+    }
+    gantry_context *get() const noexcept
+    {
+        return handle_;
+    }
+
+  private:
+    gantry_context *handle_;
+};
+
+/** Contexts of several devices, for one graph over all of them: gantry_fleet. */
+class fleet : public owner<gantry_fleet, gantry_fleet_destroy>
+{
+  public:
+    /** `options` null: all devices, with defaults. */
+    explicit fleet(const gantry_fleet_options *options = nullptr) : owner(create(options))
+    {
+    }
+    /** Ordinals and UUIDs with commas between them, as "0,2". */
+    explicit fleet(const std::string &devices) : owner(create(devices))
+    {
+    }
+    /** How many devices there are. */
+    std::uint32_t size() const noexcept
+    {
+        return gantry_fleet_device_count(get());
+    }
+    /** The context of a device, which must be there; it lives as long as the fleet. */
+    context_ref operator[](std::uint32_t index) const noexcept
+    {
+        return gantry_fleet_context(get(), index);
+    }
+
+  private:
+    static gantry_fleet *create(const gantry_fleet_options *options)
+    {
+        gantry_fleet *made = nullptr;
+        check(gantry_fleet_create(options, &made));
+        return made;
+    }
+    static gantry_fleet *create(const std::string &devices)
+    {
+        gantry_fleet_options options = GANTRY_FLEET_OPTIONS_INIT;
+        options.devices = devices.c_str();
+        return create(&options);
+    }
+};
+
+/** A bound on GPU time, in percent of the device, of a partition or of a manager. */
+constexpr gantry_share share_of(double percent) noexcept
+{
+    return {sizeof(gantry_share), percent, 0, 0, 0};
+}
+
+/** Where a GPU task runs: on a device of its manager's fleet, or in a partition. */
+class place
+{
+  public:
+    place(context_ref context) noexcept : context_(context.get())
+    {
+    }
+    place(gantry::partition partition) noexcept : partition_(partition.get())
+    {
+    }
+    /** As the fields of a task's description. */
+    void put_into(gantry_task_desc &described) const noexcept
+    {
+        described.context = context_;
+        described.partition = partition_;
+    }
+
+  private:
+    gantry_context *context_ = nullptr;
+    gantry_partition *partition_ = nullptr;
+};
+
 /** Makes the CUDA context current on the calling thread as long as it lives. */
 class current_context
 {
   public:
-    explicit current_context(const context &context) : context_(context.get())
+    explicit current_context(context_ref context) : context_(context.get())
     {
         check(gantry_context_acquire(context_));
+    }
+    /** The context that is current. */
+    gantry_context *get() const noexcept
+    {
+        return context_;
     }
     current_context(const current_context &) = delete;
     current_context &operator=(const current_context &) = delete;
@@ -118,8 +250,7 @@ class kernel_module : public owner<gantry_module, gantry_module_unload>
 {
   public:
     kernel_module() noexcept = default;
-    kernel_module(const context &context, const gantry_module_image &image)
-        : owner(load(context.get(), image))
+    kernel_module(context_ref context, const gantry_module_image &image) : owner(load(context.get(), image))
     {
     }
     /** The kernel of a generated header: get<gantry::kernels::image::blur>(), of image.kernels.hpp. */
@@ -193,6 +324,26 @@ class task
         check(gantry_task_start_after_done(handle_, gpu_task.handle_));
         return *this;
     }
+    /** The task reads, writes or adds to memory of the host or the device, by which its manager orders it:
+     * <gantry/access.h>.  While the graph is built.  `data`: a span, or whatever has data() and size(). */
+    template <class Span> task reads(const Span &data) const
+    {
+        return accesses(data.data(), data.size() * sizeof(*data.data()), GANTRY_ACCESS_READ);
+    }
+    template <class Span> task writes(const Span &data) const
+    {
+        return accesses(data.data(), data.size() * sizeof(*data.data()), GANTRY_ACCESS_WRITE);
+    }
+    template <class Span> task adds_to(const Span &data) const
+    {
+        return accesses(data.data(), data.size() * sizeof(*data.data()), GANTRY_ACCESS_ADD);
+    }
+    task accesses(const void *at, std::size_t bytes, gantry_access_mode mode) const
+    {
+        const gantry_access access = {at, bytes, 1, 0, mode, 0};
+        check(gantry_task_access(handle_, &access, 1));
+        return *this;
+    }
     void add_reference() const
     {
         check(gantry_task_add_reference(handle_));
@@ -201,10 +352,22 @@ class task
     {
         check(gantry_task_remove_reference(handle_));
     }
+    /** Give a reference back as failed, with the reason in words, if there is one. */
+    void fail_reference(gantry_status cause, const char *text = nullptr) const
+    {
+        check(gantry_task_fail_reference_with(handle_, cause, text));
+    }
     /** From the body of a condition: start its dependent of this index. */
     void choose(std::uint32_t index) const
     {
         check(gantry_task_choose(handle_, index));
+    }
+    /** From the task's body: it ends with complete(), called for the handle, not when the body returns. */
+    gantry_detached detach(const gantry_detach_options *options = nullptr) const
+    {
+        gantry_detached handle = 0;
+        check(gantry_task_detach_with(handle_, options, &handle));
+        return handle;
     }
     const char *label() const noexcept
     {
@@ -222,6 +385,12 @@ class task
   private:
     gantry_task *handle_ = nullptr;
 };
+
+/** The work of a detached task has ended, well or with `status`, of which `text` tells more.  Any thread. */
+inline void complete(gantry_detached handle, gantry_status status = GANTRY_OK, const char *text = nullptr)
+{
+    check(gantry_task_complete(handle, status, text));
+}
 
 /** What a launch callback is handed: where its task enqueues work.  Good inside the callback only. */
 class launch
@@ -343,7 +512,9 @@ class launch
     /** Whether an argument of type A may be handed to a parameter of type P. */
     template <class P, class A> struct fits_parameter {
         static constexpr bool value =
-            std::is_same_v<P, A> || (std::is_pointer_v<P> && (std::is_pointer_v<A> || std::is_null_pointer_v<A>)&&std::is_convertible_v<A, P>);
+            std::is_same_v<P, A> ||
+            (std::is_pointer_v<P> &&
+             (std::is_pointer_v<A> || std::is_null_pointer_v<A>)&&std::is_convertible_v<A, P>);
     };
     template <class P, class T> struct fits_parameter<P, device_span<T>> {
         static constexpr bool value = std::is_pointer_v<P> && std::is_convertible_v<T *, P>;
@@ -366,7 +537,8 @@ class launch
             static_assert((fits_parameter<Parameters, Arguments>::value && ...),
                           "an argument has another type than the kernel's parameter");
             if constexpr ((fits_parameter<Parameters, Arguments>::value && ...)) {
-                launch_sized<Parameters...>(what, how, options, static_cast<Parameters>(value_of(arguments))...);
+                launch_sized<Parameters...>(what, how, options,
+                                            static_cast<Parameters>(value_of(arguments))...);
             }
         }
     }
@@ -402,7 +574,7 @@ template <class T, gantry_memory_kind Kind> class memory
 
     memory() noexcept = default;
     /** `tag`, `file` and `line` are what statistics and reports of leaks say; `tag` is a string literal. */
-    memory(const context &context, std::size_t count, const char *tag = nullptr,
+    memory(context_ref context, std::size_t count, const char *tag = nullptr,
            const char *file = __builtin_FILE(), int line = __builtin_LINE())
         : heap_(context.heap()), size_(count)
     {
@@ -414,6 +586,11 @@ template <class T, gantry_memory_kind Kind> class memory
         check(gantry_heap_alloc(heap_, Kind, count * sizeof(T), alignof(T) > 256 ? alignof(T) : 0, site,
                                 &block));
         data_ = static_cast<T *>(block);
+    }
+    /** Owns a block of the context's heap from now on, `count` elements that a C function has given. */
+    memory(context_ref context, T *block, std::size_t count) noexcept
+        : heap_(context.heap()), data_(block), size_(count)
+    {
     }
     memory(memory &&other) noexcept
         : heap_(other.heap_), data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0))
@@ -439,6 +616,17 @@ template <class T, gantry_memory_kind Kind> class memory
     std::size_t size() const noexcept
     {
         return size_;
+    }
+    /** The address for the C functions; null after a move. */
+    T *get() const noexcept
+    {
+        return data_;
+    }
+    /** The address of a block that the caller frees from now on, with gantry_heap_free(). */
+    T *release() noexcept
+    {
+        size_ = 0;
+        return std::exchange(data_, nullptr);
     }
     span_type span() const noexcept
     {
@@ -491,6 +679,38 @@ template <class T> using device_memory = memory<T, GANTRY_MEMORY_DEVICE>;
 template <class T> using pinned_memory = memory<T, GANTRY_MEMORY_PINNED>;
 template <class T> using write_combined_memory = memory<T, GANTRY_MEMORY_WRITE_COMBINED>;
 template <class T> using host_memory = memory<T, GANTRY_MEMORY_HOST>;
+
+/** Buffers of `count` elements that are used in turn: gantry_ring.  Goes before the context does. */
+template <class T, gantry_memory_kind Kind> class ring : public owner<gantry_ring, gantry_ring_destroy>
+{
+  public:
+    using span_type = typename memory<T, Kind>::span_type;
+    ring(context_ref context, std::size_t count, std::size_t buffers, const char *tag = "gantry::ring",
+         const char *file = __builtin_FILE(), int line = __builtin_LINE())
+        : owner(create(context, count, buffers, {tag, file, line})), count_(count)
+    {
+    }
+    /** The next buffer; what its tasks do with it is declared before the ring comes to it again. */
+    span_type next() const
+    {
+        return {static_cast<T *>(gantry_ring_next(get())), count_};
+    }
+
+  private:
+    static gantry_ring *create(context_ref context, std::size_t count, std::size_t buffers,
+                               gantry_alloc_site site)
+    {
+        if (count > SIZE_MAX / sizeof(T)) {
+            detail::too_large(count, SIZE_MAX / sizeof(T));
+        }
+        gantry_ring *made = nullptr;
+        check(gantry_ring_create(context.heap(), Kind, count * sizeof(T), buffers, site, &made));
+        return made;
+    }
+    std::size_t count_;
+};
+template <class T> using device_ring = ring<T, GANTRY_MEMORY_DEVICE>;
+template <class T> using pinned_ring = ring<T, GANTRY_MEMORY_PINNED>;
 
 } // namespace gantry
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /**
  * @file graph.hpp
  * Threads for CPU tasks, and graphs of tasks.  Part of gantry.hpp: include that.
@@ -81,12 +82,22 @@ class manager
         table.states.emplace(made, state_.get());
     }
     /** GPU tasks on the context's device; CPU tasks in the thread that waits. */
-    explicit manager(const context &context) : manager(options_for(nullptr, context.dispatcher()))
+    explicit manager(context_ref context) : manager(options_for(nullptr, context.dispatcher()))
     {
     }
     /** GPU tasks on the context's device, CPU tasks on the workers. */
-    manager(const context &context, const cpu_dispatcher &workers)
+    manager(context_ref context, const cpu_dispatcher &workers)
         : manager(options_for(workers.get(), context.dispatcher()))
+    {
+    }
+    /** Likewise, and its GPU tasks have a share of the device's time, see share_of(). */
+    manager(context_ref context, const cpu_dispatcher &workers, const gantry_share &share)
+        : manager(options_for(workers.get(), context.dispatcher(), &share))
+    {
+    }
+    /** GPU tasks on the devices of the fleet, each on the one of its `place`; CPU tasks on the workers. */
+    manager(const fleet &devices, const cpu_dispatcher &workers)
+        : manager(options_for(workers.get(), nullptr, nullptr, devices.get()))
     {
     }
     manager(manager &&) noexcept = default;
@@ -128,16 +139,37 @@ class manager
         gantry_task_desc described = labelled(GANTRY_TASK_HTOD, label);
         return fill_and_submit<false>(described, std::forward<F>(function));
     }
+    /** Likewise, there. */
+    template <class F> task htod(const char *label, place where, F &&function)
+    {
+        gantry_task_desc described = labelled(GANTRY_TASK_HTOD, label);
+        where.put_into(described);
+        return fill_and_submit<false>(described, std::forward<F>(function));
+    }
     /** A GPU task that launches kernels. */
     template <class F> task kernel(const char *label, F &&function)
     {
         gantry_task_desc described = labelled(GANTRY_TASK_KERNEL, label);
         return fill_and_submit<false>(described, std::forward<F>(function));
     }
+    /** Likewise, there. */
+    template <class F> task kernel(const char *label, place where, F &&function)
+    {
+        gantry_task_desc described = labelled(GANTRY_TASK_KERNEL, label);
+        where.put_into(described);
+        return fill_and_submit<false>(described, std::forward<F>(function));
+    }
     /** A GPU task that copies to the host. */
     template <class F> task dtoh(const char *label, F &&function)
     {
         gantry_task_desc described = labelled(GANTRY_TASK_DTOH, label);
+        return fill_and_submit<false>(described, std::forward<F>(function));
+    }
+    /** Likewise, there. */
+    template <class F> task dtoh(const char *label, place where, F &&function)
+    {
+        gantry_task_desc described = labelled(GANTRY_TASK_DTOH, label);
+        where.put_into(described);
         return fill_and_submit<false>(described, std::forward<F>(function));
     }
     /** A task without work, to hang dependencies on. */
@@ -204,6 +236,11 @@ class manager
         state().freeze(false);
         state().drop_all();
     }
+    /** What its GPU tasks have used, if it has a share of GPU time. */
+    gantry_share_usage usage() const
+    {
+        return detail::ask(gantry_taskman_get_usage, get());
+    }
     /** End the run early; stop() then throws an error of GANTRY_ERR_CANCELLED. */
     void cancel()
     {
@@ -211,11 +248,15 @@ class manager
     }
 
   private:
-    static gantry_taskman_options options_for(gantry_cpu_dispatcher *workers, gantry_dispatcher *gpu)
+    static gantry_taskman_options options_for(gantry_cpu_dispatcher *workers, gantry_dispatcher *gpu,
+                                              const gantry_share *share = nullptr,
+                                              gantry_fleet *devices = nullptr)
     {
         gantry_taskman_options options = GANTRY_TASKMAN_OPTIONS_INIT;
         options.cpu_dispatcher = workers;
         options.gpu_dispatcher = gpu;
+        options.share = share;
+        options.fleet = devices;
         return options;
     }
     static gantry_task_desc labelled(gantry_task_kind kind, const char *label)

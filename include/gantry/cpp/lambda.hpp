@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /**
  * @file lambda.hpp
  * How lambdas become callbacks of C.  Part of gantry.hpp: include that; nothing here is for applications.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The kernel dialect for clang -x cuda without CUDA headers: builtins and PTX.  Included by
  * <gantry/kernel.h> only. */
 #ifndef GANTRY_KERNEL_CLANG_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Parts of the kernel dialect that clang without CUDA headers and the host compiler share.  Included by
  * <gantry/kernel.h> only. */
 #ifndef GANTRY_KERNEL_COMMON_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The kernel dialect for the host's C++ compiler: kernels that the emulated driver runs.  Included by
  * <gantry/kernel.h> only.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /**
  * @file launch.h
  * For kernels that are launched with gantry_launch_kernel_with(): clusters, barriers of a whole grid, and an

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /**
  * @file ranges.h
  * Ranges inside a block: what its groups of warps do, and when (loading, computing, storing, …).  Included by

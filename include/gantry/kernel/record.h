@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /**
  * @file record.h
  * Where the records lie that the blocks of a launch leave behind, and the mark of one that another block did.

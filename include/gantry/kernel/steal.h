@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /**
  * @file steal.h
  * Work stealing between the thread blocks of one launch (Cluster Launch Control), for kernels written in

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /**
  * @file surface.h
  * Images in kernels that are written in the dialect of <gantry/kernel.h>, in all its three forms.

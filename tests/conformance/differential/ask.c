@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "tests/conformance/differential/ask.h"
 
 #include "tests/conformance/differential/world.h"
@@ -18,6 +19,7 @@ static uint64_t state;
 static char shape[SHAPE_BYTES];
 static size_t shape_length;
 static enum df_entry asked;
+static const char *marked_as; /* NULL: the next call is marked by its shape */
 
 static const char *const names[] = {
 #define F(need, member, symbol, prototype) [DF_##member] = #member,
@@ -120,13 +122,19 @@ void df_skip(enum df_entry entry)
 {
     take_shape();
     df_null_at = -1;
+    marked_as = NULL;
     df_line("%s %s -", names[entry] + 2, shape);
+}
+
+void df_mark_as(const char *word)
+{
+    marked_as = word;
 }
 
 static uint32_t mark_of(enum df_entry entry)
 {
-    uint32_t hash = 2166136261u ^ (uint32_t)entry;
-    for (const char *c = shape; *c != '\0'; c++) {
+    uint32_t hash = 2166136261u ^ (uint32_t)entry ^ (w.has_second ? 1u << 16 : 0);
+    for (const char *c = marked_as != NULL ? marked_as : shape; *c != '\0'; c++) {
         hash = (hash ^ (unsigned char)*c) * 16777619u;
     }
     return (hash ^ hash >> 16) % DF_MARKS;
@@ -137,6 +145,7 @@ bool df_begin(enum df_entry entry, bool is_there)
     take_shape();
     uint32_t mark = mark_of(entry);
     asked = entry;
+    marked_as = NULL;
     if (!is_there || df_marked[mark] != 0) {
         df_null_at = -1;
         df_line("%s %s ~", names[entry] + 2, shape);

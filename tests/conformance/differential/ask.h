@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the parts of the differential fuzz share: the generator, the record, and how a call is asked.
  *
  * A seed and a number of a sequence make the same calls on every driver: all is drawn before a call, and what
@@ -64,6 +65,9 @@ uint32_t df_choice(const char *what, uint32_t end);
 __attribute__((format(printf, 1, 2))) void df_shape(const char *format, ...);
 /* Add what came out to the line of the latest call. */
 __attribute__((format(printf, 1, 2))) void df_note(const char *format, ...);
+/* The next call may end the process, and so may all of its entry that are marked by this word, whatever their
+ * shape: once one did, none is made again. */
+void df_mark_as(const char *word);
 /* Nothing is called, as a slot is empty (or full). */
 void df_skip(enum df_entry entry);
 bool df_begin(enum df_entry entry, bool is_there);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The differential fuzz of the driver table: random sequences of its calls, with a record of what each said.
  *
  * Usage: differential [--driver emulated|cuda] [--seed N] [--sequences FROM-TO] [--processes N] [--seconds S]
@@ -111,6 +112,9 @@ static enum group draw_group(enum group main_group, bool has_one_group)
 {
     uint32_t is_main = df_below(has_one_group ? 8 : 2), of_all = df_below(4), other = df_below(12),
              graph = df_below(6);
+    if (w.has_second && df_below(4) == 0) {
+        return GROUP_pair;
+    }
     if (is_main != 0) {
         return main_group;
     }
@@ -206,6 +210,9 @@ _Noreturn static void run_process(const struct options *options, const struct pr
         _exit(CANNOT_BEGIN);
     }
     for (uint32_t i = process->next; i < options->to; i += options->processes) {
+        if (w.devices == 1 && df_needs_two_devices(i)) {
+            continue;
+        }
         df_progress->sequence = i;
         run_sequence(options->seed, i);
         flush(process->file);

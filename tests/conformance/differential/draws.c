@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What operations draw. */
 #include "tests/conformance/differential/ops.h"
 
@@ -70,7 +71,7 @@ int df_slot(const char *what, int end)
 
 static const uint32_t offsets[] = {0, 0, 1, 2, 4, 8, 16, 256, 1023, 1024, 2044, 2046, 2047};
 
-static CUdeviceptr place_in(int arena, size_t *room)
+CUdeviceptr df_place_in(int arena, size_t *room)
 {
     uint32_t offset = offsets[df_below(sizeof(offsets) / sizeof(offsets[0]))];
     df_shape("%c%u", "abp"[arena], offset);
@@ -79,9 +80,35 @@ static CUdeviceptr place_in(int arena, size_t *room)
     return w.arena[arena] + offset;
 }
 
+/* 'b': work of the picked stream runs on the second device. */
+char df_home(void)
+{
+    CUcontext current = NULL;
+    for (int i = 0; i < DF_STREAMS; i++) {
+        if (w.picked != NULL && w.picked == w.streams[i]) {
+            return w.is_of_second[i] ? 'b' : 'a';
+        }
+    }
+    return cu->cuCtxGetCurrent(&current) == CUDA_SUCCESS && current == w.other && w.has_second ? 'b' : 'a';
+}
+
+bool df_is_foreign(char home, CUdeviceptr address)
+{
+    const CUdeviceptr arena = w.arena[DF_ARENA_B] - DF_ARENA / 2;
+    bool is_of_second = address >= arena && address < arena + 2u * DF_ARENA;
+    for (int i = 0; i < DF_BLOCKS; i++) {
+        const struct df_block *block = &w.blocks[i];
+        is_of_second |=
+            block->is_of_second && address >= block->address && address - block->address < block->bytes;
+    }
+    const CUdeviceptr of_host = w.arena[DF_ARENA_PINNED] - DF_ARENA / 2;
+    bool is_of_host = address >= of_host && address < of_host + 2u * DF_ARENA;
+    return w.has_second && !is_of_host && is_of_second != (home == 'b');
+}
+
 CUdeviceptr df_place(size_t *room)
 {
-    return place_in((int)df_below(DF_ARENAS), room);
+    return df_place_in((int)df_below(DF_ARENAS), room);
 }
 
 /* Memory of a slot; a graph never refers to it, as it goes. */
@@ -123,7 +150,7 @@ CUdeviceptr df_place_or_wild(size_t *room)
     if (kind < 7 && may_leave) {
         return place_in_slot(room);
     }
-    return place_in((int)arena, room);
+    return df_place_in((int)arena, room);
 }
 
 bool df_is_wild(void)
@@ -165,14 +192,25 @@ size_t df_count(size_t room, size_t size)
     return full / 2;
 }
 
+/* A kernel that touches what it has no access to ends all contexts.  Access may end before a graph is
+ * launched. */
+static bool may_touch(int home, int arena)
+{
+    const bool is_at_once = w.picks_stream && df_stream_is_there() && !df_is_capturing(w.picked);
+    return !w.has_second || arena == DF_ARENA_PINNED || arena == home || (is_at_once && w.reaches[home]);
+}
+
 CUfunction df_function(void *params[3], bool is_of_one_dimension)
 {
     static CUdeviceptr data, seen;
     static uint32_t count, value;
     static const uint32_t places[] = {0, 4, 256, 1024};
-    const uint32_t is_other = df_one_in(8) ? 1 : 0;
+    const uint32_t is_other = df_one_in(w.has_second ? 2 : 8) ? 1 : 0;
     uint32_t which = (is_of_one_dimension ? 2 * df_below(2) : 2) + is_other, arena = df_below(DF_ARENAS),
              at = df_below(4);
+    if (!may_touch((int)is_other, (int)arena)) {
+        arena = is_other;
+    }
     data = w.arena[arena] + places[at];
     count = df_below(3) == 0 ? 0 : df_below((DF_ARENA - places[at]) / 4);
     value = df_below(1000);

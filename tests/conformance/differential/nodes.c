@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "tests/conformance/differential/nodes.h"
 
 #include <string.h>
@@ -40,6 +41,12 @@ CUDA_MEMSET_NODE_PARAMS df_draw_fill(void)
         df_shape("one");
     }
     return fill;
+}
+
+void df_has_foreign_fill(CUresult result, const CUDA_MEMSET_NODE_PARAMS *fill, CUcontext context)
+{
+    w.has_foreign_fill |=
+        result == CUDA_SUCCESS && df_is_foreign(context == w.primary ? 'a' : 'b', fill->dst);
 }
 
 CUDA_MEMCPY3D df_draw_copy(void)

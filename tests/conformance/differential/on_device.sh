@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
 # The differential fuzz on this machine's device: builds what it needs, runs it, and leaves its records in OUT, in one file.
 # What is built stays in build/differential.  It ends after SECONDS at most, with the sequences that were done by then.
 #

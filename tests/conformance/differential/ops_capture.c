@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Captures. */
 #include "tests/conformance/differential/ops.h"
 
@@ -55,33 +56,15 @@ static void note_nodes(int slot)
     }
 }
 
-/* A capture that went into a graph of a slot is over: no stream is captured into it any more.  When that
- * failed, nothing may be done with the graph: a device's driver has freed it. */
-static void forget_captured(CUstream stream, CUgraph graph, bool is_good)
-{
-    for (int i = 0; i < DF_GRAPHS; i++) {
-        if (w.graphs[i].captured == stream || (graph != NULL && w.graphs[i].graph == graph)) {
-            w.graphs[i].graph = is_good || w.graphs[i].captured == NULL ? w.graphs[i].graph : NULL;
-            w.graphs[i].captured = NULL;
-            df_forget_nodes(i);
-        }
-    }
-}
-
-static void op_end(void)
+/* End the capture of a stream; what was captured goes into the slot, unless it went into another one's graph.
+ */
+static void end_capture(CUstream stream, int slot, bool has_room)
 {
     CUgraph graph = NULL;
-    CUstream stream = df_stream();
-    int slot = df_slot("g", DF_GRAPHS), own = -1;
-    CUgraph *out = df_one_in(64) ? NULL : &graph;
-    df_shape("%d", out != NULL);
-    if (!df_stream_is_there() || w.graphs[slot].captured != NULL) {
-        df_skip(DF_cuStreamEndCapture);
-        return;
-    }
-    CUresult result = ask(cuStreamEndCapture, stream, out);
+    int own = -1;
+    CUresult result = ask(cuStreamEndCapture, stream, has_room ? &graph : NULL);
     if (!df_is_capturing(stream)) {
-        forget_captured(stream, graph, result == CUDA_SUCCESS);
+        df_forget_captured(stream, graph, result == CUDA_SUCCESS);
     }
     if (result != CUDA_SUCCESS || graph == NULL) {
         return;
@@ -96,6 +79,49 @@ static void op_end(void)
     }
     w.graphs[slot].has_any_child = true;
     note_nodes(slot);
+}
+
+static void op_end(void)
+{
+    CUstream stream = df_stream();
+    int slot = df_slot("g", DF_GRAPHS);
+    bool has_room = !df_one_in(64);
+    df_shape("%d", has_room);
+    if (!df_stream_is_there() || w.graphs[slot].captured != NULL) {
+        df_skip(DF_cuStreamEndCapture);
+        return;
+    }
+    end_capture(stream, slot, has_room);
+}
+
+/* A captured stream forks into another one, and is ended before that has joined it; or the other one is
+ * ended. */
+static void op_fork(void)
+{
+    int one, slot = df_slot("g", DF_GRAPHS);
+    CUevent event = df_event();
+    CUstream other = w.streams[df_slot("to", DF_STREAMS)];
+    bool ends_other = df_below(2) == 0, joins = df_below(3) == 0, adds = df_below(4) != 0;
+    CUstream stream = df_stream_of_slot(&one);
+    df_shape("%d%d%d", ends_other, joins, adds);
+    if (stream == NULL || event == NULL || other == NULL || w.graphs[slot].captured != NULL ||
+        !df_is_capturing(stream)) {
+        df_skip(DF_cuEventRecord);
+        return;
+    }
+    df_shape("s%d", one);
+    ask(cuEventRecord, event, stream);
+    ask(cuStreamWaitEvent, other, event, 0);
+    w.picked = other;
+    if (adds) {
+        ask(cuMemsetD32Async, w.arena[DF_ARENA_PINNED], 5, 4, other);
+    }
+    if (joins) {
+        ask(cuEventRecord, event, other);
+        ask(cuStreamWaitEvent, stream, event, 0);
+    }
+    df_shape("s%d", one);
+    end_capture(ends_other ? other : stream, slot, true);
 }
 
 static void op_is_capturing(void)
@@ -196,5 +222,6 @@ static void op_exchange(void)
 }
 
 const struct df_op df_ops_capture[] = {
-    {10, op_begin}, {3, op_begin_to_graph},      {10, op_end},     {3, op_is_capturing},
-    {6, op_info},   {3, op_update_dependencies}, {4, op_exchange}, {0, NULL}};
+    {10, op_begin},       {3, op_begin_to_graph}, {10, op_end},
+    {3, op_is_capturing}, {6, op_info},           {3, op_update_dependencies},
+    {4, op_exchange},     {3, op_fork},           {0, NULL}};

@@ -1,7 +1,15 @@
+/* SPDX-License-Identifier: MIT */
 /* Copies and fills. */
 #include "tests/conformance/differential/ops.h"
 
 #include <string.h>
+
+static CUresult fill(uint32_t kind, CUdeviceptr address, unsigned value, size_t count, CUstream stream)
+{
+    return kind == 0   ? ask(cuMemsetD8Async, address, (unsigned char)value, count, stream)
+           : kind == 1 ? ask(cuMemsetD16Async, address, (unsigned short)value, count, stream)
+                       : ask(cuMemsetD32Async, address, value, count, stream);
+}
 
 static void op_fill(void)
 {
@@ -14,12 +22,15 @@ static void op_fill(void)
     unsigned value = (unsigned)DF_PICK("v", 0, 1, 0xab, 0x1234, 0xdeadbeef, 0xffffffff);
     if (!df_stream_is_there()) {
         df_skip(DF_cuMemsetD8Async);
-    } else if (kind == 0) {
-        ask(cuMemsetD8Async, address, (unsigned char)value, count, stream);
-    } else if (kind == 1) {
-        ask(cuMemsetD16Async, address, (unsigned short)value, count, stream);
-    } else {
-        ask(cuMemsetD32Async, address, value, count, stream);
+        return;
+    }
+    const bool is_foreign = df_is_foreign(df_home(), address);
+    if (is_foreign) {
+        df_shape("foreign");
+        df_mark_as("foreign");
+    }
+    if (fill(kind, address, value, count, stream) == CUDA_SUCCESS) {
+        w.has_foreign_fill |= is_foreign && df_is_capturing(stream);
     }
 }
 
@@ -89,7 +100,10 @@ static void op_copy_now(void)
     if (bytes > 2 * DF_ARENA || overlap(address, (CUdeviceptr)(uintptr_t)host, bytes)) {
         df_skip(is_to_device ? DF_cuMemcpyHtoD : DF_cuMemcpyDtoH);
     } else if (is_to_device) {
-        ask(cuMemcpyHtoD, address, host, bytes);
+        if (ask(cuMemcpyHtoD, address, host, bytes) == CUDA_SUCCESS) {
+            df_wait_for(
+                NULL); /* it may end before the device has the bytes, and no other stream would wait */
+        }
     } else if (ask(cuMemcpyDtoH, host, address, bytes) == CUDA_SUCCESS) {
         df_look();
     }

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The driver, its devices, contexts and peers. */
 #include "tests/conformance/differential/ops.h"
 
@@ -7,7 +8,8 @@ static const int ordinals[] = {0, 0, 0, 0, -1, 1 << 20, 99};
 
 static CUdevice device(void)
 {
-    return ordinals[df_choice("d", sizeof(ordinals) / sizeof(ordinals[0]))];
+    uint32_t number = df_choice("d", sizeof(ordinals) / sizeof(ordinals[0]));
+    return w.has_second && (number == 2 || number == 3) ? 1 : ordinals[number];
 }
 
 static void op_init(void)
@@ -105,11 +107,11 @@ static void op_primary(void)
         if (ask(cuDevicePrimaryCtxRetain, &context, which) == CUDA_SUCCESS) {
             df_note("%c", df_context_letter(context));
             df_shape("d0");
-            ask(cuDevicePrimaryCtxRelease, w.device);
+            ask(cuDevicePrimaryCtxRelease, which);
         }
         break;
     case 1:
-        if (which != 0) {
+        if (which != 0 && which != 1) {
             ask(cuDevicePrimaryCtxRelease, which);
             break;
         }
@@ -215,10 +217,10 @@ static void op_peer(void)
     CUdevice one = device(), two = device();
     switch (df_choice("op", 4)) {
     case 0:
-        ask(cuCtxEnablePeerAccess, peer, flags);
+        df_enable_peer(peer, flags);
         break;
     case 1:
-        ask(cuCtxDisablePeerAccess, peer);
+        df_disable_peer(peer);
         break;
     case 2:
         ask(cuDeviceCanAccessPeer, df_or_null(&value), one, two);

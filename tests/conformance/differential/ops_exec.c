@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Executable graphs: made, changed, launched. */
 #include "tests/conformance/differential/nodes.h"
 
@@ -65,6 +66,9 @@ static void op_launch(void)
         return;
     }
     df_settle();
+    if (w.has_foreign_fill) {
+        df_mark_as("foreign");
+    }
     if (uploads) {
         ask(cuGraphUpload, exec, stream);
     } else if (ask(cuGraphLaunch, exec, stream) == CUDA_SUCCESS && !df_is_capturing(stream)) {
@@ -109,7 +113,8 @@ static void op_set_fill(void)
         df_skip(DF_cuGraphExecMemsetNodeSetParams);
         return;
     }
-    ask(cuGraphExecMemsetNodeSetParams, exec, node->node, &fill, context);
+    df_has_foreign_fill(ask(cuGraphExecMemsetNodeSetParams, exec, node->node, &fill, context), &fill,
+                        context);
 }
 
 static void op_set_event(void)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Memory and semaphores of other APIs: there is none here, so that only refusals are seen. */
 #include "tests/conformance/differential/ops.h"
 

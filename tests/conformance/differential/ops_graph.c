@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Graphs and their nodes. */
 #include "tests/conformance/differential/nodes.h"
 
@@ -124,7 +125,7 @@ static void op_add_kernel(void)
     void *params[3];
     struct place place = draw_place();
     CUDA_KERNEL_NODE_PARAMS_v2 kernel = df_draw_kernel(params);
-    if (place.graph == NULL) {
+    if (place.graph == NULL || !df_has_context()) {
         df_skip(DF_cuGraphAddKernelNode);
         return;
     }
@@ -158,10 +159,10 @@ static void op_add_fill(void)
         df_skip(DF_cuGraphAddMemsetNode);
         return;
     }
-    put(&place,
-        ask(cuGraphAddMemsetNode, df_or_null(&node), place.graph, place.behind, place.count,
-            df_or_null(&fill), context),
-        node);
+    CUresult result = ask(cuGraphAddMemsetNode, df_or_null(&node), place.graph, place.behind, place.count,
+                          df_or_null(&fill), context);
+    df_has_foreign_fill(result, &fill, context);
+    put(&place, result, node);
 }
 
 static void op_add_event(void)
@@ -260,7 +261,7 @@ static void op_set_kernel(void)
     void *params[3];
     const struct df_node *node = df_node();
     CUDA_KERNEL_NODE_PARAMS_v2 kernel = df_draw_kernel(params);
-    if (node == NULL) {
+    if (node == NULL || !df_has_context()) {
         df_skip(DF_cuGraphKernelNodeSetParams);
         return;
     }

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* SM resources and green contexts, each made and given back by one operation. */
 #include "tests/conformance/differential/ops.h"
 
@@ -6,7 +7,7 @@ static void op_resource(void)
     CUdevResource resource;
     unsigned type = (unsigned)DF_PICK("type", 1, 1, 0, 2, 99);
     CUcontext context = df_context();
-    CUdevice device = (CUdevice)DF_PICK("d", 0, 0, 0, 99, (unsigned long long)-1);
+    CUdevice device = (CUdevice)DF_PICK("d", 0, 0, w.has_second ? 1 : 0, 99, (unsigned long long)-1);
     CUresult result =
         df_choice("op", 2) == 0
             ? ask(cuDeviceGetDevResource, device, df_or_null(&resource), (CUdevResourceType)type)
@@ -71,7 +72,7 @@ static void op_green(void)
     CUgreenCtx green = NULL;
     unsigned count = 1, number = 1;
     unsigned flags = (unsigned)DF_PICK("flags", 1, 1, 1, 0, 2);
-    CUdevice device = (CUdevice)DF_PICK("d", 0, 0, 0, 99);
+    CUdevice device = (CUdevice)DF_PICK("d", 0, 0, w.has_second ? 1 : 0, 99);
     if (!df_one_in(4) ||
         ask(cuDeviceGetDevResource, w.device, &whole, CU_DEV_RESOURCE_TYPE_SM) != CUDA_SUCCESS ||
         cu->cuDevSmResourceSplitByCount(&group, &count, &whole, NULL, 0, 16) != CUDA_SUCCESS) {

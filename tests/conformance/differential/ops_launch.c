@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Modules, functions, occupancy and launches. */
 #include "tests/conformance/differential/ops.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Memory of the device and of the host, and what is told about it. */
 #include "tests/conformance/differential/ops.h"
 
@@ -12,13 +13,10 @@ static void op_info(void)
 
 static void put_block(int slot, CUdeviceptr address, size_t bytes, bool is_of_pool)
 {
-    struct df_block *block = &w.blocks[slot];
-    if (block->address != 0) {
-        block->is_of_pool ? (void)cu->cuMemFreeAsync(block->address, w.own)
-                          : (void)cu->cuMemFree(block->address);
-    }
-    *block = (struct df_block){.address = address, .bytes = bytes, .is_of_pool = is_of_pool};
-    df_fill(address, bytes);
+    struct df_block block = {
+        .address = address, .bytes = bytes, .is_of_pool = is_of_pool, .is_of_second = df_home() == 'b'};
+    df_put_block(slot, block);
+    df_fill(address, bytes, block.is_of_second);
 }
 
 static void op_alloc(void)
@@ -26,6 +24,7 @@ static void op_alloc(void)
     CUdeviceptr address = 0;
     int slot = df_slot("slot", DF_BLOCKS);
     size_t bytes = sizes[df_choice("bytes", 13)];
+    w.picked = NULL; /* it is of the current context */
     if (w.blocks[slot].address != 0) {
         df_skip(DF_cuMemAlloc);
         return;

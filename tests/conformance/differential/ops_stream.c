@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Streams, events, and values in memory. */
 #include "tests/conformance/differential/ops.h"
 
@@ -12,6 +13,8 @@ static void put_stream(int slot, CUstream stream)
         (void)cu->cuStreamDestroy(w.streams[slot]);
     }
     w.streams[slot] = stream;
+    w.picked = NULL; /* it is of the current context */
+    w.is_of_second[slot] = df_home() == 'b';
 }
 
 static void op_create(void)
@@ -110,6 +113,9 @@ static void op_write_value(void)
     if (!df_stream_is_there() || (room < 4 && address % 4 == 0)) {
         df_skip(DF_cuStreamWriteValue32);
         return;
+    }
+    if (df_is_foreign(df_home(), address)) {
+        df_mark_as("foreign");
     }
     ask(cuStreamWriteValue32, stream, address, value, flags);
 }

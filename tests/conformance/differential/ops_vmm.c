@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Address ranges and the memory behind them. */
 #include "tests/conformance/differential/ops.h"
 
@@ -13,7 +14,8 @@ static CUmemAllocationProp draw_prop(void)
         prop.type = (CUmemAllocationType)DF_PICK("type", 1, 1, 1, 0, 2, 99);
         prop.requestedHandleTypes = (CUmemAllocationHandleType)DF_PICK("h", 0, 1, 1, 2, 3, 8, 4, 0x100);
         prop.location.type = (CUmemLocationType)DF_PICK("loc", 1, 1, 1, 0, 2, 99);
-        prop.location.id = (int)DF_PICK("id", 0, 0, 0, 1, 99, (unsigned long long)-1);
+        prop.location.id =
+            (int)DF_PICK("id", 0, 0, 0, (unsigned long long)df_second_device(), 99, (unsigned long long)-1);
     }
     return prop;
 }
@@ -42,7 +44,8 @@ static void op_create(void)
         return;
     }
     if (ask(cuMemCreate, df_or_null(&handle), bytes, df_or_null(&prop), flags) == CUDA_SUCCESS) {
-        if (bytes == DF_GRANULE && prop.location.type == CU_MEM_LOCATION_TYPE_DEVICE) {
+        const bool is_ours = prop.location.type == CU_MEM_LOCATION_TYPE_DEVICE && prop.location.id == 0;
+        if (bytes == DF_GRANULE && is_ours) {
             w.handles[slot] = handle;
         } else {
             (void)cu->cuMemRelease(handle);
@@ -169,7 +172,8 @@ static void op_access(void)
                               .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
     if (!is_right) {
         access.location.type = (CUmemLocationType)DF_PICK("loc", 1, 1, 0, 2, 99);
-        access.location.id = (int)DF_PICK("id", 0, 0, 1, 99, (unsigned long long)-1);
+        access.location.id =
+            (int)DF_PICK("id", 0, 0, (unsigned long long)df_second_device(), 99, (unsigned long long)-1);
         access.flags = (CUmemAccess_flags)DF_PICK("prot", 3, 3, 1, 0, 2, 4);
     }
     df_shape("m%d%d", range->is_mapped[at], at + 1 < DF_RANGE_GRANULES && range->is_mapped[at + 1]);
@@ -182,11 +186,11 @@ static void op_access(void)
         ask(cuMemSetAccess, range->address + (CUdeviceptr)at * DF_GRANULE, bytes, &access, count);
     if (result == CUDA_SUCCESS && count == 1) {
         bool is_usable = access.flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE &&
-                         access.location.type == CU_MEM_LOCATION_TYPE_DEVICE;
+                         access.location.type == CU_MEM_LOCATION_TYPE_DEVICE && access.location.id == 0;
         for (int i = at; i < DF_RANGE_GRANULES && (i == at || bytes > DF_GRANULE); i++) {
             range->is_usable[i] = range->is_mapped[i] && is_usable && bytes >= DF_GRANULE && i < at + 2;
             if (range->is_usable[i]) {
-                df_fill(range->address + (CUdeviceptr)i * DF_GRANULE, DF_GRANULE);
+                df_fill(range->address + (CUdeviceptr)i * DF_GRANULE, DF_GRANULE, false);
             }
         }
     }

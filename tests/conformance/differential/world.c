@@ -1,8 +1,7 @@
-#include "tests/conformance/differential/world.h"
+/* SPDX-License-Identifier: MIT */
+#include "tests/conformance/differential/homes.h"
 
 #include "driver/module.h"
-
-#include "conformance_kernels.kernels.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,84 +16,6 @@
 
 struct df_world w;
 
-static void must(CUresult result, const char *what)
-{
-    if (result != CUDA_SUCCESS) {
-        fprintf(stderr, "differential: %s: %s (%d)\n", what, gy_driver_result_name(cu, result), (int)result);
-        df_line("lost %s L%d", what, (int)result);
-        _exit(4);
-    }
-}
-#define MUST(call) must(cu->call, #call)
-
-/* ---- once per process ------------------------------------------------------------------------ */
-
-/* What is loaded in a context. */
-struct kernels {
-    CUmodule module;
-    CUfunction add, look, cluster;
-};
-static struct kernels kernels[2]; /* of A and B */
-
-static void open_kernels(struct kernels *out, CUcontext context, CUdeviceptr data)
-{
-    uint32_t count = 0, value = 0;
-    void *params[] = {&data, &count, &value}, *look[] = {&data, &data};
-    MUST(cuCtxSetCurrent(context));
-    MUST(cuModuleLoadDataEx(&out->module, w.image, 0, NULL, NULL));
-    MUST(cuModuleGetFunction(&out->add, out->module, "cf_add"));
-    MUST(cuModuleGetFunction(&out->look, out->module, "cf_look"));
-    MUST(cuModuleGetFunction(&out->cluster, out->module, "cf_cluster"));
-    MUST(cuLaunchKernel(out->add, 1, 1, 1, 1, 1, 1, 0, NULL, params, NULL));
-    MUST(cuLaunchKernel(out->look, 1, 1, 1, 1, 1, 1, 0, NULL, look, NULL));
-    MUST(cuCtxSynchronize());
-}
-
-/* Context B and what is in it; without it, A's in its place. */
-static void choose_other(bool has_other)
-{
-    w.has_other = has_other;
-    if (has_other && w.other == NULL) {
-        MUST(cuCtxCreate(&w.other, 0, w.device));
-        MUST(cuMemAlloc(&w.arena_of_b, 2 * DF_ARENA));
-        w.arena_of_b += DF_ARENA / 2;
-        open_kernels(&kernels[1], w.other, w.arena_of_b);
-    }
-    const struct kernels *chosen[] = {&kernels[0], &kernels[has_other ? 1 : 0]};
-    w.cluster = kernels[0].cluster;
-    for (int i = 0; i < 2; i++) {
-        w.modules[i] = chosen[i]->module;
-        w.add[i] = chosen[i]->add;
-        w.look[i] = chosen[i]->look;
-    }
-    w.arena[DF_ARENA_B] = has_other ? w.arena_of_b : w.arena_of_a;
-    MUST(cuCtxSetCurrent(w.primary));
-}
-
-static void open_memory(void)
-{
-    uint32_t words[128];
-    MUST(cuCtxSetCurrent(w.primary));
-    MUST(cuMemAlloc(&w.arena_of_a, 2 * DF_ARENA));
-    w.arena_of_a += DF_ARENA / 2;
-    MUST(cuMemAlloc(&w.arena[DF_ARENA_A], 2 * DF_ARENA));
-    MUST(cuMemHostAlloc(&w.pinned, 2 * DF_ARENA, CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_PORTABLE));
-    MUST(cuMemHostGetDevicePointer(&w.arena[DF_ARENA_PINNED], w.pinned, 0));
-    w.arena[DF_ARENA_A] += DF_ARENA / 2; /* whatever goes beyond a block misses what is hashed */
-    w.arena[DF_ARENA_PINNED] += DF_ARENA / 2;
-    w.pinned = (char *)w.pinned + DF_ARENA / 2;
-    w.pageable = calloc(1, 2 * DF_ARENA);
-    w.pages = aligned_alloc(DF_PAGE, (size_t)DF_PAGES * DF_PAGE);
-    memset(w.pages, 0, (size_t)DF_PAGES * DF_PAGE);
-    for (uint32_t i = 0; i < 128; i++) {
-        words[i] = i + 1;
-    }
-    MUST(cuMemAlloc(&w.waits, sizeof(words)));
-    MUST(cuMemcpyHtoD(w.waits, words, sizeof(words)));
-    w.waits += sizeof(words) / 2; /* as above */
-    MUST(cuStreamCreate(&w.own, CU_STREAM_NON_BLOCKING));
-}
-
 void df_world_open(const char *driver)
 {
     const gantry_driver_choice choice =
@@ -103,12 +24,7 @@ void df_world_open(const char *driver)
         fprintf(stderr, "differential: %s\n", gantry_last_error());
         _exit(4);
     }
-    const gantry_module_image *image = &gantry_image_conformance_kernels;
-    w.image = cu->emulated ? image->host : image->fatbin != NULL ? image->fatbin : (const void *)image->ptx;
-    MUST(cuDeviceGet(&w.device, 0));
-    MUST(cuDevicePrimaryCtxRetain(&w.primary, w.device));
-    open_memory();
-    open_kernels(&kernels[0], w.primary, w.arena[DF_ARENA_A]);
+    df_homes_open();
 }
 
 /* ---- calls that are no part of a sequence ---------------------------------------------------- */
@@ -127,6 +43,12 @@ void df_aside_end(void)
     CUcontext popped;
     MUST(cuThreadExchangeStreamCaptureMode(&mode_before));
     MUST(cuCtxPopCurrent(&popped));
+}
+
+bool df_has_context(void)
+{
+    CUcontext current = NULL;
+    return cu->cuCtxGetCurrent(&current) == CUDA_SUCCESS && current != NULL;
 }
 
 bool df_is_capturing(CUstream stream)
@@ -154,12 +76,13 @@ void df_settle(void)
     }
 }
 
-void df_fill(CUdeviceptr address, size_t bytes)
+void df_fill(CUdeviceptr address, size_t bytes, bool is_of_second)
 {
+    CUstream own = df_own_stream(is_of_second);
     df_settle();
     df_aside_begin();
-    MUST(cuMemsetD8Async(address, 0x5a, bytes, w.own));
-    MUST(cuStreamSynchronize(w.own));
+    MUST(cuMemsetD8Async(address, 0x5a, bytes, own));
+    MUST(cuStreamSynchronize(own));
     df_aside_end();
 }
 
@@ -178,9 +101,10 @@ void df_look(void)
     df_settle();
     df_aside_begin();
     for (int i = 0; i < 2; i++) {
-        MUST(cuMemcpyDtoHAsync(copy[i], w.arena[i], DF_ARENA, w.own));
+        CUstream own = df_own_stream(i == DF_ARENA_B && w.has_second);
+        MUST(cuMemcpyDtoHAsync(copy[i], w.arena[i], DF_ARENA, own));
+        MUST(cuStreamSynchronize(own));
     }
-    MUST(cuStreamSynchronize(w.own));
     df_aside_end();
     if (w.is_racy) {
         return;
@@ -234,16 +158,24 @@ void df_world_before(enum df_entry entry)
 
 void df_world_after(enum df_entry entry, CUresult result)
 {
-    if (result != CUDA_SUCCESS || !w.picks_stream || !only_enqueues(entry) || df_is_capturing(w.picked)) {
+    /* What comes first in a batch may be copied, although the batch fails. */
+    const bool may_run = result == CUDA_SUCCESS || entry == DF_cuMemcpyBatchAsync;
+    if (!may_run || !w.picks_stream || !only_enqueues(entry) || df_is_capturing(w.picked)) {
         return;
     }
     if (w.picked != NULL && w.picked != LEGACY && w.picked != PER_THREAD) {
         w.busy = w.picked;
-        return;
+    } else if (result == CUDA_SUCCESS ||
+               w.picked == PER_THREAD) { /* batches are never begun on the null stream */
+        df_wait_for(w.picked);
     }
+}
+
+void df_wait_for(CUstream stream)
+{
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
     MUST(cuThreadExchangeStreamCaptureMode(&mode));
-    result = cu->cuStreamSynchronize(w.picked); /* what it means depends on thread and context */
+    CUresult result = cu->cuStreamSynchronize(stream);
     MUST(cuThreadExchangeStreamCaptureMode(&mode));
     if (gy_driver_result_is_sticky(result)) {
         df_lost(result);
@@ -275,9 +207,10 @@ static void fill_arenas(void)
         pattern[i] = (unsigned char)(i * 7 + (i >> 8));
     }
     for (int i = 0; i < 2; i++) {
-        MUST(cuMemcpyHtoDAsync(w.arena[i], pattern, DF_ARENA, w.own));
+        CUstream own = df_own_stream(i == DF_ARENA_B && w.has_second);
+        MUST(cuMemcpyHtoDAsync(w.arena[i], pattern, DF_ARENA, own));
+        MUST(cuStreamSynchronize(own));
     }
-    MUST(cuStreamSynchronize(w.own));
     memcpy(w.pinned, pattern, DF_ARENA);
     memcpy(w.pageable, pattern, DF_ARENA);
     memset(w.pages, 0, (size_t)DF_PAGES * DF_PAGE);
@@ -321,17 +254,36 @@ static void make_range(void)
     MUST(cuMemMap(range->address, DF_GRANULE, 0, w.handles[0], 0));
     MUST(cuMemSetAccess(range->address, DF_GRANULE, &access, 1));
     range->is_mapped[0] = range->is_usable[0] = true;
-    df_fill(range->address, DF_GRANULE);
+    df_fill(range->address, DF_GRANULE, false);
+}
+
+/* A and B have two streams and two events each on two devices; else B has one of each. */
+static void open_objects(void)
+{
+    MUST(cuCtxSetCurrent(w.has_other ? w.other : w.primary));
+    MUST(cuStreamCreate(&w.streams[2], CU_STREAM_NON_BLOCKING));
+    MUST(cuEventCreate(&w.events[2], CU_EVENT_DEFAULT));
+    MUST(cuCtxSetCurrent(w.has_second ? w.other : w.primary));
+    MUST(cuStreamCreateWithPriority(&w.streams[3], CU_STREAM_NON_BLOCKING, -1));
+    MUST(cuEventCreate(&w.events[3], CU_EVENT_DISABLE_TIMING | CU_EVENT_BLOCKING_SYNC));
+    MUST(cuCtxSetCurrent(w.primary));
+    MUST(cuStreamCreate(&w.streams[0], CU_STREAM_NON_BLOCKING));
+    MUST(cuStreamCreate(&w.streams[1], CU_STREAM_DEFAULT));
+    MUST(cuEventCreate(&w.events[0], CU_EVENT_DEFAULT));
+    MUST(cuEventCreate(&w.events[1], CU_EVENT_DISABLE_TIMING));
+    for (int i = 0; i < DF_STREAMS; i++) {
+        w.is_of_second[i] = w.has_second && i >= 2;
+    }
 }
 
 void df_world_begin(uint32_t sequence, bool has_graphs, bool has_ranges)
 {
-    w.has_graphs = w.picks_stream = w.is_racy = false;
+    w.has_graphs = w.picks_stream = w.is_racy = w.has_foreign_fill = false;
     w.turn = 0;
     w.busy = NULL;
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
     MUST(cuThreadExchangeStreamCaptureMode(&mode));
-    choose_other(sequence % 4 == 0);
+    df_homes_choose(sequence);
     fill_arenas();
     CUfunction functions[] = {w.add[0], w.add[1], w.look[0], w.look[1], w.cluster};
     for (int i = 0; i < 5; i++) {
@@ -339,16 +291,7 @@ void df_world_begin(uint32_t sequence, bool has_graphs, bool has_ranges)
         MUST(cuFuncSetAttribute(functions[i], PREFERRED_CARVEOUT, -1));
         MUST(cuFuncSetAttribute(functions[i], CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 0));
     }
-    MUST(cuCtxSetCurrent(w.has_other ? w.other : w.primary));
-    MUST(cuStreamCreate(&w.streams[2], CU_STREAM_NON_BLOCKING));
-    MUST(cuEventCreate(&w.events[2], CU_EVENT_DEFAULT));
-    MUST(cuCtxSetCurrent(w.primary));
-    MUST(cuStreamCreate(&w.streams[0], CU_STREAM_NON_BLOCKING));
-    MUST(cuStreamCreate(&w.streams[1], CU_STREAM_DEFAULT));
-    MUST(cuStreamCreateWithPriority(&w.streams[3], CU_STREAM_NON_BLOCKING, -1));
-    MUST(cuEventCreate(&w.events[0], CU_EVENT_DEFAULT));
-    MUST(cuEventCreate(&w.events[1], CU_EVENT_DISABLE_TIMING));
-    MUST(cuEventCreate(&w.events[3], CU_EVENT_DISABLE_TIMING | CU_EVENT_BLOCKING_SYNC));
+    open_objects();
     if (has_graphs) {
         make_graphs();
     }
@@ -403,14 +346,32 @@ static void close_ranges(void)
     }
 }
 
+static void end_all_work_of(CUcontext context)
+{
+    MUST(cuCtxSetCurrent(context));
+    CUresult result = cu->cuCtxSynchronize();
+    if (gy_driver_result_is_sticky(result)) {
+        df_lost(result);
+    }
+    if (result != CUDA_SUCCESS) {
+        df_line("close . %d", (int)result);
+    }
+}
+
+void df_put_block(int slot, struct df_block block)
+{
+    const struct df_block *old = &w.blocks[slot];
+    if (old->address != 0) {
+        old->is_of_pool ? (void)cu->cuMemFreeAsync(old->address, df_own_stream(old->is_of_second))
+                        : (void)cu->cuMemFree(old->address);
+    }
+    w.blocks[slot] = block;
+}
+
 static void close_memory(void)
 {
     for (int i = 0; i < DF_BLOCKS; i++) {
-        if (w.blocks[i].address != 0) {
-            w.blocks[i].is_of_pool ? (void)cu->cuMemFreeAsync(w.blocks[i].address, w.own)
-                                   : (void)cu->cuMemFree(w.blocks[i].address);
-        }
-        w.blocks[i] = (struct df_block){.address = 0};
+        df_put_block(i, (struct df_block){.address = 0});
     }
     for (int i = 0; i < DF_REGIONS; i++) {
         w.regions[i] != NULL ? (void)cu->cuMemFreeHost(w.regions[i]) : (void)0;
@@ -421,12 +382,21 @@ static void close_memory(void)
         w.is_registered[i] = false;
     }
     close_ranges();
-    CUresult result = cu->cuCtxSynchronize();
-    if (gy_driver_result_is_sticky(result)) {
-        df_lost(result);
+    df_homes_leave();
+    if (w.has_second) {
+        end_all_work_of(w.other);
     }
-    if (result != CUDA_SUCCESS) {
-        df_line("close . %d", (int)result);
+    end_all_work_of(w.primary);
+}
+
+void df_forget_captured(CUstream stream, CUgraph graph, bool is_good)
+{
+    for (int i = 0; i < DF_GRAPHS; i++) {
+        if (w.graphs[i].captured == stream || (graph != NULL && w.graphs[i].graph == graph)) {
+            w.graphs[i].graph = is_good || w.graphs[i].captured == NULL ? w.graphs[i].graph : NULL;
+            w.graphs[i].captured = NULL;
+            df_forget_nodes(i);
+        }
     }
 }
 
@@ -434,14 +404,19 @@ static void end_capture(CUstream stream)
 {
     CUgraph graph = NULL;
     bool is_ours = false;
-    if (stream == NULL || !df_is_capturing(stream) ||
-        cu->cuStreamEndCapture(stream, &graph) != CUDA_SUCCESS) {
+    if (stream == NULL || !df_is_capturing(stream)) {
         return;
     }
+    const bool is_good = cu->cuStreamEndCapture(stream, &graph) == CUDA_SUCCESS;
     for (int i = 0; i < DF_GRAPHS; i++) {
-        is_ours |= w.graphs[i].graph == graph;
+        is_ours |= graph != NULL && w.graphs[i].graph == graph;
     }
-    is_ours ? (void)0 : (void)cu->cuGraphDestroy(graph);
+    if (graph != NULL && !is_ours) {
+        (void)cu->cuGraphDestroy(graph);
+    }
+    if (!df_is_capturing(stream)) {
+        df_forget_captured(stream, graph, is_good);
+    }
 }
 
 /* End what this thread captures, and leave it with the capture mode and the context it began with. */

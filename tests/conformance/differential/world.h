@@ -1,4 +1,5 @@
-/* What operations work on: two contexts of one device, memory that stays, and slots. */
+/* SPDX-License-Identifier: MIT */
+/* What operations work on: two contexts of one device or of two, memory that stays, and slots. */
 #ifndef TESTS_CONFORMANCE_DIFFERENTIAL_WORLD_H
 #define TESTS_CONFORMANCE_DIFFERENTIAL_WORLD_H
 
@@ -19,7 +20,9 @@ enum {
     DF_ARENA = 2048, /* bytes that operations may touch; the block behind has as many again */
     DF_PAGE = 4096,
     DF_PAGES = 4, /* that can be registered */
+    DF_WORDS = 64,
     DF_GRANULE = 2 << 20,
+    DF_NO_DEVICE = 64, /* an ordinal that no machine has */
     DF_RANGE_GRANULES = 3,
 };
 
@@ -29,7 +32,7 @@ enum df_arena { DF_ARENA_A, DF_ARENA_B, DF_ARENA_PINNED, DF_ARENAS };
 struct df_block {
     CUdeviceptr address; /* 0: the slot is empty */
     size_t bytes;
-    bool is_of_pool;
+    bool is_of_pool, is_of_second;
 };
 
 struct df_graph {
@@ -52,17 +55,19 @@ struct df_range {
 
 struct df_world {
     CUdevice device;
-    CUcontext primary, other; /* contexts A and B; B is made by the first sequence that has it */
+    int devices;              /* of the machine; two are used, if there are */
+    CUcontext primary, other; /* contexts A and B; B is NULL without `has_other` */
     bool has_other;           /* of each four sequences one has B: to make it takes long on a device */
-    CUmodule modules[2];      /* as the functions: of A and B, or both of A */
+    bool has_second;          /* B is the primary context of the second device */
+    bool reaches[2];          /* access is enabled: of A to B's memory, of B to A's */
+    bool is_of_second[DF_STREAMS];
+    CUmodule modules[2];                 /* as the functions: of A and B, or both of A */
     CUfunction add[2], look[2], cluster; /* of A and B */
     const void *image;
     CUdeviceptr arena[DF_ARENAS];
-    CUdeviceptr arena_of_a, arena_of_b; /* what may be the second arena */
     void *pinned;
     unsigned char *pageable, *pages; /* DF_ARENA bytes; DF_PAGES pages */
-    CUstream own;                    /* for looking at memory, which no operation uses */
-    CUdeviceptr waits;               /* 64 words that nothing writes: 65 and so on */
+    CUdeviceptr waits;               /* DF_WORDS words that nothing writes: 65 and so on */
 
     CUstream streams[DF_STREAMS];
     CUevent events[DF_EVENTS];
@@ -79,12 +84,17 @@ struct df_world {
     bool has_graphs;   /* something was captured or added in this sequence: no stream or event is destroyed */
     CUstream picked;   /* of the operation that runs */
     bool picks_stream; /* it has one */
+    bool has_foreign_fill; /* of a graph, which may be launched: memory of the other device */
     bool is_racy;  /* what memory holds depends on an order that is left open: it is not looked at any more */
     CUstream busy; /* what was enqueued last may still run there; NULL: all is done */
 };
 
 extern struct df_world w;
 
+/* Sequences that a machine with one device leaves out: one of nine, by their numbers. */
+bool df_needs_two_devices(uint32_t sequence);
+/* The ordinal of the second device; without one, of none. */
+CUdevice df_second_device(void);
 /* Once per process. */
 void df_world_open(const char *driver);
 /* For each sequence. */
@@ -98,8 +108,12 @@ void df_world_after(enum df_entry entry, CUresult result);
 bool df_world_statuses(char statuses[DF_STREAMS + 2]);
 /* Wait until all that was enqueued is done, whatever is captured. */
 void df_settle(void);
-/* Give new memory its first contents. */
-void df_fill(CUdeviceptr address, size_t bytes);
+/* Wait for a stream without a slot: which one it is depends on thread and context. */
+void df_wait_for(CUstream stream);
+/* Give new memory of a device its first contents. */
+void df_fill(CUdeviceptr address, size_t bytes, bool is_of_second);
+/* Put a block in its slot, and what was there before is freed. */
+void df_put_block(int slot, struct df_block block);
 /* Note a hash of the arenas. */
 void df_look(void);
 
@@ -109,6 +123,8 @@ void df_aside_end(void);
 /* The letter of a context: a, b, 0 for NULL, ? for any other. */
 char df_context_letter(CUcontext context);
 bool df_is_capturing(CUstream stream);
+/* The thread has a current context: a device's driver crashes when a kernel node is made without one. */
+bool df_has_context(void);
 /* The nodes of the graph may run in more than one order. */
 bool df_is_unordered(const struct df_graph *graph);
 
@@ -123,10 +139,15 @@ CUevent df_event(void);
 CUcontext df_context(void);
 /* Memory of an arena, and how many bytes of it may be used from there. */
 CUdeviceptr df_place(size_t *room);
+CUdeviceptr df_place_in(int arena, size_t *room);
 /* As df_place(), seldom a wild address. */
 CUdeviceptr df_place_or_wild(size_t *room);
 /* Host memory: page-locked or pageable. */
 void *df_host(size_t *room);
+/* The device of the picked stream: 'a', or 'b' for the second one. */
+char df_home(void);
+/* The memory is of the other device; that of the host is of both. */
+bool df_is_foreign(char home, CUdeviceptr address);
 /* The latest place is a wild address. */
 bool df_is_wild(void);
 /* How many elements of `size` bytes of `room`. */
@@ -138,6 +159,9 @@ CUfunction df_function(void *params[3], bool is_of_one_dimension);
 int df_slot(const char *what, int end);
 /* Put a graph in its slot, and what was there before goes. */
 void df_put_graph(int slot, CUgraph graph);
+/* A capture that went into a graph of a slot is over: no stream is captured into it any more.  When that
+ * failed, nothing may be done with the graph: a device's driver has freed it. */
+void df_forget_captured(CUstream stream, CUgraph graph, bool is_good);
 void df_forget_nodes(int graph);
 void df_put_node(int graph, CUgraphNode node);
 

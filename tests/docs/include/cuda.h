@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The part of CUDA's header of that name that the documents' examples need; it has the library's own
  * declarations. */
 #ifndef EXAMPLE_CUDA_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A call that fails ends the program with its name and reason. */
 #ifndef TESTS_EMULATOR_PROGRAMS_CHECK_H
 #define TESTS_EMULATOR_PROGRAMS_CHECK_H

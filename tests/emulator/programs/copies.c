@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Two streams between page-locked memory and the device, ordered by events, with a host function at the end;
  * then the device's memory runs out, and the program goes on. */
 #include "tests/emulator/programs/check.h"

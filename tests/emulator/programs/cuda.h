@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the programs here need of the toolkit's header of this name: they are written as programs for CUDA's
  * driver are. */
 #ifndef TESTS_EMULATOR_PROGRAMS_CUDA_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Lists the devices, as the first program of many does.  Functions of a later driver are asked for by their
  * names. */
 #include "tests/emulator/programs/check.h"

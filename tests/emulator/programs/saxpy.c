@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A kernel on each device: y = a x + y.  Its image is the host form, which gantry_add_kernels() makes of a
  * .cu file; the program calls nothing of Gantry's library. */
 #include "saxpy.kernels.h"

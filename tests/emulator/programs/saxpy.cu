@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The kernel of saxpy.c. */
 #include <gantry/kernel.h>
 

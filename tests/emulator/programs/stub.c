@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What programs for CUDA's driver are linked with, as the toolkit's stub of that library: it has the names
  * alone, and every call fails. */
 #include "driver/funcs.h"

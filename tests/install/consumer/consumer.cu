@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include <gantry/kernel.h>
 
 GANTRY_KERNEL(add_one, (uint32_t *data, uint32_t count))

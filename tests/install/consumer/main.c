@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A program that uses an installed Gantry: one kernel on pinned memory. */
 #include <gantry/gantry.h>
 

@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: MIT
+# CPack runs this on the packages that it has made.  Its packages for debuggers (.ddeb) list files by where they were packed,
+# have no folder of documents, and files that one may run.
+foreach(package IN LISTS CPACK_PACKAGE_FILES)
+  if(NOT package MATCHES "/(([^/_]*)-dbgsym)_[^/]*[.]ddeb$")
+    continue()
+  endif()
+  set(name "${CMAKE_MATCH_1}")
+  set(of "${CMAKE_MATCH_2}")
+  set(folder "${CPACK_TOPLEVEL_DIRECTORY}/${name}")
+  file(REMOVE_RECURSE "${folder}")
+  execute_process(COMMAND dpkg-deb --raw-extract "${package}" "${folder}" COMMAND_ERROR_IS_FATAL ANY)
+  file(GLOB_RECURSE files RELATIVE "${folder}" "${folder}/usr/*.debug")
+  set(sums "")
+  foreach(file IN LISTS files)
+    file(MD5 "${folder}/${file}" sum)
+    string(APPEND sums "${sum}  ${file}\n")
+  endforeach()
+  file(WRITE "${folder}/DEBIAN/md5sums" "${sums}")
+  file(MAKE_DIRECTORY "${folder}/usr/share/doc")
+  file(CHMOD_RECURSE "${folder}" FILE_PERMISSIONS OWNER_READ OWNER_WRITE GROUP_READ WORLD_READ
+    DIRECTORY_PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
+  file(CREATE_LINK "${of}" "${folder}/usr/share/doc/${name}" SYMBOLIC)
+  execute_process(COMMAND dpkg-deb --root-owner-group --build "${folder}" "${package}" OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)
+endforeach()
