@@ -142,7 +142,8 @@ static void test_recordings_count_what_was_charged(void **state)
     share_scene_close(&s);
 }
 
-/* Spans of shares, by who held and whether it was another one's turn: GD alone emits them. */
+/* Spans of shares, by who held and whether it was another one's turn: GD alone emits them, other threads
+ * emit spans of other categories. */
 struct held {
     struct gy_span_sink sink; /* first */
     const char *names[2];     /* of the shares */
@@ -154,8 +155,11 @@ static void take_held(struct gy_span_sink *sink, enum gy_span_category category,
                       uint64_t begin_ns, uint64_t end_ns, uint64_t id)
 {
     struct held *held = (struct held *)sink;
-    bool is_known = category != GY_SPAN_SHARE;
-    for (uint32_t i = 0; i < 2 && category == GY_SPAN_SHARE; i++) {
+    bool is_known = false;
+    if (category != GY_SPAN_SHARE) {
+        return;
+    }
+    for (uint32_t i = 0; i < 2; i++) {
         char turn[128];
         snprintf(turn, sizeof(turn), "%s / turn of %s", held->names[i], held->names[1 - i]);
         const bool is_own = strcmp(name, held->names[i]) == 0, is_turn = strcmp(name, turn) == 0;
