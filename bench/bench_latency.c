@@ -417,8 +417,7 @@ static bool open_bench(struct latency_bench *bench, const struct bench_options *
     return bench_event_scene_open(scene, &one) &&
            ok(gantry_heap_alloc(gantry_context_heap(scene->context), GANTRY_MEMORY_DEVICE, 256, 0,
                                 GANTRY_ALLOC_SITE("bench latency"), &bench->cell)) &&
-           RAW(&scene->cuda, cuMemcpyHtoD((CUdeviceptr)(uintptr_t)bench->cell, &zero, sizeof(zero))) &&
-           RAW(&scene->cuda, cuStreamSynchronize(NULL));
+           raw_cuda_upload(&scene->cuda, bench->cell, &zero, sizeof(zero));
 }
 
 static void close_bench(struct latency_bench *bench)

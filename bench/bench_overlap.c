@@ -163,7 +163,7 @@ static bool open_overlap(struct overlap *o, const struct bench_options *options,
         return false;
     }
     o->counter = counter;
-    return RAW(&o->cuda, cuMemcpyHtoD((CUdeviceptr)(uintptr_t)counter, zero, sizeof(zero)));
+    return raw_cuda_upload(&o->cuda, counter, zero, sizeof(zero));
 }
 
 static void close_overlap(struct overlap *o)

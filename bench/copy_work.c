@@ -36,8 +36,7 @@ static bool fill_content(struct copy_arenas *a)
         memcpy(a->content + i, a->content, a->bytes - i < PERIOD ? a->bytes - i : PERIOD);
     }
     memcpy(a->pinned, a->content, a->pinned_bytes);
-    return RAW(a->cuda, cuMemcpyHtoD(a->device_source, a->content, a->bytes)) &&
-           RAW(a->cuda, cuStreamSynchronize(NULL));
+    return raw_cuda_upload(a->cuda, (void *)(uintptr_t)a->device_source, a->content, a->bytes);
 }
 
 bool bench_copy_arenas_open(struct copy_arenas *a, struct raw_cuda *cuda, uint64_t bytes,

@@ -431,7 +431,7 @@ static bool open_memory(struct bench_scene *s)
     s->counters = counters;
     bench_scene_arm(s);
     const uint32_t none[2] = {0, 0};
-    return RAW(&s->cuda, cuMemcpyHtoD((CUdeviceptr)(uintptr_t)counters, none, sizeof(none)));
+    return raw_cuda_upload(&s->cuda, counters, none, sizeof(none));
 }
 
 bool bench_scene_open(struct bench_scene *s, const struct bench_scene_options *options)

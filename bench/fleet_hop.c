@@ -162,7 +162,7 @@ static bool open_device(struct hop *h, uint32_t d)
         !bench_pair_enter(&h->pair, d)) {
         return false;
     }
-    bool good = RAW(&h->pair.cuda, cuMemcpyHtoD((CUdeviceptr)(uintptr_t)h->counts[d], &zero, sizeof(zero)));
+    bool good = raw_cuda_upload(&h->pair.cuda, h->counts[d], &zero, sizeof(zero));
     for (uint32_t i = d; i <= HOPS && good; i += FLEET_PAIR) {
         good = RAW(&h->pair.cuda, cuEventCreate(&h->events[i], CU_EVENT_DISABLE_TIMING));
     }

@@ -16,6 +16,12 @@ bool raw_cuda_ok(CUresult result, const char *call)
     return false;
 }
 
+bool raw_cuda_upload(const struct raw_cuda *cuda, void *to, const void *from, size_t bytes)
+{
+    return RAW(cuda, cuMemcpyHtoD((CUdeviceptr)(uintptr_t)to, from, bytes)) &&
+           RAW(cuda, cuStreamSynchronize(NULL));
+}
+
 /* POSIX lets dlsym()'s void * be a function's address; ISO C wants it copied. */
 static bool bind(void *library, const char *symbol, void *out, size_t bytes)
 {

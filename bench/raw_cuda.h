@@ -29,4 +29,7 @@ bool raw_cuda_load(const struct raw_cuda *cuda, const gantry_module_image *image
 bool raw_cuda_ok(CUresult result, const char *call);
 #define RAW(cuda, call) raw_cuda_ok((cuda)->call, #call)
 
+/* Copy to device memory, and wait: cuMemcpyHtoD() may return before the device has a small copy. */
+bool raw_cuda_upload(const struct raw_cuda *cuda, void *to, const void *from, size_t bytes);
+
 #endif

@@ -144,8 +144,7 @@ bool bench_submit_check(struct submit_work *work)
         right = right && host[p * words] + host[(p + PIPELINES) * words] == launches;
     }
     memset(host, 0, sizeof(host));
-    return RAW(cuda, cuMemcpyHtoD(cells, host, sizeof(host))) && RAW(cuda, cuStreamSynchronize(NULL)) &&
-           right;
+    return raw_cuda_upload(cuda, work->cells, host, sizeof(host)) && right;
 }
 
 /* ---- set-up -------------------------------------------------------------------------------- */
@@ -198,8 +197,7 @@ static bool open_cells(struct submit_work *work)
         work->cell[p] = (char *)work->cells + p * CELL_BYTES;
     }
     uint32_t zeros[2 * PIPELINES * CELL_BYTES / sizeof(uint32_t)] = {0};
-    return RAW(&work->cuda, cuMemcpyHtoD((CUdeviceptr)(uintptr_t)work->cells, zeros, sizeof(zeros))) &&
-           RAW(&work->cuda, cuStreamSynchronize(NULL));
+    return raw_cuda_upload(&work->cuda, work->cells, zeros, sizeof(zeros));
 }
 
 bool bench_submit_open(struct submit_work *work, const gantry_context_options *context)

@@ -257,8 +257,7 @@ static bool check(struct ways_scene *scene)
         right = right && host[cell * CELL_BYTES / sizeof(uint32_t)] == scene->expected[cell];
     }
     memset(host, 0, sizeof(host));
-    return right && RAW(&scene->work.cuda, cuMemcpyHtoD(cells, host, sizeof(host))) &&
-           RAW(&scene->work.cuda, cuStreamSynchronize(NULL));
+    return right && raw_cuda_upload(&scene->work.cuda, scene->work.cells, host, sizeof(host));
 }
 
 static bool run(struct ways_scene *scene)

@@ -30,6 +30,30 @@ static CUresult check(const struct copy *copy)
     return result == CUDA_SUCCESS ? gy_emu_memory_check(copy->from_side, copy->from, copy->bytes) : result;
 }
 
+/* The driver keeps the bytes of a small copy from pageable memory and returns: also that of cuMemcpyHtoD(),
+ * which the device may not have done by then. */
+static bool gets_staged(const struct copy *copy, bool synchronous)
+{
+    return gy_emu_memory_is_pageable(copy->from) && copy->bytes <= STAGED_BYTES &&
+           (!synchronous || copy->to_side == GY_EMU_SIDE_DEVICE);
+}
+
+/* A synchronous copy waits for what is before it, though. */
+static CUresult stage(struct gy_emu_stream *stream, struct gy_emu_work *work, bool synchronous)
+{
+    const CUresult result = synchronous ? gy_emu_stream_drain(stream) : CUDA_SUCCESS;
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    work->copy.staged = gy_alloc_aligned(work->copy.bytes, 16);
+    if (work->copy.staged == NULL) {
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    memcpy(work->copy.staged, work->copy.from, work->copy.bytes);
+    work->copy.from = work->copy.staged;
+    return CUDA_SUCCESS;
+}
+
 static CUresult submit(struct gy_emu_stream *stream, const struct copy *copy, bool synchronous)
 {
     CUresult result = is_granted(stream->object.context, copy) ? check(copy) : CUDA_ERROR_INVALID_VALUE;
@@ -42,17 +66,12 @@ static CUresult submit(struct gy_emu_stream *stream, const struct copy *copy, bo
     work.copy.bytes = copy->bytes;
     bool waits = synchronous;
     if (stream->capture == NULL && !gy_emu_stream_is_noop(stream)) {
-        if (gy_emu_memory_is_pageable(copy->from) && copy->bytes <= STAGED_BYTES && !synchronous) {
-            work.copy.staged = gy_alloc_aligned(copy->bytes, 16);
-            if (work.copy.staged == NULL) {
-                return CUDA_ERROR_OUT_OF_MEMORY;
-            }
-            memcpy(work.copy.staged, work.copy.from, copy->bytes);
-            work.copy.from = work.copy.staged;
-        } else {
-            waits = waits || gy_emu_memory_is_pageable(copy->from);
+        const bool is_staged = gets_staged(copy, synchronous);
+        if (is_staged && (result = stage(stream, &work, synchronous)) != CUDA_SUCCESS) {
+            return result;
         }
-        waits = waits || gy_emu_memory_is_pageable(copy->to);
+        waits = (waits && !is_staged) || gy_emu_memory_is_pageable(copy->to) ||
+                (gy_emu_memory_is_pageable(copy->from) && !is_staged);
     }
     result = gy_emu_stream_submit(stream, &work);
     return result == CUDA_SUCCESS && waits ? gy_emu_stream_drain(stream) : result;

@@ -84,6 +84,7 @@ static void open_rooms(void)
         }
         if (r == HEAP_DEVICE || r == OWN_DEVICE) {
             MUST(GY_CALL(all.context, cuMemcpyHtoD((uintptr_t)all.rooms[r], all.models[r], ROOM_BYTES)));
+            MUST(GY_CALL(all.context, cuStreamSynchronize(NULL)));
         } else {
             memcpy(all.rooms[r], all.models[r], ROOM_BYTES);
         }

@@ -288,6 +288,7 @@ static void test_a_loop_may_be_entered_for_ever(void **state)
     assert_ok(gy_context_enter(context));
     assert_int_equal(context->driver->cuMemcpyHtoD(loop->record->counters, counters, sizeof(counters)),
                      CUDA_SUCCESS);
+    assert_int_equal(context->driver->cuStreamSynchronize(NULL), CUDA_SUCCESS);
     assert_ok(gy_context_pop(context));
     for (uint32_t i = 0; i < 6; i++) {
         loops_run(&s, 10 + i);

@@ -138,6 +138,20 @@ static void test_small_pageable_sources_are_read_at_the_call(void **state)
     assert_int_equal(et_word(data), 5);
 }
 
+/* As on a device, where a kernel on a stream of its own may be before it. */
+static void test_a_small_upload_returns_before_it_is_done(void **state)
+{
+    (void)state;
+    CUdeviceptr data = et_words(1, 3);
+    uint32_t word = 5;
+    emu.hold();
+    cu_ok(cuMemcpyHtoD(data, &word, sizeof(word))); /* it would wait here for ever */
+    word = 6;
+    emu.release();
+    cu_ok(cuStreamSynchronize(NULL));
+    assert_int_equal(et_word(data), 5);
+}
+
 static void test_one_block_at_two_addresses(void **state)
 {
     (void)state;
@@ -231,6 +245,7 @@ int main(void)
         ET_TEST(test_a_system_that_gives_no_file_is_told),
         ET_TEST(test_stream_ordered_allocation_waits_for_queued_frees),
         ET_TEST(test_small_pageable_sources_are_read_at_the_call),
+        ET_TEST(test_a_small_upload_returns_before_it_is_done),
         ET_TEST(test_one_block_at_two_addresses),
         ET_TEST(test_unmapping_under_queued_work_breaks_the_context),
         ET_TEST(test_invented_handles_are_refused),

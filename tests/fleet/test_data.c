@@ -151,7 +151,7 @@ static void *stop_and_go(void *arg)
     void (*hold)(void), (*go)(void);
     *(void **)&hold = gpu_fixture_emulator("gantry_emu_hold");
     *(void **)&go = gpu_fixture_emulator("gantry_emu_release");
-    while (!atomic_load((atomic_bool *)arg)) {
+    while (hold != NULL && go != NULL && !atomic_load((atomic_bool *)arg)) { /* NULL: a real device */
         hold();
         usleep(200);
         go();
@@ -219,7 +219,7 @@ static void open_scene(struct scene *s, gantry_submission submission)
     gantry_taskman_options manager = GANTRY_TASKMAN_OPTIONS_INIT;
     gantry_cpu_dispatcher_options cpus = GANTRY_CPU_DISPATCHER_OPTIONS_INIT;
     void *block;
-    context.driver = GANTRY_DRIVER_EMULATED;
+    context.driver = gpu_fixture_driver();
     context.submission = submission;
     context.partitions = replan_plan(&plan, "a16 b8 *rest");
     options.devices = "0,1";

@@ -185,6 +185,7 @@ void gpu_fixture_upload(gantry_context *context, void *device, const void *from,
     assert_ok(gy_driver_open(gpu_fixture_driver(), &driver));
     assert_int_equal(driver->cuCtxPushCurrent(gantry_context_native(context)), CUDA_SUCCESS);
     assert_int_equal(driver->cuMemcpyHtoD((CUdeviceptr)(uintptr_t)device, from, bytes), CUDA_SUCCESS);
+    assert_int_equal(driver->cuStreamSynchronize(NULL), CUDA_SUCCESS); /* a small copy may not be done */
     assert_int_equal(driver->cuCtxPopCurrent(NULL), CUDA_SUCCESS);
 }
 
