@@ -38,6 +38,7 @@ bool bench_task_case(const struct bench_options *options, const char *name, enum
 #endif
 
 bool bench_task_curves(const struct bench_options *options);
+bool bench_task_data(const struct bench_options *options);
 bool bench_task_scale(const struct bench_options *options);
 bool bench_task_shapes(const struct bench_options *options);
 

@@ -226,6 +226,7 @@ static bool bench_tasks(const struct bench_options *options)
     close_all(bench);
     free(bench);
     good &= bench_task_shapes(options);
+    good &= bench_task_data(options);
     good &= bench_task_curves(options);
     good &= bench_task_scale(options);
     return good;
@@ -238,6 +239,9 @@ const struct gantry_bench gantry_bench_tasks = {
         "  SHAPE-build/Nw   describing a graph of CPU tasks, per task, with N workers\n"
         "  SHAPE-first/Nw   its first run\n"
         "  SHAPE-rerun/Nw   its next runs\n"
+        "  order-...        describing CPU tasks: without an order (none), with accesses that give two\n"
+        "                   edges of a wavefront (data), or three of a stencil as areas overlap (halo);\n"
+        "                   -adds: what that takes more than these edges made by hand\n"
         "  step-.../Nw      a small step of CPU tasks, from start to stop\n"
         "  curve-.../Nw     1, 2, 4 ... workers, as many as there are CPUs: a tree whose tasks spawn it "
         "(twice, for\n"
