@@ -159,8 +159,9 @@ static bool has_path(const gantry_task *before, const gantry_task *task, bool wh
 /* Only where areas overlap it is worth it to look for more than an edge. */
 static bool is_behind(const gantry_task *before, const gantry_task *task, const struct gy_area *area)
 {
-    return before == task || has_path(before, task, gy_task_is_gpu(before) && !gy_task_is_gpu(task),
-                                      area->met_count != 0 ? LONGEST_PATH : 1);
+    const bool when_done = gy_task_is_gpu(before) && !gy_task_is_gpu(task);
+    return before == task || (area->met_count == 0 ? leads_to(before, task, when_done)
+                                                   : has_path(before, task, when_done, LONGEST_PATH));
 }
 
 /* Because of the area. */

@@ -43,6 +43,8 @@ class Stencil(unittest.TestCase):
                         text = self.run_stencil("--order", order, "--halo", way, "--submission", mode, "--rows", "21", "--columns",
                                                 "70", "--steps", "20", "--runs", "2", GANTRY_EMU_DEVICES=str(devices)).stdout
                         edges[order] = int(re.search(r"order: .*, (\d+) edges", text)[1])
+                if way == "fused":
+                    self.assertEqual(edges["data"], edges["edges"], devices)
                 self.assertLessEqual(edges["data"], 1.3 * edges["edges"], (devices, way))
 
     def test_all_devices_there_are(self):
