@@ -327,34 +327,22 @@ void edge_has_ended(gantry_task *task, gantry_task *predecessor)
     tell("has_ended %" PRIxPTR " %" PRIxPTR "\n", (uintptr_t)task, (uintptr_t)predecessor);
 }
 
-static void tell_accesses(gantry_task *task, const gantry_access *accesses, size_t count)
+void edge_accesses_declared(gantry_task *task, uint64_t first, const gantry_access *list, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        const gantry_access *access = &accesses[i];
+        const gantry_access *access = &list[i];
         for (size_t row = 0; row < (access->rows > 1 ? access->rows : 1); row++) {
             const uintptr_t from = (uintptr_t)access->at + row * access->pitch;
-            tell("access %" PRIxPTR " %d %" PRIxPTR " %" PRIxPTR "\n", (uintptr_t)task, (int)access->mode,
-                 from, from + access->bytes);
+            tell("access %" PRIu64 " %" PRIxPTR " %d %" PRIxPTR " %" PRIxPTR "\n", first + i, (uintptr_t)task,
+                 (int)access->mode, from, from + access->bytes);
         }
     }
-}
-
-gantry_status gantry_task_access(gantry_task *task, const gantry_access *accesses, size_t count)
-{
-    gantry_status (*real)(gantry_task *, const gantry_access *, size_t);
-    edge_find_real(&real, "gantry_task_access");
-    const gantry_status status = real(task, accesses, count);
-    if (status == GANTRY_OK) {
-        tell_accesses(task, accesses, count);
-    }
-    return status;
 }
 
 void edge_was_submitted(gantry_task *task, const gantry_task_desc *desc)
 {
     tell("task %" PRIxPTR " %" PRIxPTR " %d %d %s\n", (uintptr_t)gantry_task_manager(task), (uintptr_t)task,
          (int)desc->kind, desc->is_independent, gantry_task_label(task));
-    tell_accesses(task, desc->accesses, desc->access_count);
 }
 
 gantry_status gantry_taskman_create(const gantry_taskman_options *options, gantry_taskman **out)

@@ -19,6 +19,7 @@ class Task:
         self.before = []  # (task, is it about the GPU's end, edge)
         self.step = self.host = self.device = None  # the newest nodes, and the step that they are of
         self.given = []  # (node, edge): what has given back references since
+        self.declared = []  # (number, mode, from, to)
 
 
 class Manager:
@@ -32,9 +33,12 @@ class Manager:
 
 
 class Run:
-    """A trace, as a graph and the bytes of each node."""
+    """A trace, as a graph and the bytes of each node.  `spoiled`: "out7" or "half7", an access that is declared otherwise."""
 
-    def __init__(self, lines):
+    def __init__(self, lines, spoiled=None):
+        self.spoiled = spoiled
+        self.accesses = {}  # number -> (label of the task, how many it has before, mode)
+        self.owners = {}  # of a task's nodes
         self.links = []  # of each node: (lower node, edge or None)
         self.names = []  # of each node
         self.tasks, self.managers, self.edges = {}, {}, {}
@@ -44,7 +48,7 @@ class Run:
         self.starts, self.generations, self.newest = [0], [0], 0  # addresses, whose generation begins there
         self.is_whole = False
         for line in lines:
-            words = line.split(maxsplit=5)
+            words = line.split(maxsplit=4 if line.startswith("access") else 5)
             getattr(self, "on_" + words[0])(*words[1:])
 
     # ---- nodes
@@ -86,6 +90,7 @@ class Run:
             if not manager.independent:
                 device.append((manager.gpu_two_before if task.is_independent else manager.gpu_before, None))
         task.device = self.node(task.label, device)
+        self.owners[task.host] = self.owners[task.device] = task
         task.step = manager.step
         manager.hosts.append(task.host)
         if task.is_gpu:
@@ -106,9 +111,15 @@ class Run:
         self.managers[manager].syncs = []
         self.managers[manager].accesses = []
 
-    def on_access(self, task, mode, begin, end):
+    def on_access(self, number, task, mode, words):
         """It comes after all that has declared the same bytes before, but for two that read, or two that add."""
-        task, begin, end = self.tasks[task], int(begin, 16), int(end, 16)
+        task, (begin, end) = self.tasks[task], (int(word, 16) for word in words.split())
+        if begin != end:
+            self.accesses.setdefault(number, (task.label, len({n for n, _, _, _ in task.declared}), mode))
+        end = begin if self.spoiled == "out" + number else begin + (end - begin) // 2 if self.spoiled == "half" + number else end
+        if begin == end:
+            return
+        task.declared.append((number, mode, begin, end))
         for other, other_mode, other_begin, other_end in task.manager.accesses:
             is_beside = mode == other_mode and mode in (READ, ADD)
             if other is not task and not is_beside and begin < other_end and other_begin < end:
@@ -249,4 +260,19 @@ class Run:
                 low = left & -left
                 found.add((self.names[low.bit_length() - 1], self.names[node]))
                 left ^= low
+        return found
+
+    def undeclared(self):
+        """The labels of tasks that declare accesses and touch other bytes, or write where they declare that they read."""
+        found = set()
+        for ranges in self.ranges.values():
+            for begin, end, node, how in ranges:
+                task = self.owners.get(node)
+                if task is None or not task.declared or task.label in found:
+                    continue
+                for _, mode, first, behind in sorted(task.declared, key=lambda access: access[2]):
+                    if first <= begin < behind and (mode != READ or how.endswith("read")):
+                        begin = behind
+                if begin < end:
+                    found.add(task.label)
         return found

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static atomic_ullong edges, completions; /* so many were declared */
+static atomic_ullong edges, completions, accesses; /* so many were declared */
 
 /* The thread is in the library, whose calls of its own functions are not the program's. */
 static _Thread_local bool is_inside;
@@ -75,16 +75,50 @@ static void release(gantry_task *task, void *arg, gantry_status result)
     }
 }
 
-/* What is submitted in the place of `desc`. */
-static gantry_task_desc released_by_us(const gantry_task_desc *desc)
+/* Accesses as they are declared, to be freed: one of them is spoiled if $PROOF_SPOIL says so.  `*first`: the
+ * number of the first. */
+static gantry_access *spoil(const gantry_access *list, size_t count, uint64_t *first)
 {
-    gantry_task_desc own = *desc;
-    own.release = release;
+    gantry_access *copy = calloc(count + 1, sizeof(*copy));
+    const char *spoiled = getenv("PROOF_SPOIL");
+    if (copy == NULL) {
+        abort();
+    }
+    *first = atomic_fetch_add(&accesses, count);
+    for (size_t i = 0; i < count; i++) {
+        char half[32], out[32];
+        copy[i] = list[i];
+        snprintf(half, sizeof(half), "half%llu", (unsigned long long)(*first + i));
+        snprintf(out, sizeof(out), "out%llu", (unsigned long long)(*first + i));
+        const bool is_half = spoiled != NULL && strcmp(spoiled, half) == 0;
+        const bool is_out = spoiled != NULL && strcmp(spoiled, out) == 0;
+        copy[i].bytes = is_out ? 0 : is_half ? copy[i].bytes / 2 : copy[i].bytes;
+    }
+    return copy;
+}
+
+/* What is submitted in the place of a description. */
+struct own_desc {
+    gantry_task_desc desc;
+    gantry_access *accesses; /* to be freed */
+    uint64_t first_access;   /* the number of the first */
+};
+
+static struct own_desc released_by_us(const gantry_task_desc *desc)
+{
+    struct own_desc own = {.desc = *desc};
+    own.desc.accesses = own.accesses = spoil(desc->accesses, desc->access_count, &own.first_access);
+    own.desc.release = release;
     return own;
 }
 
-static void submitted(gantry_task *task, const gantry_task_desc *desc)
+/* `own`: freed.  `task` NULL: it was refused. */
+static void submitted(gantry_task *task, const gantry_task_desc *desc, struct own_desc *own_desc)
 {
+    free(own_desc->accesses);
+    if (task == NULL) {
+        return;
+    }
     pthread_mutex_lock(&lock);
     struct released *own = find(task);
     if (own == NULL) {
@@ -102,6 +136,7 @@ static void submitted(gantry_task *task, const gantry_task_desc *desc)
     own->has_ended = false;
     pthread_mutex_unlock(&lock);
     edge_was_submitted(task, desc);
+    edge_accesses_declared(task, own_desc->first_access, desc->accesses, desc->access_count);
 }
 
 /* The edge is not declared. */
@@ -170,15 +205,13 @@ gantry_status gantry_taskman_submit(gantry_taskman *manager, const gantry_task_d
     if (is_inside) {
         return real(manager, desc, out);
     }
-    const gantry_task_desc own = released_by_us(desc);
+    struct own_desc own = released_by_us(desc);
     is_inside = true;
-    const gantry_status status = real(manager, &own, &task);
+    const gantry_status status = real(manager, &own.desc, &task);
     is_inside = false;
-    if (status == GANTRY_OK) {
-        submitted(task, desc);
-        if (out != NULL) {
-            *out = task;
-        }
+    submitted(status == GANTRY_OK ? task : NULL, desc, &own);
+    if (status == GANTRY_OK && out != NULL) {
+        *out = task;
     }
     return status;
 }
@@ -200,16 +233,16 @@ gantry_status gantry_taskman_submit_after(gantry_taskman *manager, const gantry_
         }
     }
     edge_find_real(&real, "gantry_taskman_submit_after");
-    const gantry_task_desc own = released_by_us(desc);
+    struct own_desc own = released_by_us(desc);
     is_inside = true;
-    const gantry_status status = real(manager, &own, kept, left, &task);
+    const gantry_status status = real(manager, &own.desc, kept, left, &task);
     is_inside = false;
     free(kept);
+    submitted(status == GANTRY_OK ? task : NULL, desc, &own);
     if (task != NULL && out != NULL) {
         *out = task;
     }
     if (status == GANTRY_OK) {
-        submitted(task, desc);
         for (size_t i = 0; i < count; i++) {
             const bool is_out = is_left_out(EDGE_PLAIN, first + i);
             edge_was_declared(EDGE_PLAIN, first + i, task, predecessors[i], is_out);
@@ -245,16 +278,20 @@ gantry_status gantry_taskman_submit_chain(gantry_taskman *manager, const gantry_
 {
     const uint64_t first = atomic_fetch_add(&edges, count > 0 ? count - 1 : 0);
     gantry_task **tasks = calloc(count + 1, sizeof(gantry_task *));
-    gantry_task_desc *own = calloc(count + 1, sizeof(*own));
-    if (tasks == NULL || own == NULL) {
+    struct own_desc *own = calloc(count + 1, sizeof(*own));
+    gantry_task_desc *submits = calloc(count + 1, sizeof(*submits));
+    if (tasks == NULL || own == NULL || submits == NULL) {
         abort();
     }
     for (size_t i = 0; i < count; i++) {
         own[i] = released_by_us(&descs[i]);
+        submits[i] = own[i].desc;
     }
-    const gantry_status status = submit_chains(manager, own, count, first, tasks);
+    const gantry_status status = submit_chains(manager, submits, count, first, tasks);
+    for (size_t i = 0; i < count; i++) {
+        submitted(status == GANTRY_OK ? tasks[i] : NULL, &descs[i], &own[i]);
+    }
     for (size_t i = 0; i < count && status == GANTRY_OK; i++) {
-        submitted(tasks[i], &descs[i]);
         const bool is_out = i > 0 && is_left_out(EDGE_PLAIN, first + i - 1);
         if (i > 0) {
             edge_was_declared(EDGE_PLAIN, first + i - 1, tasks[i], tasks[i - 1], is_out);
@@ -264,6 +301,7 @@ gantry_status gantry_taskman_submit_chain(gantry_taskman *manager, const gantry_
         }
     }
     free(own);
+    free(submits);
     if (out != NULL) {
         memcpy(out, tasks, count * sizeof(gantry_task *));
     }
@@ -310,4 +348,18 @@ gantry_status gantry_launch_add_completion(gantry_launch *launch, gantry_task *t
 gantry_status gantry_launch_add_completion_of_all(gantry_launch *launch, gantry_task *task)
 {
     return complete("gantry_launch_add_completion_of_all", EDGE_COMPLETION_OF_ALL, launch, task);
+}
+
+gantry_status gantry_task_access(gantry_task *task, const gantry_access *list, size_t count)
+{
+    gantry_status (*real)(gantry_task *, const gantry_access *, size_t);
+    uint64_t first;
+    gantry_access *own = spoil(list, count, &first);
+    edge_find_real(&real, "gantry_task_access");
+    const gantry_status status = real(task, own, count);
+    if (status == GANTRY_OK) {
+        edge_accesses_declared(task, first, list, count);
+    }
+    free(own);
+    return status;
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The public functions that declare edges, wrapped: what is preloaded before the library hears of each edge,
- * and one of them is left out: $PROOF_LEAVE_OUT has its number, of a completion "c" and its number.
+/* The public functions that declare edges and accesses, wrapped: what is preloaded before the library hears
+ * of each, and one is left out.  $PROOF_LEAVE_OUT has the number of an edge, of a completion "c" and its
+ * number; $PROOF_SPOIL "out" and the number of an access, or "half" and it: half of the bytes of its rows are
+ * declared.
  *
  * Edges are numbered from 0 in the order of the calls; so are completions, by themselves, since callbacks ask
  * for those. Threading: any thread. */
@@ -22,5 +24,7 @@ void edge_was_declared(enum edge_kind kind, uint64_t number, gantry_task *task, 
 void edge_has_ended(gantry_task *task, gantry_task *predecessor);
 /* A task was submitted. */
 void edge_was_submitted(gantry_task *task, const gantry_task_desc *desc);
+/* It has these accesses, which have numbers from `first` on; none of them is spoiled yet. */
+void edge_accesses_declared(gantry_task *task, uint64_t first, const gantry_access *list, size_t count);
 
 #endif

@@ -145,9 +145,11 @@ def programs(gantry, folder, only):
     return [Program(gantry, folder, name, ARGUMENTS.get(name, [])) for name in sorted(names) if only is None or name in only]
 
 
-def print_table(rows, file):
-    kinds = ("found", "named otherwise", "missed", "fails first", "another path", "no bytes", "false")
-    print("| program | taken out | " + " | ".join(kinds) + " |", file=file)
+KINDS = ("found", "named otherwise", "missed", "fails first", "another path", "no bytes", "false")
+
+
+def print_table(rows, file, what="taken out", kinds=KINDS):
+    print(f"| program | {what} | " + " | ".join(kinds) + " |", file=file)
     print("|---" * (len(kinds) + 2) + "|", file=file)
     names = sorted({row["program"] for row in rows})
     for name in [*names, "all"]:
