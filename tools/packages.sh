@@ -23,6 +23,7 @@ have() {
         protobuf-compiler) command -v protoc >/dev/null ;;
         spin) command -v spin >/dev/null ;;
         abigail-tools) command -v abidiff >/dev/null ;;
+        chromium) has_browser ;;
         python3-pip) python3 -m pip --version >/dev/null 2>&1 ;;
         dpkg-dev) command -v dpkg-shlibdeps >/dev/null ;;
         python3-sphinx | python3-myst-parser | furo) site_lacks_not "$1" ;;
@@ -52,6 +53,11 @@ site_lacks_not() {
     local lacking
     lacking=$(python3 "$(dirname "${BASH_SOURCE[0]}")/site/site_pages.py" --missing) &&
         ! grep -qxF "$1" <<<"$lacking"
+}
+
+# One of those that tests/page/browser.py takes.
+has_browser() {
+    command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null
 }
 
 # has_header FILE: in the system or under a prefix of CMAKE_PREFIX_PATH, where CMake looks too.

