@@ -13,15 +13,16 @@
 #include <stdint.h>
 
 enum gy_span_category {
-    GY_SPAN_TASK,   /* a CPU task's body, on its worker */
-    GY_SPAN_PHASE,  /* a dispatcher phase, on the dispatcher's thread */
-    GY_SPAN_LAUNCH, /* one launch callback, on the dispatcher's thread */
-    GY_SPAN_BATCH,  /* a whole batch, on the dispatcher's thread */
-    GY_SPAN_WAIT,   /* a wait for the GPU, on the completion thread */
-    GY_SPAN_SUBMIT, /* ready GPU tasks were handed to the dispatcher, by the thread that made them ready */
-    GY_SPAN_MEMORY, /* a wait for memory */
-    GY_SPAN_SHARE,  /* a share of GPU time holds tasks back, see dispatcher/gates/share_turns.c */
-    GY_SPAN_ACROSS, /* an event for other devices is recorded, or waited for, by a dispatcher's thread */
+    GY_SPAN_TASK,     /* a CPU task's body, on its worker */
+    GY_SPAN_PHASE,    /* a dispatcher phase, on the dispatcher's thread */
+    GY_SPAN_LAUNCH,   /* one launch callback, on the dispatcher's thread */
+    GY_SPAN_BATCH,    /* a whole batch, on the dispatcher's thread */
+    GY_SPAN_WAIT,     /* a wait for the GPU, on the completion thread */
+    GY_SPAN_SUBMIT,   /* ready GPU tasks were handed to the dispatcher, by the thread that made them ready */
+    GY_SPAN_MEMORY,   /* a wait for memory */
+    GY_SPAN_SHARE,    /* a share of GPU time holds tasks back, see dispatcher/gates/share_turns.c */
+    GY_SPAN_EXCHANGE, /* a step waits for the renderer, on the exchange's thread */
+    GY_SPAN_ACROSS,   /* an event for other devices is recorded, or waited for, by a dispatcher's thread */
     GY_SPAN_APPLICATION, /* the application gives it, see gantry_profile_span() */
 };
 

@@ -9,6 +9,8 @@ static const struct {
     [REPORT_HOST_TASK] = {"host_task", "waiting for a host task"},
     [REPORT_SHARE] = {"share", "held back by a share"},
     [REPORT_MEMORY] = {"memory", "waiting for memory"},
+    [REPORT_EXCHANGE] = {"exchange", "waiting for a renderer"},
+    [REPORT_ORDER] = {"order", "launched, but not begun"},
     [REPORT_LAUNCH] = {"launch", "in a launch callback"},
     [REPORT_DISPATCHER] = {"dispatcher", "dispatcher busy"},
     [REPORT_NOTHING] = {"nothing_ready", "nothing ready"},

@@ -14,6 +14,7 @@ struct host_work {
     size_t task_from, from[REPORT_CAUSES];
     struct report_host_task *waited; /* by name */
     struct report_starts starts;
+    struct report_begins begins;
 };
 
 static uint64_t covered(const struct intervals *united, size_t *from, uint64_t begin, uint64_t end)
@@ -46,6 +47,38 @@ static uint64_t longest_task(struct host_work *work, uint64_t begin, uint64_t en
     return longest;
 }
 
+/* For how long the task behind the gap had been launched, and no batch was under way that might have held it
+ * back. */
+static uint64_t launched_for(struct host_work *work, const struct report_gap *gap)
+{
+    uint64_t since = cli_report_launched(&work->begins, gap->gpu, gap->end_ns);
+    if (since >= gap->end_ns) {
+        return 0;
+    }
+    since = since > gap->begin_ns ? since : gap->begin_ns;
+    size_t *from = &work->from[REPORT_DISPATCHER];
+    return gap->end_ns - since - covered(&work->united[REPORT_DISPATCHER], from, since, gap->end_ns);
+}
+
+/* What a task is known to wait for; each is the cause from half of a gap on, the first before the next. */
+static const enum report_cause known_causes[] = {REPORT_OTHER_GPU, REPORT_SHARE, REPORT_EXCHANGE,
+                                                 REPORT_ORDER};
+
+static enum report_cause cause_of(const uint64_t ns[REPORT_CAUSES], uint64_t length)
+{
+    for (size_t i = 0; i < sizeof(known_causes) / sizeof(known_causes[0]); i++) {
+        const uint64_t of_it = ns[known_causes[i]];
+        if (of_it != 0 && of_it * 2 >= length) {
+            return known_causes[i];
+        }
+    }
+    enum report_cause most = REPORT_HOST_TASK;
+    for (int c = 0; c < REPORT_CAUSES; c++) {
+        most = ns[c] > ns[most] ? (enum report_cause)c : most;
+    }
+    return most;
+}
+
 /* `other_ns`: of the gap, another GPU worked on what is waited for; with that it is set in `gap`. */
 static void explain(struct host_work *work, uint64_t other_ns, struct report_gap *gap)
 {
@@ -60,15 +93,11 @@ static void explain(struct host_work *work, uint64_t other_ns, struct report_gap
     /* A dispatcher that waits or launches is in a batch, too; that time is the other cause's only. */
     const uint64_t within = ns[REPORT_MEMORY] + ns[REPORT_SHARE] + ns[REPORT_LAUNCH];
     ns[REPORT_DISPATCHER] -= within < ns[REPORT_DISPATCHER] ? within : ns[REPORT_DISPATCHER];
-    uint64_t known = ns[REPORT_HOST_TASK] + within + ns[REPORT_DISPATCHER] + other_ns;
+    ns[REPORT_ORDER] = launched_for(work, gap);
+    const uint64_t known = ns[REPORT_HOST_TASK] + within + ns[REPORT_DISPATCHER] + other_ns +
+                           ns[REPORT_EXCHANGE] + ns[REPORT_ORDER];
     ns[REPORT_NOTHING] = length > known ? length - known : 0;
-    /* What a task is known to wait for goes before what went on meanwhile. */
-    const bool by_other = other_ns * 2 >= length && other_ns > 0;
-    const bool by_share = ns[REPORT_SHARE] * 2 >= length && ns[REPORT_SHARE] > 0;
-    gap->cause = by_other ? REPORT_OTHER_GPU : by_share ? REPORT_SHARE : REPORT_HOST_TASK;
-    for (int c = 0; c < REPORT_CAUSES && !by_other && !by_share; c++) {
-        gap->cause = ns[c] > ns[gap->cause] ? (enum report_cause)c : gap->cause;
-    }
+    gap->cause = cause_of(ns, length);
     gap->task = task;
 }
 
@@ -207,11 +236,12 @@ static bool gather(const struct trace *trace, struct host_work *work)
     bool good = true;
     for (size_t i = 0; i < trace->slice_count && good; i++) {
         const struct trace_slice *s = &trace->slices[i];
-        struct intervals *list = cli_trace_is(trace, s, "task")     ? &work->tasks
-                                 : cli_trace_is(trace, s, "batch")  ? &work->united[REPORT_DISPATCHER]
-                                 : cli_trace_is(trace, s, "memory") ? &work->united[REPORT_MEMORY]
-                                 : cli_trace_is(trace, s, "launch") ? &work->united[REPORT_LAUNCH]
-                                                                    : NULL;
+        struct intervals *list = cli_trace_is(trace, s, "task")       ? &work->tasks
+                                 : cli_trace_is(trace, s, "batch")    ? &work->united[REPORT_DISPATCHER]
+                                 : cli_trace_is(trace, s, "memory")   ? &work->united[REPORT_MEMORY]
+                                 : cli_trace_is(trace, s, "exchange") ? &work->united[REPORT_EXCHANGE]
+                                 : cli_trace_is(trace, s, "launch")   ? &work->united[REPORT_LAUNCH]
+                                                                      : NULL;
         good = list == NULL || cli_intervals_add(list, s->begin_ns, s->end_ns, s->name);
         uint64_t ns = s->end_ns - s->begin_ns;
         work->longest_task = list == &work->tasks && ns > work->longest_task ? ns : work->longest_task;
@@ -220,7 +250,8 @@ static bool gather(const struct trace *trace, struct host_work *work)
     for (int c = 0; c < REPORT_CAUSES; c++) {
         (void)cli_intervals_unite(&work->united[c]);
     }
-    good = good && gather_shares(trace, -1, &work->united[REPORT_SHARE]);
+    good = good && cli_report_begins(trace, &work->begins) &&
+           gather_shares(trace, -1, &work->united[REPORT_SHARE]);
     work->waited = calloc(trace->name_count, sizeof(*work->waited));
     return good && work->waited != NULL;
 }
@@ -253,5 +284,6 @@ bool cli_report_gaps(const struct trace *trace, const struct intervals *gpu, str
     }
     free(work.waited);
     free(work.starts.at);
+    free(work.begins.at);
     return good;
 }

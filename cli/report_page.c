@@ -257,7 +257,7 @@ static void put_gaps(struct page_data *data, const struct report *report, uint64
 /* The targets of shares are in the table of tenants. */
 static bool is_shown(const struct trace_track *track)
 {
-    return track->kind == TRACE_COUNTER && strncmp(track->name, "GPU share of ", 13) != 0;
+    return track->kind == TRACE_COUNTER && !cli_report_is_target(track->name);
 }
 
 /* A count before `last_ns` is told as if it were at that time: counters of one track come in order, but for

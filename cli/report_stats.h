@@ -18,6 +18,9 @@ enum report_cause {
     REPORT_HOST_TASK,  /* a CPU task */
     REPORT_SHARE,      /* a share of GPU time held tasks back: it was used up, or it was another one's turn */
     REPORT_MEMORY,     /* some task waited for memory */
+    REPORT_EXCHANGE,   /* a step waited for a renderer */
+    REPORT_ORDER,      /* the task behind the gap had been launched: it came after other work on the GPU, or
+                          the device took its time */
     REPORT_LAUNCH,     /* the dispatcher's thread was in a launch callback */
     REPORT_DISPATCHER, /* it was in a batch, and none of these held it up */
     REPORT_NOTHING,    /* none of these: nothing was ready */
@@ -218,6 +221,19 @@ bool cli_report_starts(const struct trace *trace, struct report_starts *out);
 uint64_t cli_report_after(const struct report_starts *starts, uint32_t gpu, uint64_t time);
 /* -1: the track is no device's. */
 int cli_report_ordinal(const struct trace *trace, uint32_t gpu);
+/* report_order.c: when the GPU tasks whose launch callbacks are recorded began, by time; `at` is the caller's
+ * to free.  False: out of memory. */
+struct report_begin {
+    uint64_t begin_ns, launched_ns; /* launched: the end of its last launch callback that began before it */
+    uint32_t gpu;                   /* track */
+};
+struct report_begins {
+    struct report_begin *at;
+    size_t count;
+};
+bool cli_report_begins(const struct trace *trace, struct report_begins *out);
+/* When the task was launched that began at `time` on the GPU, 0: on any; UINT64_MAX: nobody knows. */
+uint64_t cli_report_launched(const struct report_begins *begins, uint32_t gpu, uint64_t time);
 void cli_report_gpus_text(const struct trace *trace, const struct report *report);
 void cli_report_gpus_json(const struct trace *trace, const struct report *report);
 

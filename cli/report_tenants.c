@@ -9,12 +9,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char us_of[] = "GPU us of ", share_of[] = "GPU share of ", turn_of[] = " / turn of ";
+/* Counters are "GPU 0: us of NAME" and "GPU 0: share of NAME". */
+static const char us_of[] = "us of ", share_of[] = "share of ", turn_of[] = " / turn of ";
 
-/* What follows the prefix; NULL: the text does not begin with it. */
-static const char *behind(const char *text, const char *prefix)
+/* The share of which the counter says this, and the ordinal of its device; NULL: it says something else. */
+static const char *share_of_counter(const char *counter, const char *what, int *ordinal)
 {
-    return strncmp(text, prefix, strlen(prefix)) == 0 ? text + strlen(prefix) : NULL;
+    int at = 0;
+    if (sscanf(counter, "GPU %d: %n", ordinal, &at) != 1 || at == 0) {
+        return NULL;
+    }
+    return strncmp(counter + at, what, strlen(what)) == 0 ? counter + at + strlen(what) : NULL;
+}
+
+bool cli_report_is_target(const char *counter)
+{
+    int ordinal;
+    return share_of_counter(counter, share_of, &ordinal) != NULL;
 }
 
 /* The tenant; it is added if need be.  NULL: there are too many. */
@@ -34,20 +45,18 @@ static struct report_tenant *tenant_of(struct report_tenants *tenants, uint32_t 
     return tenant;
 }
 
-/* The one with the share of that name, since recordings say so little: where partitions of several GPUs have
- * one name, none of them is it.  It is added if need be. */
-static struct report_tenant *with_share(struct report_tenants *tenants, const char *name)
+/* The one that has the share of that name on the device.  It is added if need be. */
+static struct report_tenant *with_share(const struct trace *trace, struct report_tenants *tenants,
+                                        int ordinal, const char *name)
 {
-    struct report_tenant *found = NULL;
     for (size_t i = 0; i < tenants->count; i++) {
-        if (strcmp(tenants->list[i].name, name) == 0) {
-            if (found != NULL) {
-                return NULL;
-            }
-            found = &tenants->list[i];
+        struct report_tenant *one = &tenants->list[i];
+        if (strcmp(one->name, name) == 0 &&
+            (one->gpu == 0 || cli_report_ordinal(trace, one->gpu) == ordinal)) {
+            return one;
         }
     }
-    return found != NULL ? found : tenant_of(tenants, 0, name);
+    return tenant_of(tenants, 0, name);
 }
 
 /* ---- tasks ------------------------------------------------------------------------------------- */
@@ -163,16 +172,19 @@ static void read_charged(const struct trace *trace, uint32_t track, struct repor
 static void read_counters(const struct trace *trace, struct report_tenants *tenants)
 {
     for (size_t i = 0; i < trace->count_count; i++) {
-        const char *name = behind(trace->tracks[trace->counts[i].track].name, share_of);
-        struct report_tenant *tenant = name != NULL ? with_share(tenants, name) : NULL;
+        int ordinal = 0;
+        const char *name = share_of_counter(trace->tracks[trace->counts[i].track].name, share_of, &ordinal);
+        struct report_tenant *tenant = name != NULL ? with_share(trace, tenants, ordinal, name) : NULL;
         if (tenant != NULL) {
             tenant->target_ppm = trace->counts[i].value;
         }
     }
     for (size_t t = 1; t < trace->track_count; t++) {
-        const char *name =
-            trace->tracks[t].kind == TRACE_COUNTER ? behind(trace->tracks[t].name, us_of) : NULL;
-        struct report_tenant *tenant = name != NULL ? with_share(tenants, name) : NULL;
+        int ordinal = 0;
+        const char *name = trace->tracks[t].kind == TRACE_COUNTER
+                               ? share_of_counter(trace->tracks[t].name, us_of, &ordinal)
+                               : NULL;
+        struct report_tenant *tenant = name != NULL ? with_share(trace, tenants, ordinal, name) : NULL;
         if (tenant != NULL && tenant->target_ppm != 0) {
             read_charged(trace, (uint32_t)t, tenant);
         }
@@ -203,18 +215,21 @@ static void read_holds(const struct trace *trace, struct report_tenants *tenants
         }
         char name[64];
         (void)split_hold(trace->names[s->name], name, sizeof(name));
-        struct report_tenant *tenant = with_share(tenants, name);
+        const uint64_t ordinal = cli_trace_argument(trace, s, TRACE_ID, 0);
+        struct report_tenant *tenant = with_share(trace, tenants, (int)ordinal, name);
         if (tenant != NULL) {
             tenant->holds++;
             tenant->held_ns += s->end_ns - s->begin_ns;
         }
         size_t h = 0;
-        while (h < tenants->hold_count && tenants->holds[h].name != s->name) {
+        while (h < tenants->hold_count &&
+               (tenants->holds[h].name != s->name || tenants->holds[h].ordinal != ordinal)) {
             h++;
         }
         if (h < REPORT_HOLDS) {
             tenants->hold_count = h == tenants->hold_count ? h + 1 : tenants->hold_count;
             tenants->holds[h].name = s->name;
+            tenants->holds[h].ordinal = ordinal;
             tenants->holds[h].count++;
             tenants->holds[h].ns += s->end_ns - s->begin_ns;
         }
@@ -354,10 +369,28 @@ static void print_percent(bool is_known, double value, int width)
     }
 }
 
-static void print_tenant(const struct report_tenant *t)
+/* Its name, with the device where another one has a partition of that name. */
+static void print_name(const struct trace *trace, const struct report_tenants *tenants,
+                       const struct report_tenant *t)
+{
+    char text[sizeof(t->name) + 32];
+    bool is_one_of_several = false;
+    for (size_t i = 0; i < tenants->count; i++) {
+        const struct report_tenant *other = &tenants->list[i];
+        is_one_of_several = is_one_of_several || (other != t && strcmp(other->name, t->name) == 0);
+    }
+    snprintf(text, sizeof(text), "%s", t->name);
+    if (is_one_of_several && t->gpu != 0) {
+        snprintf(text, sizeof(text), "%s, GPU %d", t->name, cli_report_ordinal(trace, t->gpu));
+    }
+    cli_print_text(stdout, text, 20, 20);
+}
+
+static void print_tenant(const struct trace *trace, const struct report_tenants *tenants,
+                         const struct report_tenant *t)
 {
     const bool has_share = t->target_ppm != 0;
-    cli_print_text(stdout, t->name, 20, 20);
+    print_name(trace, tenants, t);
     print_percent(has_share, (double)t->target_ppm / 1e4, 8);
     print_percent(has_share && t->counted_us != 0, percent(t->charged_us, t->counted_us), 8);
     print_percent(has_share && t->worst_us != 0, percent(t->worst_us, REPORT_WINDOW_US), 12);
@@ -369,7 +402,7 @@ static void print_tenant(const struct report_tenant *t)
     printf("\n");
 }
 
-static void print_places(const struct report_tenants *tenants)
+static void print_places(const struct trace *trace, const struct report_tenants *tenants)
 {
     uint64_t strays = 0;
     size_t placed = 0;
@@ -380,7 +413,7 @@ static void print_places(const struct report_tenants *tenants)
         }
         strays += t->strays;
         printf("%s  ", placed++ == 0 ? "\nSMs by partition, as blocks ran on them\n" : "");
-        cli_print_text(stdout, t->name, 20, 20);
+        print_name(trace, tenants, t);
         const char *comma = " ";
         for (int last, at = 0; (last = next_run(t, &at)) >= 0; at = last + 1, comma = ", ") {
             printf(last == at ? "%s%d" : "%s%d-%d", comma, at, last);
@@ -402,18 +435,19 @@ void cli_report_tenants_text(const struct trace *trace, const struct report_tena
     printf("\n%-20s %8s %8s %12s %10s %8s %10s %10s %5s %8s %7s\n", "tenant", "target", "got", "worst 100ms",
            "held ms", "tasks", "p50 us", "p99 us", "SMs", "blocks", "strays");
     for (size_t i = 0; i < tenants->count; i++) {
-        print_tenant(&tenants->list[i]);
+        print_tenant(trace, tenants, &tenants->list[i]);
     }
     for (size_t i = 0; i < tenants->hold_count; i++) {
         char name[64];
         const char *other = split_hold(trace->names[tenants->holds[i].name], name, sizeof(name));
         printf("%s  ", i == 0 ? "\nheld back by shares\n" : "");
         cli_print_text(stdout, name, 20, 20);
-        printf(" %6" PRIu64 ", %.3f ms: ", tenants->holds[i].count, (double)tenants->holds[i].ns / 1e6);
+        printf(" %6" PRIu64 ", %.3f ms on GPU %" PRIu64 ": ", tenants->holds[i].count,
+               (double)tenants->holds[i].ns / 1e6, tenants->holds[i].ordinal);
         cli_print_text(stdout, other != NULL ? other : "its own share was used up", 0, CLI_ANY_LENGTH);
         printf("%s\n", other != NULL ? " had the turn" : "");
     }
-    print_places(tenants);
+    print_places(trace, tenants);
     printf("\n");
 }
 
@@ -452,8 +486,8 @@ void cli_report_tenants_json(const struct trace *trace, const struct report_tena
         cli_json_string(file, name);
         fputs(",\"turn_of\":", file);
         cli_json_string(file, other != NULL ? other : "");
-        fprintf(file, ",\"count\":%" PRIu64 ",\"ns\":%" PRIu64 "}", tenants->holds[i].count,
-                tenants->holds[i].ns);
+        fprintf(file, ",\"device\":%" PRIu64 ",\"count\":%" PRIu64 ",\"ns\":%" PRIu64 "}",
+                tenants->holds[i].ordinal, tenants->holds[i].count, tenants->holds[i].ns);
     }
     fputs("]", file);
 }

@@ -26,9 +26,11 @@ struct report_tenant {
     uint64_t blocks, strays; /* strays: on SMs where another partition of the GPU has more */
 };
 
-/* For one reason tasks of one share were held back: see the span's name in dispatcher/gates/share_turns.c. */
+/* For one reason tasks of one share on one device were held back: see the span's name in
+ * dispatcher/gates/share_turns.c. */
 struct report_hold {
     uint32_t name; /* index into the trace's names */
+    uint64_t ordinal;
     uint64_t count, ns;
 };
 
@@ -46,6 +48,9 @@ bool cli_report_tenants(const struct trace *trace, const struct report *report, 
 void cli_report_tenants_free(struct report_tenants *tenants);
 void cli_report_tenants_text(const struct trace *trace, const struct report_tenants *tenants);
 void cli_report_tenants_json(const struct trace *trace, const struct report_tenants *tenants, FILE *file);
+
+/* Does the counter of that name say what share of GPU time somebody is to get? */
+bool cli_report_is_target(const char *counter);
 
 /* The partition that has most blocks on the SM; NULL: none has any. */
 const struct report_tenant *cli_report_tenant_of_sm(const struct trace *trace,

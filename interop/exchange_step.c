@@ -347,7 +347,7 @@ static void serve_step(gantry_exchange *e) GY_REQUIRES(e->lock)
     gy_mutex_unlock(&e->lock);
     uint64_t since = gy_clock_ns(), span = gy_span_begin();
     gantry_status status = wait_for_renderer(e, value, manager);
-    gy_span_end(GY_SPAN_WAIT, e->span, span, value);
+    gy_span_end(GY_SPAN_EXCHANGE, e->span, span, value);
     gy_mutex_lock(&e->lock);
     note_wait(e, gy_clock_ns() - since);
     if (status == GANTRY_OK || (status == GANTRY_ERR_CANCELLED && !e->on_device)) {

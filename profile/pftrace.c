@@ -39,7 +39,7 @@ static const char *const category_names[GY_PFTRACE_CATEGORIES] = {
     [GY_SPAN_ACROSS] = "across",    [GY_PFTRACE_GPU] = "gpu",
     [GY_PFTRACE_KERNEL] = "kernel", [GY_PFTRACE_CTAS] = "ctas",
     [GY_PFTRACE_RANGE] = "range",   [GY_PFTRACE_BATCH] = "gpu_batch",
-    [GY_SPAN_SHARE] = "share",
+    [GY_SPAN_SHARE] = "share",      [GY_SPAN_EXCHANGE] = "exchange",
 };
 
 const char *const gy_argument_names[GY_ARGUMENTS] = {

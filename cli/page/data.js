@@ -152,7 +152,7 @@ function readCounters(numbers) {
 
 /* Times of the GPU that shares were charged have one scale, so that one can compare them. */
 function setScales(r) {
-    const charged = r.counters.filter(c => r.tracks[c.track].name.startsWith("GPU us of "));
+    const charged = r.counters.filter(c => /^GPU \d+: us of /.test(r.tracks[c.track].name));
     const most = charged.reduce((m, c) => Math.max(m, c.most), 0);
     for (const counter of charged) counter.most = most;
 }

@@ -47,10 +47,13 @@ function gapDetails(pane, i) {
 
 const percent = (part, whole) => (100 * part / whole).toFixed(1) + " %";
 
+/* Its name, with the GPU where another one has a partition of that name. */
+const tenantName = (r, t) => r.tenants.some(other => other !== t && other.name === t.name) && t.gpu !== "" ? `${t.name}, ${t.gpu}` : t.name;
+
 /* What each tenant was to get and what it got, and on which SMs its blocks ran. */
 function tenantDetails(r) {
     const rows = r.tenants.flatMap(t => [
-        [t.name, `${t.tasks} tasks, p50 ${timeText(t.p50_ns)}, p99 ${timeText(t.p99_ns)}`],
+        [tenantName(r, t), `${t.tasks} tasks, p50 ${timeText(t.p50_ns)}, p99 ${timeText(t.p99_ns)}`],
         ...(t.target_ppm === 0 ? [] : [["share", `${percent(t.target_ppm, 1e6)}; got ${t.counted_us > 0 ? percent(t.charged_us, t.counted_us) : "?"}`],
                                        ["held back", timeText(t.held_ns)]]),
         ...(t.sms.length === 0 ? [] : [[`${t.blocks} blocks, ${t.strays} strays`,

@@ -40,7 +40,7 @@ struct gy_share_interval {
 struct gy_quota {
     struct gy_gpu_share base;               /* immutable; first: how taskman/ sees a manager's; no members */
     char name[GY_SHARE_NAME_BYTES];         /* immutable while open */
-    char counter[GY_SHARE_NAME_BYTES + 16]; /* immutable while open; of a recording */
+    char counter[GY_SHARE_NAME_BYTES + 32]; /* immutable while open; of a recording */
     uint32_t number;                        /* immutable; of a manager's, in the process; 0: a partition's */
     int ordinal;                            /* immutable; the device's */
     uint64_t told;                          /* GD only; the recording that was told of its target; 0: none */

@@ -38,8 +38,8 @@ void gy_shares_count(struct gy_shares *shares, uint64_t generation)
             gy_mutex_unlock(&quota->lock);
             gy_profile_count(generation, quota->counter, used / 1000);
             if (quota->told != generation) {
-                char name[sizeof(quota->name) + 16];
-                snprintf(name, sizeof(name), "GPU share of %s", quota->name);
+                char name[sizeof(quota->counter)];
+                snprintf(name, sizeof(name), "GPU %d: share of %s", quota->ordinal, quota->name);
                 gy_profile_count(generation, name, (uint64_t)(quota->rate * 1e6 + 0.5));
                 quota->told = generation;
             }

@@ -116,7 +116,7 @@ static void begin_quota(struct gy_quota *quota, double rate, const gantry_share 
     quota->longest = 0;
     quota->groups = 0;
     gy_mutex_unlock(&quota->lock);
-    snprintf(quota->counter, sizeof(quota->counter), "GPU us of %s", quota->name);
+    snprintf(quota->counter, sizeof(quota->counter), "GPU %d: us of %s", quota->ordinal, quota->name);
     atomic_store(&quota->is_open, true);
 }
 

@@ -83,7 +83,7 @@ function testFoldedRows() {
 
 function testScales() {
     const track = name => ({name}), counter = (n, most) => ({track: n, most});
-    const r = {tracks: ["", "GPU us of a", "GPU us of b", "Heap device bytes"].map(track), counters: [counter(1, 5), counter(2, 9), counter(3, 100)]};
+    const r = {tracks: ["", "GPU 0: us of a", "GPU 1: us of b", "Heap device bytes"].map(track), counters: [counter(1, 5), counter(2, 9), counter(3, 100)]};
     setScales(r);
     same("one scale of GPU time", r.counters.map(c => c.most), [9, 9, 100]);
 }
@@ -221,7 +221,7 @@ function testWords() {
     same("steps", [7, 80, 1e9].map(span => roundStep(span, 8)), [1, 10, 2e8]);
     same("a pixel", pixelOf("#102030").toString(16), "ff302010");
     same("counters have their units", ["resident CTAs", "lost CTAs", "HtoD tasks waiting", "Tasks waiting for memory", "Raises of the bandwidth gate",
-                                       "GPU us of tenant", "Heap device bytes", "GPU 0: bytes between GPUs by engines"].map(name => countText(name, 1500)),
+                                       "GPU 0: us of tenant", "Heap device bytes", "GPU 0: bytes between GPUs by engines"].map(name => countText(name, 1500)),
          ["1500 blocks", "1500 blocks", "1500 tasks", "1500 tasks", "1500 raises", "1.500 ms", "1.5 KiB", "1.5 KiB"]);
     same("sizes", [0, 1023, 1024, 3 * 2 ** 30, 2 ** 52].map(bytesText), ["0 bytes", "1023 bytes", "1.0 KiB", "3.0 GiB", "4096.0 TiB"]);
     same("one, and a name without a unit", [countText("lost CTAs", 1), countText("mine", 7)], ["1 block", "7"]);

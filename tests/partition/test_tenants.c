@@ -136,7 +136,7 @@ static void test_recordings_count_what_was_charged(void **state)
     assert_ok(gantry_taskman_stop(manager));
     share_scene_await(manager, 5 * (uint64_t)MS);
     assert_ok(gantry_profile_stop(profile, NULL));
-    assert_true(file_has(path, "GPU us of task manager"));
+    assert_true(file_has(path, "GPU 0: us of task manager"));
     remove(path);
     gantry_taskman_destroy(manager);
     share_scene_close(&s);

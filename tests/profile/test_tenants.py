@@ -56,15 +56,15 @@ class Tenants(unittest.TestCase):
                                    "p50_ns": 500000, "p99_ns": 500000, "blocks": 0, "strays": 0, "sms": []})
 
     def test_who_held_whom(self):
-        self.assertEqual(REPORT["held_back"], [{"tenant": "alpha", "turn_of": "", "count": 1, "ns": 1990000},
-                                               {"tenant": "alpha", "turn_of": "beta", "count": 1, "ns": 1200000},
-                                               {"tenant": "task manager 5", "turn_of": "", "count": 1, "ns": 400000}])
+        self.assertEqual(REPORT["held_back"], [{"tenant": "alpha", "turn_of": "", "device": 0, "count": 1, "ns": 1990000},
+                                               {"tenant": "alpha", "turn_of": "beta", "device": 0, "count": 1, "ns": 1200000},
+                                               {"tenant": "task manager 5", "turn_of": "", "device": 0, "count": 1, "ns": 400000}])
 
-    def test_idle_times_that_a_share_made_say_so(self):
+    def test_idle_times_have_the_causes_that_were_made(self):
         gaps = REPORT["gaps"]
-        causes = {name: (gaps[name]["count"], gaps[name]["ns"]) for name in ("share", "launch", "dispatcher", "memory", "host_task")}
-        self.assertEqual(causes, {"share": (2, 1990000 + 1980000), "launch": (1, 1960000), "dispatcher": (1, 1955000),
-                                  "memory": (0, 0), "host_task": (0, 0)})
+        causes = {name: (gaps[name]["count"], gaps[name]["ns"]) for name in ("share", "exchange", "order", "launch", "dispatcher", "memory", "host_task")}
+        self.assertEqual(causes, {"share": (2, 1990000 + 1980000), "launch": (1, 1960000), "exchange": (1, 1940000), "order": (2, 1935000 + 1933000),
+                                  "dispatcher": (2, 1955000 + 1934000), "memory": (0, 0), "host_task": (0, 0)})
         self.assertEqual(gaps["count"], sum(gaps[name]["count"] for name in (*causes, "nothing_ready")))
 
     def test_the_text_has_the_tables(self):
@@ -75,11 +75,27 @@ class Tenants(unittest.TestCase):
             "alpha 30.0 % 32.5 % 50.0 % 3.190 100 50.000 99.000 5 50 5".split(),
             "beta - - - 0.000 10 500.000 500.000 3 14 1".split(),
             "task manager 5 10.0 % 0.2 % 0.2 % 0.400 4 500.000 500.000".split()])
-        self.assertRegex(TEXT, r"(?m)^  alpha +1, 1\.990 ms: its own share was used up$")
-        self.assertRegex(TEXT, r"(?m)^  alpha +1, 1\.200 ms: beta had the turn$")
+        self.assertRegex(TEXT, r"(?m)^  alpha +1, 1\.990 ms on GPU 0: its own share was used up$")
+        self.assertRegex(TEXT, r"(?m)^  alpha +1, 1\.200 ms on GPU 0: beta had the turn$")
         self.assertRegex(TEXT, r"(?m)^  held back by a share +2, 3\.970 ms$")
+        self.assertRegex(TEXT, r"(?m)^  waiting for a renderer +1, 1\.940 ms$")
+        self.assertRegex(TEXT, r"(?m)^  launched, but not begun +2, 3\.868 ms$")
         self.assertRegex(TEXT, r"(?m)^  alpha +0-3, 5$")
         self.assertRegex(TEXT, r"(?m)^  6 blocks are strays: ")
+
+    def test_partitions_of_one_name_have_the_figures_of_their_own_gpu(self):
+        path = os.path.join(FOLDER, "two.pftrace")
+        subprocess.run([MAKE_TENANTS, path, "two"], check=True)
+        told, text = json.loads(report(path, "--json")), report(path)
+        figures = ("gpu", "target_ppm", "charged_us", "counted_us", "holds", "held_ns", "tasks")
+        self.assertEqual([tuple(t[f] for f in figures) for t in told["tenants"] if t["name"] == "alpha"], [
+            ("GPU 0: example", 300000, 65000, 200000, 2, 1990000 + 1200000, 100),
+            ("GPU 1: example", 500000, 800, 150000, 1, 1000000, 4)])
+        self.assertEqual([(h["device"], h["count"], h["ns"]) for h in told["held_back"] if (h["tenant"], h["turn_of"]) == ("alpha", "")],
+                         [(0, 1, 1990000), (1, 1, 1000000)])
+        self.assertEqual([line.split()[:5] for line in text.splitlines() if line.startswith("alpha, GPU ")],
+                         [["alpha,", "GPU", "0", "30.0", "%"], ["alpha,", "GPU", "1", "50.0", "%"]])
+        self.assertRegex(text, r"(?m)^  alpha +1, 1\.000 ms on GPU 1: its own share was used up$")
 
     def test_blocks_of_a_run_prove_isolation_or_its_breach(self):
         for strays, alpha_sms in ((0, [[0, 4]]), (3, [[0, 7]])):
