@@ -30,6 +30,7 @@ class Page {
         listenTo(this, pane);
         $("beside").hidden = this.panes.length < 2;
         this.tellNote();
+        this.listKey();
         this.listGroups();
     }
 
@@ -59,8 +60,10 @@ class Page {
         this.draw();
     }
 
+    /* Of the causes of idle times those that the recordings have. */
     listKey() {
-        const causes = this.panes[0] ? this.panes[0].r.causes.map((cause, i) => ["idle: " + cause, this.look.colours.causes[i]]) : [];
+        const had = new Map(this.panes.flatMap(p => [...new Set(p.r.gaps.cause)].map(cause => [cause, p.r.causes[cause]])));
+        const causes = [...had].sort((a, b) => a[0] - b[0]).map(([cause, text]) => ["idle: " + text, this.look.colours.causes[cause]]);
         $("key").replaceChildren(...[...LEGEND, ...causes].map(([text, colour]) => {
             const dot = element("i", {});
             dot.style.background = colour;

@@ -206,6 +206,11 @@ class Page(unittest.TestCase):
         WEB.evaluate("thePage.pick(thePage.panes[0], -1, 3)")
         self.assertIn("waiting for a host task: slow", self.details())
 
+    def test_the_key_has_the_causes_that_occur(self):
+        WEB.open(PAGE)
+        causes = WEB.evaluate("[...document.getElementById('key').children].map(e => e.textContent).filter(text => text.startsWith('idle: '))")
+        self.assertEqual(causes, ["idle: waiting for a host task", "idle: waiting for memory", "idle: dispatcher busy", "idle: nothing ready"])
+
     def test_two_recordings(self):
         WEB.open(PAIR)
         self.assertEqual(WEB.evaluate("thePage.panes.map(p => p.r.file)"), ["first.pftrace", "second.pftrace"])
@@ -255,14 +260,14 @@ class Page(unittest.TestCase):
 
 
 def pictures(folder, one, other, label="blur"):
-    """The pictures of docs/guides/profiling.md; in the first one a GPU task of that label is picked."""
+    """The pictures of docs/guides/profiling.md; in the first one the first GPU task of that label is picked."""
     with tempfile.TemporaryDirectory() as pages, browser.Browser(1200, 720) as web:
         page, pair = os.path.join(pages, "one.html"), os.path.join(pages, "pair.html")
         page_of(page, one)
         page_of(pair, one, other)
         web.open(page)
         web.evaluate(f"thePage.find('{label}'); thePage.panes[0].found = thePage.panes[0].found.filter("
-                     "i => kindText(thePage.panes[0].r, i) === 'GPU task'); thePage.findNext(1); thePage.find(''); thePage.fit()")
+                     f"i => kindText(thePage.panes[0].r, i) === 'GPU task' && nameOf(thePage.panes[0].r, i) === '{label}'); thePage.findNext(1); thePage.find(''); thePage.fit()")
         web.screenshot(os.path.join(folder, "timeline.png"))
         web.set_dark(True)
         web.open(pair)
