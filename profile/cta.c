@@ -217,7 +217,7 @@ void gy_cta_compare_clocks(struct gy_cta *cta)
     if (gy_cta_is_ready(cta) && !cta->recording.is_compared) {
         cta->recording.is_compared = true;
         gy_device_clock_compare(&cta->clock, cta->recording.prepared, HOST_PATIENCE_FIRST_NS);
-        gy_device_clock_compare_sms(&cta->clock, HOST_PATIENCE_FIRST_NS);
+        gy_device_clock_compare_sms(&cta->clock, cta->recording.prepared, HOST_PATIENCE_FIRST_NS);
     }
 }
 

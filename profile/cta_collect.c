@@ -53,8 +53,7 @@ static void hand_over(struct gy_cta *cta, struct gy_cta_buffer *b)
     gy_mutex_unlock(&cta->lock);
     b->batch.records = b->host;
     b->batch.launches = b->launches;
-    b->batch.offsets = cta->clock.offsets;
-    b->batch.offset_count = cta->clock.offset_count;
+    b->batch.offset_count = gy_device_clock_offsets(&cta->clock, b->generation, &b->batch.offsets);
     for (uint32_t set = 0; set < 2 && b->batch.anchor_count != 0; set++) {
         b->batch.anchors[set] =
             (const void *)((const char *)b->host + gy_cta_anchors_at(cta, b->places, set));

@@ -345,11 +345,30 @@ struct gy_gpu_clock gy_device_clock_latest(struct gy_device_clock *clock, uint64
 
 /* ---- the SMs ----------------------------------------------------------------------------------- */
 
-void gy_device_clock_compare_sms(struct gy_device_clock *clock, uint64_t patience_ns)
+static void set_offsets(struct gy_device_clock *clock, uint32_t count, uint64_t generation)
+{
+    gy_mutex_lock(&clock->lock);
+    clock->offset_count = count;
+    clock->offsets_generation = generation;
+    gy_mutex_unlock(&clock->lock);
+}
+
+uint32_t gy_device_clock_offsets(struct gy_device_clock *clock, uint64_t generation,
+                                 const struct gy_sm_offset **out)
+{
+    gy_mutex_lock(&clock->lock);
+    const bool are_known = clock->offsets_generation == generation;
+    const uint32_t count = are_known ? clock->offset_count : 0;
+    *out = are_known ? clock->offsets : NULL;
+    gy_mutex_unlock(&clock->lock);
+    return count;
+}
+
+void gy_device_clock_compare_sms(struct gy_device_clock *clock, uint64_t generation, uint64_t patience_ns)
 {
     struct gy_context *context = clock->context;
     uint32_t sms = (uint32_t)context->info.total_sms, rounds = SM_ROUNDS, room = sample_room(clock);
-    clock->offset_count = 0;
+    set_offsets(clock, 0, 0); /* a batch of an earlier recording may come back late */
     if (clock->offsets == NULL) {
         clock->offsets = gy_zalloc_array(GY_SMS, sizeof(*clock->offsets));
     }
@@ -367,7 +386,7 @@ void gy_device_clock_compare_sms(struct gy_device_clock *clock, uint64_t patienc
         return;
     }
     if (wait_until_idle(clock, deadline_ns)) {
-        clock->offset_count = gy_sm_offsets(clock->mailbox->samples, room, clock->offsets);
+        set_offsets(clock, gy_sm_offsets(clock->mailbox->samples, room, clock->offsets), generation);
     }
 }
 

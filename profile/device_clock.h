@@ -34,9 +34,11 @@ struct gy_device_clock {
     struct gantry_kernel *exchange, *reads, *compare, *saturate;
     uint32_t room; /* number of SMs that a set of anchors has room for */
 
-    struct gy_sm_offset
-        *offsets; /* guarded by the batches: the dispatcher's thread writes while none is under way */
-    uint32_t offset_count; /* guarded by the batches, too */
+    /* The dispatcher's thread writes the offsets while they belong to no recording; those of a recording stay
+     * as they are. */
+    struct gy_sm_offset *offsets;
+    uint32_t offset_count;       /* guarded by lock */
+    uint64_t offsets_generation; /* guarded by lock: the recording that they belong to; 0: none */
 };
 
 void gy_device_clock_init(struct gy_device_clock *clock, struct gy_context *context);
@@ -53,9 +55,13 @@ void gy_device_clock_compare(struct gy_device_clock *clock, uint64_t generation,
 /* Any thread.  The latest comparison; bound_ns 0: there was none in this recording. */
 struct gy_gpu_clock gy_device_clock_latest(struct gy_device_clock *clock, uint64_t generation);
 
-/* Dispatcher thread, context current.  Measure `offsets`; there are none when the GPU does not answer in
- * time. */
-void gy_device_clock_compare_sms(struct gy_device_clock *clock, uint64_t patience_ns);
+/* Dispatcher thread, context current, no batch of recording `generation` begun.  Measure its offsets; there
+ * are none when the GPU does not answer in time. */
+void gy_device_clock_compare_sms(struct gy_device_clock *clock, uint64_t generation, uint64_t patience_ns);
+/* Any thread.  The offsets of recording `generation`, which stay until it has ended, and their number; 0:
+ * they are not known. */
+uint32_t gy_device_clock_offsets(struct gy_device_clock *clock, uint64_t generation,
+                                 const struct gy_sm_offset **out);
 
 /* The bytes of a set of anchors. */
 size_t gy_device_clock_anchor_bytes(const struct gy_device_clock *clock);
