@@ -7,6 +7,7 @@
 #ifndef PROOF_ACCESS_H
 #define PROOF_ACCESS_H
 
+#include "base/fast_lock.h"
 #include "base/proof.h"
 #include "proof/past.h"
 
@@ -53,6 +54,19 @@ extern _Thread_local struct gy_access *gy_access_now __attribute__((tls_model("i
 
 /* The thread is in the proof, which may allocate: what the allocator locks is not the program's. */
 extern _Thread_local bool gy_proof_is_inside __attribute__((tls_model("initial-exec")));
+
+/* Take a lock of the proof.  No function that takes one is called while the thread holds another one. */
+static inline void gy_proof_take(gy_fast_lock *lock) GY_ACQUIRE(*lock)
+{
+    gy_proof_is_inside = true;
+    gy_fast_lock_take(lock);
+}
+
+static inline void gy_proof_give(gy_fast_lock *lock) GY_RELEASE(*lock)
+{
+    gy_fast_lock_give(lock);
+    gy_proof_is_inside = false;
+}
 
 /* What a work is: written before its number is given out, but for the name. */
 struct gy_work {

@@ -35,18 +35,6 @@ static gy_fast_lock lock = {0, GY_RANK_LEAF};
 static struct gy_declared *slots[SLOTS]; /* guarded by lock */
 static _Atomic(size_t) task_count;       /* atomic; written under lock */
 
-static void take(void) GY_ACQUIRE(lock)
-{
-    gy_proof_is_inside = true;
-    gy_fast_lock_take(&lock);
-}
-
-static void give(void) GY_RELEASE(lock)
-{
-    gy_fast_lock_give(&lock);
-    gy_proof_is_inside = false;
-}
-
 /* ---- by task ---------------------------------------------------------------------------------------- */
 
 static struct gy_declared **slot_of(const void *task)
@@ -100,7 +88,7 @@ static void add(struct gy_declared *one, gantry_access access)
 
 void gy_declared_add(const void *manager, const void *task, const gantry_access *accesses, size_t count)
 {
-    take();
+    gy_proof_take(&lock);
     for (size_t i = 0; i < count; i++) {
         struct gy_declared *one = accesses[i].bytes != 0 ? find_or_make(manager, task) : NULL;
         if (one != NULL) {
@@ -109,7 +97,7 @@ void gy_declared_add(const void *manager, const void *task, const gantry_access 
             gy_order_lack("accesses that tasks declare");
         }
     }
-    give();
+    gy_proof_give(&lock);
 }
 
 static int compare(const void *a, const void *b)
@@ -123,7 +111,7 @@ struct gy_declared *gy_declared_by(const void *task)
     if (atomic_load_explicit(&task_count, memory_order_relaxed) == 0) {
         return NULL;
     }
-    take();
+    gy_proof_take(&lock);
     struct gy_declared *one = find(task);
     if (one != NULL && !one->is_sorted) {
         uintptr_t reach = 0;
@@ -134,7 +122,7 @@ struct gy_declared *gy_declared_by(const void *task)
         }
         one->is_sorted = true;
     }
-    give();
+    gy_proof_give(&lock);
     return one != NULL && !one->lacks ? one : NULL;
 }
 
@@ -159,7 +147,7 @@ void gy_declared_forget(const void *manager)
     if (atomic_load_explicit(&task_count, memory_order_relaxed) == 0) {
         return;
     }
-    take();
+    gy_proof_take(&lock);
     for (int i = 0; i < SLOTS; i++) {
         for (struct gy_declared **place = &slots[i]; *place != NULL;) {
             struct gy_declared *one = *place;
@@ -172,7 +160,7 @@ void gy_declared_forget(const void *manager)
             gy_declared_drop(one);
         }
     }
-    give();
+    gy_proof_give(&lock);
 }
 
 /* ---- judging ---------------------------------------------------------------------------------------- */

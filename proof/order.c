@@ -64,18 +64,11 @@ static _Thread_local struct thread *own_thread __attribute__((tls_model("initial
 
 static void take(void) GY_ACQUIRE(lock)
 {
-    gy_proof_is_inside = true;
-    gy_fast_lock_take(&lock);
+    gy_proof_take(&lock);
     gy_numbers_begin();
     if (pasts == NULL) {
         pasts = gy_number_table(sizeof(*pasts));
     }
-}
-
-static void give(void) GY_RELEASE(lock)
-{
-    gy_fast_lock_give(&lock);
-    gy_proof_is_inside = false;
 }
 
 /* ---- records and steps ---------------------------------------------------------------------------- */
@@ -145,7 +138,7 @@ void gy_order_edge(const void *task, const void *successor, bool when_done)
             gy_before_join_by(&to->host, from->device, edge);
         }
     }
-    give();
+    gy_proof_give(&lock);
 }
 
 /* The record goes: what comes after the task knows it, and so does its step. */
@@ -171,7 +164,7 @@ void gy_order_end(const void *manager, const void *task)
         gy_before_drop(&record->device);
         gy_free(record);
     }
-    give();
+    gy_proof_give(&lock);
 }
 
 /* ---- threads -------------------------------------------------------------------------------------- */
@@ -278,7 +271,7 @@ void gy_order_body_end(const void *task)
     if (at >= 0 && at < DEEPEST && thread->tasks[at] == task) {
         take();
         end_host(thread);
-        give();
+        gy_proof_give(&lock);
         show(thread);
     }
 }
@@ -340,7 +333,7 @@ static void begin(const struct gy_proof_task *task, bool launches)
     }
     (void)push(thread, work, record != NULL ? record->host_part : 0,
                record != NULL ? record->host : (struct gy_before){NULL, 0}, task->task);
-    give();
+    gy_proof_give(&lock);
     show(thread);
 }
 
@@ -372,7 +365,7 @@ void gy_order_completes(const void *task, bool of_all)
     if (to != NULL) {
         gy_before_join(&to->host, of_all ? launched : from->device);
     }
-    give();
+    gy_proof_give(&lock);
 }
 
 /* ---- enqueued work --------------------------------------------------------------------------------- */
@@ -429,7 +422,7 @@ uint32_t gy_order_enqueue(const void *queue)
     struct record *record = launching(own_thread);
     note_queued(queue, record);
     const uint32_t work = record != NULL ? gy_number_work(record->device_part) : enqueue_in_body(own_thread);
-    give();
+    gy_proof_give(&lock);
     return work;
 }
 
@@ -451,7 +444,7 @@ void gy_order_enter(uint32_t work, const char *name, uint64_t block, bool is_ker
             gy_number_name(work, name, is_kernel);
         }
         (void)push(thread, past.set != NULL ? work : 0, part, past, NULL);
-        give();
+        gy_proof_give(&lock);
     }
     if (at < GY_PROOF_FRAMES) {
         thread->frames[at].block = (uint32_t)block;
@@ -485,7 +478,7 @@ void gy_order_share_begin(const void *shared)
     if (thread != NULL) {
         take();
         (void)push(thread, of->first_work, of->part, of->past, NULL);
-        give();
+        gy_proof_give(&lock);
         show(thread);
     }
 }
@@ -516,7 +509,7 @@ void gy_order_let_go(const void *task)
     if (record != NULL && thread != NULL) {
         join_seen(&record->host, thread);
     }
-    give();
+    gy_proof_give(&lock);
 }
 
 /* `task` may have given its past to its step by now. */
@@ -531,7 +524,7 @@ void gy_order_has_ended(const void *manager, const void *task, const void *succe
         const struct gy_before device = from != NULL ? from->device : step->device;
         gy_before_join(&to->device, with_device ? device : (struct gy_before){.set = NULL});
     }
-    give();
+    gy_proof_give(&lock);
 }
 
 void gy_order_step_begin(const void *manager)
@@ -547,7 +540,7 @@ void gy_order_step_begin(const void *manager)
         gy_before_drop(&step->host);
         join_seen(&step->base, thread);
     }
-    give();
+    gy_proof_give(&lock);
 }
 
 void gy_order_step_waited(const void *manager)
@@ -558,7 +551,7 @@ void gy_order_step_waited(const void *manager)
     if (step != NULL) {
         gy_before_join(seen_by(thread), step->host);
     }
-    give();
+    gy_proof_give(&lock);
 }
 
 /* All devices at once: a program that waits for one of several is trusted for the others. */
@@ -569,7 +562,7 @@ void gy_order_synchronized(void)
     if (thread != NULL) {
         gy_before_join(seen_by(thread), launched);
     }
-    give();
+    gy_proof_give(&lock);
 }
 
 /* ---- waits by the driver's own functions -------------------------------------------------------------- */
@@ -598,7 +591,7 @@ void gy_order_queue_follows(const void *queue, const void *other)
     } else if (is_asked) {
         gy_before_join(&to->beside, from->parts);
     }
-    give();
+    gy_proof_give(&lock);
 }
 
 void gy_order_queue_done(const void *queue)
@@ -609,14 +602,14 @@ void gy_order_queue_done(const void *queue)
         (void)gy_before_join_launched(seen_by(own_thread), one->parts.set, part_of(own_thread));
         follow_on_device(launching(own_thread), one->parts.set);
     }
-    give();
+    gy_proof_give(&lock);
 }
 
 void gy_order_queue_gone(const void *queue)
 {
     take();
     gy_meeting_drop(GY_MEETING_QUEUE, queue);
-    give();
+    gy_proof_give(&lock);
 }
 
 /* ---- mutexes ------------------------------------------------------------------------------------------ */
@@ -633,7 +626,7 @@ void gy_order_locked(const void *mutex, bool is_shared)
     }
     frame->work = frame->mutexes++ != 0 ? frame->work : gy_number_again(frame->work, true);
     forget_answers(frame);
-    give();
+    gy_proof_give(&lock);
 }
 
 void gy_order_wakes(const void *condition)
@@ -643,7 +636,7 @@ void gy_order_wakes(const void *condition)
     if (one != NULL) {
         join_seen(&one->parts, own_thread);
     }
-    give();
+    gy_proof_give(&lock);
 }
 
 void gy_order_woken(const void *condition)
@@ -653,7 +646,7 @@ void gy_order_woken(const void *condition)
     if (one != NULL) {
         gy_before_join(seen_by(own_thread), one->parts);
     }
-    give();
+    gy_proof_give(&lock);
 }
 
 void gy_order_unlocking(void)
@@ -664,7 +657,7 @@ void gy_order_unlocking(void)
         gy_before_drop(&frame->held);
         frame->work = gy_number_again(frame->work, false);
         forget_answers(frame);
-        give();
+        gy_proof_give(&lock);
     }
 }
 
@@ -686,7 +679,7 @@ void gy_order_manager_gone(const void *manager)
         gy_free(step);
     }
     const bool is_last = steps == NULL;
-    give();
+    gy_proof_give(&lock);
     if (is_last) {
         gy_trail_judge();
     }
@@ -696,6 +689,6 @@ struct gy_order_counts gy_order_counts(void)
 {
     take();
     const struct gy_order_counts counts = gy_number_counts();
-    give();
+    gy_proof_give(&lock);
     return counts;
 }

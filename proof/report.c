@@ -48,26 +48,13 @@ static void (*tell_line)(gantry_log_level level, const char *line);
 static unsigned asked;  /* GY_PROOF_NEEDLESS ... */
 static pid_t opened_by; /* written once, before there is work */
 
-/* No function that takes the lock is called while this thread holds one of the proof's. */
-static void take(void) GY_ACQUIRE(lock)
-{
-    gy_proof_is_inside = true;
-    gy_fast_lock_take(&lock);
-}
-
-static void give(void) GY_RELEASE(lock)
-{
-    gy_fast_lock_give(&lock);
-    gy_proof_is_inside = false;
-}
-
 void gy_report_open(void (*tell)(gantry_log_level level, const char *line), unsigned extras)
 {
-    take();
+    gy_proof_take(&lock);
     tell_line = tell;
     asked = extras;
     opened_by = getpid();
-    give();
+    gy_proof_give(&lock);
 }
 
 /* ---- blocks --------------------------------------------------------------------------------------- */
@@ -86,7 +73,7 @@ static struct owned_block **slot_of(uintptr_t at)
 
 void gy_report_block(uintptr_t at, size_t bytes, gantry_alloc_site site, bool is_device)
 {
-    take();
+    gy_proof_take(&lock);
     struct owned_block *block = *slot_of(at);
     while (block != NULL && block->at != at) {
         block = block->next;
@@ -103,7 +90,7 @@ void gy_report_block(uintptr_t at, size_t bytes, gantry_alloc_site site, bool is
         block->is_live = true;
         block->is_device = is_device;
     }
-    give();
+    gy_proof_give(&lock);
 }
 
 /* The block in which an address lies: the nearest that begins before.  Those that were freed are still there,
@@ -296,15 +283,15 @@ void gy_report_conflict(struct gy_access *access, bool is_write, const struct gy
     const char *first = gy_part_of(gy_work_of(conflict->work)->part)->label;
     const char *second = gy_part_of(access->part)->label;
     struct line_text text = {{0}, 0};
-    take();
+    gy_proof_take(&lock);
     void (*tell)(gantry_log_level level, const char *line) = is_first(first, second) ? tell_line : NULL;
-    give();
+    gy_proof_give(&lock);
     if (tell != NULL) {
         const char *const places[] = {gy_place_describe(access->place),
                                       gy_place_describe(conflict->is_known ? conflict->place : NULL)};
-        take();
+        gy_proof_take(&lock);
         make_line(&text, access, is_write, conflict, places);
-        give();
+        gy_proof_give(&lock);
         hear(tell, GANTRY_LOG_ERROR, "found\t", text.bytes);
     }
 }
@@ -316,9 +303,9 @@ static bool has_unseen(void) GY_REQUIRES(lock)
 
 bool gy_report_has_unseen(void)
 {
-    take();
+    gy_proof_take(&lock);
     const bool is_unseen = has_unseen();
-    give();
+    gy_proof_give(&lock);
     return is_unseen;
 }
 
@@ -329,9 +316,9 @@ void gy_report_extra(enum gy_report_kind kind, const char *key, const char *line
     static const char *const keys[] = {"needless\t", "unwritten\t", "unread\t", "undeclared\t"};
     const bool is_error = kind == GY_REPORT_UNWRITTEN || kind == GY_REPORT_UNDECLARED;
     const char *kept = gy_name_keep(key);
-    take();
+    gy_proof_take(&lock);
     void (*tell)(gantry_log_level level, const char *line) = is_first(kept, kept) ? tell_line : NULL;
-    give();
+    gy_proof_give(&lock);
     if (tell != NULL) {
         hear(tell, is_error ? GANTRY_LOG_ERROR : GANTRY_LOG_WARNING, keys[kind], line);
     }
@@ -373,7 +360,7 @@ bool gy_report_unwritten(struct gy_access *access, uintptr_t at)
 {
     const char *label = gy_part_of(access->part)->label;
     struct line_text line = {{0}, 0}, key = {{0}, 0}, about = {{0}, 0}, missing = {{0}, 0};
-    take();
+    gy_proof_take(&lock);
     const bool is_asked = (asked & GY_PROOF_UNWRITTEN) != 0 && !has_unseen();
     const struct owned_block *block = is_asked ? block_at(at) : NULL;
     const bool is_judged = block != NULL && block->is_live && block->is_device;
@@ -387,7 +374,7 @@ bool gy_report_unwritten(struct gy_access *access, uintptr_t at)
     } else if (is_asked) {
         judge_no_more(block, at);
     }
-    give();
+    gy_proof_give(&lock);
     if (is_judged) {
         put(&line, "task '%.80s' reads ", label);
         put_work(&line, access->work, access->block, gy_place_describe(access->place));
@@ -440,18 +427,18 @@ struct gy_span gy_report_undeclared(struct gy_access *access, const struct gy_un
 {
     struct gy_undeclared told = *undeclared;
     struct line_text key = {{0}, 0};
-    take();
+    gy_proof_take(&lock);
     const struct owned_block *found = block_at(told.at);
     const struct owned_block block =
         found != NULL && found->is_live ? *found : (struct owned_block){.is_live = false};
     const struct gy_span span = around(found, told.at);
-    give();
+    gy_proof_give(&lock);
     put_key(&key, gy_part_of(access->part)->label, &block);
     put(&key, " 0x%" PRIxPTR, span.from);
     const char *kept = gy_name_keep(key.bytes);
-    take();
+    gy_proof_take(&lock);
     const bool is_told = is_known(kept, kept);
-    give();
+    gy_proof_give(&lock);
     const bool is_own = block.by != 0 && block.by == host_part_of(access);
     const size_t left = span.from + span.bytes - told.at;
     told.bytes = told.bytes < left ? told.bytes : left;
@@ -485,7 +472,7 @@ void gy_report_freed(uintptr_t at, size_t bytes)
     while (is_told && (asked & GY_PROOF_UNREAD) != 0 && gy_marks_kept()) {
         line.used = key.used = 0;
         is_told = false;
-        take();
+        gy_proof_take(&lock);
         for (int i = 0; i < BLOCK_SLOTS && !is_told; i++) {
             for (struct owned_block *block = blocks[i]; block != NULL && !is_told; block = block->next) {
                 if (block->is_live && block->at >= at && block->at - at < bytes) {
@@ -498,7 +485,7 @@ void gy_report_freed(uintptr_t at, size_t bytes)
                 }
             }
         }
-        give();
+        gy_proof_give(&lock);
         if (is_told) {
             gy_report_extra(GY_REPORT_UNREAD, key.bytes, line.bytes);
         }
@@ -518,10 +505,10 @@ void gy_report_kernel(const char *name, uint64_t touches)
     if (name == NULL || (strncmp(name, "gantry_", 7) == 0 && !reads_list(name))) {
         return;
     }
-    take();
+    gy_proof_take(&lock);
     if (reads_list(name)) {
         has_lists = true;
-        give();
+        gy_proof_give(&lock);
         return;
     }
     uint32_t at = (uint32_t)((uint64_t)(uintptr_t)name * UINT64_C(0x9e3779b97f4a7c15) >> 55),
@@ -535,7 +522,7 @@ void gy_report_kernel(const char *name, uint64_t touches)
         kernels[at].is_seen |= touches != 0;
         unseen_kernels += (kernels[at].is_seen ? 0u : 1u) - (was_unseen ? 1u : 0u);
     }
-    give();
+    gy_proof_give(&lock);
 }
 
 /* The process ends.  Several processes may add to one file. */
@@ -561,12 +548,12 @@ __attribute__((destructor)) static void write_summary(void)
     if (gy_order_lacks() != NULL) {
         print_line(file, "lacks\t", gy_order_lacks());
     }
-    take();
+    gy_proof_take(&lock);
     for (int i = 0; i < MOST_KERNELS; i++) {
         if (kernels[i].name != NULL && !kernels[i].is_seen) {
             print_line(file, "unseen\t", kernels[i].name);
         }
     }
-    give();
+    gy_proof_give(&lock);
     (void)fclose(file);
 }
