@@ -99,7 +99,7 @@ static void print_list(const char *title, const struct lines *lines)
 static void print_text(const struct proven *proven, int status)
 {
     print_list("edges that are missing:", &proven->found);
-    print_list("accesses that tasks have not declared:", &proven->undeclared);
+    print_list("accesses that tasks have not declared, or of freed memory:", &proven->undeclared);
     print_list("memory that is read before anybody has written it:", &proven->unwritten);
     print_list("blocks that nobody reads:", &proven->unread);
     print_list("edges that no bytes need:", &proven->needless);

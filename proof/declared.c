@@ -27,8 +27,11 @@ struct gy_declared {
     _Atomic(uint32_t) references;
     struct area *areas; /* [count], by `at`, once a part has begun */
     size_t count, room;
-    bool is_sorted; /* since a part has begun: none is declared any more */
-    bool lacks;     /* memory for some: nothing is judged */
+    bool is_sorted;    /* since a part has begun: none is declared any more */
+    bool lacks;        /* memory for some: nothing is judged */
+    uint32_t inside;   /* guarded by lock; calls that carry the task out now */
+    const char *label; /* guarded by lock; of such a call */
+    const char *freed; /* guarded by lock; memory of its areas that was freed; NULL: none */
 };
 
 static gy_fast_lock lock = {0, GY_RANK_LEAF};
@@ -106,13 +109,18 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-struct gy_declared *gy_declared_by(const void *task)
+struct gy_declared *gy_declared_begin(const void *task, const char *label)
 {
     if (atomic_load_explicit(&task_count, memory_order_relaxed) == 0) {
         return NULL;
     }
     gy_proof_take(&lock);
     struct gy_declared *one = find(task);
+    const char *freed = one != NULL ? one->freed : NULL;
+    if (one != NULL) {
+        one->inside++;
+        one->label = label;
+    }
     if (one != NULL && !one->is_sorted) {
         uintptr_t reach = 0;
         qsort(one->areas, one->count, sizeof(*one->areas), compare);
@@ -123,7 +131,72 @@ struct gy_declared *gy_declared_by(const void *task)
         one->is_sorted = true;
     }
     gy_proof_give(&lock);
+    if (freed != NULL) {
+        gy_report_early_free(label, freed);
+    }
     return one != NULL && !one->lacks ? one : NULL;
+}
+
+void gy_declared_end(const void *task)
+{
+    if (atomic_load_explicit(&task_count, memory_order_relaxed) == 0) {
+        return;
+    }
+    gy_proof_take(&lock);
+    struct gy_declared *one = find(task);
+    if (one != NULL) {
+        one->inside--;
+    }
+    gy_proof_give(&lock);
+}
+
+/* ---- memory that is freed ---------------------------------------------------------------------------- */
+
+static bool has_byte_of(const struct gy_declared *one, uintptr_t at, size_t bytes)
+{
+    bool has = false;
+    for (size_t i = 0; i < one->count; i++) {
+        const struct area *area = &one->areas[i];
+        for (size_t row = 0; row < area->rows && !has; row++) {
+            const uintptr_t from = area->at + row * area->pitch;
+            has = from < at + bytes && at < from + area->bytes;
+        }
+    }
+    return has;
+}
+
+/* All tasks but `own` that have declared bytes of it note `freed`, if that is not NULL; false: none has.
+ * `*label`: that of one which is carried out now, else unchanged. */
+static bool note_freed(uintptr_t at, size_t bytes, const struct gy_declared *own, const char *freed,
+                       const char **label)
+{
+    bool is_declared = false;
+    gy_proof_take(&lock);
+    for (int i = 0; i < SLOTS; i++) {
+        for (struct gy_declared *one = slots[i]; one != NULL; one = one->next) {
+            if (one != own && one->freed == NULL && has_byte_of(one, at, bytes)) {
+                is_declared = true;
+                one->freed = freed;
+                *label = one->inside != 0 ? one->label : *label;
+            }
+        }
+    }
+    gy_proof_give(&lock);
+    return is_declared;
+}
+
+void gy_declared_freed(uintptr_t at, size_t bytes)
+{
+    const struct gy_declared *own = gy_access_now != NULL ? gy_access_now->declared : NULL;
+    const char *label = NULL;
+    if (atomic_load_explicit(&task_count, memory_order_relaxed) != 0 &&
+        note_freed(at, bytes, own, NULL, &label)) {
+        const char *freed = gy_report_name_of(at);
+        (void)note_freed(at, bytes, own, freed, &label);
+        if (label != NULL) {
+            gy_report_early_free(label, freed);
+        }
+    }
 }
 
 struct gy_declared *gy_declared_ref(struct gy_declared *declared)

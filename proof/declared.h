@@ -17,8 +17,13 @@ struct gy_declared;
 void gy_declared_add(const void *manager, const void *task, const gantry_access *accesses, size_t count);
 void gy_declared_forget(const void *manager);
 
-/* NULL: the task has declared nothing.  It lives until the task's manager is reset, or gone. */
-struct gy_declared *gy_declared_by(const void *task);
+/* A body or a launch callback of the task begins, or ends; `label`: of gy_name_keep().  NULL: the task has
+ * declared nothing.  It lives until the task's manager is reset, or gone. */
+struct gy_declared *gy_declared_begin(const void *task, const char *label);
+void gy_declared_end(const void *task);
+/* Memory is freed, maybe by the task that the thread carries out.  Of other tasks that have declared bytes of
+ * it those that are carried out now, and those that begin later, are told. */
+void gy_declared_freed(uintptr_t at, size_t bytes);
 /* Returns it, with one more reference, unless it is NULL; and gives one back. */
 struct gy_declared *gy_declared_ref(struct gy_declared *declared);
 void gy_declared_drop(struct gy_declared *declared);

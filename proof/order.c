@@ -273,6 +273,7 @@ void gy_order_body_end(const void *task)
         end_host(thread);
         gy_proof_give(&lock);
         show(thread);
+        gy_declared_end(task);
     }
 }
 
@@ -319,7 +320,7 @@ static void begin(const struct gy_proof_task *task, bool launches)
         return;
     }
     const char *label = gy_name_keep(task->label);
-    struct gy_declared *declared = gy_declared_by(task->task);
+    struct gy_declared *declared = gy_declared_begin(task->task, label);
     take();
     struct record *record = find_or_make(task->task);
     struct step *step = step_of(task->manager);

@@ -64,6 +64,12 @@ static void forget(const void *address, size_t bytes)
     gy_shadow_forget((uintptr_t)address, bytes);
 }
 
+static void freed(const void *address, size_t bytes)
+{
+    gy_declared_freed((uintptr_t)address, bytes);
+    forget(address, bytes);
+}
+
 /* Who had the memory before has freed it, and the heap has ordered that. */
 static void allocated(const void *address, size_t bytes, gantry_alloc_site site, bool is_device)
 {
@@ -88,7 +94,7 @@ const struct gy_proof_ops gantry_proof_ops = {
                .leave = leave,
                .touch = touch,
                .watch = watch,
-               .forget = forget,
+               .forget = freed,
                .follow = gy_order_queue_follows,
                .done = gy_order_queue_done,
                .gone = gy_order_queue_gone},

@@ -448,6 +448,33 @@ struct gy_span gy_report_undeclared(struct gy_access *access, const struct gy_un
     return span;
 }
 
+/* ---- blocks that are freed too early ----------------------------------------------------------------- */
+
+const char *gy_report_name_of(uintptr_t at)
+{
+    struct line_text name = {{0}, 0};
+    gy_proof_take(&lock);
+    const struct owned_block *block = block_at(at);
+    if (block != NULL) {
+        put_block(&name, block);
+    } else {
+        put(&name, "memory at 0x%" PRIxPTR, at);
+    }
+    gy_proof_give(&lock);
+    return gy_name_keep(name.bytes);
+}
+
+void gy_report_early_free(const char *label, const char *name)
+{
+    struct line_text line = {{0}, 0}, key = {{0}, 0};
+    put(&line,
+        "%s is freed before the end of task '%.80s', which has declared bytes of it: free it in a task that "
+        "starts after '%.80s', or behind the step",
+        name, label, label);
+    put(&key, "freed %s: %s", label, name);
+    gy_report_extra(GY_REPORT_UNDECLARED, key.bytes, line.bytes);
+}
+
 /* ---- blocks that nobody reads ------------------------------------------------------------------------ */
 
 /* A block that nobody has read, whose end it is. */

@@ -28,6 +28,10 @@ struct gy_undeclared {
 /* Told once for each label and block; never of a block that the task itself has allocated.  Returns the
  * memory around of which the access need not tell any more: the block, or what lies between blocks. */
 struct gy_span gy_report_undeclared(struct gy_access *access, const struct gy_undeclared *undeclared);
+/* The block in which an address lies, in words that stay. */
+const char *gy_report_name_of(uintptr_t at);
+/* Memory of that name was freed before a task of that label has ended, which declares it.  Told once. */
+void gy_report_early_free(const char *label, const char *name);
 /* The kernel of that name has run; `touches`: so often it has said what it touches. */
 void gy_report_kernel(const char *name, uint64_t touches);
 /* A block has got an owner; or memory, maybe with blocks in it, has none any more. */

@@ -68,7 +68,7 @@ class Declared(unittest.TestCase):
         self.assertEqual(sum("task 'beyond' writes in pipeline_scale (block 4)" in line for line in found["undeclared"]), 1)
         status, out, err = check("--", program, "4")
         self.assertEqual(status, 1, err)
-        self.assertIn("\naccesses that tasks have not declared:\n  task 'beyond' writes", out)
+        self.assertIn("\naccesses that tasks have not declared, or of freed memory:\n  task 'beyond' writes", out)
 
 
 class Strangers(unittest.TestCase):

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What tasks have declared (gantry_task_access()) is proven: kernels, copies, fills and bodies that go beyond
- * it are told once, and those that keep to it are not.
+ * it are told once, and those that keep to it are not; so is memory that is freed before the end.
  *
  * Usage: test_proof_declared [PROGRAMS [SEED]] */
 #include "tests/support/cmocka_c11.h"
@@ -8,13 +8,16 @@
 
 #include "pipeline_kernels.kernels.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 enum { BYTES = 2048, WORDS = BYTES / 4, BLOCKS = 4, PINNED = 2, TASKS = 7, LINES = 64, THREADS = 64 };
-static const char UNDECLARED[] = ", which it has ";
+static const char UNDECLARED[] = ", which it has ", FREED[] = " is freed before the end of task ";
 
 static struct gpu_fixture f;
 static gantry_module *module;
@@ -28,7 +31,7 @@ static void hear(void *user, gantry_log_level level, const char *line)
 {
     (void)user;
     (void)level;
-    if (strstr(line, UNDECLARED) != NULL) {
+    if (strstr(line, UNDECLARED) != NULL || strstr(line, FREED) != NULL) {
         const uint32_t at = atomic_fetch_add(&line_count, 1);
         snprintf(lines[at % LINES], sizeof(lines[0]), "%s", line);
     }
@@ -281,6 +284,106 @@ static void test_a_block_of_its_own(void **state)
     must_be(0);
 }
 
+static void *take_block(const char *tag)
+{
+    void *out = NULL;
+    assert_int_equal(gantry_heap_alloc(gantry_context_heap(f.context), GANTRY_MEMORY_DEVICE, BYTES, 0,
+                                       GANTRY_ALLOC_SITE(tag), &out),
+                     GANTRY_OK);
+    return out;
+}
+
+static void *free_block(void *block)
+{
+    return (void *)(intptr_t)gantry_heap_free(gantry_context_heap(f.context), block);
+}
+
+static gantry_status free_own(gantry_task *task, void *block)
+{
+    (void)task;
+    return free_block(block) == NULL ? GANTRY_OK : GANTRY_ERR_STATE;
+}
+
+/* Another thread, which carries out no task, frees it meanwhile. */
+static gantry_status free_aside(gantry_task *task, void *block)
+{
+    pthread_t thread;
+    void *failed = NULL;
+    (void)task;
+    return pthread_create(&thread, NULL, free_block, block) == 0 && pthread_join(thread, &failed) == 0 &&
+                   failed == NULL
+               ? GANTRY_OK
+               : GANTRY_ERR_STATE;
+}
+
+/* The task declares the block, and touches none of it. */
+static void declare_block(gantry_task *task, const void *block)
+{
+    const gantry_access all[] = {range(block, BYTES, GANTRY_ACCESS_READ),
+                                 range(blocks[2], BYTES, GANTRY_ACCESS_WRITE)};
+    assert_int_equal(gantry_task_access(task, all, 2), GANTRY_OK);
+}
+
+static void test_a_block_that_is_freed_too_early(void **state)
+{
+    struct work work = {FILL, blocks[2], NULL, BYTES, 1, 0, "late"};
+    void *block = take_block("early");
+    (void)state;
+    declare_block(task_of(&work), block);
+    assert_null(free_block(block));
+    must_be(0); /* it may never begin */
+    assert_int_equal(gpu_fixture_step(&f), GANTRY_OK);
+    must_be(1);
+    must_say("the block 'early' at 0x");
+    must_say(" (2048 bytes, from ");
+    must_say(
+        ") is freed before the end of task 'late', which has declared bytes of it: free it in a task that "
+        "starts after 'late', or behind the step");
+
+    block = take_block("meanwhile");
+    declare_block(gpu_fixture_cpu(&f, "aside", free_aside, block), block);
+    assert_int_equal(gpu_fixture_step(&f), GANTRY_OK);
+    must_be(2);
+    must_say("the block 'meanwhile' at 0x");
+    must_say("the end of task 'aside'");
+}
+
+static void test_a_mapping_that_is_closed(void **state)
+{
+    struct work work = {FILL, blocks[2], NULL, BYTES, 1, 0, "of a mapping"};
+    gantry_shared_memory_options options = GANTRY_SHARED_MEMORY_OPTIONS_INIT;
+    gantry_shared_memory *memory;
+    void *mapped;
+    (void)state;
+    options.fd = memfd_create("frame", MFD_CLOEXEC);
+    options.bytes = BYTES;
+    assert_int_equal(ftruncate(options.fd, BYTES), 0);
+    assert_int_equal(gantry_shared_memory_import(f.context, &options, &memory), GANTRY_OK);
+    assert_int_equal(gantry_shared_memory_map(memory, 0, BYTES, &mapped), GANTRY_OK);
+    declare_block(task_of(&work), mapped);
+    gantry_shared_memory_destroy(memory);
+    assert_int_equal(gpu_fixture_step(&f), GANTRY_OK);
+    must_be(1);
+    must_say("memory at 0x");
+    must_say(" is freed before the end of task 'of a mapping', which");
+}
+
+static void test_blocks_that_are_freed_in_time(void **state)
+{
+    struct work work = {FILL, blocks[2], NULL, BYTES, 1, 0, "early"};
+    void *block = take_block("behind the step");
+    (void)state;
+    declare_block(task_of(&work), block);
+    assert_int_equal(gantry_taskman_start(f.manager), GANTRY_OK);
+    assert_int_equal(gantry_taskman_stop(f.manager), GANTRY_OK);
+    assert_null(free_block(block)); /* and the manager still knows what was declared */
+    assert_int_equal(gantry_taskman_reset(f.manager), GANTRY_OK);
+    block = take_block("its own");
+    declare_block(gpu_fixture_cpu(&f, "own", free_own, block), block);
+    assert_int_equal(gpu_fixture_step(&f), GANTRY_OK);
+    must_be(0);
+}
+
 static void test_a_frozen_graph(void **state)
 {
     const gantry_access both[] = {range(blocks[2], 100, GANTRY_ACCESS_WRITE),
@@ -465,6 +568,9 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(test_rows, setup, teardown),
         cmocka_unit_test_setup_teardown(test_bodies, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_block_of_its_own, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_block_that_is_freed_too_early, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_mapping_that_is_closed, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_blocks_that_are_freed_in_time, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_frozen_graph, setup, teardown),
         cmocka_unit_test_setup_teardown(test_random_declarations, setup, teardown),
     };
