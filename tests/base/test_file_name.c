@@ -4,6 +4,7 @@
 
 #include "base/file_name.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -71,12 +72,44 @@ static void test_no_name_is_cut_off(void **state)
     assert_int_equal(read_name(both), GANTRY_ERR_INVALID_ARGUMENT);
 }
 
+/* Names of variables have room for 127 characters. */
+static void test_a_long_variable_is_asked_for(void **state)
+{
+    (void)state;
+    char variable[129], text[160];
+    memset(variable, 'V', sizeof(variable));
+    variable[128] = '\0';
+    snprintf(text, sizeof(text), "%%q{%s}", variable);
+    assert_int_equal(setenv(variable, "far", 1), 0);
+    assert_int_equal(read_name(text), GANTRY_ERR_INVALID_ARGUMENT);
+    assert_non_null(strstr(gantry_last_error(), "is none of"));
+    variable[127] = '\0';
+    snprintf(text, sizeof(text), "%%q{%s}", variable);
+    assert_int_equal(setenv(variable, "near", 1), 0);
+    assert_ok(read_name(text));
+    assert_string_equal(name, "near");
+}
+
+/* What stops a file is asked for by writing to it once more. */
+static void test_why_a_file_fails(void **state)
+{
+    (void)state;
+    FILE *full = fopen("/dev/full", "w"), *fine = fopen("/dev/null", "w"), *other = fopen("/dev/null", "r");
+    assert_true(full != NULL && fine != NULL && other != NULL);
+    assert_string_equal(gy_file_failure(full), strerrordesc_np(ENOSPC));
+    assert_string_equal(gy_file_failure(fine), "a write failed");
+    assert_string_equal(gy_file_failure(other), strerrordesc_np(EBADF));
+    (void)fclose(full);
+    (void)fclose(fine);
+    (void)fclose(other);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_parts_are_filled_in),
-        cmocka_unit_test(test_what_cannot_be_filled_in_is_named),
-        cmocka_unit_test(test_no_name_is_cut_off),
+        cmocka_unit_test(test_parts_are_filled_in), cmocka_unit_test(test_what_cannot_be_filled_in_is_named),
+        cmocka_unit_test(test_no_name_is_cut_off),  cmocka_unit_test(test_a_long_variable_is_asked_for),
+        cmocka_unit_test(test_why_a_file_fails),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,6 +3,8 @@
 #include "tests/support/cmocka_c11.h"
 #include "tests/support/gpu_fixture.h"
 
+#include "partition/nvml.h"
+
 #include <gantry/gantry.h>
 
 #include <dlfcn.h>
@@ -54,10 +56,31 @@ static void test_parts_of_mps_are_told_apart(void **state)
     unsetenv("GANTRY_EMU_PROFILE");
 }
 
+/* NVML counts cores; how many an SM has depends on the compute capability. */
+static void test_cores_make_sms(void **state)
+{
+    (void)state;
+    static const struct {
+        int major, minor;
+        uint32_t per_sm; /* 0: not known */
+    } rows[] = {{3, 5, 0},   {4, 9, 0},   {5, 0, 128},  {5, 3, 128},  {6, 0, 64},
+                {6, 1, 128}, {7, 0, 64},  {7, 5, 64},   {8, 0, 64},   {8, 6, 128},
+                {8, 9, 128}, {9, 0, 128}, {10, 0, 128}, {12, 0, 128}, {13, 0, 0}};
+    static const uint8_t uuid[16] = {1, 2, 3};
+    have_cores(128 * 100);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        uint32_t wanted = rows[i].per_sm != 0 ? 128 * 100 / rows[i].per_sm : 0;
+        assert_int_equal(gy_nvml_count_sms(uuid, rows[i].major, rows[i].minor), wanted);
+    }
+    have_cores(132 * 128);
+    assert_int_equal(started(), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_parts_of_mps_are_told_apart),
+        cmocka_unit_test(test_cores_make_sms),
     };
     void *library = dlopen(FAKE_NVML, RTLD_NOW); /* by whose name the library finds it then */
     if (library == NULL) {
