@@ -45,6 +45,14 @@ static int count_told(const char *what)
     return count;
 }
 
+/* What is being told now is behind it. */
+static void forget_told(void)
+{
+    pthread_mutex_lock(&lock);
+    told_count = 0;
+    pthread_mutex_unlock(&lock);
+}
+
 static uint32_t enqueue(const void *queue)
 {
     assert_non_null(queue);
@@ -124,7 +132,7 @@ static int open_proof(void **state)
     const int result = et_open(state);
     if (result == 0) {
         emu.prove(&device);
-        told_count = 0;
+        forget_told();
     }
     return result;
 }
@@ -135,7 +143,7 @@ static void test_kernels_copies_and_fills(void **state)
     CUstream stream = et_stream();
     const CUdeviceptr words = et_words(1024, 0);
     assert_true((uintptr_t)words - watched < watched_bytes);
-    told_count = 0;
+    forget_told();
     enqueuing = 7;
     cu_ok(cuMemsetD32Async(words + 64, 1, 10, stream));
     enqueuing = 8;
@@ -204,7 +212,8 @@ static void test_rows(void **state)
                                 .dstPitch = 256,
                                 .WidthInBytes = 12,
                                 .Height = 2};
-    told_count = known_count = 0;
+    forget_told();
+    known_count = 0;
     enqueuing = 5;
     cu_ok(cuMemcpy2DAsync(&copy, stream));
     enqueuing = 0;
@@ -224,7 +233,8 @@ static void test_queues(void **state)
     CUevent event;
     cu_ok(cuEventCreate(&event, 0));
     cu_ok(cuStreamCreate(&blocking, CU_STREAM_DEFAULT));
-    told_count = known_count = 0;
+    forget_told();
+    known_count = 0;
     cu_ok(cuStreamSynchronize(one)); /* 0 */
     cu_ok(cuStreamSynchronize(other));
     cu_ok(cuEventRecord(event, one)); /* 2 */
@@ -239,7 +249,7 @@ static void test_queues(void **state)
     for (int i = 0; i < count; i++) {
         assert_string_equal(told[i].what, lines[i]);
     }
-    told_count = 0;
+    forget_told();
     cu_ok(cuStreamQuery(blocking)); /* 4 */
     cu_ok(cuStreamSynchronize(NULL));
     assert_int_equal(count_told("4 is done"), 2); /* the null stream stands for it */
@@ -249,7 +259,7 @@ static void test_queues(void **state)
     assert_int_equal(count_told("3 is done"), 1);
     cu_ok(cuMemsetD32Async(et_words(1, 0), 1, 1, blocking));
     assert_int_equal(count_told("4 follows 5"), 1); /* the null stream */
-    told_count = 0;
+    forget_told();
     cu_ok(cuStreamDestroy(one));
     assert_int_equal(count_told("0 is gone"), 1);
     cu_ok(cuEventDestroy(event));

@@ -35,6 +35,7 @@ static int keep(enum fake_tool_list list, void *domain, const struct attributes 
         snprintf(event->name, sizeof(event->name), "%s", a->message);
         event->category = a->category;
         event->payload = a->payload_type == 1 ? a->payload : 0;
+        atomic_store(&event->is_whole, true);
     }
     return number;
 }

@@ -11,7 +11,8 @@ enum fake_tool_list { FAKE_TOOL_PUSHES, FAKE_TOOL_STARTS, FAKE_TOOL_MARKS, FAKE_
 struct fake_tool_event {
     char name[64];
     uint32_t category;
-    uint64_t payload; /* 0: none */
+    uint64_t payload;     /* 0: none */
+    atomic_bool is_whole; /* the rest is written, and stays */
 };
 struct fake_tool {
     atomic_int count[FAKE_TOOL_LISTS];

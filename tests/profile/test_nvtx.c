@@ -21,7 +21,7 @@ static const struct fake_tool_event *find(enum fake_tool_list list, const char *
     const struct fake_tool_event *found = NULL;
     *count = 0;
     for (int i = 0; i < atomic_load(&tool->count[list]) && i < FAKE_TOOL_MOST; i++) {
-        if (strcmp(tool->events[list][i].name, name) == 0) {
+        if (atomic_load(&tool->events[list][i].is_whole) && strcmp(tool->events[list][i].name, name) == 0) {
             found = &tool->events[list][i];
             *count += 1;
         }
