@@ -9,7 +9,7 @@
  * The thread `gantry clock`, which comes and goes with the table, is the one that tells holders and gives
  * tasks up, for time-outs and for cancel().  Nobody else may be there to do it: no thread need wait for the
  * manager, and one that waits may be in a long body.  It looks at all places when the first is due, at most
- * once in a millisecond; complete() does not wake it.
+ * once in a millisecond; complete() does not wake it.  Operations of ports are the business of their threads.
  *
  * A task that has ended is released like one with nothing to run, by a preset failure if it has failed. */
 #include "taskman/awaits.h"
@@ -37,18 +37,18 @@ enum clock { CLOCK_NONE, CLOCK_CHANGES, CLOCK_RUNS, CLOCK_CLOSES };
 
 static struct {
     gy_mutex lock;
-    gy_cond moved;            /* `clock` or `next_due_ns` has changed */
-    struct gy_await *places;  /* guarded by lock; NULL: none yet */
-    size_t room, used;        /* guarded by lock; places; of these, those that were ever given out */
-    uint32_t free;            /* guarded by lock; as gy_await.next_free */
-    size_t awaited;           /* guarded by lock; places that are not FREE */
-    uint64_t generation;      /* guarded by lock; of the latest handle; never goes back */
-    uint64_t next_due_ns;     /* guarded by lock; nothing is due before */
-    size_t managers;          /* guarded by lock; that have detached a task */
-    enum clock clock;         /* guarded by lock */
-    unsigned forks;           /* guarded by lock; gy_thread_forks() of the clock's thread */
-    gy_dispatch_fn *dispatch; /* written once, under lock, before a task can be released */
-    gy_thread thread;         /* of who makes `clock` CHANGE or CLOSE */
+    gy_cond moved;             /* `clock` or `own` has changed */
+    struct gy_await *places;   /* guarded by lock; NULL: none yet */
+    size_t room, used;         /* guarded by lock; places; of these, those that were ever given out */
+    uint32_t free;             /* guarded by lock; as gy_await.next_free */
+    size_t awaited;            /* guarded by lock; places that are not FREE */
+    uint64_t generation;       /* guarded by lock; of the latest handle; never goes back */
+    struct gy_await_clock own; /* of `gantry clock` */
+    size_t managers;           /* guarded by lock; that have detached a task */
+    enum clock clock;          /* guarded by lock */
+    unsigned forks;            /* guarded by lock; gy_thread_forks() of the clock's thread */
+    gy_dispatch_fn *dispatch;  /* written once, under lock, before a task can be released */
+    gy_thread thread;          /* of who makes `clock` CHANGE or CLOSE */
 } table = {.lock = {PTHREAD_MUTEX_INITIALIZER, GY_RANK_LEAF}, .moved = GY_COND_INIT};
 
 bool gy_await_is_valid(const struct gy_await *await)
@@ -102,11 +102,13 @@ static struct gy_await *take_place(void)
     return &table.places[table.used++];
 }
 
-static void expect(uint64_t due_ns)
+static void expect(struct gy_await_clock *clock, uint64_t due_ns)
 {
-    if (due_ns < table.next_due_ns) {
-        table.next_due_ns = due_ns;
-        gy_cond_broadcast(&table.moved);
+    if (due_ns < atomic_load(&clock->next_due_ns)) {
+        atomic_store(&clock->next_due_ns, due_ns);
+        if (clock == &table.own) {
+            gy_cond_broadcast(&table.moved);
+        }
     }
 }
 
@@ -124,6 +126,9 @@ static gantry_task *leave(struct gy_await *await)
         await->next_free = table.free;
         table.free = (uint32_t)(await - table.places) + 1;
         table.awaited--;
+        if (await->clock != &table.own) {
+            atomic_fetch_sub(&await->clock->tasks, 1); /* now the port may go */
+        }
     }
     assert(gy_await_is_valid(await));
     return task;
@@ -137,25 +142,28 @@ static void tell_count(size_t awaited)
 }
 
 /* Until then its step is not idle, so the manager and its pool are there. */
-static void release(gantry_task *task, size_t awaited)
+void gy_await_release(gantry_task *task, gy_dispatch_fn *dispatch)
 {
     struct gy_ready ready = {0};
-    if (task == NULL) {
-        return;
-    }
-    tell_count(awaited);
     struct gy_task_owner *owner = task->owner;
     gantry_cpu_dispatcher *pool = owner->pool;
     gy_task_list_add(&ready.resolve, task);
     gy_pool_enter(pool);
     if (!gy_task_put_aside(&ready)) {
-        table.dispatch(owner, &ready);
+        dispatch(owner, &ready);
     }
     gy_pool_leave(pool);
 }
 
-/* The caller is busy with the task. */
-static void fail(gantry_task *task, gantry_status status, const char *text)
+static void release(gantry_task *task, size_t awaited)
+{
+    if (task != NULL) {
+        tell_count(awaited);
+        gy_await_release(task, table.dispatch);
+    }
+}
+
+void gy_await_fail(gantry_task *task, gantry_status status, const char *text)
 {
     gy_taskman_keep_cause(task, status, text);
     gy_task_preset_failure(task, status);
@@ -183,7 +191,7 @@ static gantry_task *tell_locked(gantry_detached handle) GY_REQUIRES(table.lock)
         await = find(handle);
     }
     await->due_ns = gy_clock_ns() + await->grace_ns;
-    expect(await->due_ns);
+    expect(await->clock, await->due_ns);
     return leave(await);
 }
 
@@ -202,7 +210,7 @@ static gantry_task *give_up_locked(gantry_detached handle) GY_REQUIRES(table.loc
     await->busy++;
     gy_mutex_unlock(&table.lock);
     gy_point(GY_POINT_AWAIT_GIVEN_UP, task);
-    fail(task, why, text);
+    gy_await_fail(task, why, text);
     gy_mutex_lock(&table.lock);
     return leave(find(handle));
 }
@@ -217,20 +225,27 @@ static void attend_locked(gantry_detached handle, bool is_told) GY_REQUIRES(tabl
 }
 
 /* Attend to what is due, and find out when something will be. */
-static void look_locked(uint64_t now_ns) GY_REQUIRES(table.lock)
+static void look_locked(struct gy_await_clock *clock, uint64_t now_ns) GY_REQUIRES(table.lock)
 {
-    table.next_due_ns = GY_NEVER_DUE;
+    atomic_store(&clock->next_due_ns, GY_NEVER_DUE);
     for (size_t i = 0; i < table.used; i++) {
         const struct gy_await *await = &table.places[i];
-        if (has_ended(await) || await->state == GY_AWAIT_FREE || await->is_in_body) {
+        if (has_ended(await) || await->state == GY_AWAIT_FREE || await->is_in_body || await->clock != clock) {
             continue; /* a body that returns tells when it is due */
         }
         if (await->due_ns <= now_ns) {
             attend_locked(await->handle, await->state == GY_AWAIT_TOLD);
         } else {
-            expect(await->due_ns);
+            expect(clock, await->due_ns);
         }
     }
+}
+
+void gy_awaits_look(struct gy_await_clock *clock, uint64_t now_ns)
+{
+    gy_mutex_lock(&table.lock);
+    look_locked(clock, now_ns);
+    gy_mutex_unlock(&table.lock);
 }
 
 static void keep_time(void *unused)
@@ -240,15 +255,15 @@ static void keep_time(void *unused)
     gy_mutex_lock(&table.lock);
     while (table.clock != CLOCK_CLOSES) {
         const uint64_t now_ns = gy_clock_ns();
-        if (table.next_due_ns <= now_ns) {
-            look_locked(now_ns);
+        if (atomic_load(&table.own.next_due_ns) <= now_ns) {
+            look_locked(&table.own, now_ns);
         }
-        if (table.next_due_ns == GY_NEVER_DUE && table.clock != CLOCK_CLOSES) {
+        const uint64_t due_ns = atomic_load(&table.own.next_due_ns);
+        if (due_ns == GY_NEVER_DUE && table.clock != CLOCK_CLOSES) {
             gy_cond_wait(&table.moved, &table.lock);
         } else if (table.clock != CLOCK_CLOSES) {
             const uint64_t soon_ns = now_ns + BETWEEN_LOOKS_NS;
-            gy_cond_wait_until(&table.moved, &table.lock,
-                               table.next_due_ns > soon_ns ? table.next_due_ns : soon_ns);
+            gy_cond_wait_until(&table.moved, &table.lock, due_ns > soon_ns ? due_ns : soon_ns);
         }
     }
     gy_mutex_unlock(&table.lock);
@@ -260,8 +275,8 @@ static bool has_clock(void)
     return table.clock == CLOCK_RUNS && table.forks == gy_thread_forks();
 }
 
-/* The manager detaches its first task, or the first one in this process. */
-static gantry_status join_locked(gantry_taskman *manager) GY_REQUIRES(table.lock)
+/* The manager detaches its first task, or the first one in this process, or that needs the clock's thread. */
+static gantry_status join_locked(gantry_taskman *manager, bool needs_clock) GY_REQUIRES(table.lock)
 {
     gantry_status status = GANTRY_OK;
     while ((table.clock == CLOCK_CHANGES || table.clock == CLOCK_CLOSES) &&
@@ -269,10 +284,10 @@ static gantry_status join_locked(gantry_taskman *manager) GY_REQUIRES(table.lock
         gy_cond_wait(&table.moved, &table.lock);
     }
     table.managers += !manager->detaches; /* so nobody closes the table meanwhile */
-    if (!has_clock()) {
+    if (needs_clock && !has_clock()) {
         table.clock = CLOCK_CHANGES;
         table.forks = gy_thread_forks();
-        table.next_due_ns = 0;
+        atomic_store(&table.own.next_due_ns, 0);
         gy_mutex_unlock(&table.lock);
         status = gy_thread_start(&table.thread, "gantry clock", keep_time, NULL);
         gy_mutex_lock(&table.lock);
@@ -314,7 +329,8 @@ static uint64_t due_after(uint64_t timeout_ns)
     return timeout_ns != 0 && timeout_ns < GY_NEVER_DUE - now_ns ? now_ns + timeout_ns : GY_NEVER_DUE;
 }
 
-static void fill_place(struct gy_await *await, gantry_task *task, const gantry_detach_options *options)
+static void fill_place(struct gy_await *await, gantry_task *task, const gantry_detach_options *options,
+                       struct gy_await_clock *clock)
 {
     const bool is_cancelled = atomic_load(&task->owner->cancelled) != GY_CANCELLED_NOT;
     await_enter(await, GY_AWAIT_WAITING);
@@ -322,6 +338,7 @@ static void fill_place(struct gy_await *await, gantry_task *task, const gantry_d
     await->task = task;
     await->due_ns = is_cancelled ? 0 : due_after(options->timeout_ns);
     await->grace_ns = options->grace_ns != 0 ? options->grace_ns : GRACE_NS;
+    await->clock = clock != NULL ? clock : &table.own;
     await->tell = options->tell;
     await->user = options->user;
     await->busy = 1;
@@ -331,17 +348,18 @@ static void fill_place(struct gy_await *await, gantry_task *task, const gantry_d
     assert(gy_await_is_valid(await));
 }
 
-gantry_status gy_await_begin(gantry_task *task, const gantry_detach_options *options, gantry_detached *out)
+gantry_status gy_await_begin(gantry_task *task, const gantry_detach_options *options,
+                             struct gy_await_clock *clock, gantry_detached *out)
 {
     gantry_taskman *manager = gy_task_manager(task);
     gantry_status status = GANTRY_OK;
     struct gy_await *await = NULL;
     gy_mutex_lock(&table.lock);
-    if (!manager->detaches || !has_clock()) {
-        status = join_locked(manager);
+    if (!manager->detaches || (clock == NULL && !has_clock())) {
+        status = join_locked(manager, clock == NULL);
     }
     if (status == GANTRY_OK && (await = take_place()) != NULL) {
-        fill_place(await, task, options);
+        fill_place(await, task, options, clock);
         *out = await->handle;
     }
     const size_t awaited = table.awaited;
@@ -377,7 +395,7 @@ void gy_await_body_ended(gantry_task *task, gantry_detached handle, gantry_statu
         await = find(handle);
     }
     await->is_in_body = false;
-    expect(await->due_ns);
+    expect(await->clock, await->due_ns);
     gantry_task *last = leave(await);
     const size_t awaited = table.awaited;
     gy_mutex_unlock(&table.lock);
@@ -410,7 +428,7 @@ gantry_status gy_await_complete(gantry_detached handle, gantry_status status, co
     if (status != GANTRY_OK) {
         gy_mutex_unlock(&table.lock);
         gy_point(GY_POINT_AWAIT_COMPLETED, task);
-        fail(task, status, text != NULL && text[0] != '\0' ? text : "its work has failed");
+        gy_await_fail(task, status, text != NULL && text[0] != '\0' ? text : "its work has failed");
         gy_mutex_lock(&table.lock);
         await = find(handle);
     }
@@ -431,20 +449,22 @@ void gy_awaits_cancel(const gantry_taskman *manager)
         if (await->state == GY_AWAIT_WAITING && gy_task_manager(await->task) == manager) {
             await->is_cancelled = true;
             await->due_ns = 0;
-            expect(0);
+            expect(await->clock, 0);
         }
     }
     gy_mutex_unlock(&table.lock);
 }
 
-size_t gy_awaits_of(const gantry_taskman *manager, char *labels, size_t room)
+size_t gy_awaits_of(const gantry_taskman *manager, const struct gy_await_clock *clock, char *labels,
+                    size_t room)
 {
     size_t count = 0, at = 0;
     labels[0] = '\0';
     gy_mutex_lock(&table.lock);
-    for (size_t i = 0; manager->detaches && i < table.used; i++) {
+    for (size_t i = 0; i < table.used; i++) {
         const struct gy_await *await = &table.places[i];
-        if (await->state == GY_AWAIT_FREE || gy_task_manager(await->task) != manager) {
+        if (await->state == GY_AWAIT_FREE ||
+            (manager != NULL ? gy_task_manager(await->task) != manager : await->clock != clock)) {
             continue;
         }
         count++;

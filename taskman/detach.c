@@ -33,7 +33,7 @@ static gantry_status detach(gantry_task *task, const gantry_detach_options *thei
                        "gantry_task_detach: task '%s' is a condition, which chooses when its body returns",
                        gantry_task_label(task));
     }
-    status = gy_await_begin(task, &options, &self->said.detached);
+    status = gy_await_begin(task, &options, NULL, &self->said.detached);
     if (status == GANTRY_OK) {
         gy_worker_begin_bundles(self);
         *out = self->said.detached;

@@ -168,7 +168,7 @@ void gantry_taskman_destroy(gantry_taskman *manager)
     }
     if (gy_taskman_phase(manager) == GY_RUNNING) {
         char labels[GY_ERROR_TEXT_BYTES / 2];
-        const size_t awaited = gy_awaits_of(manager, labels, sizeof(labels));
+        const size_t awaited = gy_awaits_of(manager, NULL, labels, sizeof(labels));
         if (awaited != 0) {
             (void)GY_FAIL(GANTRY_ERR_STATE, "gantry_taskman_destroy: refused, %zu tasks are awaited:%s",
                           awaited, labels);

@@ -71,8 +71,7 @@ static gantry_status import_options(gantry_cpu_dispatcher *pool, const gantry_cp
     return status;
 }
 
-/* The CPUs that may be used: those asked for, which must be among those that we may. */
-static gantry_status choose_cpus(const uint32_t *cpus, uint32_t count, gy_cpus *allowed)
+gantry_status gy_cpus_choose(const char *call, const uint32_t *cpus, uint32_t count, gy_cpus *allowed)
 {
     gy_cpus mine;
     gy_cpus_usable(&mine);
@@ -81,13 +80,13 @@ static gantry_status choose_cpus(const uint32_t *cpus, uint32_t count, gy_cpus *
         return GANTRY_OK;
     }
     if (cpus == NULL || count == 0) {
-        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "cpu dispatcher: cpus and cpu_count do not fit");
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "%s: cpus and cpu_count do not fit", call);
     }
     memset(allowed, 0, sizeof(*allowed));
     for (uint32_t i = 0; i < count; i++) {
         uint32_t cpu = cpus[i];
         if (!gy_cpus_has(&mine, cpu)) {
-            return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "cpu dispatcher: CPU %u may not be used", cpu);
+            return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "%s: CPU %u may not be used", call, cpu);
         }
         gy_cpus_add(allowed, cpu);
     }
@@ -120,7 +119,7 @@ gantry_status gantry_cpu_dispatcher_set_class(gantry_cpu_dispatcher *dispatcher,
                                              offsetof(gantry_cpu_class_options, limit), "class options");
     gy_cpus cpus;
     if (status == GANTRY_OK) {
-        status = choose_cpus(ours.cpus, ours.cpu_count, &cpus);
+        status = gy_cpus_choose("cpu dispatcher", ours.cpus, ours.cpu_count, &cpus);
     }
     if (status == GANTRY_OK && ours.cpus != NULL && dispatcher->worker_count == 0) {
         status = GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "cpu dispatcher: it has no workers to be moved");
@@ -131,7 +130,7 @@ gantry_status gantry_cpu_dispatcher_set_class(gantry_cpu_dispatcher *dispatcher,
     return status;
 }
 
-/* Best effort beyond what choose_cpus() has checked: the system may have taken a CPU away since. */
+/* Best effort beyond what gy_cpus_choose() has checked: the system may have taken a CPU away since. */
 static void place_workers(gantry_cpu_dispatcher *pool, const gantry_cpu_dispatcher_options *options,
                           const gy_cpus *allowed)
 {
@@ -224,7 +223,7 @@ gantry_status gantry_cpu_dispatcher_create(const gantry_cpu_dispatcher_options *
         status = import_options(pool, &ours);
     }
     if (status == GANTRY_OK) {
-        status = choose_cpus(ours.cpus, ours.cpu_count, &allowed);
+        status = gy_cpus_choose("cpu dispatcher", ours.cpus, ours.cpu_count, &allowed);
     }
     if (status != GANTRY_OK) {
         goto free_pool;
