@@ -26,6 +26,7 @@
     X(LAUNCH, "launch")                 \
     X(MODULE, "module")                 \
     X(PARTITION, "partition")           \
+    X(PORT, "port")                     \
     X(PROFILE, "profile")               \
     X(RING, "ring")                     \
     X(SHARED_IMAGE, "shared image")     \

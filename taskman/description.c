@@ -5,6 +5,7 @@
 #include "base/options.h"
 #include "taskman/access.h"
 #include "taskman/cpu/queues.h"
+#include "taskman/port.h"
 
 #include <stddef.h>
 
@@ -58,7 +59,7 @@ static gantry_status check_kind(const gantry_task_desc *desc, const char *shown)
         return GY_FAIL(GANTRY_ERR_UNSUPPORTED,
                        "task '%s': `reserved` is set, which this version does not know", shown);
     }
-    if (desc->kind == GANTRY_TASK_CPU && desc->run == NULL) {
+    if (desc->kind == GANTRY_TASK_CPU && desc->run == NULL && desc->port == NULL) {
         return GY_FAIL(
             GANTRY_ERR_INVALID_ARGUMENT, "task '%s': run is NULL%s", shown,
             desc->launch == NULL ? "" : ", and a CPU task has no `launch`: its kind says that it is one");
@@ -132,6 +133,23 @@ static gantry_status check_context(const gantry_taskman *manager, const gantry_t
     return GANTRY_OK;
 }
 
+static gantry_status check_port(const gantry_task_desc *desc, const char *shown)
+{
+    if (desc->port == NULL) {
+        return GANTRY_OK;
+    }
+    if (desc->kind != GANTRY_TASK_CPU || desc->run != NULL || desc->is_condition ||
+        desc->bandwidth_critical || desc->cpu_class != 0 || desc->priority != GANTRY_TASK_PRIORITY_NORMAL) {
+        return GY_FAIL(
+            GANTRY_ERR_INVALID_ARGUMENT,
+            "task '%s': a port goes with a CPU task alone, without `run`, priority, class, and being "
+            "critical or a condition",
+            shown);
+    }
+    return GY_HANDLE_IS_BAD_IN("gantry_taskman_submit", PORT, desc->port) ? GANTRY_ERR_INVALID_ARGUMENT
+                                                                          : gy_port_check(desc->port, shown);
+}
+
 static gantry_status check_accesses(const gantry_task_desc *desc, const char *shown)
 {
     if (desc->access_count != 0 && (desc->accesses == NULL || desc->is_condition)) {
@@ -152,6 +170,7 @@ gantry_status gy_description_check(const gantry_taskman *manager, const gantry_t
     status = status == GANTRY_OK ? check_cpu_traits(manager, desc, shown) : status;
     status = status == GANTRY_OK ? check_partition(manager, desc, shown) : status;
     status = status == GANTRY_OK ? check_context(manager, desc, shown) : status;
+    status = status == GANTRY_OK ? check_port(desc, shown) : status;
     return status == GANTRY_OK ? check_accesses(desc, shown) : status;
 }
 

@@ -35,7 +35,8 @@ static inline bool gy_description_has_no_rest(const gantry_task_desc *desc)
  * tasks it has not, so this is one question. */
 static GY_INLINE bool gy_description_is_usual(const gantry_task_desc *desc)
 {
-    const uintptr_t places = (uintptr_t)desc->partition | (uintptr_t)desc->context | (uintptr_t)desc->name;
+    const uintptr_t places =
+        (uintptr_t)desc->partition | (uintptr_t)desc->context | (uintptr_t)desc->name | (uintptr_t)desc->port;
     const unsigned numbers = (unsigned)desc->priority | desc->cpu_class | desc->memory | desc->access_count;
     const unsigned answers = (unsigned)desc->is_condition | (unsigned)desc->bandwidth_critical;
     return (places | numbers | answers) == 0 && gy_description_has_no_rest(desc);

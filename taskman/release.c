@@ -30,6 +30,7 @@
 #include "taskman/gpu_task.h"
 #include "taskman/memory.h"
 #include "taskman/places.h"
+#include "taskman/port.h"
 #include "taskman/successors.h"
 
 #include <assert.h>
@@ -50,6 +51,9 @@ static GY_RARE void flush(gantry_taskman *manager, struct gy_ready *ready)
     }
     if (cpu.first != NULL) {
         gy_pool_submit(pool, cpu.first, cpu.last, cpu.count);
+    }
+    if (queued.first != NULL) {
+        gy_ports_take(&queued, gy_ready_dispatch);
     }
     if (queued.first != NULL) {
         gy_pool_queue(pool, queued.first);

@@ -8,6 +8,7 @@
 #include "taskman/edges.h"
 #include "taskman/failure.h"
 #include "taskman/memory.h"
+#include "taskman/port.h"
 #include "taskman/references.h"
 
 #include <assert.h>
@@ -66,6 +67,7 @@ static GY_RARE unsigned unusual_traits_of(const gantry_task_desc *desc)
         traits |= desc->priority == GANTRY_TASK_PRIORITY_HIGH  ? GY_TRAIT_HIGH
                   : desc->priority == GANTRY_TASK_PRIORITY_LOW ? GY_TRAIT_LOW
                                                                : 0u;
+        traits |= desc->port != NULL ? GY_TRAIT_PORT : 0u;
         traits |= desc->cpu_class != 0 || desc->bandwidth_critical ? GY_TRAIT_CLASSED : 0u;
     }
     return traits;
@@ -92,7 +94,11 @@ static GY_INLINE void describe(gantry_task *task, const gantry_task_desc *desc, 
             (uint8_t)(usual ? manager->gpu.partition : gy_description_place(manager, desc, &device));
         task->device = (uint8_t)device;
     } else {
-        task->body.run = desc->run;
+        if (!usual && desc->port != NULL) {
+            task->body.port = gy_port_number(desc->port);
+        } else {
+            task->body.run = desc->run;
+        }
         task->cpu_class = (uint8_t)desc->cpu_class;
         task->is_critical = desc->bandwidth_critical;
     }

@@ -21,6 +21,7 @@
 #include <gantry/loop.h>
 #include <gantry/module.h>
 #include <gantry/partition.h>
+#include <gantry/port.h>
 #include <gantry/profile.h>
 #include <gantry/ring.h>
 #include <gantry/task.h>

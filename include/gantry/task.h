@@ -36,6 +36,7 @@ typedef struct gantry_taskman gantry_taskman;
 typedef struct gantry_context gantry_context;     /* see context.h */
 typedef struct gantry_launch gantry_launch;       /* see dispatcher.h */
 typedef struct gantry_partition gantry_partition; /* see partition.h */
+typedef struct gantry_port gantry_port;           /* see port.h */
 typedef struct gantry_share gantry_share;         /* see partition.h */
 typedef struct gantry_access gantry_access;       /* see access.h */
 
@@ -127,11 +128,13 @@ typedef struct gantry_task_desc {
                               * the partition, else that of the manager's partition, else the first */
     const gantry_access *accesses; /* what the task does with which memory, as gantry_task_access() declares
                                     * it; copied.  No condition has any */
+    gantry_port *port; /* CPU tasks: whose thread begins the task's operation, in the place of `run`; such a
+                        * task has no priority and no class.  NULL: workers run it */
 } gantry_task_desc;
-#define GANTRY_TASK_DESC_INIT                                                                       \
-    {                                                                                               \
-        sizeof(gantry_task_desc), GANTRY_TASK_CPU, NULL, NULL, NULL, NULL, NULL, NULL, 0,           \
-            GANTRY_TASK_PRIORITY_NORMAL, 0, false, 0, false, NULL, false, false, {0}, 0, NULL, NULL \
+#define GANTRY_TASK_DESC_INIT                                                                             \
+    {                                                                                                     \
+        sizeof(gantry_task_desc), GANTRY_TASK_CPU, NULL, NULL, NULL, NULL, NULL, NULL, 0,                 \
+            GANTRY_TASK_PRIORITY_NORMAL, 0, false, 0, false, NULL, false, false, {0}, 0, NULL, NULL, NULL \
     }
 
 /** `task` will not start before `predecessor` has been released.  For two GPU tasks, GPU work of

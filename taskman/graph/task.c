@@ -96,6 +96,7 @@ gantry_task_priority gantry_task_get_priority(const gantry_task *task)
 {
     GY_ACCEPT_OR(GANTRY_TASK_PRIORITY_NORMAL, TASK, task);
     unsigned traits = is_described(task) && gy_task_kind(task) == GANTRY_TASK_CPU ? task->traits : 0;
+    traits = (traits & GY_TRAIT_PORT) == GY_TRAIT_PORT ? 0 : traits;
     return (traits & GY_TRAIT_HIGH) != 0  ? GANTRY_TASK_PRIORITY_HIGH
            : (traits & GY_TRAIT_LOW) != 0 ? GANTRY_TASK_PRIORITY_LOW
                                           : GANTRY_TASK_PRIORITY_NORMAL;

@@ -60,13 +60,14 @@ enum gy_task_flag {
 enum gy_task_trait {
     GY_TRAIT_KINDS = 7,
     GY_TRAIT_CONDITION = 8,
-    GY_TRAIT_HIGH = 16,        /* priority */
-    GY_TRAIT_LOW = 32,         /* priority */
-    GY_TRAIT_AWAITED = 32,     /* sync points: some edge is GY_EDGE_DONE */
-    GY_TRAIT_INDEPENDENT = 32, /* GPU: not ordered behind the step before */
-    GY_TRAIT_CLASSED = 64,     /* `cpu_class` or `is_critical` is not 0 */
-    GY_TRAIT_STABLE = 64,      /* GPU: launches the same in every run */
-    GY_TRAIT_MEMORY = 128,     /* `memory` is not 0 */
+    GY_TRAIT_HIGH = 16,                           /* priority */
+    GY_TRAIT_LOW = 32,                            /* priority */
+    GY_TRAIT_AWAITED = 32,                        /* sync points: some edge is GY_EDGE_DONE */
+    GY_TRAIT_INDEPENDENT = 32,                    /* GPU: not ordered behind the step before */
+    GY_TRAIT_CLASSED = 64,                        /* `cpu_class` or `is_critical` is not 0 */
+    GY_TRAIT_STABLE = 64,                         /* GPU: launches the same in every run */
+    GY_TRAIT_MEMORY = 128,                        /* `memory` is not 0 */
+    GY_TRAIT_PORT = GY_TRAIT_HIGH | GY_TRAIT_LOW, /* CPU: named by `body.port` is who runs it */
     GY_TRAIT_QUEUED = GY_TRAIT_HIGH | GY_TRAIT_LOW | GY_TRAIT_CLASSED, /* goes through special queues */
 };
 
@@ -105,8 +106,9 @@ struct gantry_task {
     union {
         gantry_task_fn run;
         gantry_launch_fn launch;
-    } body;    /* immutable once submitted */
-    void *arg; /* immutable once submitted */
+        uint64_t port; /* GY_TRAIT_PORT: its number, see port.h; never 0 */
+    } body;            /* immutable once submitted */
+    void *arg;         /* immutable once submitted */
 
     union {
         struct {
@@ -218,6 +220,11 @@ static inline const char *gy_task_label(const gantry_task *task)
 static inline uint32_t gy_task_class(const gantry_task *task)
 {
     return (task->traits & GY_TRAIT_CLASSED) != 0 ? task->cpu_class : 0;
+}
+
+static inline bool gy_task_is_for_port(const gantry_task *task)
+{
+    return (task->traits & GY_TRAIT_PORT) == GY_TRAIT_PORT;
 }
 
 static inline bool gy_task_is_critical(const gantry_task *task)

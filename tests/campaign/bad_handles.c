@@ -22,12 +22,27 @@ static gantry_cpu_dispatcher *pool;
 static gantry_taskman *manager;
 static gantry_task *task;
 static gantry_copy_queue *queue;
+static gantry_port *port;
 static gantry_ring *ring;
 static gantry_profile *profile;
 
 static void release(void *arg)
 {
     (void)arg;
+}
+
+static gantry_status start_none(void *user, gantry_task *of, gantry_detached operation)
+{
+    (void)user;
+    (void)of;
+    (void)operation;
+    return GANTRY_ERR_TASK_FAILED;
+}
+
+static bool look_at_none(void *user)
+{
+    (void)user;
+    return false;
 }
 
 static gantry_launch_result keep_launch(gantry_launch *mine, void *arg)
@@ -69,6 +84,9 @@ static void make_and_destroy(void)
     with.gpu_dispatcher = dispatcher;
     assert_ok(gantry_taskman_create(&with, &manager));
     assert_ok(gantry_copy_queue_create(1, &queue));
+    gantry_port_ops ops = {.struct_size = sizeof(ops), .start = start_none, .look = look_at_none};
+    assert_ok(gantry_port_create(&ops, NULL, &port));
+    assert_ok(gantry_port_destroy(port));
     assert_ok(gantry_ring_create(heap, GANTRY_MEMORY_HOST, 1, 1, GANTRY_ALLOC_SITE("ring"), &ring));
     assert_ok(gantry_profile_start(&recording, &profile));
     assert_ok(gantry_profile_stop(profile, NULL));
@@ -271,6 +289,7 @@ static void launch_rows(void)
     BAD_REFUSED(GONE, gantry_copy_queue_destroy(queue));
     BAD_GIVES(GONE, NULL, gantry_ring_next(ring));
     BAD_REFUSED(GONE, gantry_ring_destroy(ring));
+    BAD(GONE, gantry_port_destroy(port));
     BAD(GONE, gantry_profile_stop(profile, NULL));
 }
 

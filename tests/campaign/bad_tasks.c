@@ -447,6 +447,45 @@ static void detach_rows(gantry_taskman *manager)
     BAD("destroyed handle", gantry_task_complete(detached, GANTRY_OK, NULL));
 }
 
+static gantry_status start_none(void *user, gantry_task *task, gantry_detached operation)
+{
+    (void)user;
+    (void)task;
+    (void)operation;
+    return GANTRY_ERR_TASK_FAILED;
+}
+
+static bool look_at_none(void *user)
+{
+    (void)user;
+    return false;
+}
+
+static void port_rows(gantry_taskman *manager)
+{
+    gantry_port *port;
+    gantry_port_ops none = GANTRY_PORT_OPS_INIT, ops = GANTRY_PORT_OPS_INIT, small = {.struct_size = 4};
+    gantry_port_options options = GANTRY_PORT_OPTIONS_INIT;
+    ops.start = start_none;
+    ops.look = look_at_none;
+    BAD_OUT("`ops` NULL", port, gantry_port_create(NULL, NULL, &port));
+    BAD("`out` NULL", gantry_port_create(&ops, NULL, NULL));
+    BAD_OUT("no functions", port, gantry_port_create(&none, NULL, &port));
+    BAD_OUT("struct_size too small", port, gantry_port_create(&small, NULL, &port));
+    options.wait_mode = (gantry_wait_mode)77;
+    BAD_OUT("unknown wait mode", port, gantry_port_create(&ops, &options, &port));
+    options = (gantry_port_options)GANTRY_PORT_OPTIONS_INIT;
+    options.cpus = &(uint32_t){1u << 20};
+    options.cpu_count = 1;
+    BAD_OUT("a CPU that may not be used", port, gantry_port_create(&ops, &options, &port));
+    assert_ok(gantry_port_create(&ops, NULL, &port));
+    gantry_task_desc desc = described();
+    desc.port = port;
+    BAD("a port beside `run`", gantry_taskman_submit(manager, &desc, NULL));
+    assert_ok(gantry_port_destroy(port));
+    BAD_IGNORED(gantry_port_destroy, "NULL");
+}
+
 static void unchecked_rows(void)
 {
     BAD_UNCHECKED(gantry_task_arg, "NULL");
@@ -475,6 +514,7 @@ void bad_tasks(void)
     frozen_rows(manager, other);
     body_rows(manager);
     detach_rows(manager);
+    port_rows(manager);
     unchecked_rows();
     gantry_taskman_destroy(manager);
     gantry_taskman_destroy(other);
