@@ -38,9 +38,9 @@ typedef bool (*gantry_port_look_fn)(void *user);
 
 /** What a port does; copied. */
 typedef struct gantry_port_ops {
-    size_t struct_size; /* sizeof(gantry_port_ops) of the caller */
-    gantry_port_start_fn start;
-    gantry_port_look_fn look;
+    size_t struct_size;         /* sizeof(gantry_port_ops) of the caller */
+    gantry_port_start_fn start; /* not NULL */
+    gantry_port_look_fn look;   /* not NULL */
     gantry_detach_fn give_up; /* cancel() or the time-out of an operation, at most once for each: stop it and
                                * complete its task.  NULL: nobody is told */
     void *user;               /* for all of them; must be there as long as the port */
