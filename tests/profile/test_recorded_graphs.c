@@ -132,7 +132,9 @@ static void test_recordings_leave_graphs_as_they_are(void **state)
     const uint64_t steps = 3 * STEPS + 2 * WARM;
     assert_int_equal(after.graph_launches - before.graph_launches, steps);
     assert_int_equal(after.graph_instantiations, before.graph_instantiations);
-    assert_int_equal(after.graph_nodes_set - before.graph_nodes_set, steps);
+    /* An event that the completion thread still has is exchanged, which is a node more; a step would be
+     * TASKS. */
+    assert_in_range(after.graph_nodes_set - before.graph_nodes_set, steps, steps + TASKS - 1);
     assert_int_equal(kernels_set() - kernels, has_emu ? steps : 0);
 }
 
