@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Ports: whatever becomes of an operation, its task ends once, and only the port's thread calls the table. */
 #include "tests/support/deadline.h"
-#include "tests/taskman/fixture.h"
+#include "tests/taskman/detached.h"
 
 #include "base/cpus.h"
 #include "base/thread.h"
@@ -236,6 +236,55 @@ static void test_a_time_out_gives_an_operation_up(void **state)
     }
 }
 
+static atomic_int holds, is_held;
+
+/* The next look is held. */
+static gantry_status start_and_hold(void *user, gantry_task *task, gantry_detached handle)
+{
+    atomic_store(&holds, 1);
+    return start(user, task, handle);
+}
+
+static bool held_look(void *user)
+{
+    if (atomic_load(&holds) != 0) {
+        atomic_store(&is_held, 1);
+        deadline_await(atomic_load(&holds) == 0, "the test");
+    }
+    return look(user);
+}
+
+/* The port's thread is busy: its operation, which is late, stays, though the library's clock releases a
+ * detached task that is as late. */
+static void test_the_clock_of_others_tells_no_table(void **state)
+{
+    (void)state;
+    struct fixture f = set_up(1);
+    struct engine engine = {.count = 0};
+    const gantry_port_ops ops = {sizeof(ops), start_and_hold, held_look, give_up, &engine};
+    gantry_port_options options = GANTRY_PORT_OPTIONS_INIT;
+    gantry_port *port = NULL;
+    struct operation operation = {.looks = NEVER};
+    struct work detached = {.has_options = true};
+    detached.options = (gantry_detach_options){.struct_size = sizeof(detached.options), .timeout_ns = 1};
+    detached.options.grace_ns = options.timeout_ns = 1;
+    options.grace_ns = 600000000000;
+    atomic_store(&is_held, 0);
+    assert_ok(gantry_port_create(&ops, &options, &port));
+    add(f.manager, port, "the port's", &operation);
+    assert_ok(gantry_taskman_start(f.manager));
+    deadline_await(atomic_load(&is_held) != 0, "the port's thread");
+    gantry_task *task = add_detached(f.manager, "the clock's", &detached);
+    assert_ok(gantry_task_remove_reference(task));
+    deadline_await(atomic_load(&detached.released) != 0, "the clock");
+    assert_int_equal(atomic_load(&operation.told), 0);
+    atomic_store(&holds, 0);
+    assert_error(gantry_taskman_stop(f.manager), GANTRY_ERR_TIMED_OUT);
+    assert_int_equal(atomic_load(&operation.told), 1);
+    end_port(port, &engine);
+    tear_down(&f);
+}
+
 /* Operations under way are given up, and what comes behind them does not begin.  Those of another manager on
  * the same port go on. */
 static void test_cancel_gives_the_operations_of_its_manager_up(void **state)
@@ -279,8 +328,6 @@ static void test_cancel_gives_the_operations_of_its_manager_up(void **state)
 }
 
 /* One that waits in the queue when its run is cancelled does not begin. */
-static atomic_int holds, is_held;
-
 static gantry_status held_start(void *user, gantry_task *task, gantry_detached handle)
 {
     struct operation *operation = gantry_task_arg(task);
@@ -581,6 +628,7 @@ int main(void)
         cmocka_unit_test(test_no_worker_is_in_between),
         cmocka_unit_test(test_a_failure_brings_its_cause),
         cmocka_unit_test(test_a_time_out_gives_an_operation_up),
+        cmocka_unit_test(test_the_clock_of_others_tells_no_table),
         cmocka_unit_test(test_cancel_gives_the_operations_of_its_manager_up),
         cmocka_unit_test(test_cancel_reaches_the_queue),
         cmocka_unit_test(test_several_managers_share_a_port),
