@@ -2,15 +2,21 @@
 /* Work for tools/limit_figures.py: a program of the driver API that knows nothing of Gantry's library.  It
  * runs with a limit or without one, and its kernels tell themselves when they ran.
  *
- *     gantry-limit-work run PATTERN NS ROUNDS SECONDS FILE  keep the device busy with kernels of NS; or,
- * where ROUNDS is not 0, of so many rounds, which take about NS gantry-limit-work job NS SECONDS FILE the
- * same, a few at a time: FILE grows as they end gantry-limit-work light PER NS HOST_NS SECONDS        again
- * and again: PER kernels, a wait, HOST_NS of the host's; PER 0: one kernel and HOST_NS, without a wait
- *     gantry-limit-work cost PART                           what calls take, with 1/PART of the usual number
- * of calls gantry-limit-work leave                               exit while the device works
+ *     gantry-limit-work run PATTERN NS ROUNDS SECONDS FILE
+ *         keep the device busy with kernels of NS; or, where ROUNDS is not 0, of so many rounds, which take
+ *         about NS
+ *     gantry-limit-work job NS SECONDS FILE
+ *         the same, a few at a time: FILE grows as they end
+ *     gantry-limit-work light PER NS HOST_NS SECONDS
+ *         again and again: PER kernels, a wait, HOST_NS of the host's; PER 0: one kernel and HOST_NS, without
+ *         a wait
+ *     gantry-limit-work cost PART
+ *         what calls take, with 1/PART of the usual number of calls
+ *     gantry-limit-work leave
+ *         exit while the device works
  *
  * PATTERN is streams, streams4, graph, cooperative or thread.  FILE gets pairs of times, ns of the device's
- * clock. What else was found is printed as one line of JSON. */
+ * clock.  What else was found is printed as one line of JSON. */
 #include "driver/cuda_abi.h"
 #include "driver/funcs.h"
 #include "limit_kernels.kernels.h"

@@ -22,7 +22,7 @@
 #include <inttypes.h>
 #include <unistd.h>
 
-#define SPIN_NS                                                                                \
+#define SPIN_NS \
     UINT64_C(1000000) /* as long as that a mark is looked for without a nap: a hand-over takes \
                        * some hundred microseconds */
 #define EMULATED_SPIN_NS UINT64_C(20000) /* the emulated device needs the CPUs itself */

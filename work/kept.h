@@ -63,7 +63,7 @@
 #define GY_KEPT_VARIED \
     4u /* two batches in a row that nothing was like; each takes two others to make up for */
 #define GY_KEPT_MOST_VARIED 16u
-#define GY_KEPT_OFTEN                                                                     \
+#define GY_KEPT_OFTEN \
     16u /* of the latest batches so many were like this one: it is not launched by pieces \
          */
 

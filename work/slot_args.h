@@ -7,11 +7,11 @@
  * a table, one for each node, which is written before each launch that needs it: see
  * work/slots.h.
  *
- *                given               the call has ended                 launched by a graph that is kept
- *    (nothing) ---------> GIVEN ----------------------------> PLACED ------------------------------------>
- * gone |  the kernel does not know slots,  | |  or has no such parameter         |  any other graph: it gets
- * the address itself
- *                           +-----------------> gone            +------------------------------------> gone
+ *                given               the call has ended          launched by a graph that is kept
+ *    (nothing) ---------> GIVEN ----------------------------> PLACED -----------------------------> gone
+ *                           |  the kernel does not know slots,  |
+ *                           |  or has no such parameter         |  any other graph: it gets the address itself
+ *                           +-----------------> gone            +-----------------------------> gone
  *
  * What a callback gets is a stand-in, which kernels that it launches have as a parameter: the address of a
  * slot that is always 0, another one for each that the call asks for.  So equal steps have equal parameters,

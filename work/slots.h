@@ -2,9 +2,8 @@
 /* Memory for the slots of executable graphs that are kept (work/slot_args.h): one block on the device and
  * one of page-locked memory, which are given out in parts at the same places.
  *
- *             make (outside of captures)          take                  put; or retire, and the GPU has
- * passed NONE ------------------------------> FREE ---------> of a graph ----------------------------------->
- * FREE
+ *          make (outside of captures)         take               put; or retire, and the GPU has passed
+ *     NONE -------------------------> FREE ---------> of a graph -------------------------------------> FREE
  *
  * The part of a graph that is dropped while the GPU may still read it is *retired*: with it goes the event
  * behind its latest launch, and it is free when that has passed.  The first slots are stand-ins, which nobody

@@ -8,9 +8,10 @@
  *                   ask for (met.h).
  *     BATCH         The work is noted for the graph of the batch, as the function has left it to us before.
  *     TRIAL         The same, where that is not known, or the callback asks for its stream: the work is
- * looked at when the call has returned. RECORDING     The same for the graph of a replay unit, which is
- * launched again in later runs. AHEAD         A batch is open, and the call goes ahead of it: the work is
- * noted by itself, and enqueued on the task's stream when the call has returned.
+ *                   looked at when the call has returned.
+ *     RECORDING     The same for the graph of a replay unit, which is launched again in later runs.
+ *     AHEAD         A batch is open, and the call goes ahead of it: the work is noted by itself, and enqueued
+ *                   on the task's stream when the call has returned.
  *
  *               choose                                                                  after
  *     (no call) ───────► PLAIN, SYNCHRONOUS or FIRST ── begin ── the callback is called ──────► (no call)

@@ -7,10 +7,10 @@
  *     way          UNKNOWN    OURS       BEARS      RAW        NO       asked for by
  *     STREAMS      PLAIN      PLAIN      PLAIN      PLAIN      PLAIN    streams mode; auto that chooses so
  *     SYNCHRONOUS  SYNCHRONOUS, all of them                             a dispatcher that waits for each call
- *     MEETING      FIRST      PLAIN      PLAIN      PLAIN      PLAIN    auto, with functions that were not
- * met GRAPH        TRIAL      BATCH      TRIAL      TRIAL      PLAIN    graphs mode AUTO         FIRST BATCH
- * TRIAL      PLAIN      PLAIN    auto that chooses a graph UNIT         RECORDING  RECORDING  RECORDING
- * RECORDING  PLAIN    what is recorded of a replay unit
+ *     MEETING      FIRST      PLAIN      PLAIN      PLAIN      PLAIN    auto, with functions not met yet
+ *     GRAPH        TRIAL      BATCH      TRIAL      TRIAL      PLAIN    graphs mode
+ *     AUTO         FIRST      BATCH      TRIAL      PLAIN      PLAIN    auto that chooses a graph
+ *     UNIT         RECORDING  RECORDING  RECORDING  RECORDING  PLAIN    what is recorded of a replay unit
  *
  * Where the driver does not tell of refused calls, BEARS and RAW are PLAIN in all rows.
  *

@@ -104,8 +104,7 @@ typedef struct gantry_partition_request {
     uint32_t workqueue_limit;               /* streams expected to run at once; 0: no wish */
     gantry_workqueue_scope workqueue_scope; /* with whom queues are shared */
     const gantry_share *share;              /* bound on its GPU time; NULL: none */
-    const char
-        *workqueues_of;     /* its streams use the work queues that this partition has, whose limit and
+    const char *workqueues_of; /* its streams use the work queues that this partition has, whose limit and
                              * scope count then; a driver before CUDA 13.1: a warning; NULL: its own wish */
     void *workqueues_green; /* CUgreenCtx of the application or of another library, of the context's device,
                              * that lives while the partition is made: its streams use the work queues that

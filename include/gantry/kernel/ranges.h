@@ -52,7 +52,7 @@ struct gantry_range_record {
 #define GANTRY_RANGE_IS_ONE (1u << 30) /* flag of gantry_range_record.what: a range was written here */
 #define GANTRY_RANGE_IS_NOTE \
     (1u << 31) /* flag: ranges were lost, and the id is that of the first without room */
-#define GANTRY_RANGES_UNIT                                                           \
+#define GANTRY_RANGES_UNIT \
     16u /* the room of a block for ranges is so many records times the upper bits of \
          * `profile` (GANTRY_RANGES_SHIFT) */
 #define GANTRY_RANGES_MOST (127u * GANTRY_RANGES_UNIT) /* the most ranges that a block has room for */
