@@ -13,6 +13,7 @@ static const struct {
     [REPORT_ORDER] = {"order", "launched, but not begun"},
     [REPORT_LAUNCH] = {"launch", "in a launch callback"},
     [REPORT_DISPATCHER] = {"dispatcher", "dispatcher busy"},
+    [REPORT_COMPLETION] = {"completion", "done, but not told"},
     [REPORT_NOTHING] = {"nothing_ready", "nothing ready"},
     [REPORT_OTHER_GPU] = {"other_gpu", "waiting for another GPU"},
 };

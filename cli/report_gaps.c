@@ -12,6 +12,7 @@ struct host_work {
     struct intervals united[REPORT_CAUSES]; /* when the host did what may be this cause */
     uint64_t longest_task;
     size_t task_from, from[REPORT_CAUSES];
+    struct intervals told;           /* completions, from when they were told */
     struct report_host_task *waited; /* by name */
     struct report_starts starts;
     struct report_begins begins;
@@ -60,6 +61,22 @@ static uint64_t launched_for(struct host_work *work, const struct report_gap *ga
     return gap->end_ns - since - covered(&work->united[REPORT_DISPATCHER], from, since, gap->end_ns);
 }
 
+/* For how long something was not told that the GPU had done before the gap.  Completion threads do not name
+ * their device: it is known only of the times when all were idle. */
+static uint64_t untold_for(struct host_work *work, const struct report_gap *gap)
+{
+    size_t *from = &work->from[REPORT_COMPLETION];
+    uint64_t last = gap->begin_ns;
+    if (gap->gpu != 0) {
+        return 0;
+    }
+    for (; *from < work->told.count && work->told.at[*from].begin < gap->end_ns; ++*from) {
+        const uint64_t told = work->told.at[*from].begin;
+        last = told > last ? told : last;
+    }
+    return last - gap->begin_ns;
+}
+
 /* What a task is known to wait for; each is the cause from half of a gap on, the first before the next. */
 static const enum report_cause known_causes[] = {REPORT_OTHER_GPU, REPORT_SHARE, REPORT_EXCHANGE,
                                                  REPORT_ORDER};
@@ -96,7 +113,9 @@ static void explain(struct host_work *work, uint64_t other_ns, struct report_gap
     ns[REPORT_ORDER] = launched_for(work, gap);
     const uint64_t known = ns[REPORT_HOST_TASK] + within + ns[REPORT_DISPATCHER] + other_ns +
                            ns[REPORT_EXCHANGE] + ns[REPORT_ORDER];
-    ns[REPORT_NOTHING] = length > known ? length - known : 0;
+    const uint64_t untold = untold_for(work, gap), rest = length > known ? length - known : 0;
+    ns[REPORT_COMPLETION] = untold < rest ? untold : rest;
+    ns[REPORT_NOTHING] = rest - ns[REPORT_COMPLETION];
     gap->cause = cause_of(ns, length);
     gap->task = task;
 }
@@ -231,6 +250,13 @@ static int by_ns(const void *a, const void *b)
     return x->ns > y->ns ? -1 : x->ns < y->ns;
 }
 
+static bool is_completion(const struct trace *trace, const struct trace_slice *slice)
+{
+    static const char begin[] = "complete ";
+    return cli_trace_is(trace, slice, "wait") &&
+           strncmp(trace->names[slice->name], begin, sizeof(begin) - 1) == 0;
+}
+
 static bool gather(const struct trace *trace, struct host_work *work)
 {
     bool good = true;
@@ -241,12 +267,14 @@ static bool gather(const struct trace *trace, struct host_work *work)
                                  : cli_trace_is(trace, s, "memory")   ? &work->united[REPORT_MEMORY]
                                  : cli_trace_is(trace, s, "exchange") ? &work->united[REPORT_EXCHANGE]
                                  : cli_trace_is(trace, s, "launch")   ? &work->united[REPORT_LAUNCH]
+                                 : is_completion(trace, s)            ? &work->told
                                                                       : NULL;
         good = list == NULL || cli_intervals_add(list, s->begin_ns, s->end_ns, s->name);
         uint64_t ns = s->end_ns - s->begin_ns;
         work->longest_task = list == &work->tasks && ns > work->longest_task ? ns : work->longest_task;
     }
     cli_intervals_sort(&work->tasks);
+    cli_intervals_sort(&work->told);
     for (int c = 0; c < REPORT_CAUSES; c++) {
         (void)cli_intervals_unite(&work->united[c]);
     }
@@ -279,6 +307,7 @@ bool cli_report_gaps(const struct trace *trace, const struct intervals *gpu, str
         good = explain_gpus(trace, report, &work);
     }
     free(work.tasks.at);
+    free(work.told.at);
     for (int c = 0; c < REPORT_CAUSES; c++) {
         free(work.united[c].at);
     }

@@ -23,6 +23,7 @@ enum report_cause {
                           the device took its time */
     REPORT_LAUNCH,     /* the dispatcher's thread was in a launch callback */
     REPORT_DISPATCHER, /* it was in a batch, and none of these held it up */
+    REPORT_COMPLETION, /* what the GPU had done was not told yet */
     REPORT_NOTHING,    /* none of these: nothing was ready */
     REPORT_OTHER_GPU,  /* of one GPU among several: the task behind the gap waited for another GPU, which
                           worked */

@@ -5,11 +5,11 @@
 const LIGHT = {paper: "#ffffff", side: "#f6f8fa", title: "#e9eef3", ink: "#1d2733", soft: "#5f6b78", line: "#dde3e9",
                faded: "#e3e7eb", mark: "#d6336c", before: "#c2410c", after: "#0e7490", path: "#d6336c",
                busy: "#8fb3dd", shade: "#1d273326", counter: "#9db8d6",
-               causes: ["#b3a6da", "#8fbf7a", "#f08a7b", "#7cc0c0", "#d8c46c", "#8db4ea", "#a9b8ca", "#e6b8bf", "#f2a33a"]};
+               causes: ["#b3a6da", "#8fbf7a", "#f08a7b", "#7cc0c0", "#d8c46c", "#8db4ea", "#a9b8ca", "#c3c9a0", "#e6b8bf", "#f2a33a"]};
 const DARK = {paper: "#12181f", side: "#18202a", title: "#222d39", ink: "#e6ebf0", soft: "#9aa7b4", line: "#2a3542",
               faded: "#242d38", mark: "#ff6b9d", before: "#fb923c", after: "#22d3ee", path: "#ff6b9d",
               busy: "#3f6ea8", shade: "#ffffff2b", counter: "#3c5878",
-              causes: ["#65569a", "#4c7a3a", "#a83a2b", "#23666c", "#6f5f12", "#2f62a8", "#4f6078", "#7a4650", "#8f5a12"]};
+              causes: ["#65569a", "#4c7a3a", "#a83a2b", "#23666c", "#6f5f12", "#2f62a8", "#4f6078", "#5c6136", "#7a4650", "#8f5a12"]};
 const PHASES = {HtoD: "#f2a33a", Kernel: "#3b7ddd", DtoH: "#35a37c"};
 const CATEGORIES = {task: "#8e7cc3", launch: "#6b9bdc", batch: "#8fa3ba", wait: "#9aa3ad", submit: "#d6336c",
                     memory: "#d94f3d", share: "#5f8f4a", exchange: "#2f8f8f", across: "#f2a33a", ctas: "#9aa88c", gpu_batch: "#8fa3ba"};
@@ -93,5 +93,5 @@ function kindText(r, slice) {
     if (kind === BLOCKS) return "block";
     if (kind === QUEUE) return "GPU task";
     return {task: "CPU task", launch: "launch call", submit: "submission", wait: "wait", memory: "wait for memory", share: "held back by a share",
-            exchange: "wait for a renderer",             kernel: "kernel", phase: "phase of a batch", batch: "batch", gpu_batch: "batch on the GPU", ctas: "records of blocks"}[categoryOf(r, slice)] || "slice";
+            exchange: "wait for a renderer", kernel: "kernel", phase: "phase of a batch", batch: "batch", gpu_batch: "batch on the GPU", ctas: "records of blocks"}[categoryOf(r, slice)] || "slice";
 }

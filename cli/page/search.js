@@ -70,7 +70,7 @@ function idleByCause(r) {
 function pathByName(r, path) {
     return sumList(path.slices.map((slice, i) => [nameOf(r, slice), path.end[i] - path.begin[i]]));
 }
-const OTHER_GPU = 8; /* cli/report_stats.h has the causes, too */
+const OTHER_GPU = 9; /* cli/report_stats.h has the causes, too */
 function gapText(r, i) {
     const cause = r.gaps.cause[i], what = r.gaps.task[i];
     if (cause === OTHER_GPU) return "waiting for " + r.tracks[what].name;

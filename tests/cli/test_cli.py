@@ -10,6 +10,8 @@ import json
 import tempfile
 import os
 import re
+import resource
+import signal
 import subprocess
 import sys
 import unittest
@@ -470,8 +472,22 @@ class Cli(unittest.TestCase):
             recording = os.path.join(folder, "run.pftrace")
             subprocess.run([GANTRY, "run", "hello_graph"], check=True, capture_output=True,
                            env={**os.environ, "GANTRY_DRIVER": "emulated", "GANTRY_PROFILE": recording})
-            done = subprocess.run([GANTRY, "report", "trace", recording, "--format", "html", "-o", "/dev/full"], capture_output=True, text=True)
-        self.assertEqual((done.returncode, done.stderr), (1, "gantry: error: /dev/full: No space left on device\n"))
+            for format in ("html", "json", "text"):
+                done = subprocess.run([GANTRY, "report", "trace", recording, "--format", format, "-o", "/dev/full"], capture_output=True, text=True)
+                self.assertEqual((done.returncode, done.stderr), (1, "gantry: error: /dev/full: No space left on device\n"))
+
+    def test_a_page_for_which_there_is_no_room_leaves_nothing(self):
+        def at_most_64_kib():
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # as on a full disk, write() fails
+            resource.setrlimit(resource.RLIMIT_FSIZE, (65536, 65536))
+
+        with tempfile.TemporaryDirectory() as folder:
+            recording, page = os.path.join(folder, "run.pftrace"), os.path.join(folder, "page.html")
+            subprocess.run([GANTRY, "run", "hello_graph"], check=True, capture_output=True,
+                           env={**os.environ, "GANTRY_DRIVER": "emulated", "GANTRY_PROFILE": recording})
+            done = subprocess.run([GANTRY, "report", "trace", recording, "-o", page], capture_output=True, text=True, preexec_fn=at_most_64_kib)
+            self.assertEqual((done.returncode, done.stderr), (1, f"gantry: error: {page}: File too large\n"))
+            self.assertEqual(os.listdir(folder), ["run.pftrace"])
 
     def test_no_file_takes_the_place_of_a_closed_standard_output(self):
         for arguments in (["--version"], ["info", "--driver", "emulated"]):

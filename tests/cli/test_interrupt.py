@@ -84,6 +84,21 @@ class Interrupt(unittest.TestCase):
         self.assertEqual((status, err), (130, f"gantry: note: interrupted; nothing was written to {page}\n"))
         self.assertEqual(list(self.folder.iterdir()), [recording])
 
+    def test_a_file_that_was_there_stays_as_it_was(self):
+        """Whatever is written, and whichever of two recordings is being read."""
+        short, long, out = self.folder / "run.pftrace", self.long_recording(50_000_000), self.folder / "out"
+        subprocess.run([GANTRY, "run", "hello_graph"], check=True, capture_output=True,
+                       env={**ENVIRONMENT, "GANTRY_PROFILE": str(short)})
+        out.write_text("as it was")
+        for arguments in ([long], [long, "--json"], [long, "--waterfall"], [long, "--diff", short], [short, "--diff", long],
+                          [long, "--format", "json"], [long, short, "--format", "html"], [short, long, "--format", "html"]):
+            with self.subTest(arguments):
+                process = start("report", "trace", *arguments, "-o", out)
+                while len(list(self.folder.iterdir())) == 3 and process.poll() is None:
+                    time.sleep(0.001)
+                self.assertEqual(interrupt(process)[::2], (130, f"gantry: note: interrupted; nothing was written to {out}\n"))
+                self.assertEqual((out.read_text(), len(list(self.folder.iterdir()))), ("as it was", 3))
+
     def test_half_a_report_is_not_called_complete(self):
         recording = self.folder / "run.pftrace"
         subprocess.run([GANTRY, "run", "two_tenants", "--seconds", "0.3"], check=True, capture_output=True,
@@ -102,14 +117,14 @@ class Interrupt(unittest.TestCase):
         status = process.returncode
         self.assertEqual((status, err), (130, "gantry: note: interrupted; what was printed of the report is not complete\n"))
 
-    def long_recording(self):
+    def long_recording(self, size=200_000_000):
         """A recording whose reading takes seconds."""
         recording = self.folder / "long.pftrace"
         subprocess.run([GANTRY, "run", "two_tenants", "--seconds", "0.3"], check=True, capture_output=True,
                        env={**ENVIRONMENT, "GANTRY_PROFILE": str(recording)})
         data = recording.read_bytes()
         with open(recording, "ab") as file:
-            for _ in range(200_000_000 // len(data)):
+            for _ in range(size // len(data)):
                 file.write(data)
         return recording
 

@@ -90,6 +90,22 @@ static void orders(gy_pftrace_track gd)
     host(worker, GY_SPAN_TASK, "meanwhile", gap_begin(65), gap_end(65), 2);
 }
 
+/* What was done before gap 70 is told when 1200 of its 1930 us are over, and a batch takes the rest; for gap
+ * 71 it is 300 us, and for gap 72 all, but a CPU task runs for 1500 us. A thread that waits has told nothing
+ * in gap 73. */
+static void completions(gy_pftrace_track gd)
+{
+    const gy_pftrace_track thread = gy_pftrace_add_thread(trace, 11, "completion");
+    const gy_pftrace_track worker = gy_pftrace_add_thread(trace, 12, "gantry worker 1");
+    host(thread, GY_SPAN_WAIT, "complete download", gap_begin(70) + 400 * US, gap_begin(70) + 401 * US, 0);
+    host(thread, GY_SPAN_WAIT, "complete download", gap_begin(70) + 1200 * US, gap_begin(70) + 1201 * US, 1);
+    host(gd, GY_SPAN_BATCH, "batch", gap_begin(70) + 1200 * US, gap_end(70), 3);
+    host(thread, GY_SPAN_WAIT, "complete download", gap_begin(71) + 300 * US, gap_begin(71) + 301 * US, 0);
+    host(thread, GY_SPAN_WAIT, "complete download", gap_end(72) - US, gap_end(72), 0);
+    host(worker, GY_SPAN_TASK, "meanwhile", gap_begin(72), gap_begin(72) + 1500 * US, 4);
+    host(thread, GY_SPAN_WAIT, "completion wait", gap_end(73) - 10 * US, gap_end(73), 0);
+}
+
 /* Share holds tasks for all of gap 10, for 1200 us of the 1980 us of gap 20, and for 400 of gap 30; the
  * dispatcher is in a launch callback for all of gap 40, and in a batch for all of gap 45. */
 static void holds(void)
@@ -101,6 +117,7 @@ static void holds(void)
     host(gd, GY_SPAN_LAUNCH, "task", gap_begin(40), gap_end(40), 41);
     host(gd, GY_SPAN_BATCH, "batch", gap_begin(45), gap_end(45), 0);
     orders(gd);
+    completions(gd);
 }
 
 static void count(gy_pftrace_track counter, uint64_t ms, uint64_t value)

@@ -62,9 +62,9 @@ class Tenants(unittest.TestCase):
 
     def test_idle_times_have_the_causes_that_were_made(self):
         gaps = REPORT["gaps"]
-        causes = {name: (gaps[name]["count"], gaps[name]["ns"]) for name in ("share", "exchange", "order", "launch", "dispatcher", "memory", "host_task")}
+        causes = {name: (gaps[name]["count"], gaps[name]["ns"]) for name in ("share", "exchange", "order", "launch", "dispatcher", "completion", "memory", "host_task")}
         self.assertEqual(causes, {"share": (2, 1990000 + 1980000), "launch": (1, 1960000), "exchange": (1, 1940000), "order": (2, 1935000 + 1933000),
-                                  "dispatcher": (2, 1955000 + 1934000), "memory": (0, 0), "host_task": (0, 0)})
+                                  "dispatcher": (2, 1955000 + 1934000), "completion": (1, 1930000), "memory": (0, 0), "host_task": (1, 1928000)})
         self.assertEqual(gaps["count"], sum(gaps[name]["count"] for name in (*causes, "nothing_ready")))
 
     def test_the_text_has_the_tables(self):
@@ -80,6 +80,7 @@ class Tenants(unittest.TestCase):
         self.assertRegex(TEXT, r"(?m)^  held back by a share +2, 3\.970 ms$")
         self.assertRegex(TEXT, r"(?m)^  waiting for a renderer +1, 1\.940 ms$")
         self.assertRegex(TEXT, r"(?m)^  launched, but not begun +2, 3\.868 ms$")
+        self.assertRegex(TEXT, r"(?m)^  done, but not told +1, 1\.930 ms$")
         self.assertRegex(TEXT, r"(?m)^  alpha +0-3, 5$")
         self.assertRegex(TEXT, r"(?m)^  6 blocks are strays: ")
 
