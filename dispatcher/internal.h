@@ -190,6 +190,12 @@ static inline bool gy_launch_is_valid(const struct gantry_launch *launch)
            launch->task->stream == launch->stream_index + 1u;
 }
 
+/* Its callback is just asked what a task accesses that will be made: see asked.h. */
+static inline bool gy_launch_is_asked(const struct gantry_launch *launch)
+{
+    return __builtin_expect(launch != NULL && launch->task == NULL, 0);
+}
+
 /* Its work is noted for a graph, and not on the task's stream yet. */
 static inline bool gy_mode_is_noted(const struct gantry_launch *launch)
 {

@@ -6,6 +6,7 @@
 #include "base/span.h"
 #include "base/times.h"
 #include "base/waiter.h"
+#include "dispatcher/call/asked.h"
 #include "dispatcher/done/when_done.h"
 #include "dispatcher/internal.h"
 #include "dispatcher/loop/current.h"
@@ -319,6 +320,7 @@ const struct gy_gpu_ops gy_dispatcher_ops = {
     .share_usage = share_usage,
     .partition_number = partition_number,
     .on_device = on_device,
+    .ask = gy_asked_call,
     .memory = {.open = memory_open, .close = memory_close, .count = memory_count},
     .guests = {.enter = gy_guest_enter,
                .look = gy_guest_look_at_gpu,

@@ -470,6 +470,24 @@ gantry_status gy_accesses_declare(gantry_taskman *manager, gantry_task *task, co
     return status;
 }
 
+bool gy_access_list_add(struct gy_access_list *list, const gantry_access *access)
+{
+    gantry_access *at = list->at != list->few ? list->at : NULL;
+    size_t room = at != NULL ? list->room : 0;
+    if (list->count == list->room) {
+        if (!gy_grow_array(&at, &room, list->count + 1, sizeof(*at))) {
+            return false;
+        }
+        if (list->at == list->few) {
+            memcpy(at, list->few, sizeof(list->few));
+        }
+        list->at = at;
+        list->room = room;
+    }
+    list->at[list->count++] = *access;
+    return true;
+}
+
 static gantry_status check_access(const char *label, const gantry_access *access, size_t number)
 {
     const size_t rows = access->rows > 1 ? access->rows : 1;

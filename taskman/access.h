@@ -8,6 +8,16 @@
 
 #include <gantry/access.h>
 
+/* What the calls of a launch callback access: it has memory of its own only where that is much. */
+enum { GY_ACCESS_FEW = 16 };
+struct gy_access_list {
+    gantry_access *at; /* `few`, or memory of its own */
+    size_t count, room;
+    gantry_access few[GY_ACCESS_FEW];
+};
+/* False: no memory. */
+GANTRY_MUST_CHECK bool gy_access_list_add(struct gy_access_list *list, const gantry_access *access);
+
 /* gantry_taskman_submit() for a task without a name whose description is good. */
 typedef gantry_status gy_access_add(gantry_taskman *manager, const gantry_task_desc *desc, gantry_task **out);
 

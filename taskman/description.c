@@ -8,6 +8,7 @@
 #include "taskman/port.h"
 
 #include <stddef.h>
+#include <string.h>
 
 uint32_t gy_taskman_partition_number(const gantry_taskman *manager, const gantry_partition *partition,
                                      uint32_t *device)
@@ -152,6 +153,10 @@ static gantry_status check_port(const gantry_task_desc *desc, const char *shown)
 
 static gantry_status check_accesses(const gantry_task_desc *desc, const char *shown)
 {
+    if (desc->calls_say_accesses && (desc->kind < GANTRY_TASK_HTOD || desc->access_count != 0)) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT,
+                       "task '%s': its calls say what it accesses: a GPU task, without a list", shown);
+    }
     if (desc->access_count != 0 && (desc->accesses == NULL || desc->is_condition)) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "task '%s': %u accesses %s", shown, desc->access_count,
                        desc->accesses == NULL ? "at NULL" : "of a condition, which has none");
@@ -161,7 +166,7 @@ static gantry_status check_accesses(const gantry_task_desc *desc, const char *sh
 
 gantry_status gy_description_check(const gantry_taskman *manager, const gantry_task_desc *desc)
 {
-    const char *shown = desc->label != NULL ? desc->label : desc->name != NULL ? desc->name : "task";
+    const char *shown = gy_description_label(desc);
     if (desc->name != NULL && desc->name[0] == '\0') {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "task '%s': the name is empty", shown);
     }

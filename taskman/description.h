@@ -5,8 +5,6 @@
 
 #include "taskman/manager.h"
 
-#include <string.h>
-
 /* 1 and up; 0: not a partition of the manager's GPU dispatcher. */
 uint32_t gy_taskman_partition_number(const gantry_taskman *manager, const gantry_partition *partition,
                                      uint32_t *device);
@@ -22,13 +20,17 @@ gantry_status gy_description_import(const gantry_taskman *manager, const gantry_
 /* Where the work of a GPU task goes: its device and, returned, its partition there. */
 uint32_t gy_description_place(const gantry_taskman *manager, const gantry_task_desc *desc, uint32_t *device);
 
+/* What errors call the task, as gantry_task_label(). */
+static inline const char *gy_description_label(const gantry_task_desc *desc)
+{
+    return desc->label != NULL ? desc->label : desc->name != NULL ? desc->name : "task";
+}
+
 /* Are all the fields 0 that only a later version gives a meaning? */
 static inline bool gy_description_has_no_rest(const gantry_task_desc *desc)
 {
-    uint16_t all;
-    _Static_assert(sizeof(desc->reserved) == sizeof(all), "all of them");
-    memcpy(&all, desc->reserved, sizeof(all));
-    return all == 0;
+    _Static_assert(sizeof(desc->reserved) == 1, "all of them");
+    return desc->reserved[0] == 0;
 }
 
 /* Has the description nothing that only some tasks have, and that has to be checked or looked up?  Of most
@@ -38,7 +40,8 @@ static GY_INLINE bool gy_description_is_usual(const gantry_task_desc *desc)
     const uintptr_t places =
         (uintptr_t)desc->partition | (uintptr_t)desc->context | (uintptr_t)desc->name | (uintptr_t)desc->port;
     const unsigned numbers = (unsigned)desc->priority | desc->cpu_class | desc->memory | desc->access_count;
-    const unsigned answers = (unsigned)desc->is_condition | (unsigned)desc->bandwidth_critical;
+    const unsigned answers = (unsigned)desc->is_condition | (unsigned)desc->bandwidth_critical |
+                             (unsigned)desc->calls_say_accesses;
     return (places | numbers | answers) == 0 && gy_description_has_no_rest(desc);
 }
 _Static_assert(GANTRY_TASK_PRIORITY_NORMAL == 0, "gy_description_is_usual() takes it for nothing");

@@ -31,6 +31,9 @@ struct gy_gpu_user {
 struct gy_worker;
 struct gy_wait;
 
+/* See access.h. */
+struct gy_access_list;
+
 /* The dispatcher's: memory that tasks declare to need, see gantry_taskman_declare_memory(). */
 struct gy_gpu_memory;
 
@@ -191,6 +194,11 @@ struct gy_gpu_ops {
      * that device; NULL: it is none of them.  `context` NULL: the dispatcher of `*device`.  May be NULL:
      * tasks name none. */
     gantry_dispatcher *(*on_device)(gantry_dispatcher *self, const gantry_context *context, uint32_t *device);
+    /* Call the callback of a good description, for a task that will be made: its calls say what it accesses,
+     * and do nothing.  `out` is empty.  A fleet has none, but each of its members.
+     * @retval GANTRY_ERR_UNSUPPORTED  it calls what does not say that
+     * @retval GANTRY_ERR_OUT_OF_HOST_MEMORY, and what the callback fails with */
+    gantry_status (*ask)(gantry_dispatcher *self, const gantry_task_desc *desc, struct gy_access_list *out);
 
     struct gy_gpu_memory_ops memory;
     struct gy_gpu_guest_ops guests;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "taskman/submit.h"
 
+#include "base/alloc.h"
 #include "base/handle.h"
 #include "base/point.h"
 #include "taskman/access.h"
@@ -150,9 +151,10 @@ static gantry_status check_phase_locked(gantry_taskman *manager, const gantry_ta
         return refuse_stopped();
     }
     if (desc->is_condition || ((desc->name != NULL || desc->access_count != 0) && manager->frozen)) {
-        return GY_FAIL(GANTRY_ERR_STATE,
-                       "task '%s': a condition, or a name or accesses in a frozen graph, come too late",
-                       desc->name != NULL ? desc->name : "");
+        const char *what = desc->is_condition   ? "a condition comes"
+                           : desc->name != NULL ? "its graph is frozen: a name comes"
+                                                : "its graph is frozen: accesses come";
+        return GY_FAIL(GANTRY_ERR_STATE, "task '%s': %s too late", gy_description_label(desc), what);
     }
     return GANTRY_OK;
 }
@@ -326,6 +328,33 @@ static GY_INLINE gantry_status submit_checked(gantry_taskman *manager, const gan
     return status;
 }
 
+/* A task whose calls say what it accesses: it is submitted with the list of that. */
+static GY_RARE gantry_status submit_asked(gantry_taskman *manager, const gantry_task_desc *desc,
+                                          gantry_task *const *predecessors, size_t count, gantry_task **out)
+{
+    struct gy_access_list said = {.at = said.few, .count = 0, .room = GY_ACCESS_FEW};
+    gantry_task_desc ours = *desc;
+    uint32_t device;
+    (void)gy_description_place(manager, desc, &device);
+    struct gy_gpu_dispatcher *d = (struct gy_gpu_dispatcher *)manager->gpu.ops->on_device(
+        manager->gpu.dispatcher, desc->context, &device);
+    gantry_status status = d->ops->ask((gantry_dispatcher *)d, desc, &said);
+    if (status == GANTRY_OK) {
+        ours.calls_say_accesses = false;
+        ours.accesses = said.at;
+        ours.access_count = (uint32_t)said.count;
+        status = said.count > UINT32_MAX
+                     ? GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "task: its calls say %zu accesses", said.count)
+                 : predecessors == NULL
+                     ? gantry_taskman_submit(manager, &ours, out)
+                     : gantry_taskman_submit_after(manager, &ours, predecessors, count, out);
+    }
+    if (said.at != said.few) {
+        gy_free(said.at);
+    }
+    return status;
+}
+
 static GY_RARE gantry_status submit_any(gantry_taskman *manager, const gantry_task_desc *desc,
                                         gantry_task **out)
 {
@@ -333,6 +362,9 @@ static GY_RARE gantry_status submit_any(gantry_taskman *manager, const gantry_ta
     gantry_status status = gy_description_import(manager, &desc, &ours);
     if (status != GANTRY_OK) {
         return status;
+    }
+    if (desc->calls_say_accesses) {
+        return submit_asked(manager, desc, NULL, 0, out);
     }
     struct gy_name name;
     if (desc->name != NULL) {
@@ -401,6 +433,9 @@ gantry_status gantry_taskman_submit_after(gantry_taskman *manager, const gantry_
     status = status == GANTRY_OK ? check_predecessors(manager, predecessors, count) : status;
     if (status != GANTRY_OK) {
         return status;
+    }
+    if (!usual && desc->calls_say_accesses) {
+        return submit_asked(manager, desc, predecessors, count, out);
     }
     gantry_task *task = NULL;
     gy_fast_lock_take(&manager->lock);

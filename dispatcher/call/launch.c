@@ -3,6 +3,7 @@
 
 #include "base/handle.h"
 #include "dispatcher/call/aside.h"
+#include "dispatcher/call/asked.h"
 #include "dispatcher/call/calls.h"
 #include "dispatcher/call/capture.h"
 #include "dispatcher/call/launch_arguments.h"
@@ -33,7 +34,7 @@ static GY_INLINE CUstream ask(gantry_launch *launch, bool plainly)
 {
     if (__builtin_expect(launch->mode >= GY_MODE_FIRST, 0)) {
         if (gy_mode_is_noted(launch)) {
-            return ask_noted(launch, plainly);
+            return gy_launch_is_asked(launch) ? gy_asked_stream(launch, plainly) : ask_noted(launch, plainly);
         }
         gy_launch_note_ask(launch, plainly);
     }
@@ -73,13 +74,16 @@ gantry_context *gantry_launch_context(const gantry_launch *launch)
 gantry_partition *gantry_launch_partition(const gantry_launch *launch)
 {
     GY_ACCEPT_OR(NULL, LAUNCH, launch);
-    return gy_gd_partition(launch->dispatcher, launch->task);
+    return gy_launch_is_asked(launch) ? NULL : gy_gd_partition(launch->dispatcher, launch->task);
 }
 
 static gantry_status check_caller(const gantry_launch *launch, const char *what)
 {
     if (launch == NULL) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "%s: launch is NULL", what);
+    }
+    if (gy_launch_is_asked(launch)) {
+        return gy_asked_refuse(launch, what);
     }
     if (gy_gd_current != launch->dispatcher) {
         return GY_FAIL(GANTRY_ERR_STATE, "%s: called outside the launch callback", what);
@@ -103,15 +107,17 @@ gantry_status gy_launch_check_giving(const gantry_launch *launch, const char *wh
 
 gantry_launch_result gantry_launch_fail(gantry_launch *launch, gantry_status why)
 {
+    const bool is_asked = gy_launch_is_asked(launch);
     if (GY_HANDLE_IS_BAD(LAUNCH, launch) ||
-        gy_launch_check_scope(launch, "gantry_launch_fail") != GANTRY_OK) {
+        (!is_asked && gy_launch_check_scope(launch, "gantry_launch_fail") != GANTRY_OK)) {
         return GANTRY_LAUNCH_FAILED;
     }
     if (!gy_status_is_failure(why)) {
         (void)GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_launch_fail: %d is not the status of a failure",
                       (int)why);
     } else if (gy_error_last()->status != why) { /* otherwise the result of earlier calls stays */
-        (void)GY_FAIL(why, "launch callback of '%s' failed: %s", gantry_task_label(launch->task),
+        (void)GY_FAIL(why, "launch callback of '%s' failed: %s",
+                      is_asked ? "a task that is submitted" : gantry_task_label(launch->task),
                       gantry_status_text(why));
     }
     return GANTRY_LAUNCH_FAILED;

@@ -9,6 +9,7 @@
 #include "copykernel/list.h"
 #include "copykernel/queue.h"
 #include "dispatcher/call/again.h"
+#include "dispatcher/call/asked.h"
 #include "dispatcher/call/calls.h"
 #include "dispatcher/call/capture.h"
 #include "dispatcher/call/launch.h"
@@ -100,6 +101,9 @@ static gantry_status copy_host(gantry_launch *launch, void *to, const void *from
                                bool to_device)
 {
     const char *call = to_device ? "gantry_launch_copy_htod" : "gantry_launch_copy_dtoh";
+    if (gy_launch_is_asked(launch)) {
+        return gy_asked_copy(launch, to, from, bytes);
+    }
     gantry_status status = gy_launch_check_scope(launch, call);
     if (status != GANTRY_OK || bytes == 0) {
         return status;
@@ -274,6 +278,9 @@ gantry_status gantry_launch_copy_dtod(gantry_launch *launch, void *to, const voi
 {
     static const char call[] = "gantry_launch_copy_dtod";
     GY_ACCEPT(LAUNCH, launch);
+    if (gy_launch_is_asked(launch)) {
+        return gy_asked_copy(launch, to, from, bytes);
+    }
     gantry_status status = gy_launch_check_scope(launch, call);
     if (status != GANTRY_OK || bytes == 0) {
         return status;
@@ -340,6 +347,9 @@ gantry_status gantry_launch_fill(gantry_launch *launch, void *device, uint32_t p
                                  uint32_t pattern_bytes, size_t count)
 {
     GY_ACCEPT(LAUNCH, launch);
+    if (gy_launch_is_asked(launch)) {
+        return gy_asked_fill(launch, device, pattern_bytes, count);
+    }
     gantry_status status = gy_launch_check_scope(launch, "gantry_launch_fill");
     if (status == GANTRY_OK) {
         status = check_fill(launch, device, pattern_bytes, count);
@@ -362,11 +372,14 @@ gantry_status gantry_copy_launch_with(gantry_launch *launch, const gantry_copy_d
                                       const gantry_copy_options *options)
 {
     GY_ACCEPT(LAUNCH, launch);
-    gantry_status status = gy_launch_check_scope(launch, "gantry_copy_launch");
+    const bool is_asked = gy_launch_is_asked(launch);
+    gantry_status status = is_asked ? GANTRY_OK : gy_launch_check_scope(launch, "gantry_copy_launch");
     if (status == GANTRY_OK && descs == NULL && count > 0) {
         status = GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_copy_launch: descs is NULL");
     }
-    return status == GANTRY_OK ? launch_batch(launch, descs, count, options) : status;
+    return status != GANTRY_OK ? status
+           : is_asked          ? gy_asked_batch(launch, descs, count)
+                               : launch_batch(launch, descs, count, options);
 }
 
 gantry_status gantry_copy_launch(gantry_launch *launch, const gantry_copy_desc *descs, size_t count)
@@ -419,6 +432,9 @@ gantry_status gantry_copy_launch_box(gantry_launch *launch, const gantry_copy_bo
 {
     GY_ACCEPT(LAUNCH, launch);
     gantry_copy_box ours;
+    if (gy_launch_is_asked(launch)) {
+        return gy_asked_box(launch, box);
+    }
     gantry_status status = gy_launch_check_scope(launch, "gantry_copy_launch_box");
     status = status == GANTRY_OK ? gy_copy_box_import(box, &ours) : status;
     struct copier_launch one;

@@ -21,6 +21,13 @@
  * (gantry_task_desc.accesses). It comes after what was declared before, whether that has ended or not: after
  * GPU work that was launched, and with a task that has failed it fails.  Not while a frozen graph runs.
  *
+ * A GPU task that makes nothing but single copies, fills, batches and boxes (copy.h) has no need of a list:
+ * with gantry_task_desc.calls_say_accesses its calls say it.  gantry_taskman_submit() calls the callback for
+ * that in the caller's thread, until it returns something other than GANTRY_LAUNCH_AGAIN; its copies and
+ * fills enqueue nothing then.  It must bear that, and say the same later, in the run.  gantry_launch_task()
+ * and gantry_launch_partition() are NULL meanwhile; any other function of a launch that does something is
+ * refused, and the task with it (GANTRY_ERR_UNSUPPORTED, which names the function).
+ *
  * Declare what a task accesses in one call: two tasks whose accesses are declared by turns may have to come
  * after each other, which the start refuses as a cycle.  A run of a part of a frozen graph has the edges of
  * that part alone.

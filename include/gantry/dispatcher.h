@@ -51,11 +51,12 @@ GANTRY_API void *gantry_launch_stream(const gantry_launch *launch);
 GANTRY_API void *gantry_launch_capture_stream(const gantry_launch *launch);
 /** 0 at the first call of the task's callback in this run, then 1, 2, … */
 GANTRY_API uint64_t gantry_launch_index(const gantry_launch *launch);
-/** The task whose callback this is. */
+/** The task whose callback this is.  NULL: there is none yet, the callback is asked what it accesses
+ * (gantry_task_desc.calls_say_accesses). */
 GANTRY_API gantry_task *gantry_launch_task(const gantry_launch *launch);
 /** The context of the dispatcher that calls. */
 GANTRY_API gantry_context *gantry_launch_context(const gantry_launch *launch);
-/** Whose streams the task's work goes to; never NULL. */
+/** Whose streams the task's work goes to; NULL only where gantry_launch_task() is. */
 GANTRY_API gantry_partition *gantry_launch_partition(const gantry_launch *launch);
 
 /** Blocks of `kernel` that the task's partition runs at once, with `threads` per block and so much dynamic

@@ -122,7 +122,9 @@ typedef struct gantry_task_desc {
                                   * just before, as an upload into the other of two buffers; it comes after
                                   * the steps before that one, and what depends on it after all.  See
                                   * gantry_taskman_start() */
-    uint8_t reserved[2];         /* 0 */
+    bool calls_say_accesses;     /* GPU tasks whose callback makes single copies, fills, batches of copies and
+                                  * boxes alone: what these access is what the task accesses.  See access.h */
+    uint8_t reserved[1];         /* 0 */
     uint32_t access_count;       /* of `accesses`; 0: the description declares none */
     gantry_context *context; /* GPU tasks of a manager with a fleet: on which of its devices; NULL: that of
                               * the partition, else that of the manager's partition, else the first */
@@ -131,10 +133,11 @@ typedef struct gantry_task_desc {
     gantry_port *port; /* CPU tasks: whose thread begins the task's operation, in the place of `run`; such a
                         * task has no priority and no class.  NULL: workers run it */
 } gantry_task_desc;
-#define GANTRY_TASK_DESC_INIT                                                                             \
-    {                                                                                                     \
-        sizeof(gantry_task_desc), GANTRY_TASK_CPU, NULL, NULL, NULL, NULL, NULL, NULL, 0,                 \
-            GANTRY_TASK_PRIORITY_NORMAL, 0, false, 0, false, NULL, false, false, {0}, 0, NULL, NULL, NULL \
+#define GANTRY_TASK_DESC_INIT                                                                               \
+    {                                                                                                       \
+        sizeof(gantry_task_desc), GANTRY_TASK_CPU, NULL, NULL, NULL, NULL, NULL, NULL, 0,                   \
+            GANTRY_TASK_PRIORITY_NORMAL, 0, false, 0, false, NULL, false, false, false, {0}, 0, NULL, NULL, \
+            NULL                                                                                            \
     }
 
 /** `task` will not start before `predecessor` has been released.  For two GPU tasks, GPU work of

@@ -217,13 +217,17 @@ GANTRY_API void gantry_taskman_destroy(gantry_taskman *manager);
 /** Add one task.  A name that was referred to before by gantry_taskman_get_named() is filled in: the
  *  same handle comes out.  `out` may be NULL.
  *  @retval GANTRY_OK
- *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL, unknown kind, empty name, callback missing for the kind
- *  @retval GANTRY_ERR_UNSUPPORTED       a GPU task without a GPU dispatcher, or a field not known
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL, unknown kind, empty name, callback missing for the kind; bad
+ *                                       accesses, as gantry_task_access()
+ *  @retval GANTRY_ERR_UNSUPPORTED       a GPU task without a GPU dispatcher, or a field not known; the calls
+ * of its callback do not say what they access
  *  @retval GANTRY_ERR_DUPLICATE_NAME
  *  @retval GANTRY_ERR_LATE_DEPENDENCY   the name was referred to before the start, and what waited for it
  *                                       has gone on without a task
- *  @retval GANTRY_ERR_STATE             the manager is stopped: reset it first
- *  @retval GANTRY_ERR_OUT_OF_HOST_MEMORY */
+ *  @retval GANTRY_ERR_STATE             the manager is stopped: reset it first; or its graph is frozen, where
+ * a late task has no name and no accesses and is no condition
+ *  @retval GANTRY_ERR_OUT_OF_HOST_MEMORY
+ *  @retval others                       what a callback fails with that is asked what it accesses */
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_taskman_submit(gantry_taskman *manager,
                                                                  const gantry_task_desc *desc,
                                                                  gantry_task **out);

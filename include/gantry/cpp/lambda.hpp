@@ -181,7 +181,9 @@ inline gantry_status caught(gantry_task *task) noexcept
     try {
         graph_table &table = graph_table::get();
         std::lock_guard<std::mutex> held(table.lock);
-        const auto found = table.states.find(gantry_task_manager(task));
+        const auto found = task == nullptr // it is asked what it accesses, and the submitter is told
+                               ? table.states.end()
+                               : table.states.find(gantry_task_manager(task));
         if (found != table.states.end()) {
             std::lock_guard<std::mutex> state_held(found->second->lock);
             if (!found->second->cause) {
