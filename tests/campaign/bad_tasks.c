@@ -167,6 +167,9 @@ static void submit_rows(gantry_taskman *manager, gantry_taskman *other)
     desc.access_count = 1;
     BAD_OUT("an access beyond the end of memory", task, gantry_taskman_submit(manager, &desc, &task));
     desc = described();
+    desc.calls_say_accesses = true;
+    BAD_OUT("calls of a CPU task", task, gantry_taskman_submit(manager, &desc, &task));
+    desc = described();
     desc.reserved[sizeof(desc.reserved) - 1] = 1;
     BAD_OUT("`reserved` set", task, gantry_taskman_submit(manager, &desc, &task));
     desc = described();

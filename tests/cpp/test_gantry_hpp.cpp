@@ -418,6 +418,28 @@ void test_launches_that_come_again(const gantry::context &context)
     CHECK(to.on_device().size() == 3);
 }
 
+/* "Its calls say it", also where the callback throws while it is asked. */
+void test_calls_say_accesses(const gantry::context &context)
+{
+    gantry::manager graph(context);
+    gantry::pinned_memory<std::uint32_t> to(context, 3);
+    gantry::device_memory<std::uint32_t> from(context, 3);
+    gantry_task_desc said = GANTRY_TASK_DESC_INIT;
+    said.kind = GANTRY_TASK_KERNEL;
+    said.label = "says it";
+    said.calls_say_accesses = true;
+    graph.submit(said, [&](gantry::launch l) { l.fill(from.span(), std::uint32_t{9}); });
+    graph.submit(said, [&](gantry::launch l) { l.copy(to.span(), from.span()); });
+    const gantry::error refused =
+        error_of([&] { graph.submit(said, [](gantry::launch l) { gantry::check(gantry_launch_leave_graph(l.get())); }); });
+    CHECK(refused.status() == GANTRY_ERR_UNSUPPORTED &&
+          std::string(refused.what()).find("gantry_launch_leave_graph()") != std::string::npos);
+    const gantry::error thrown = error_of([&] { graph.submit(said, [](gantry::launch) { throw std::bad_alloc(); }); });
+    CHECK(thrown.status() == GANTRY_ERR_OUT_OF_HOST_MEMORY);
+    graph.cpu("checks", [&] { CHECK(to[0] == 9 && to[2] == 9); }).reads(to.span());
+    graph.run();
+}
+
 void test_loops()
 {
     const gantry::cpu_dispatcher workers;
@@ -686,6 +708,8 @@ int main()
         test_work_that_ends_later();
         test_shapes_that_are_too_large(context);
         test_launches_that_come_again(context);
+        test_calls_say_accesses(context);
+    test_calls_say_accesses(context);
         test_loops();
         test_the_other_owners(context);
         test_what_c_has_made(context);

@@ -261,6 +261,7 @@ struct maker {
     gantry_taskman *manager;
     gantry_task *before;
     gantry_status of_access, of_late;
+    char why[200]; /* of_late */
     gantry_status fails;
     int ran;
 };
@@ -278,12 +279,14 @@ static gantry_status make_reader(gantry_task *task, void *arg)
     gantry_task *reader;
     const gantry_access read = {arena, 8, 1, 0, GANTRY_ACCESS_READ, 0};
     gantry_task_desc desc = GANTRY_TASK_DESC_INIT;
+    desc.label = "late reader";
     desc.run = note_run;
     desc.arg = m;
     desc.accesses = &read;
     desc.access_count = 1;
     m->of_access = gantry_task_access(m->before, &read, 1); /* released, or of a frozen graph */
     m->of_late = gantry_taskman_submit(m->manager, &desc, &reader);
+    (void)snprintf(m->why, sizeof(m->why), "%s", gantry_last_error());
     (void)task;
     return m->of_late == GANTRY_OK ? gantry_task_remove_reference(reader) : GANTRY_OK;
 }
@@ -343,6 +346,7 @@ static void test_late_tasks_bring_their_list(void **state)
     assert_ok(gantry_taskman_stop(f.manager));
     assert_int_equal(m.of_access, GANTRY_ERR_STATE);
     assert_int_equal(m.of_late, GANTRY_ERR_STATE);
+    assert_non_null(strstr(m.why, "task 'late reader': its graph is frozen: accesses come too late"));
     tear_down(&f);
 }
 
