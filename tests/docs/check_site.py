@@ -18,6 +18,7 @@ import unittest
 SOURCE = pathlib.Path(sys.argv[1]).resolve()
 sys.path[:0] = [str(SOURCE / "tools/site"), str(SOURCE / "tests/page")]
 import browser  # noqa: E402
+import firefox  # noqa: E402
 import looks  # noqa: E402
 import site_pages  # noqa: E402
 
@@ -120,6 +121,10 @@ class Site(unittest.TestCase):
         with browser.Browser() as web:
             for page in ("index", "docs/guides/profiling", "docs/tutorial/measure", "docs/reference/task.h", "examples/README"):
                 self.assertEqual(looks.problems(web, str(self.folder / "html" / (page + ".html"))), [])
+
+    @unittest.skipIf(firefox.find() is None, "there is no Firefox")
+    def test_pages_fit_and_can_be_read_in_firefox(self):
+        self.assertEqual(firefox.problems(self.folder / "html", "index.html", "docs/guides/profiling.html"), [])
 
     def test_a_link_that_leads_nowhere_is_named(self):
         other = self.folder / "other"

@@ -15,6 +15,7 @@ import time
 import unittest
 
 import browser
+import firefox
 import looks
 
 
@@ -190,13 +191,15 @@ class Page(unittest.TestCase):
         finally:
             WEB.resize(1400, 900)
 
+    @unittest.skipIf(firefox.find() is None, "there is no Firefox")
+    def test_it_fits_and_can_be_read_in_firefox(self):
+        self.assertEqual(firefox.problems(FOLDER, os.path.basename(PAGE)), [])
+
+    @unittest.skipIf(firefox.find() is None, "there is no Firefox")
     def test_firefox_draws_it(self):
         """One picture of a window of 1440, with more than paper and ink on it."""
-        firefox = shutil.which("firefox") or shutil.which("firefox-esr")
-        if firefox is None:
-            self.skipTest("there is no Firefox")
         picture = os.path.join(FOLDER, "firefox.png")
-        subprocess.run([firefox, "--headless", "--profile", tempfile.mkdtemp(dir=FOLDER), "--window-size=1440,900", "--screenshot", picture,
+        subprocess.run([firefox.find(), "--headless", "--profile", tempfile.mkdtemp(dir=FOLDER), "--window-size=1440,900", "--screenshot", picture,
                         "file://" + PAGE], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=60)
         self.assertEqual(png_size(picture)[0], 1440)
         self.assertGreater(os.path.getsize(picture), 20000)
