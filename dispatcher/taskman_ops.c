@@ -156,6 +156,12 @@ static uint32_t partition_number(gantry_dispatcher *d, const gantry_partition *p
     return partition->owner == d->config.partitions ? partition->info.index + 1 : 0;
 }
 
+static bool has_freed(gantry_dispatcher *d, const void *at)
+{
+    struct gy_heap_look look;
+    return gy_heap_look(d->config.heap, at, &look) == GY_HEAP_NOT_LIVE;
+}
+
 static void merge_deps(gantry_dispatcher *d, gantry_task *predecessor, gantry_task *successor)
 {
     gy_wait_set_merge(&d->wait_sets, &successor->wait_set,
@@ -321,6 +327,7 @@ const struct gy_gpu_ops gy_dispatcher_ops = {
     .partition_number = partition_number,
     .on_device = on_device,
     .ask = gy_asked_call,
+    .has_freed = has_freed,
     .memory = {.open = memory_open, .close = memory_close, .count = memory_count},
     .guests = {.enter = gy_guest_enter,
                .look = gy_guest_look_at_gpu,

@@ -241,6 +241,16 @@ static gantry_dispatcher *on_device(gantry_dispatcher *self, const gantry_contex
     return NULL;
 }
 
+static bool has_freed(gantry_dispatcher *self, const void *at)
+{
+    const struct gy_fleet *fleet = fleet_of(self);
+    bool has = false;
+    for (uint32_t e = 0; e < fleet->count && !has; e++) {
+        has = fleet->members[e]->base.ops->has_freed(fleet->members[e], at);
+    }
+    return has;
+}
+
 static const struct gy_gpu_ops fleet_ops = {
     .attach = attach,
     .detach = detach,
@@ -257,6 +267,7 @@ static const struct gy_gpu_ops fleet_ops = {
     .share_usage = gy_fleet_share_usage,
     .partition_number = partition_number,
     .on_device = on_device,
+    .has_freed = has_freed,
     .memory = {.open = gy_fleet_memory_open, .close = gy_fleet_memory_close, .count = gy_fleet_memory_count},
 };
 

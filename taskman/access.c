@@ -488,8 +488,10 @@ bool gy_access_list_add(struct gy_access_list *list, const gantry_access *access
     return true;
 }
 
-static gantry_status check_access(const char *label, const gantry_access *access, size_t number)
+static gantry_status check_access(const gantry_taskman *manager, const char *label,
+                                  const gantry_access *access, size_t number)
 {
+    const struct gy_gpu_ops *ops = manager->gpu.ops;
     const size_t rows = access->rows > 1 ? access->rows : 1;
     size_t length = 0;
     if (access->mode < GANTRY_ACCESS_READ || access->mode > GANTRY_ACCESS_ADD) {
@@ -515,14 +517,20 @@ static gantry_status check_access(const char *label, const gantry_access *access
                        "access %zu of task '%s': %zu rows of %zu bytes from %p go beyond the end of memory",
                        number, label, rows, access->bytes, access->at);
     }
+    if (ops != NULL && ops->has_freed != NULL && ops->has_freed(manager->gpu.dispatcher, access->at)) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT,
+                       "access %zu of task '%s': %p is in no live block of the heap: it was freed", number,
+                       label, access->at);
+    }
     return GANTRY_OK;
 }
 
-gantry_status gy_accesses_check(const char *label, const gantry_access *accesses, size_t count)
+gantry_status gy_accesses_check(const gantry_taskman *manager, const char *label,
+                                const gantry_access *accesses, size_t count)
 {
     gantry_status status = GANTRY_OK;
     for (size_t i = 0; i < count && status == GANTRY_OK; i++) {
-        status = check_access(label, &accesses[i], i);
+        status = check_access(manager, label, &accesses[i], i);
     }
     return status;
 }

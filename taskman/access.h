@@ -23,8 +23,8 @@ typedef gantry_status gy_access_add(gantry_taskman *manager, const gantry_task_d
 
 /* Are these accesses of a task of that label?
  * @retval GANTRY_ERR_INVALID_ARGUMENT */
-GANTRY_MUST_CHECK gantry_status gy_accesses_check(const char *label, const gantry_access *accesses,
-                                                  size_t count);
+GANTRY_MUST_CHECK gantry_status gy_accesses_check(const gantry_taskman *manager, const char *label,
+                                                  const gantry_access *accesses, size_t count);
 /* Declare accesses, which were checked, of a task of a graph that is built, or of one that was made while its
  * graph, which is not frozen, runs: the caller has a reference on it.  `*fence`: where not NULL, a task whose
  * first reference the caller has to give back when he has given back the lock.

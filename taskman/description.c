@@ -151,7 +151,8 @@ static gantry_status check_port(const gantry_task_desc *desc, const char *shown)
                                                                           : gy_port_check(desc->port, shown);
 }
 
-static gantry_status check_accesses(const gantry_task_desc *desc, const char *shown)
+static gantry_status check_accesses(const gantry_taskman *manager, const gantry_task_desc *desc,
+                                    const char *shown)
 {
     if (desc->calls_say_accesses && (desc->kind < GANTRY_TASK_HTOD || desc->access_count != 0)) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT,
@@ -161,7 +162,7 @@ static gantry_status check_accesses(const gantry_task_desc *desc, const char *sh
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "task '%s': %u accesses %s", shown, desc->access_count,
                        desc->accesses == NULL ? "at NULL" : "of a condition, which has none");
     }
-    return gy_accesses_check(shown, desc->accesses, desc->access_count);
+    return gy_accesses_check(manager, shown, desc->accesses, desc->access_count);
 }
 
 gantry_status gy_description_check(const gantry_taskman *manager, const gantry_task_desc *desc)
@@ -176,7 +177,7 @@ gantry_status gy_description_check(const gantry_taskman *manager, const gantry_t
     status = status == GANTRY_OK ? check_partition(manager, desc, shown) : status;
     status = status == GANTRY_OK ? check_context(manager, desc, shown) : status;
     status = status == GANTRY_OK ? check_port(desc, shown) : status;
-    return status == GANTRY_OK ? check_accesses(desc, shown) : status;
+    return status == GANTRY_OK ? check_accesses(manager, desc, shown) : status;
 }
 
 gantry_status gy_description_import(const gantry_taskman *manager, const gantry_task_desc **desc,

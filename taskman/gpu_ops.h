@@ -200,6 +200,9 @@ struct gy_gpu_ops {
      * @retval GANTRY_ERR_OUT_OF_HOST_MEMORY, and what the callback fails with */
     gantry_status (*ask)(gantry_dispatcher *self, const gantry_task_desc *desc, struct gy_access_list *out);
 
+    /* Is the address in a heap of the devices, but in no live block?  Any thread.  May be NULL: no heaps. */
+    bool (*has_freed)(gantry_dispatcher *self, const void *at);
+
     struct gy_gpu_memory_ops memory;
     struct gy_gpu_guest_ops guests;
 };

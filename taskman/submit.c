@@ -475,7 +475,7 @@ gantry_status gantry_task_access(gantry_task *task, const gantry_access *accesse
                        "access: '%s' is a light task, a condition or a name without a task", label);
     }
     gantry_taskman *manager = gy_task_manager(task);
-    const gantry_status status = gy_accesses_check(label, accesses, count);
+    const gantry_status status = gy_accesses_check(manager, label, accesses, count);
     if (status != GANTRY_OK) {
         return status;
     }

@@ -149,15 +149,10 @@ static gantry_launch_result call(struct asked *asked, const gantry_task_desc *de
 gantry_status gy_asked_call(gantry_dispatcher *d, const gantry_task_desc *desc, struct gy_access_list *out)
 {
     struct asked asked = {.launch = {.dispatcher = d}, .label = gy_description_label(desc), .list = out};
-    const bool is_checked = gy_handles_are_checked();
     gy_mode_set(&asked.launch, GY_MODE_AHEAD); /* its work is noted: it does not get the stream */
-    if (is_checked) {
-        gy_handle_born(GY_HANDLE_LAUNCH, &asked.launch, sizeof(asked.launch), sizeof(asked.launch));
-    }
+    gy_handle_born(GY_HANDLE_LAUNCH, &asked.launch, sizeof(asked.launch), sizeof(asked.launch));
     const gantry_launch_result result = call(&asked, desc);
-    if (is_checked) {
-        gy_handle_died(&asked.launch);
-    }
+    gy_handle_died(&asked.launch);
     return asked.other != NULL            ? refuse(&asked)
            : asked.lacks                  ? no_memory(&asked)
            : result == GANTRY_LAUNCH_DONE ? GANTRY_OK

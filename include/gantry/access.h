@@ -32,6 +32,10 @@
  * after each other, which the start refuses as a cycle.  A run of a part of a frozen graph has the edges of
  * that part alone.
  *
+ * An access of memory of the contexts' heaps that was freed before is refused, as long as the heap keeps that
+ * memory.  Memory that is freed later must not be freed before the task has ended: that is not looked for but
+ * with GANTRY_CHECK=edges, as are mappings that are closed.
+ *
  * Each range costs the manager some 200 bytes of host memory until it is destroyed, or until most of very
  * many were not used in a step.
  */
@@ -82,8 +86,8 @@ struct gantry_access {
  *  @retval GANTRY_OK
  *  @retval GANTRY_ERR_INVALID_ARGUMENT  `task` NULL, a light task, a condition or a name without a task;
  *                                       `accesses` NULL; a range that goes beyond the end of memory, NULL
- *                                       with bytes, a pitch below the bytes of a row, or no such mode; none
- *                                       was declared then
+ *                                       with bytes, memory that was freed, a pitch below the bytes of a row,
+ *                                       or no such mode; none was declared then
  *  @retval GANTRY_ERR_STATE             the manager was started, or its graph is frozen
  *  @retval GANTRY_ERR_OUT_OF_HOST_MEMORY  the task has edges, but not all of them: it fails, instead of
  * running too early, and the graph cannot be frozen */

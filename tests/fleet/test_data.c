@@ -255,6 +255,18 @@ static void open_scene(struct scene *s, gantry_submission submission)
     }
 }
 
+static void close_scene(struct scene *s)
+{
+    gantry_taskman_destroy(s->manager);
+    gantry_cpu_dispatcher_destroy(s->cpus);
+    for (uint32_t m = 0; m < MEMORIES; m++) {
+        gantry_heap *heap = gantry_context_heap(gantry_fleet_context(s->fleet, m % DEVICES));
+        assert_ok(gantry_heap_free(heap, s->memory[m]));
+    }
+    gantry_fleet_destroy(s->fleet);
+    free(s);
+}
+
 static void run_programs(gantry_submission submission, enum form form)
 {
     struct scene *s = calloc(1, sizeof(*s));
@@ -270,14 +282,7 @@ static void run_programs(gantry_submission submission, enum form form)
     }
     atomic_store(&is_over, true);
     assert_int_equal(pthread_join(thread, NULL), 0);
-    gantry_taskman_destroy(s->manager);
-    gantry_cpu_dispatcher_destroy(s->cpus);
-    for (uint32_t m = 0; m < MEMORIES; m++) {
-        gantry_heap *heap = gantry_context_heap(gantry_fleet_context(s->fleet, m % DEVICES));
-        assert_ok(gantry_heap_free(heap, s->memory[m]));
-    }
-    gantry_fleet_destroy(s->fleet);
-    free(s);
+    close_scene(s);
 }
 
 static void test_steps(void **state)
@@ -301,6 +306,32 @@ static void test_late_tasks(void **state)
     run_programs(GANTRY_SUBMISSION_GRAPHS, LATE);
 }
 
+/* Of each device's heap. */
+static void test_memory_that_was_freed(void **state)
+{
+    struct scene *s = calloc(1, sizeof(*s));
+    gantry_task *task;
+    (void)state;
+    assert_non_null(s);
+    open_scene(s, GANTRY_SUBMISSION_STREAMS);
+    for (uint32_t m = 0; m < DEVICES; m++) {
+        gantry_heap *heap = gantry_context_heap(gantry_fleet_context(s->fleet, m));
+        gantry_access access = GANTRY_READS(s->memory[m], 4);
+        gantry_task_desc desc = GANTRY_TASK_DESC_INIT;
+        desc.kind = GANTRY_TASK_SYNC_POINT;
+        desc.accesses = &access;
+        desc.access_count = 1;
+        assert_ok(gantry_taskman_submit(s->manager, &desc, &task));
+        assert_ok(gantry_taskman_reset(s->manager));
+        void *block;
+        assert_ok(gantry_heap_alloc(heap, GANTRY_MEMORY_DEVICE, 64, 0, GANTRY_ALLOC_SITE("freed"), &block));
+        access.at = block;
+        assert_ok(gantry_heap_free(heap, block));
+        assert_int_equal(gantry_taskman_submit(s->manager, &desc, &task), GANTRY_ERR_INVALID_ARGUMENT);
+    }
+    close_scene(s);
+}
+
 int main(int argc, char **argv)
 {
     for (int i = 1; i + 1 < argc; i += 2) {
@@ -313,6 +344,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_steps),
         cmocka_unit_test(test_frozen_graphs),
         cmocka_unit_test(test_late_tasks),
+        cmocka_unit_test(test_memory_that_was_freed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

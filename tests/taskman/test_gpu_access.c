@@ -365,6 +365,50 @@ static void test_a_path_of_launches_is_no_wait(void **state)
     }
 }
 
+/* ---- memory that is freed ---------------------------------------------------------------------- */
+
+static gantry_status declare_at(struct gpu_fixture *gpu, const void *at, bool in_description)
+{
+    const gantry_access accesses[] = {GANTRY_READS(blocks[0], 4), GANTRY_READS(at, 4)};
+    gantry_task_desc desc = GANTRY_TASK_DESC_INIT;
+    gantry_task *task;
+    desc.label = "reads it";
+    desc.run = run;
+    desc.accesses = accesses;
+    desc.access_count = in_description ? 2 : 0;
+    const gantry_status status = gantry_taskman_submit(gpu->manager, &desc, &task);
+    return status == GANTRY_OK && !in_description ? gantry_task_access(task, accesses, 2) : status;
+}
+
+/* Whichever way it is declared, and whatever kind of memory it was, nothing comes of it. */
+static void test_memory_that_was_freed_is_no_access(void **state)
+{
+    static const size_t sizes[] = {64, 1 << 20};
+    struct gpu_fixture gpu;
+    gantry_taskman_stats stats = {.struct_size = sizeof(stats)};
+    (void)state;
+    gpu_fixture_open(&gpu, 1, 0);
+    gantry_heap *heap = gantry_context_heap(gpu.context);
+    for (int i = 0; i < 8; i++) {
+        const gantry_memory_kind kind = i % 2 == 0 ? GANTRY_MEMORY_DEVICE : GANTRY_MEMORY_PINNED;
+        char *block, *other;
+        assert_ok(
+            gantry_heap_alloc(heap, kind, sizes[i / 4], 0, GANTRY_ALLOC_SITE("freed"), (void **)&block));
+        assert_ok(gantry_heap_alloc(heap, kind, sizes[i / 4], 0, GANTRY_ALLOC_SITE("live"), (void **)&other));
+        assert_ok(declare_at(&gpu, &block[60], i / 2 % 2));
+        assert_ok(gantry_taskman_reset(gpu.manager));
+        assert_ok(gantry_heap_free(heap, block));
+        assert_int_equal(declare_at(&gpu, &block[60], i / 2 % 2), GANTRY_ERR_INVALID_ARGUMENT);
+        assert_non_null(strstr(gantry_last_error(), "access 1 of task 'reads it'"));
+        assert_non_null(strstr(gantry_last_error(), "is in no live block of the heap"));
+        assert_ok(gantry_taskman_get_stats(gpu.manager, &stats));
+        assert_int_equal(stats.edges_from_data, 0);
+        assert_ok(gantry_taskman_reset(gpu.manager));
+        assert_ok(gantry_heap_free(heap, other));
+    }
+    gpu_fixture_close(&gpu);
+}
+
 /* ---- runs of a frozen graph -------------------------------------------------------------------- */
 
 enum { FLAG = 1, CELLS = 3 };
@@ -436,6 +480,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_frozen_graphs_do_so_run_after_run),
         cmocka_unit_test(test_who_is_beside_the_step_before),
         cmocka_unit_test(test_a_path_of_launches_is_no_wait),
+        cmocka_unit_test(test_memory_that_was_freed_is_no_access),
         cmocka_unit_test(test_a_run_waits_for_the_gpu_work_of_the_run_before),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
