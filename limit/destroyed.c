@@ -80,6 +80,7 @@ static void forget(struct gy_meter_context *context)
             link = &group->next;
         }
     }
+    gy_meter.flying_end = link;
     gy_meter_bury(context);
 }
 

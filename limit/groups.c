@@ -12,8 +12,8 @@
 #include <string.h>
 #include <unistd.h>
 
-pthread_mutex_t gy_meter_lock = PTHREAD_MUTEX_INITIALIZER;
-struct gy_meter_shared gy_meter;
+pthread_mutex_t gy_meter_lock = GY_METER_LOCK_INITIALIZER;
+struct gy_meter_shared gy_meter = {.flying_end = &gy_meter.flying};
 
 static struct gy_busy busy[GY_REGION_DEVICES]; /* guarded by the lock */
 
@@ -313,7 +313,8 @@ static bool look_at(struct gy_meter_group *group)
     if (result == CUDA_SUCCESS) {
         r = read_events(group, reference);
     } else if (result == CUDA_ERROR_NOT_READY) {
-        has_begun = group->begin == NULL || gy_cu.cuEventQuery(group->begin) == CUDA_SUCCESS;
+        has_begun =
+            group->began_ns != 0 || group->begin == NULL || gy_cu.cuEventQuery(group->begin) == CUDA_SUCCESS;
     }
     lock();
     const bool is_over = result != CUDA_ERROR_NOT_READY || group->context->is_dead;
@@ -330,47 +331,96 @@ static bool look_at(struct gy_meter_group *group)
     return is_over;
 }
 
-/* Charge what has ended.  One thread at a time does; others go on. */
-void gy_meter_poll(void)
+/* ---- those that fly ------------------------------------------------------------------------------ */
+
+void gy_meter_fly(struct gy_meter_group *group)
+{
+    group->state = GY_METER_FLYING;
+    group->next = NULL;
+    *gy_meter.flying_end = group;
+    gy_meter.flying_end = &group->next;
+    atomic_fetch_add(&gy_meter.flying_groups, 1);
+}
+
+/* A list in order. */
+struct queue {
+    struct gy_meter_group *first, **end;
+};
+
+static void append(struct queue *queue, struct gy_meter_group *group)
+{
+    *queue->end = group;
+    while (*queue->end != NULL) {
+        queue->end = &(*queue->end)->next;
+    }
+}
+
+/* Streams of which a group has not ended, with the latest launch of that group: what lies behind it need not be
+ * asked about.  A place is of several streams, and the latest to come has it. */
+enum { STREAMS_IN_USE = 256 };
+struct in_use {
+    uint64_t stream, sequence; /* 0: none */
+};
+
+static struct in_use *in_use_of(struct in_use *all, const struct gy_meter_group *group)
+{
+    return &all[group->stream_number % STREAMS_IN_USE];
+}
+
+static bool lies_behind(struct in_use *all, const struct gy_meter_group *group)
+{
+    const struct in_use *one = in_use_of(all, group);
+    return one->stream == group->stream_number && one->sequence < group->sequence;
+}
+
+/* Charge what has ended of the list, and keep the rest in `left`.  What is not looked at is returned. */
+static struct gy_meter_group *look_at_all(struct gy_meter_group *list, struct queue *left)
 {
     enum { MOST_LOOKS = 64 };
-    if (atomic_load(&gy_meter.flying_groups) == 0 || atomic_exchange(&gy_meter.is_polling, true)) {
-        return;
-    }
-    lock();
-    struct gy_meter_group *list = gy_meter.flying, *left = NULL, **end = &left;
-    gy_meter.flying = NULL;
-    unlock();
+    struct in_use all[STREAMS_IN_USE] = {{0, 0}};
     int looks = 0;
-    const CUstreamCaptureMode mode = gy_meter_relax();
     while (list != NULL && looks < MOST_LOOKS && atomic_load(&gy_meter.state) == GY_METER_RUNNING) {
         struct gy_meter_group *group = list;
         list = group->next;
         group->next = NULL;
+        if (lies_behind(all, group)) {
+            append(left, group);
+            continue;
+        }
         looks++;
         if (look_at(group)) {
             atomic_fetch_sub(&gy_meter.flying_groups, 1);
         } else {
-            *end = group;
-            end = &group->next;
+            *in_use_of(all, group) = (struct in_use){group->stream_number, group->sequence};
+            append(left, group);
         }
     }
-    gy_meter_restore(mode);
+    return list;
+}
+
+/* Charge what has ended.  One thread at a time does; others go on. */
+void gy_meter_poll(void)
+{
+    if (atomic_load(&gy_meter.flying_groups) == 0 || atomic_exchange(&gy_meter.is_polling, true)) {
+        return;
+    }
     lock();
-    struct gy_meter_group **tail = &gy_meter.flying; /* what was not looked at comes first next time */
-    *end = NULL;
-    while (*tail != NULL) {
-        tail = &(*tail)->next;
-    }
-    *tail = left;
-    if (list != NULL) {
-        struct gy_meter_group *last = list;
-        while (last->next != NULL) {
-            last = last->next;
-        }
-        last->next = gy_meter.flying;
-        gy_meter.flying = list;
-    }
+    struct gy_meter_group *list = gy_meter.flying;
+    gy_meter.flying = NULL;
+    gy_meter.flying_end = &gy_meter.flying;
+    unlock();
+    struct queue left = {.first = NULL}, all = {.first = NULL};
+    left.end = &left.first;
+    all.end = &all.first;
+    const CUstreamCaptureMode mode = gy_meter_relax();
+    list = look_at_all(list, &left);
+    gy_meter_restore(mode);
+    append(&all, list); /* what was not looked at comes first next time */
+    append(&all, left.first);
+    lock();
+    append(&all, gy_meter.flying);
+    gy_meter.flying = all.first;
+    gy_meter.flying_end = all.first != NULL ? all.end : &gy_meter.flying;
     unlock();
     atomic_store(&gy_meter.is_polling, false);
 }

@@ -120,10 +120,7 @@ static bool close_group(struct gy_meter_stream *stream)
         gy_meter_settle_unmeasured(group);
         return true;
     }
-    group->state = GY_METER_FLYING;
-    group->next = gy_meter.flying;
-    gy_meter.flying = group;
-    atomic_fetch_add(&gy_meter.flying_groups, 1);
+    gy_meter_fly(group);
     return true;
 }
 
@@ -158,6 +155,7 @@ static struct gy_meter_group *open_group(struct gy_meter_stream *stream, const s
     group->context = stream->context;
     group->context->groups++;
     group->stream = stream->key;
+    group->stream_number = stream->number;
     group->key = key;
     group->is_single = cost == NULL || gy_costs_is_due(cost) || is_touchy(stream) || is_alone;
     group->lacks_begin = is_touchy(stream);
@@ -429,11 +427,12 @@ static void end_at_exit(void)
 /* Threads other than the caller are gone, perhaps with the lock. */
 static void begin_anew_in_child(void)
 {
-    static const pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
+    static const pthread_mutex_t fresh = GY_METER_LOCK_INITIALIZER;
     memcpy(&gy_meter_lock, &fresh, sizeof(fresh));
     atomic_store(&gy_meter.state, GY_METER_NEW);
     gy_meter.place = NULL;
     gy_meter.flying = NULL;
+    gy_meter.flying_end = &gy_meter.flying;
     gy_meter.open = NULL;
     launches_now = 0;
     gy_meter_forget_busy();

@@ -11,6 +11,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+/* It is held for less than it takes to sleep and to be woken: who finds it taken looks again for a while. */
+#define GY_METER_LOCK_INITIALIZER PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP
 extern pthread_mutex_t gy_meter_lock;
 
 /* NEW until the first launch; RUNNING; ENDED when the process exits, or where it cannot be limited. */
@@ -19,10 +21,12 @@ enum gy_meter_phase { GY_METER_NEW, GY_METER_RUNNING, GY_METER_ENDED };
 struct gy_meter_group;
 
 extern struct gy_meter_shared {
-    _Atomic enum gy_meter_phase state;      /* written by start(), at exit, and in a forked child */
-    struct gy_region_place *place;          /* immutable while RUNNING, as the next */
-    struct gy_region_place *common;         /* NULL: none */
-    struct gy_meter_group *open, *flying;   /* guarded by the lock */
+    _Atomic enum gy_meter_phase state; /* written by start(), at exit, and in a forked child */
+    struct gy_region_place *place;     /* immutable while RUNNING, as the next */
+    struct gy_region_place *common;    /* NULL: none */
+    struct gy_meter_group *open,
+        *flying; /* guarded by the lock; of a stream's flying ones the oldest is first */
+    struct gy_meter_group **flying_end;     /* guarded by the lock: where the next one is put */
     atomic_uint open_groups, flying_groups; /* written under the lock, read without it */
     atomic_uint captures;                   /* under way in this process */
     atomic_bool is_polling;                 /* somebody has taken the list of those that fly */
@@ -66,6 +70,7 @@ struct gy_meter_stream {
     struct gy_meter_context *context;
     struct gy_meter_group *open;
     double free_at;   /* when everything on it should have ended */
+    uint64_t number;  /* of all streams of the process, from 1: a handle may come again */
     bool is_empty;    /* a wait has shown that nothing is on it */
     uint64_t touched; /* how often something was put on it, or may have been */
     bool is_blocking;
@@ -81,6 +86,7 @@ struct gy_meter_group {
     struct gy_meter_stream *home; /* whose open group it is; NULL: the stream has gone */
     struct gy_meter_context *context;
     struct gy_meter_stream_key stream;
+    uint64_t stream_number;
     enum gy_meter_state state;
     CUevent begin, end; /* NULL: not recorded */
     uint64_t opened_ns; /* host time, as the four below */
@@ -145,6 +151,8 @@ void gy_meter_settle(struct gy_meter_group *group, double used);
 void gy_meter_settle_unmeasured(struct gy_meter_group *group);
 /* A wait has shown that the trusted group is over, which still is its stream's. */
 void gy_meter_settle_trusted(struct gy_meter_group *group);
+/* The group flies from now on.  The lock is held. */
+void gy_meter_fly(struct gy_meter_group *group);
 /* Charge what has ended, without the lock.  One thread at a time does; others go on. */
 void gy_meter_poll(void);
 /* Record an event on the group's stream, without the lock; NULL where there can be none.  `*asked_ns` is when

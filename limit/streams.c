@@ -14,6 +14,7 @@ enum { BUCKETS = 1024 };
 
 static struct gy_meter_stream *streams[BUCKETS];
 static struct gy_meter_context *contexts;
+static uint64_t numbers; /* of streams, given away so far */
 
 uint64_t gy_meter_now(void)
 {
@@ -218,6 +219,7 @@ struct gy_meter_stream *gy_meter_add_stream(const struct gy_meter_stream_key *ke
         return NULL;
     }
     stream->key = *key;
+    stream->number = ++numbers;
     stream->context = context;
     stream->is_blocking = key->handle != NULL && d.is_blocking;
     stream->next = *bucket_of(key);

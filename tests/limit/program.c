@@ -311,6 +311,38 @@ static void run_waited(void)
            (unsigned long long)(door_charged() - charged) / 1000, (unsigned long long)door_unmeasured());
 }
 
+/* Many groups lie behind a kernel that runs: how often the driver is asked about events meanwhile, and how often the
+ * meter looks. */
+static void run_queued(void)
+{
+    enum { GROUPS = 20, LOOKS = 20 };
+    static atomic_uint flag;
+    CUstream stream;
+    const CUdeviceptr data = words();
+    OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    CHECK(door_flag("spin", stream, &flag) == CUDA_SUCCESS);
+    for (uint32_t i = 0; i < GROUPS; i++) {
+        CHECK(door_add(stream, data, 1, i) == CUDA_SUCCESS);
+        CHECK(cu.cuStreamQuery(stream) == CUDA_ERROR_NOT_READY); /* a group ends */
+    }
+    const uint64_t looked = emu.calls("cuThreadExchangeStreamCaptureMode"); /* once for each look */
+    const uint64_t asked = emu.calls("cuEventQuery");
+    uint64_t looks = 0;
+    while (looks < LOOKS) {
+        usleep(100);
+        looks = emu.calls("cuThreadExchangeStreamCaptureMode") - looked;
+    }
+    const uint64_t questions = emu.calls("cuEventQuery") - asked;
+    looks = emu.calls("cuThreadExchangeStreamCaptureMode") - looked;
+    atomic_store(&flag, 1);
+    OK(cuStreamSynchronize(stream));
+    while (door_in_flight() > 0) {
+        usleep(100);
+    }
+    printf("{\"looks\":%llu,\"questions\":%llu,\"unmeasured\":%llu}\n", (unsigned long long)looks,
+           (unsigned long long)questions, (unsigned long long)door_unmeasured());
+}
+
 /* The job's file is cut short while the program computes. */
 static void run_truncated(void)
 {
@@ -513,6 +545,8 @@ int main(int argc, char **argv)
         run_ranks();
     } else if (strcmp(mode, "primary") == 0) {
         run_primary();
+    } else if (strcmp(mode, "queued") == 0) {
+        run_queued();
     } else if (strcmp(mode, "waited") == 0) {
         run_waited();
     } else if (strcmp(mode, "late") == 0) {

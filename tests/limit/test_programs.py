@@ -102,6 +102,12 @@ class Doors(unittest.TestCase):
         self.assertGreater(found["charged_us"], 0)
         self.assertEqual(found["unmeasured"], 0)
 
+    def test_what_lies_behind_is_not_asked_about(self):
+        """Of the groups of a stream the first is asked about alone: has it begun, has it ended."""
+        found = told(limited(100, PROGRAM, "queued"))
+        self.assertLessEqual(found["questions"], 2 * (found["looks"] + 1))
+        self.assertEqual(found["unmeasured"], 0)
+
     def test_streams_that_go_with_open_groups(self):
         """No event is recorded on a stream that is destroyed, and none is left behind."""
         found = told(limited(90, PROGRAM, "destroyed"))
