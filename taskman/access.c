@@ -16,6 +16,7 @@
 
 enum {
     LOOKED_AT = 4, /* in lists that may be long */
+    SHORT_PATH = 2,
     LONGEST_PATH = 3,
     BLOCK_OF_ACCESSORS = 256,
     MANY_AREAS = 4096,
@@ -149,19 +150,20 @@ static bool has_path(const gantry_task *before, const gantry_task *task, bool wh
     const struct gy_edge *edge = atomic_load_explicit(&before->edges, memory_order_acquire);
     for (int i = 0; i < LOOKED_AT && edges > 1 && !has && edge != NULL && edge != &gy_edge_closed; i++) {
         const gantry_task *between = gy_edge_successor(edge);
-        has = has_path(between, task, when_done && (gy_task_is_gpu(between) || !gy_edge_is_done(edge)),
+        has = !gy_task_is_condition(between) && /* it holds nothing back */
+              has_path(between, task, when_done && (gy_task_is_gpu(between) || !gy_edge_is_done(edge)),
                        edges - 1);
         edge = atomic_load_explicit(&edge->next, memory_order_acquire);
     }
     return has;
 }
 
-/* Only where areas overlap it is worth it to look for more than an edge. */
+/* Only where areas overlap it is worth it to look for a long path. */
 static bool is_behind(const gantry_task *before, const gantry_task *task, const struct gy_area *area)
 {
     const bool when_done = gy_task_is_gpu(before) && !gy_task_is_gpu(task);
-    return before == task || (area->met_count == 0 ? leads_to(before, task, when_done)
-                                                   : has_path(before, task, when_done, LONGEST_PATH));
+    return before == task ||
+           has_path(before, task, when_done, area->met_count == 0 ? SHORT_PATH : LONGEST_PATH);
 }
 
 /* Because of the area. */

@@ -421,6 +421,52 @@ static void test_edges_from_data_are_counted_and_shown(void **state)
     tear_down(&f);
 }
 
+/* Whoever reads both comes after the first writer by way of the second one, if that is declared first. */
+static void test_an_edge_that_another_implies_is_left_out(void **state)
+{
+    struct fixture f = set_up(0);
+    gantry_taskman_stats stats = {.struct_size = sizeof(stats)};
+    const gantry_access write = GANTRY_WRITES(arena, 8);
+    const gantry_access pass_on[] = {GANTRY_READS(arena, 8), GANTRY_WRITES(&arena[8], 8)};
+    const gantry_access both[] = {GANTRY_READS(&arena[8], 8), GANTRY_READS(arena, 8)};
+    (void)state;
+    const gantry_access *const lists[] = {&write, pass_on, both};
+    for (uint32_t i = 0; i < 3; i++) {
+        gantry_task_desc desc = GANTRY_TASK_DESC_INIT;
+        gantry_task *task;
+        desc.run = run;
+        desc.accesses = lists[i];
+        desc.access_count = i == 0 ? 1 : 2;
+        assert_ok(gantry_taskman_submit(f.manager, &desc, &task));
+    }
+    assert_ok(gantry_taskman_get_stats(f.manager, &stats));
+    assert_int_equal(stats.edges_from_data, 2);
+    tear_down(&f);
+}
+
+/* What a condition may choose does not wait for what comes before it. */
+static void test_a_way_by_a_condition_is_no_order(void **state)
+{
+    struct fixture f = set_up(0);
+    gantry_taskman_stats stats = {.struct_size = sizeof(stats)};
+    const gantry_access write = GANTRY_WRITES(arena, 8), read = GANTRY_READS(arena, 8);
+    gantry_task *writer, *condition, *reader;
+    gantry_task_desc desc = GANTRY_TASK_DESC_INIT;
+    (void)state;
+    desc.run = run;
+    assert_ok(gantry_taskman_submit(f.manager, &desc, &writer));
+    assert_ok(gantry_taskman_submit(f.manager, &desc, &reader));
+    desc.is_condition = true;
+    assert_ok(gantry_taskman_submit(f.manager, &desc, &condition));
+    assert_ok(gantry_task_access(writer, &write, 1));
+    assert_ok(gantry_task_start_after(condition, writer));
+    assert_ok(gantry_task_start_after(reader, condition));
+    assert_ok(gantry_task_access(reader, &read, 1));
+    assert_ok(gantry_taskman_get_stats(f.manager, &stats));
+    assert_int_equal(stats.edges_from_data, 1);
+    tear_down(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -431,6 +477,8 @@ int main(void)
         cmocka_unit_test(test_late_tasks_bring_their_list),
         cmocka_unit_test(test_no_edge_is_lost_for_lack_of_memory),
         cmocka_unit_test(test_edges_from_data_are_counted_and_shown),
+        cmocka_unit_test(test_an_edge_that_another_implies_is_left_out),
+        cmocka_unit_test(test_a_way_by_a_condition_is_no_order),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
