@@ -12,6 +12,7 @@
  * long one's begin to the short one's end is compared with that without the priority. */
 #include "base/clock.h"
 #include "bench/harness.h"
+#include "bench/overlap_buffers.h"
 #include "bench/raw_cuda.h"
 
 #include <gantry/gantry.h>
@@ -581,6 +582,7 @@ static bool bench_overlap(const struct bench_options *options)
     good = bench_managers(options, GANTRY_SUBMISSION_GRAPHS, "overlap/two-managers-graphs") && good;
     good = bench_critical(options) && good;
     good = bench_beside(options) && good;
+    good = bench_double_buffer(options) && good;
     return bench_urgent(options) && good;
 }
 
@@ -598,6 +600,9 @@ const struct gantry_bench gantry_bench_overlap = {
         "and "
         "auto,\n"
         "                 against the same on streams\n"
+        "  double-buffer  steps that upload a piece into one of two buffers and work on it, in order from\n"
+        "                 data, against two streams and events by hand; hidden: what either needs less than\n"
+        "                 one-stream, where nothing overlaps\n"
         "  urgent         a kernel of 20 us of the greatest priority beside one that fills the device 72 "
         "times\n"
         "                 for 138 us: from the long one's begin to its end, against the same without\n"

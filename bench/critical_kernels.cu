@@ -34,3 +34,14 @@ GANTRY_KERNEL(occupy, (uint32_t *begun, uint32_t *ended, uint32_t *done, uint64_
         }
     }
 }
+
+/* Take a piece: after `ns`, its first word is added to a sum, which no other kernel has meanwhile. */
+GANTRY_KERNEL(take, (const uint32_t *piece, uint32_t *sum, uint64_t ns))
+{
+    if (threadIdx.x == 0) {
+        const uint64_t until = gantry_global_timer() + ns;
+        while (gantry_global_timer() < until) {
+        }
+        *sum += *piece;
+    }
+}

@@ -88,7 +88,20 @@ static bool check_tiles(struct session *s, struct check_result *out)
     return good;
 }
 
-static bool time_factor(struct session *s, double *ms)
+/* Waits of streams for each other so far, on the devices that are used. */
+static uint64_t count_waits(const struct cholesky *c)
+{
+    uint64_t waits = 0;
+    for (uint32_t i = 0; i < c->count; i++) {
+        gantry_dispatcher_stats stats = {.struct_size = sizeof(stats)};
+        const gantry_dispatcher *dispatcher = gantry_context_dispatcher(c->devices[i].context);
+        waits += gantry_dispatcher_get_stats(dispatcher, &stats) == GANTRY_OK ? stats.wfi_edges : 0;
+    }
+    return waits;
+}
+
+/* `waits`: those of the last run. */
+static bool time_factor(struct session *s, double *ms, uint64_t *waits)
 {
     double all[MOST_RUNS];
     for (uint32_t i = 0; i <= s->options.runs; i++) { /* the first one warms up */
@@ -98,11 +111,13 @@ static bool time_factor(struct session *s, double *ms)
         if (!cholesky_fill(&s->cholesky)) {
             return false;
         }
+        const uint64_t before = count_waits(&s->cholesky);
         clock_gettime(CLOCK_MONOTONIC, &begin);
         if (!cholesky_factor(&s->cholesky)) {
             return false;
         }
         clock_gettime(CLOCK_MONOTONIC, &end);
+        *waits = count_waits(&s->cholesky) - before;
         all[i > 0 ? i - 1 : 0] =
             (double)(end.tv_sec - begin.tv_sec) * 1e3 + (double)(end.tv_nsec - begin.tv_nsec) / 1e6;
     }
@@ -116,14 +131,17 @@ static bool show_devices(struct session *s, uint32_t count, bool uses_library, d
     struct cholesky *c = &s->cholesky;
     struct check_result result = {.is_good = false};
     double ms = 0;
-    bool good = cholesky_build(c, count, uses_library) && time_factor(s, &ms) && check_tiles(s, &result);
+    uint64_t waits = 0;
+    bool good =
+        cholesky_build(c, count, uses_library) && time_factor(s, &ms, &waits) && check_tiles(s, &result);
     cli_progress_end();
     if (good) {
         char grid[24];
         *one_ms = count == 1 ? ms : *one_ms;
         snprintf(grid, sizeof(grid), "%u x %u", c->down, c->across);
-        printf("%7u %7s %-8s %7llu %7llu %7llu", count, grid, uses_library ? "cublas" : "own",
-               (unsigned long long)c->tasks, (unsigned long long)c->copies, (unsigned long long)c->edges);
+        printf("%7u %7s %-8s %7llu %7llu %7llu %7llu", count, grid, uses_library ? "cublas" : "own",
+               (unsigned long long)c->tasks, (unsigned long long)c->copies, (unsigned long long)c->edges,
+               (unsigned long long)waits);
         print_times(s, ms, *one_ms);
         good = print_check(&result);
     }
@@ -138,7 +156,7 @@ static bool show_yardstick(struct session *s)
     bool good = cholesky_time_dense(&s->cholesky, &s->check, s->options.runs, all, &result);
     if (good) {
         s->yardstick_ms = median_of(all, s->options.runs);
-        printf("%7u %7s %-8s %7u %7u %7u", 1, "-", "potrf", 1, 0, 0);
+        printf("%7u %7s %-8s %7u %7u %7u %7u", 1, "-", "potrf", 1, 0, 0, 0);
         print_times(s, s->yardstick_ms, 0);
     }
     return good && print_check(&result);
@@ -151,8 +169,8 @@ static bool show_all(struct session *s)
     printf("%s, %u x %u floats in tiles of %u, medians of %u run%s; room for %u tiles of other devices\n",
            c->info.name, settings->size, settings->size, settings->tile, s->options.runs,
            s->options.runs > 1 ? "s" : "", settings->cache);
-    printf("%7s %7s %-8s %7s %7s %7s %10s %10s %10s %12s %10s %s\n", "devices", "grid", "kernels", "tasks",
-           "copies", "edges", "ms", "GFLOP/s", "efficiency", "potrf / this", "residual",
+    printf("%7s %7s %-8s %7s %7s %7s %7s %10s %10s %10s %12s %10s %s\n", "devices", "grid", "kernels",
+           "tasks", "copies", "edges", "waits", "ms", "GFLOP/s", "efficiency", "potrf / this", "residual",
            settings->size <= CHECK_WHOLE_SIZE ? "difference" : "");
     bool good = !c->has_library || s->options.kernels == OWN || show_yardstick(s);
     for (int library = 0; library < 2 && good; library++) {
