@@ -405,6 +405,34 @@ static void test_tasks_are_for_managers_that_are_being_built(void **state)
     close_scene(&s);
 }
 
+/* An exchange knows the streams of its context's partitions. */
+static void test_partitions_stay_while_there_is_an_exchange(void **state)
+{
+    (void)state;
+    static const gantry_partition_request requests[] = {
+        {.struct_size = sizeof(requests[0]), .name = "a", .sm_count = 16},
+        {.struct_size = sizeof(requests[0]), .name = "b", .sm_count = 16}};
+    struct scene s;
+    struct gpu_fixture other;
+    gantry_partition_options plan = GANTRY_PARTITION_OPTIONS_INIT;
+    plan.requests = requests;
+    plan.count = 2;
+    open_with(&s, MS, 1, GANTRY_SUBMISSION_AUTO);
+    gpu_fixture_open(&other, 1, 0); /* its context has no exchange */
+    assert_int_equal(gantry_context_set_partitions(s.gpu.context, &plan), GANTRY_ERR_STATE);
+    assert_non_null(strstr(gantry_last_error(),
+                           "gantry_context_set_partitions: the context has exchange 'frame'"));
+    assert_int_equal(gantry_partition_count(s.gpu.context), 1);
+    assert_ok(gantry_context_set_partitions(other.context, &plan));
+    assert_int_equal(gantry_partition_count(other.context), 3);
+    gpu_fixture_close(&other);
+    gantry_exchange_destroy(s.exchange);
+    assert_ok(gantry_context_set_partitions(s.gpu.context, &plan));
+    assert_int_equal(gantry_partition_count(s.gpu.context), 3);
+    s.exchange = NULL;
+    close_scene(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -418,6 +446,7 @@ int main(void)
         cmocka_unit_test(test_destroying_it_ends_a_wait),
         cmocka_unit_test(test_it_may_go_before_its_tasks_or_after_its_context),
         cmocka_unit_test(test_tasks_are_for_managers_that_are_being_built),
+        cmocka_unit_test(test_partitions_stay_while_there_is_an_exchange),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

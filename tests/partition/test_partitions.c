@@ -520,6 +520,29 @@ static void test_a_structured_split_and_work_queues(void **state)
     gantry_context_destroy(context);
 }
 
+/* Nothing is split then, also where the device has too few SMs for one part. */
+static void test_the_rest_alone_has_all_sms(void **state)
+{
+    (void)state;
+    static const char *const profiles[] = {"h200", "h200,cuda=13010", "small", "small,cuda=13010", "mig"};
+    if (!on_emulator()) {
+        return;
+    }
+    for (size_t i = 0; i < sizeof(profiles) / sizeof(profiles[0]); i++) {
+        const gantry_partition_request r[] = {request("all", REST, 0)};
+        gantry_context *context;
+        setenv("GANTRY_EMU_PROFILE", profiles[i], 1);
+        assert_ok(open_with(r, 1, NULL, &context));
+        assert_int_equal(gantry_partition_count(context), 1);
+        const gantry_partition_info info = info_of(gantry_partition_at(context, 0));
+        assert_int_equal(info.granted_sms, info.total_sms);
+        assert_int_equal(info.planned_sms, info.total_sms);
+        assert_true(info.total_sms != 0 && info.is_exclusive && info.is_default);
+        audit_all(context);
+        gantry_context_destroy(context);
+    }
+}
+
 static void test_a_short_grant_is_an_error_or_a_warning(void **state)
 {
     (void)state;
@@ -612,6 +635,7 @@ int main(void)
         cmocka_unit_test(test_a_priority_beyond_the_drivers_is_told_as_it_is),
         cmocka_unit_test_teardown(test_an_old_driver_is_refused_or_falls_back, restore_emulator),
         cmocka_unit_test_teardown(test_a_structured_split_and_work_queues, restore_emulator),
+        cmocka_unit_test_teardown(test_the_rest_alone_has_all_sms, restore_emulator),
         cmocka_unit_test_teardown(test_a_short_grant_is_an_error_or_a_warning, restore_emulator),
         cmocka_unit_test(test_failures_and_ends_leave_nothing),
         cmocka_unit_test(test_every_allocation_may_fail),
