@@ -240,6 +240,18 @@ struct gy_emu_region *gy_emu_memory_find(uintptr_t address)
     return region != NULL && address - region->base < region->bytes ? region : NULL;
 }
 
+bool gy_emu_memory_is_locked_otherwise(uintptr_t address, size_t bytes, unsigned int flags)
+{
+    const uintptr_t first = address / PAGE_BYTES, last = (address + bytes - 1) / PAGE_BYTES;
+    bool any = false;
+    for (const struct gy_emu_region *region = regions; region != NULL && !any; region = region->next) {
+        any = region->kind == GY_EMU_REGION_REGISTERED && region->base / PAGE_BYTES <= last &&
+              (region->base + region->bytes - 1) / PAGE_BYTES >= first &&
+              ((region->flags ^ flags) & GY_EMU_REGISTERED_READ_ONLY) != 0;
+    }
+    return any;
+}
+
 static bool is_within(const struct gy_emu_region *region, uintptr_t address, size_t bytes)
 {
     return bytes <= region->bytes - (address - region->base) &&

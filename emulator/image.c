@@ -227,7 +227,9 @@ static void close_surface(struct surface *surface)
 
 static CUresult destroy_surface(CUsurfObject handle)
 {
-    const CUresult allowed = gy_emu_capture_forbids_unsafe();
+    struct gy_emu_context *context;
+    CUresult allowed = gy_emu_context_current(&context);
+    allowed = allowed == CUDA_SUCCESS ? gy_emu_capture_forbids_unsafe() : allowed;
     if (allowed != CUDA_SUCCESS || handle == 0) {
         return allowed;
     }

@@ -53,6 +53,9 @@ enum gy_emu_side {
 /* Find the region that an address lies in; NULL: none.  An address just behind the accessible bytes is in
  * none. */
 struct gy_emu_region *gy_emu_memory_find(uintptr_t address);
+/* A driver locks whole pages: is another byte of these registered to be read only, and these are not to be,
+ * or the other way round? */
+bool gy_emu_memory_is_locked_otherwise(uintptr_t address, size_t bytes, unsigned int flags);
 /* INVALID_VALUE unless all of [address, address + bytes) may be accessed. */
 CUresult gy_emu_memory_check(enum gy_emu_side side, CUdeviceptr address, size_t bytes);
 #define GY_EMU_REGISTERED_READ_ONLY 8u /* a flag of cuMemHostRegister() */

@@ -179,10 +179,7 @@ CUresult cuCtxGetDevice(CUdevice *device)
 static CUresult get_id(CUcontext handle, unsigned long long *id)
 {
     struct gy_emu_context *context;
-    CUresult result = gy_emu_context_find(handle, &context);
-    if (result == CUDA_SUCCESS && id == NULL) {
-        result = CUDA_ERROR_INVALID_VALUE;
-    }
+    CUresult result = id == NULL ? CUDA_ERROR_INVALID_VALUE : gy_emu_context_find(handle, &context);
     if (result == CUDA_SUCCESS) {
         *id = (unsigned long long)(uintptr_t)handle;
     }

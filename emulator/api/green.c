@@ -356,6 +356,7 @@ static CUresult wait(struct gy_emu_context *context, CUevent event_handle)
     if (result == CUDA_SUCCESS && gy_emu_capture_has_lost(event)) {
         result = CUDA_ERROR_INVALID_VALUE;
     }
+    result = result == CUDA_SUCCESS && event->capture_id != 0 ? gy_emu_capture_forbids_event(event) : result;
     if (result == CUDA_SUCCESS) {
         GY_EMU_PROVE(follow, (context, event)); /* for streams that are made later */
     }

@@ -301,6 +301,9 @@ static CUresult register_host(void *pointer, size_t bytes, unsigned int flags)
     if (is_known((uintptr_t)pointer, bytes)) {
         return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
     }
+    if (gy_emu_memory_is_locked_otherwise((uintptr_t)pointer, bytes, flags)) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
     struct gy_emu_region *region = gy_zalloc(sizeof(*region));
     if (region == NULL) {
         return CUDA_ERROR_OUT_OF_MEMORY;

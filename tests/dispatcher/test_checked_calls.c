@@ -591,9 +591,9 @@ static void assert_told(struct scene *s, gantry_task *task, void *at, const void
     memcpy(at, before, size);
 }
 
-#define ASSERT_TOLD(scene, task, field, value, said)                                  \
-    do {                                                                              \
-        __typeof__(field) changed_ = (value);                                         \
+#define ASSERT_TOLD(scene, task, field, value, said)                                 \
+    do {                                                                             \
+        __typeof__(field) changed_ = (value);                                        \
         assert_told((scene), (task), &(field), &changed_, sizeof(changed_), (said)); \
     } while (0)
 
@@ -620,7 +620,8 @@ static void test_each_number_of_a_list_is_compared(void **state)
     s.act = A_LIST;
     use_columns(&s);
     gantry_task *task = freeze_stable(&s, launch_single);
-    ASSERT_TOLD(&s, task, s.list.dests, (void *const *)(void *)(m + 0x8040), "list of copies): its targets is 0x");
+    ASSERT_TOLD(&s, task, s.list.dests, (void *const *)(void *)(m + 0x8040),
+                "list of copies): its targets is 0x");
     ASSERT_TOLD(&s, task, s.list.sources, (const void *const *)(void *)(m + 0x9040),
                 "list of copies): its sources is 0x");
     ASSERT_TOLD(&s, task, s.list.bytes, (const uint64_t *)(void *)(m + 0xa040),

@@ -420,8 +420,8 @@ static void test_partitions_stay_while_there_is_an_exchange(void **state)
     open_with(&s, MS, 1, GANTRY_SUBMISSION_AUTO);
     gpu_fixture_open(&other, 1, 0); /* its context has no exchange */
     assert_int_equal(gantry_context_set_partitions(s.gpu.context, &plan), GANTRY_ERR_STATE);
-    assert_non_null(strstr(gantry_last_error(),
-                           "gantry_context_set_partitions: the context has exchange 'frame'"));
+    assert_non_null(
+        strstr(gantry_last_error(), "gantry_context_set_partitions: the context has exchange 'frame'"));
     assert_int_equal(gantry_partition_count(s.gpu.context), 1);
     assert_ok(gantry_context_set_partitions(other.context, &plan));
     assert_int_equal(gantry_partition_count(other.context), 3);
