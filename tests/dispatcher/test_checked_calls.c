@@ -23,9 +23,6 @@ struct scene {
     uint32_t act;
     bool is_other; /* in this call it does something else than before */
     uint32_t calls;
-    gantry_copy_list list; /* what launch_single() launches, by `act` of single_act */
-    gantry_copy_box box;
-    gantry_launch_options options;
 };
 
 static void open_scene(struct scene *s, const char *check, gantry_submission submission)
@@ -546,150 +543,6 @@ static void test_replays_go_on_without_the_check(void **state)
     close_scene(&s);
 }
 
-/* ---- each number of a call by itself ------------------------------------------------------------ */
-
-enum single_act { A_LIST, A_BOX, A_KERNEL };
-
-static gantry_launch_result launch_single(gantry_launch *launch, void *arg)
-{
-    struct scene *s = arg;
-    gantry_status status;
-    s->calls++;
-    if (s->act == A_LIST) {
-        status = gantry_copy_launch_list(launch, &s->list, NULL);
-    } else if (s->act == A_BOX) {
-        status = gantry_copy_launch_box(launch, &s->box, NULL);
-    } else {
-        char *clock = s->memory;
-        uint32_t by = 7;
-        void *args[] = {&clock, &by};
-        status = gantry_launch_kernel_with(launch, s->count_up, (gantry_dim3){4, 1, 1},
-                                           (gantry_dim3){1, 1, 1}, 0, args, &s->options);
-    }
-    return status == GANTRY_OK ? GANTRY_LAUNCH_DONE : GANTRY_LAUNCH_FAILED;
-}
-
-/* What it said in the run before is noted anew, and then `*at` is `value`: one line says so. */
-static void assert_told(struct scene *s, gantry_task *task, void *at, const void *value, size_t size,
-                        const char *said)
-{
-    char before[16], expected[200];
-    struct log_lines lines;
-    assert_ok(gantry_task_invalidate(task));
-    run(s);
-    snprintf(expected, sizeof(expected),
-             "stable task 'steady' does not enqueue what it did in the run before: call 0 (%s", said);
-    log_lines_begin(&lines, expected);
-    run(s);
-    assert_int_equal(atomic_load(&lines.count), 0);
-    memcpy(before, at, size);
-    memcpy(at, value, size);
-    run(s);
-    if (log_lines_end(&lines) != 1) {
-        fail_msg("nothing says \"%s\"", said);
-    }
-    memcpy(at, before, size);
-}
-
-#define ASSERT_TOLD(scene, task, field, value, said)                                 \
-    do {                                                                             \
-        __typeof__(field) changed_ = (value);                                        \
-        assert_told((scene), (task), &(field), &changed_, sizeof(changed_), (said)); \
-    } while (0)
-
-static void use_columns(struct scene *s)
-{
-    s->list = (gantry_copy_list)GANTRY_COPY_LIST_INIT;
-    s->list.dests = (void *const *)(void *)(s->memory + 0x8000);
-    s->list.sources = (const void *const *)(void *)(s->memory + 0x9000);
-    s->list.bytes = (const uint64_t *)(void *)(s->memory + 0xa000);
-    s->list.count = (const uint32_t *)(void *)(s->memory + 0xb000); /* which is 0 */
-    s->list.most = 4;
-    s->list.largest = 64;
-}
-
-static void test_each_number_of_a_list_is_compared(void **state)
-{
-    (void)state;
-    struct scene s;
-    open_scene(&s, "stable", GANTRY_SUBMISSION_STREAMS);
-    char *m = s.memory;
-    assert_int_equal(s.driver->cuMemsetD32Async((CUdeviceptr)(uintptr_t)m, 0, 65536 / 4, s.side),
-                     CUDA_SUCCESS);
-    assert_int_equal(s.driver->cuStreamSynchronize(s.side), CUDA_SUCCESS);
-    s.act = A_LIST;
-    use_columns(&s);
-    gantry_task *task = freeze_stable(&s, launch_single);
-    ASSERT_TOLD(&s, task, s.list.dests, (void *const *)(void *)(m + 0x8040),
-                "list of copies): its targets is 0x");
-    ASSERT_TOLD(&s, task, s.list.sources, (const void *const *)(void *)(m + 0x9040),
-                "list of copies): its sources is 0x");
-    ASSERT_TOLD(&s, task, s.list.bytes, (const uint64_t *)(void *)(m + 0xa040),
-                "list of copies): its sizes is 0x");
-    ASSERT_TOLD(&s, task, s.list.count, (const uint32_t *)(void *)(m + 0xb040),
-                "list of copies): its count is 0x");
-    ASSERT_TOLD(&s, task, s.list.most, 5, "list of copies): its maximum is 5, and was 4;");
-    ASSERT_TOLD(&s, task, s.list.largest, 65, "list of copies): its largest is 65, and was 64;");
-    s.list.dests = NULL;
-    s.list.sources = NULL;
-    s.list.bytes = NULL;
-    s.list.descs = (const gantry_copy_desc *)(void *)(m + 0x8000);
-    ASSERT_TOLD(&s, task, s.list.descs, (const gantry_copy_desc *)(void *)(m + 0x8040),
-                "list of copies): its descriptors is 0x");
-    assert_ok(gantry_taskman_reset(s.gpu.manager));
-    close_scene(&s);
-}
-
-static void test_each_number_of_a_box_is_compared(void **state)
-{
-    (void)state;
-    struct scene s;
-    open_scene(&s, "stable", GANTRY_SUBMISSION_STREAMS);
-    char *m = s.memory;
-    s.act = A_BOX;
-    s.box = (gantry_copy_box){.struct_size = sizeof(s.box),
-                              .dest = m + 0x8000,
-                              .source = m + 0x4000,
-                              .width = 16,
-                              .rows = 3,
-                              .layers = 2,
-                              .dest_pitch = 64,
-                              .source_pitch = 48,
-                              .dest_layer_pitch = 256,
-                              .source_layer_pitch = 512};
-    gantry_task *task = freeze_stable(&s, launch_single);
-    ASSERT_TOLD(&s, task, s.box.dest, (void *)(m + 0x8010), "box of copies): its target is 0x");
-    ASSERT_TOLD(&s, task, s.box.source, (const void *)(m + 0x4010), "box of copies): its source is 0x");
-    ASSERT_TOLD(&s, task, s.box.width, 8, "box of copies): its width is 8, and was 16;");
-    ASSERT_TOLD(&s, task, s.box.rows, 2, "box of copies): its rows is 2, and was 3;");
-    ASSERT_TOLD(&s, task, s.box.layers, 3, "box of copies): its layers is 3, and was 2;");
-    ASSERT_TOLD(&s, task, s.box.dest_pitch, 80, "box of copies): its target's pitch is 80, and was 64;");
-    ASSERT_TOLD(&s, task, s.box.source_pitch, 80, "box of copies): its source's pitch is 80, and was 48;");
-    ASSERT_TOLD(&s, task, s.box.dest_layer_pitch, 512,
-                "box of copies): its target's layers' pitch is 512, and was 256;");
-    ASSERT_TOLD(&s, task, s.box.source_layer_pitch, 256,
-                "box of copies): its source's layers' pitch is 256, and was 512;");
-    assert_ok(gantry_taskman_reset(s.gpu.manager));
-    close_scene(&s);
-}
-
-static void test_options_of_a_kernel_are_compared(void **state)
-{
-    (void)state;
-    static const char said[] = "kernel count_up): its options (a number made of them) is ";
-    struct scene s;
-    open_scene(&s, "stable", GANTRY_SUBMISSION_STREAMS);
-    s.act = A_KERNEL;
-    s.options = (gantry_launch_options)GANTRY_LAUNCH_OPTIONS_INIT;
-    s.options.has_priority = 1;
-    gantry_task *task = freeze_stable(&s, launch_single);
-    ASSERT_TOLD(&s, task, s.options.priority, -1, said);
-    ASSERT_TOLD(&s, task, s.options.has_priority, 0, said);
-    ASSERT_TOLD(&s, task, s.options.cooperative, 1, said);
-    assert_ok(gantry_taskman_reset(s.gpu.manager));
-    close_scene(&s);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -704,9 +557,6 @@ int main(void)
         cmocka_unit_test(test_a_call_that_is_repeated_counts_once),
         cmocka_unit_test(test_a_run_that_fails_is_not_compared_with),
         cmocka_unit_test(test_replays_go_on_without_the_check),
-        cmocka_unit_test(test_each_number_of_a_list_is_compared),
-        cmocka_unit_test(test_each_number_of_a_box_is_compared),
-        cmocka_unit_test(test_options_of_a_kernel_are_compared),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
