@@ -254,12 +254,6 @@ static inline struct gantry_partition *gy_gd_partition(const struct gantry_dispa
     return &d->config.partitions->partitions[gy_gd_partition_index(d, task)];
 }
 
-/* gy_task_order() on this device. */
-static inline struct gy_gpu_order *gy_gd_order(const struct gantry_dispatcher *d, const gantry_task *task)
-{
-    return gy_placed_order_of(&d->streams, task);
-}
-
 /* The task as it is put on its stream. */
 static inline struct gy_placed gy_gd_placed(const struct gantry_dispatcher *d, const gantry_task *task)
 {

@@ -435,12 +435,6 @@ gantry_status gy_lane_wait(struct gy_lane *lane, struct gy_node_set set)
     return GANTRY_OK;
 }
 
-static inline uint64_t mix(uint64_t hash, uint64_t what)
-{
-    hash = (hash ^ what) * UINT64_C(0x9e3779b97f4a7c15) + 1;
-    return hash ^ hash >> 29;
-}
-
 /* The upper bits of a pointer are free for small numbers. */
 static inline uint64_t pack(const struct gy_node *node)
 {
@@ -454,22 +448,22 @@ uint64_t gy_node_hash_extra(uint64_t hash, const struct gy_nodes *n, const struc
     uint32_t words[sizeof(*n->extras) / sizeof(uint32_t)];
     memcpy(words, &n->extras[node->kernel.extra - 1], sizeof(words));
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
-        hash = mix(hash, words[i]);
+        hash = gy_nodes_mix(hash, words[i]);
     }
     return hash;
 }
 
 uint64_t gy_nodes_hash(const struct gy_nodes *n, uint64_t seed)
 {
-    uint64_t hash = mix(seed, n->count);
+    uint64_t hash = gy_nodes_mix(seed, n->count);
     for (uint32_t i = 0; i < n->count; i++) {
         const struct gy_node *node = &n->list[i];
-        hash = mix(hash, pack(node));
+        hash = gy_nodes_mix(hash, pack(node));
         if (__builtin_expect(node->kind == GY_NODE_KERNEL && node->kernel.extra != 0, 0)) {
             hash = gy_node_hash_extra(hash, n, node);
         }
         for (uint32_t b = 0; b < node->before.count; b++) {
-            hash = mix(hash, n->before[node->before.first + b]);
+            hash = gy_nodes_mix(hash, n->before[node->before.first + b]);
         }
     }
     return hash;

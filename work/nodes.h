@@ -203,6 +203,11 @@ size_t gy_nodes_count_before(const struct gy_nodes *nodes);
 /* The work that is noted next on the lane comes after `set`, too. */
 GANTRY_MUST_CHECK gantry_status gy_lane_wait(struct gy_lane *lane, struct gy_node_set set);
 
+static inline uint64_t gy_nodes_mix(uint64_t hash, uint64_t what)
+{
+    hash = (hash ^ what) * UINT64_C(0x9e3779b97f4a7c15) + 1;
+    return hash ^ hash >> 29;
+}
 /* The hash is the same for graphs that differ in nothing but the work of their nodes. */
 uint64_t gy_nodes_hash(const struct gy_nodes *nodes, uint64_t seed);
 /* The same of what a kernel's launch asks for: it is no work, since no executable graph can be given other.

@@ -23,17 +23,11 @@ bool gy_nodes_are_patchable(const struct gy_nodes *n)
     return true;
 }
 
-static inline uint64_t mix(uint64_t hash, uint64_t what)
-{
-    hash = (hash ^ what) * UINT64_C(0x9e3779b97f4a7c15) + 1;
-    return hash ^ hash >> 29;
-}
-
 uint64_t gy_nodes_names(const struct gy_nodes *n)
 {
     uint64_t sum = n->count;
     for (uint32_t i = 0; i < n->count; i++) {
-        sum += mix(0, n->list[i].id);
+        sum += gy_nodes_mix(0, n->list[i].id);
     }
     return sum;
 }
@@ -149,7 +143,7 @@ bool gy_nodes_are_alike(const struct gy_nodes *kept, const struct gy_nodes *n)
 
 static GY_INLINE uint32_t place_of(uint64_t id, size_t room)
 {
-    return (uint32_t)(mix(0, id) >> 32) & (uint32_t)(room - 1);
+    return (uint32_t)(gy_nodes_mix(0, id) >> 32) & (uint32_t)(room - 1);
 }
 
 /* A table with twice as many places as there are nodes. */
@@ -498,15 +492,16 @@ uint32_t gy_nodes_shapes(const struct gy_nodes *n, uint64_t *shapes)
     for (uint32_t i = 0; i < n->count; i++) {
         const struct gy_node *node = &n->list[i];
         if (i == next) {
-            shapes[count++] = mix(hash, i);
+            shapes[count++] = gy_nodes_mix(hash, i);
             next = next <= UINT32_MAX / 2 ? 2 * next : UINT32_MAX;
         }
-        hash = mix(hash, (uint64_t)node->before.count << 40 ^ (uint64_t)node->kind << 32 ^ node->form);
+        hash =
+            gy_nodes_mix(hash, (uint64_t)node->before.count << 40 ^ (uint64_t)node->kind << 32 ^ node->form);
         for (uint32_t b = 0; b < node->before.count; b++) {
-            hash = mix(hash, n->before[node->before.first + b]);
+            hash = gy_nodes_mix(hash, n->before[node->before.first + b]);
         }
     }
-    shapes[count++] = mix(hash, n->count);
+    shapes[count++] = gy_nodes_mix(hash, n->count);
     assert(count <= GY_MOST_SIZES);
     return count;
 }

@@ -88,7 +88,7 @@ static gantry_status leave(struct gantry_launch *launch)
     if (status == GANTRY_OK) {
         status = gy_streams_wait_barrier(&d->streams, launch->stream_index);
     }
-    struct gy_gpu_order *order = gy_gd_order(d, launch->task);
+    struct gy_gpu_order *order = gy_placed_order_of(&d->streams, launch->task);
     if (status == GANTRY_OK && order != NULL && is_first) {
         status = gy_step_order_fence(order, gy_task_run(launch->task), launch->stream_index);
     }

@@ -39,7 +39,7 @@ static GY_COLD void mark_begin(struct gantry_dispatcher *d, gantry_task *task, u
 static GY_RARE void introduce(struct gantry_dispatcher *d, const gantry_task *task, uint64_t number)
 {
     if (gy_batch_is_open(&d->streams.batch)) {
-        struct gy_gpu_order *order = gy_gd_order(d, task);
+        struct gy_gpu_order *order = gy_placed_order_of(&d->streams, task);
         if (order != NULL) {
             order->manager = gy_task_manager(task);
         }

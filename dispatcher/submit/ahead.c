@@ -36,7 +36,7 @@ static bool is_short(const struct gy_gpu_list *list)
 /* Does the task come after work in the graph, or is its stream part of that? */
 static bool is_joined(const struct gantry_dispatcher *d, const gantry_task *task)
 {
-    const struct gy_gpu_order *order = gy_gd_order(d, task);
+    const struct gy_gpu_order *order = gy_placed_order_of(&d->streams, task);
     const uint64_t wait_set = atomic_load_explicit(&task->wait_set, memory_order_acquire);
     return d->streams.streams[task->stream - 1u].state == GY_STREAM_MEMBER ||
            gy_batch_reaches(&d->streams, wait_set) ||

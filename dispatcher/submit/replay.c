@@ -82,9 +82,9 @@ static enum gy_step_bound_of bound_of(const struct gantry_dispatcher *d, const s
     for (uint32_t i = 0; i < unit->members && all; i++) {
         all = gy_task_is_independent(unit->plan->members[unit->first + i]);
     }
-    return gy_gd_order(d, gy_unit_first_task(unit)) == NULL ? GY_BOUND_NONE
-           : all                                            ? GY_BOUND_OLDER
-                                                            : GY_BOUND_ALL;
+    return gy_placed_order_of(&d->streams, gy_unit_first_task(unit)) == NULL ? GY_BOUND_NONE
+           : all                                                             ? GY_BOUND_OLDER
+                                                                             : GY_BOUND_ALL;
 }
 
 /* The unit as it is put on its stream: as its first task, with all its tasks. */
