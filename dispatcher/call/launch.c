@@ -107,9 +107,9 @@ gantry_status gy_launch_check_giving(const gantry_launch *launch, const char *wh
 
 gantry_launch_result gantry_launch_fail(gantry_launch *launch, gantry_status why)
 {
-    const bool is_asked = gy_launch_is_asked(launch);
-    if (GY_HANDLE_IS_BAD(LAUNCH, launch) ||
-        (!is_asked && gy_launch_check_scope(launch, "gantry_launch_fail") != GANTRY_OK)) {
+    const bool is_there = !GY_HANDLE_IS_BAD(LAUNCH, launch),
+               is_asked = is_there && gy_launch_is_asked(launch);
+    if (!is_there || (!is_asked && gy_launch_check_scope(launch, "gantry_launch_fail") != GANTRY_OK)) {
         return GANTRY_LAUNCH_FAILED;
     }
     if (!gy_status_is_failure(why)) {
