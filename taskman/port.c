@@ -373,6 +373,14 @@ gantry_status gantry_port_create(const gantry_port_ops *ops, const gantry_port_o
     return GANTRY_OK;
 }
 
+gantry_status gantry_fail(gantry_status status, const char *text)
+{
+    if (!gy_status_is_failure(status)) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_fail: %d is no status of a failure", (int)status);
+    }
+    return GY_FAIL(status, "%s", text != NULL ? text : gantry_status_text(status));
+}
+
 /* No task is queued any more; false if some are there. */
 static bool close_port(gantry_port *port)
 {

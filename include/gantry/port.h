@@ -83,6 +83,13 @@ GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_port_create(const gantry_port_
  * made before a fork; or called from a task or a callback.  Nothing has changed */
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_port_destroy(gantry_port *port);
 
+/** Make `text` the calling thread's last error, as a call of the library does that fails: for `start`, whose
+ *  task fails with it, and for code that stands between ports and programs, as mpi.h.  Any thread.
+ *  @param text  why; copied, at most some 380 bytes of it.  NULL: the text of the status
+ *  @return `status`
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  so it is, too: `status` is GANTRY_OK or no gantry_status */
+GANTRY_API gantry_status gantry_fail(gantry_status status, const char *text);
+
 GANTRY_END_DECLS
 
 #endif

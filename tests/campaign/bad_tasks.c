@@ -487,6 +487,8 @@ static void port_rows(gantry_taskman *manager)
     BAD("a port beside `run`", gantry_taskman_submit(manager, &desc, NULL));
     assert_ok(gantry_port_destroy(port));
     BAD_IGNORED(gantry_port_destroy, "NULL");
+    BAD("GANTRY_OK", gantry_fail(GANTRY_OK, "fine"));
+    BAD("no status", gantry_fail((gantry_status)-77, NULL));
 }
 
 static void unchecked_rows(void)

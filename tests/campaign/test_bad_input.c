@@ -234,6 +234,7 @@ static bool takes_a_handle(const char *name)
     static const char *const others[] = {"gantry_bandwidth_",
                                          "gantry_copy_tuning_text",
                                          "gantry_cpu_cache_domain",
+                                         "gantry_fail",
                                          "gantry_last_",
                                          "gantry_link_",
                                          "gantry_partition_plan",
