@@ -7,6 +7,7 @@ are no exceptions it says why it does not.
 Usage: check_headers.py INCLUDE_DIR CC CXX
 """
 import pathlib
+import shlex
 import shutil
 import subprocess
 import sys
@@ -30,6 +31,13 @@ def compiles(compiler, language, standard, include, header, *more):
     return result.returncode == 0
 
 
+def mpi_flags():
+    """How each MPI that is there finds its header; mpi.h needs one."""
+    for command in filter(None, map(shutil.which, ("mpicc.mpich", "mpicc.openmpi"))):
+        shown = subprocess.run([command, "-show"], capture_output=True, text=True, check=True).stdout
+        yield [flag for word in shlex.split(shown) if word.startswith("-I") for flag in ("-isystem", word[2:])]
+
+
 def says_what_it_needs(compiler, include):
     result = subprocess.run([compiler, "-x", "c++", "-std=c++17", "-fno-exceptions", "-fsyntax-only", f"-I{include}", "-"],
                             input="#include <gantry/gantry.hpp>\n", capture_output=True, text=True)
@@ -43,6 +51,11 @@ def main(include, cc, cxx):
     headers = sorted(path.name for path in pathlib.Path(include, "gantry").glob("*.h"))
     fine = bool(headers)
     headers += ["kernel/groups.h", "kernel/steal.h", "kernel/surface.h"]  # the others of kernel/ are parts of kernel.h
+    headers.remove("mpi.h")
+    for flags in mpi_flags():
+        fine = compiles(cc, "c", "c11", include, "mpi.h", *flags) and fine
+        for standard in ("c++11", "c++17"):
+            fine = compiles(cxx, "c++", standard, include, "mpi.h", *flags, "-D_GNU_SOURCE") and fine
     for header in headers:
         if header not in ONLY_CXX:
             fine = compiles(cc, "c", "c11", include, header) and fine
