@@ -120,6 +120,67 @@ static void look_at_kernel_compilers(struct findings *f)
     }
 }
 
+struct mpi {
+    const char *name, *compiler, *launcher, *packages;
+};
+
+/* By the names that Debian gives them; `mpicc` alone may be of any. */
+static const struct mpi mpis[] = {
+    {"MPICH", "mpicc.mpich", "mpiexec.mpich", "sudo apt install mpich libmpich-dev"},
+    {"Open MPI", "mpicc.openmpi", "mpiexec.openmpi", "sudo apt install openmpi-bin libopenmpi-dev"},
+    {"MPI", "mpicc", "mpiexec", "sudo apt install mpich libmpich-dev"},
+};
+
+static void look_at_mpis(struct findings *f)
+{
+    char compiler[512], launcher[512], version[VERSION_BYTES];
+    int found = 0;
+    for (size_t i = 0; i < sizeof(mpis) / sizeof(mpis[0]); i++) {
+        const bool has_compiler = find_program(mpis[i].compiler, compiler, sizeof(compiler));
+        const bool has_launcher = find_program(mpis[i].launcher, launcher, sizeof(launcher));
+        const bool is_last = i + 1 == sizeof(mpis) / sizeof(mpis[0]);
+        if ((is_last && found > 0) || (!is_last && !has_compiler && !has_launcher)) {
+            continue;
+        }
+        found++;
+        if (has_compiler && has_launcher) {
+            ask_version(launcher, "Version:", version);
+            const char *after = strstr(version, "Version:"); /* of Hydra, on a line of its own */
+            after = after != NULL ? after + strlen("Version:") : version;
+            cli_doctor_add(f, mpis[i].name, FINDING_OK, "", "%s: %s", launcher, after + strspn(after, " "));
+        } else if (!has_compiler && !has_launcher) {
+            cli_doctor_add(f, mpis[i].name, FINDING_ABSENT, mpis[i].packages,
+                           "not found; sends messages between processes");
+        } else {
+            cli_doctor_add(f, mpis[i].name, FINDING_ABSENT, mpis[i].packages, "%s is found, %s is not",
+                           has_compiler ? compiler : launcher,
+                           has_compiler ? mpis[i].launcher : mpis[i].compiler);
+        }
+    }
+}
+
+static void look_at_nccl(struct findings *f)
+{
+    int version = 0;
+    void *nccl = dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
+    int (*get)(int *) = NULL;
+    if (nccl != NULL) {
+        void *symbol = dlsym(nccl, "ncclGetVersion");
+        memcpy(&get, &symbol, sizeof(get));
+    }
+    if (get != NULL && get(&version) == 0) {
+        cli_doctor_add(f, "NCCL", FINDING_OK, "", "libnccl.so.2 is found, version %d.%d.%d", version / 10000,
+                       version / 100 % 100, version % 100);
+    } else if (nccl != NULL || f->has_device) {
+        cli_doctor_add(f, "NCCL", FINDING_ABSENT, "pip install nvidia-nccl-cu13",
+                       "%s; programs may use it for collectives of devices",
+                       nccl != NULL ? "libnccl.so.2 tells no version" : "libnccl.so.2 is not found");
+    }
+    if (nccl != NULL) {
+        dlclose(nccl);
+    }
+}
+
 void cli_doctor_tools(struct findings *f)
 {
     char path[512], version[VERSION_BYTES];
@@ -132,6 +193,8 @@ void cli_doctor_tools(struct findings *f)
         }
     }
     look_at_kernel_compilers(f);
+    look_at_mpis(f);
+    look_at_nccl(f);
 #ifdef GANTRY_HAVE_CJSON
     cli_doctor_add(f, "plans", FINDING_OK, "", "this build reads plans of partitions");
 #else

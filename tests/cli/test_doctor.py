@@ -7,6 +7,7 @@ Usage: test_doctor.py GANTRY FAKE (a CUDA driver whose cuInit() fails as it is t
 import json
 import os
 import pathlib
+import shutil
 import stat
 import subprocess
 import sys
@@ -146,6 +147,40 @@ class Doctor(unittest.TestCase):
             self.assertEqual(by_name[name]["state"], "absent", name)
             self.assertRegex(by_name[name]["advice"], rf"apt install .*{package.replace('+', '.')}")
         self.assertEqual(status, 0)
+
+    def put_program(self, name, says):
+        self.put(f"bin/{name}", f"#!/bin/sh\necho '{says}'\n", 0o755)
+
+    def test_each_mpi_is_told_and_what_it_lacks(self):
+        self.put("bin/README")
+        path = str(self.root / "bin")
+        status, _, by_name = findings(PATH=path)
+        self.assertEqual((status, by_name["MPI"]["state"]), (0, "absent"))
+        self.assertIn("libmpich-dev", by_name["MPI"]["advice"])
+        self.assertNotIn("MPICH", by_name)
+        self.put_program("mpiexec.mpich", "HYDRA\n    Version:     4.0.2\n    Release Date: x")
+        self.put_program("mpicc.openmpi", "")
+        _, _, by_name = findings(PATH=path)
+        self.assertEqual(by_name["MPICH"]["found"], f"{path}/mpiexec.mpich is found, mpicc.mpich is not")
+        self.assertEqual(by_name["Open MPI"]["found"], f"{path}/mpicc.openmpi is found, mpiexec.openmpi is not")
+        self.assertIn("libopenmpi-dev", by_name["Open MPI"]["advice"])
+        self.assertNotIn("MPI", by_name)
+        self.put_program("mpicc.mpich", "")
+        self.assertEqual(findings(PATH=path)[2]["MPICH"], {"name": "MPICH", "state": "ok", "advice": None,
+                                                             "found": f"{path}/mpiexec.mpich: 4.0.2"})
+        for name in ("mpiexec.mpich", "mpicc.mpich", "mpicc.openmpi"):
+            (self.root / "bin" / name).unlink()
+        self.put_program("mpicc", "")
+        self.put_program("mpiexec", "mpiexec (OpenRTE) 5.0.11")
+        self.assertEqual(findings(PATH=path)[2]["MPI"]["found"], f"{path}/mpiexec: mpiexec (OpenRTE) 5.0.11")
+
+    @unittest.skipUnless(shutil.which("cc"), "there is no C compiler")
+    def test_nccl_tells_its_version(self):
+        library = self.root / "libnccl.so.2"
+        for body, found in (("*version = 23203; return 0;", "libnccl.so.2 is found, version 2.32.3"), ("return 1;", "libnccl.so.2 tells no version")):
+            subprocess.run(["cc", "-shared", "-fPIC", "-x", "c", "-", "-o", library], check=True, text=True,
+                           input=f"int ncclGetVersion(int *version) {{ (void)version; {body} }}\n")
+            self.assertIn(found, findings(LD_LIBRARY_PATH=str(self.root))[2]["NCCL"]["found"])
 
     @unittest.skipIf(HAS_CUDA, "the driver of this machine works")
     def test_no_driver_at_all_is_a_fault(self):
