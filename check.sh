@@ -37,7 +37,7 @@ require cmake ninja-build gcc g++ pkg-config libpng-dev libjemalloc-dev libcmock
 want protobuf-compiler make bzip2 python3-pip
 # Chromium is 124 MB to fetch; without it no test sees the pages.
 [ "$presets" = gpu ] || want clang-format-14 dpkg-dev file libcjson-dev libhwloc-dev spin abigail-tools libvulkan-dev mesa-vulkan-drivers libglfw3-dev xvfb \
-    doxygen python3-sphinx python3-myst-parser furo chromium
+    mpich libmpich-dev doxygen python3-sphinx python3-myst-parser furo chromium
 case $presets$exhaustive in
     *clang* | *ON) require clang ;; # tools/mutate --sample reads its syntax trees
 esac

@@ -24,6 +24,8 @@ have() {
         spin) command -v spin >/dev/null ;;
         abigail-tools) command -v abidiff >/dev/null ;;
         chromium) has_browser ;;
+        mpich) command -v mpiexec.mpich >/dev/null ;;
+        libmpich-dev) command -v mpicc.mpich >/dev/null ;;
         python3-pip) python3 -m pip --version >/dev/null 2>&1 ;;
         dpkg-dev) command -v dpkg-shlibdeps >/dev/null ;;
         python3-sphinx | python3-myst-parser | furo) site_lacks_not "$1" ;;
