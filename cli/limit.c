@@ -178,6 +178,22 @@ static int preload(const struct cli_limit_program *program)
     return -1;
 }
 
+/* In a strict job the driver itself asks whether the library is there (limit/check.c), unless a tool is injected. */
+static int inject_check(void)
+{
+    static const char *const variable = "CUDA_INJECTION64_PATH";
+    char library[PATH_MAX], check[PATH_MAX + 16];
+    if (secure_getenv(variable) != NULL) {
+        return -1;
+    }
+    (void)cli_limit_library(library, sizeof(library)); /* it is there: it was preloaded */
+    snprintf(check, sizeof(check), "%.*s-check.so", (int)(strlen(library) - strlen(".so")), library);
+    if (access(check, R_OK) != 0 || setenv(variable, check, 1) != 0) {
+        return fail("limit: there is no %s%s", check, "");
+    }
+    return -1;
+}
+
 static void sweep(const char *path, void *user)
 {
     (void)user;
@@ -207,6 +223,7 @@ static int become(const struct wishes *w, char **argv)
     (void)gy_region_sweep(common);
     int status = prepare(w, path, &settings);
     status = status < 0 ? preload(&program) : status;
+    status = status < 0 && settings.strict != 0 ? inject_check() : status;
     if (status >= 0) {
         return status;
     }

@@ -66,7 +66,7 @@ PREFIX = {
     "proof": r"gy_|gantry_|__tsan_|__wrap_|pthread_|__cxa_guard_",  # compilers and programs call those
     "cli": r"cli_|main$",
     "bench": r"bench_|raw_|main$",
-    "limit": r"gy_|cu[A-Z]",
+    "limit": r"gy_|cu[A-Z]|InitializeInjection$",  # programs and the driver call the others
 }
 FUNCTION_WARN, FUNCTION_FAIL = 40, 70
 FILE_WARN, FILE_FAIL = 400, 700

@@ -55,7 +55,7 @@ class Package(unittest.TestCase):
                              ("gantry-emu", ["/libgantry-emu.so", "/libgantry-proof.so", "/gantry-emu/libcuda.so.1", "/usr/include/gantry_emu.h"]),
                              ("libgantry-dev", ["/libgantry.so", "/usr/include/gantry/gantry.h", "/gantry-config.cmake",
                                                 "/pkgconfig/gantry.pc"]),
-                             ("gantry-tools", ["/usr/bin/gantry", "/libgantry-limit.so", "/man1/gantry.1.gz", "/bash-completion/completions/gantry"]),
+                             ("gantry-tools", ["/usr/bin/gantry", "/libgantry-limit.so", "/libgantry-limit-check.so", "/man1/gantry.1.gz", "/bash-completion/completions/gantry"]),
                              ("gantry-doc", ["/doc/gantry/README.md", "/doc/gantry/samples/hello_graph/hello_graph.c"])):
             paths = [re.sub(r" -> .*", "", line).split()[-1] for line in self.contents(name).splitlines()]
             for end in wanted:

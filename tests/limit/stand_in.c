@@ -20,7 +20,22 @@
 GY_DRIVER_FUNCS(F)
 #undef F
 
-static void *self;
+static void *self, *emulated_init;
+
+/* As a driver does with the library that a tool is in. */
+static CUresult initialise(unsigned flags)
+{
+    static int is_injected;
+    const char *path = getenv("CUDA_INJECTION64_PATH");
+    const CUresult result = ((CUresult(*)(unsigned))(uintptr_t)emulated_init)(flags);
+    void *tool = result == CUDA_SUCCESS && path != NULL && !is_injected ? dlopen(path, RTLD_NOW) : NULL;
+    int (*inject)(void) = tool != NULL ? (int (*)(void))(uintptr_t)dlsym(tool, "InitializeInjection") : NULL;
+    is_injected = 1;
+    if (inject != NULL && inject() != 1) {
+        fprintf(stderr, "stand-in: the injected library says no\n");
+    }
+    return result;
+}
 
 __attribute__((constructor)) static void open_emulator(void)
 {
@@ -32,6 +47,8 @@ __attribute__((constructor)) static void open_emulator(void)
 #define F(need, member, symbol, prototype) stand_in_##symbol = dlsym(emulator, #symbol);
     GY_DRIVER_FUNCS(F)
 #undef F
+    emulated_init = stand_in_cuInit;
+    stand_in_cuInit = (void *)(uintptr_t)initialise;
     self = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
 }
 

@@ -16,7 +16,7 @@ import tempfile
 import unittest
 
 BUILD = pathlib.Path(sys.argv.pop(1)).resolve()
-GANTRY, LIBRARY = BUILD / "gantry", BUILD / "libgantry-limit.so"
+GANTRY, LIBRARY, CHECK = BUILD / "gantry", BUILD / "libgantry-limit.so", BUILD / "libgantry-limit-check.so"
 PROGRAM, LINKED = BUILD / "tests/limit_program", BUILD / "tests/limit_linked"
 ENVIRONMENT = dict(os.environ, LD_LIBRARY_PATH=str(BUILD / "tests/driver"))
 ENVIRONMENT.pop("LD_PRELOAD", None)
@@ -139,15 +139,17 @@ class Library(unittest.TestCase):
         names = {line.split()[2] for line in lines if line}
         self.assertLessEqual({"dlsym", "dlvsym", "cuLaunchKernel_ptsz", "cuGetProcAddress_v2"}, names)
         self.assertEqual([name for name in names if not re.fullmatch(r"cu[A-Z]\w+|dlsym|dlvsym", name)], [])
+        self.assertEqual(run("nm", "-D", "--defined-only", CHECK).stdout.split()[2:], ["InitializeInjection"])
 
     def test_runs_on_old_systems(self):
         """No symbol of the C library is younger than 2.28, and no other library is needed."""
-        wanted = re.findall(r"GLIBC_([0-9.]+)", run("objdump", "-T", LIBRARY).stdout)
-        self.assertTrue(wanted)
-        self.assertLessEqual(max(tuple(map(int, version.split("."))) for version in wanted), (2, 28))
-        needed = set(re.findall(r"NEEDED +(\S+)", run("objdump", "-p", LIBRARY).stdout))
-        self.assertLessEqual({"libdl.so.2", "libpthread.so.0"}, needed)  # where the functions were before 2.34
-        self.assertLessEqual(needed, {"libc.so.6", "libdl.so.2", "libpthread.so.0", "ld-linux-x86-64.so.2"})
+        for library in (LIBRARY, CHECK):
+            wanted = re.findall(r"GLIBC_([0-9.]+)", run("objdump", "-T", library).stdout)
+            self.assertTrue(wanted)
+            self.assertLessEqual(max(tuple(map(int, version.split("."))) for version in wanted), (2, 28))
+            needed = set(re.findall(r"NEEDED +(\S+)", run("objdump", "-p", library).stdout))
+            self.assertLessEqual({"libdl.so.2", "libpthread.so.0"}, needed)  # where the functions were before 2.34
+            self.assertLessEqual(needed, {"libc.so.6", "libdl.so.2", "libpthread.so.0", "ld-linux-x86-64.so.2"})
 
     def test_nothing_before_the_first_launch(self):
         """No file, and no thread."""
@@ -334,6 +336,28 @@ class Command(unittest.TestCase):
             run("cc", "-static", "-o", static, source)
             self.assertIn("linked statically", limited(50, static, status=3).stderr)
             self.assertIn("linked statically", limited(50, static, status=125, options=["--strict"]).stderr)
+
+    def test_a_lost_preload(self):
+        """A child of a strict job that drops LD_PRELOAD ends when it initialises CUDA; a tool that is injected stays."""
+        lost = ("env", "-u", "LD_PRELOAD", PROGRAM, "doors", "dlsym")
+        result = limited(50, *lost, status=125, options=["--strict"])
+        self.assertRegex(result.stderr, r"^gantry limit: process \d+ ends: libgantry-limit.so is not loaded with it, and the job is strict\n$")
+        self.assertEqual(result.stdout, "")
+        self.assertEqual(told(limited(50, *lost, environment=UNCHARGED))["charged_ms"], 0)
+        self.assertGreater(told(limited(50, PROGRAM, "doors", "dlsym", options=["--strict"]))["charged_ms"], 29.8)
+        tool = ("sh", "-c", "echo $CUDA_INJECTION64_PATH")
+        self.assertEqual(limited(50, *tool, options=["--strict"], environment={"CUDA_INJECTION64_PATH": "/tool.so"}).stdout, "/tool.so\n")
+        self.assertEqual(limited(50, *tool, options=["--strict"]).stdout, f"{CHECK}\n")
+
+    def test_a_driver_of_a_namespace_of_its_own(self):
+        """dlmopen(): a strict job ends it, another one lets it compute."""
+        with tempfile.TemporaryDirectory() as folder:
+            source, program = pathlib.Path(folder, "a.c"), pathlib.Path(folder, "apart")
+            source.write_text("#define _GNU_SOURCE\n#include <dlfcn.h>\nint main(void) { void *cuda = dlmopen(LM_ID_NEWLM, \"libcuda.so.1\", RTLD_NOW); "
+                              "return ((int (*)(unsigned))dlsym(cuda, \"cuInit\"))(0) == 0 ? 5 : 1; }\n")
+            run("cc", "-o", program, source, "-ldl")
+            self.assertIn("is not loaded with it", limited(50, program, status=125, options=["--strict"]).stderr)
+            limited(50, program, status=5)
 
     def test_bad_job_file(self):
         with tempfile.TemporaryDirectory() as folder:
