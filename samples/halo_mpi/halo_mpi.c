@@ -73,15 +73,18 @@ static void take_memory(struct halo *halo)
 /* A task of its own, before or after the steps; until the device has done it. */
 static void run_aside(struct halo *halo, gantry_task_kind kind, gantry_launch_fn launch, const char *label)
 {
-    gantry_task_desc desc = GANTRY_TASK_DESC_INIT;
+    gantry_task_desc desc = GANTRY_TASK_DESC_INIT, last = GANTRY_TASK_DESC_INIT;
+    gantry_task *task = NULL, *end = NULL;
     desc.kind = kind;
     desc.label = label;
     desc.launch = launch;
     desc.arg = halo;
-    halo_must(gantry_taskman_submit(halo->aside, &desc, NULL));
+    last.kind = GANTRY_TASK_SYNC_POINT;
+    halo_must(gantry_taskman_submit(halo->aside, &desc, &task));
+    halo_must(gantry_taskman_submit(halo->aside, &last, &end));
+    halo_must(gantry_task_start_after_done(end, task));
     halo_must(gantry_taskman_start(halo->aside));
     halo_must(gantry_taskman_stop(halo->aside));
-    halo_must(gantry_context_synchronize(halo->context));
     halo_must(gantry_taskman_reset(halo->aside));
 }
 

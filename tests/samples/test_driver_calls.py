@@ -121,6 +121,15 @@ class DriverCalls(unittest.TestCase):
             self.skipTest(first.stderr.strip())
         self.check(PROGRAMS / "shared_gl")
 
+    @unittest.skipUnless((PROGRAMS.parent / "halo_mpi.mpich").exists(), "built without MPICH")
+    def test_halo_mpi(self):
+        """A rank alone needs no mpiexec."""
+        self.check(PROGRAMS.parent / "halo_mpi.mpich")
+
+    def test_ring_mpi(self):
+        """It has no device."""
+        self.assertNotIn("gantry_context", (SAMPLES / "ring_mpi/ring_mpi.c").read_text())
+
     def test_torch_allocator(self):
         """Python for PyTorch on a device: no program of ours makes its calls."""
         self.assertEqual({path.suffix for path in (SAMPLES / "torch_allocator").iterdir()} - {".py", ".md"}, set())
