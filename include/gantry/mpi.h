@@ -565,7 +565,7 @@ static inline gantry_status gantry_mpi_send(gantry_mpi *mpi, gantry_taskman *man
 }
 
 /** Submit a task that receives a message, and ends when that is there.  A message that is longer than the room
- *  for it fails the task; the room is filled or not.  Of receives and sends that become ready together
+ *  for it fails the task; the room is filled or not, and Open MPI (4.1.4, 5.0.11) may write behind it, too.  Of receives and sends that become ready together
  *  receives are begun first.  Statuses as gantry_mpi_send(), and
  *  @retval GANTRY_ERR_INVALID_ARGUMENT  MPI_ANY_SOURCE or MPI_ANY_TAG */
 static inline gantry_status gantry_mpi_receive(gantry_mpi *mpi, gantry_taskman *manager,

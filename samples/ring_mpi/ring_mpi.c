@@ -18,8 +18,8 @@ int main(int argc, char **argv)
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
 
-    gantry_mpi *mpi;
-    gantry_taskman *graph;
+    gantry_mpi *mpi = NULL;
+    gantry_taskman *graph = NULL;
     must(gantry_mpi_open(MPI_COMM_WORLD, NULL, &mpi));
     must(gantry_taskman_create(&(gantry_taskman_options)GANTRY_TASKMAN_OPTIONS_INIT, &graph));
 

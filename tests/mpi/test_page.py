@@ -20,7 +20,7 @@ def main(page, mpicc, mpiexec, libraries, *flags):
     program, ranks, printed = re.search(r"\]\((\S+\.c)\).*?mpiexec -n (\d+).*?prints\n\n```text\n(.*?)```", page.read_text(), re.S).groups()
     with tempfile.TemporaryDirectory() as folder:
         ring = os.path.join(folder, "ring")
-        subprocess.run([mpicc, "-std=c11", "-Wall", "-Wextra", "-Werror", page.parent / program, *flags, "-L", libraries, "-lgantry", f"-Wl,-rpath,{libraries}",
+        subprocess.run([mpicc, "-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", page.parent / program, *flags, "-L", libraries, "-lgantry", f"-Wl,-rpath,{libraries}",
                         "-o", ring], check=True)
         said = launch.run(mpiexec, ranks, ring)
     if said != printed:
