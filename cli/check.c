@@ -119,8 +119,12 @@ static void print_text(const struct proven *proven, int status)
         printf("%zu edges missing until then\n", proven->found.count);
         return;
     }
-    printf("%zu edges missing; %llu parts of tasks did %llu bodies, kernels, copies and fills\n",
-           proven->found.count, (unsigned long long)proven->parts, (unsigned long long)proven->works);
+    printf("%zu edges missing", proven->found.count);
+    if (proven->undeclared.count != 0) {
+        printf(", %zu accesses not declared or of freed memory", proven->undeclared.count);
+    }
+    printf("; %llu parts of tasks did %llu bodies, kernels, copies and fills\n",
+           (unsigned long long)proven->parts, (unsigned long long)proven->works);
 }
 
 static void print_json_list(const char *name, const struct lines *lines)

@@ -69,6 +69,7 @@ class Declared(unittest.TestCase):
         status, out, err = check("--", program, "4")
         self.assertEqual(status, 1, err)
         self.assertIn("\naccesses that tasks have not declared, or of freed memory:\n  task 'beyond' writes", out)
+        self.assertRegex(out, r"\n\d+ edges missing, [1-9]\d* accesses not declared or of freed memory; ")
 
 
 class Strangers(unittest.TestCase):
