@@ -2,6 +2,7 @@
 #include "dispatcher/call/hold.h"
 
 #include "base/clock.h"
+#include "base/thread.h"
 #include "base/times.h"
 
 #include <assert.h>
@@ -9,7 +10,7 @@
 
 void gy_holds_init(struct gy_holds *holds, struct gy_context *context)
 {
-    *holds = (struct gy_holds){.context = context, .limit_ns = GY_HOLD_NS};
+    *holds = (struct gy_holds){.context = context, .limit_ns = GY_HOLD_NS, .forks = gy_thread_forks()};
     for (uint32_t i = 0; i < GY_HOLDS; i++) {
         atomic_init(&holds->holds[i].is_over, true);
     }
@@ -19,12 +20,12 @@ void gy_holds_forget(struct gy_holds *holds)
 {
     assert(holds->current == NULL);
     CUstream stream = atomic_exchange(&holds->stream, NULL);
-    gy_context_drop_stream(holds->context, &stream); /* this waits, but in a context that is lost */
-    const uint64_t end = gy_clock_ns() + 2 * holds->limit_ns;
+    gy_context_drop_stream(holds->context, &stream);        /* this waits, but in a context that is lost */
+    const bool is_here = holds->forks == gy_thread_forks(); /* a child process has no thread that is in one */
     for (uint32_t i = 0; i < GY_HOLDS; i++) {
         const struct gy_hold *hold = &holds->holds[i];
-        while (atomic_load(&hold->has_begun) && !atomic_load(&hold->is_over) && gy_clock_ns() < end) {
-            sched_yield(); /* it was let go, and ends; but not in a child process, which has no such thread */
+        while (is_here && atomic_load(&hold->has_begun) && !atomic_load(&hold->is_over)) {
+            sched_yield(); /* it was let go, or gives up by itself, and looks at the hold until it has ended */
         }
     }
 }

@@ -35,6 +35,7 @@ struct gy_hold {
 struct gy_holds {
     struct gy_context *context; /* immutable */
     uint64_t limit_ns;          /* immutable, but in tests: GY_HOLD_NS */
+    unsigned forks;             /* immutable: gy_thread_forks() of the process that holds */
     _Atomic(CUstream) stream;   /* atomic; NULL: it was not needed yet */
     struct gy_hold holds[GY_HOLDS];
     struct gy_hold *current; /* GD only; of the call that is being made; NULL: none */
