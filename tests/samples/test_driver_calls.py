@@ -124,7 +124,7 @@ class DriverCalls(unittest.TestCase):
     @unittest.skipUnless((PROGRAMS.parent / "halo_mpi.mpich").exists(), "built without MPICH")
     def test_halo_mpi(self):
         """A rank alone needs no mpiexec.  MPICH keeps memory of its own until the process ends."""
-        self.check(PROGRAMS.parent / "halo_mpi.mpich", ASAN_OPTIONS="detect_leaks=0")
+        self.check(PROGRAMS.parent / "halo_mpi.mpich", ASAN_OPTIONS=os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0")
 
     def test_ring_mpi(self):
         """It has no device."""
