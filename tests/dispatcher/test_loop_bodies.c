@@ -23,6 +23,14 @@ static void close_body(struct loop_scene *s, gantry_task *first, gantry_task *la
     gpu_fixture_after(s->after, s->loop.decide);
 }
 
+/* Two steps, one after the other; returns the first.  The second one follows it in `steps`. */
+static struct loop_step *add_two(struct loop_scene *s)
+{
+    struct loop_step *first = loops_add_step(s, ACT_MIX, 3, 2, 3);
+    gpu_fixture_after(loops_add_step(s, ACT_COUNT, 0, 0, 0)->task, first->task);
+    return first;
+}
+
 static void make_unstable(struct loop_scene *s)
 {
     struct loop_step *first = loops_add_step(s, ACT_MIX, 3, 2, 3);
@@ -52,30 +60,23 @@ static void make_with_cpu_task(struct loop_scene *s)
 /* A task of the body that the test does not come after. */
 static void make_with_end(struct loop_scene *s)
 {
-    struct loop_step *first = loops_add_step(s, ACT_MIX, 3, 2, 3);
-    struct loop_step *last = loops_add_step(s, ACT_COUNT, 0, 0, 0);
-    struct loop_step *end = loops_add_step(s, ACT_FILL, 7, 0, 70);
-    gpu_fixture_after(last->task, first->task);
-    gpu_fixture_after(end->task, first->task);
-    close_body(s, first->task, last->task);
+    struct loop_step *first = add_two(s);
+    gpu_fixture_after(loops_add_step(s, ACT_FILL, 7, 0, 70)->task, first->task);
+    close_body(s, first->task, first[1].task);
 }
 
 /* A task of the body, not the first one, that comes after one outside. */
 static void make_with_entry(struct loop_scene *s)
 {
-    struct loop_step *first = loops_add_step(s, ACT_MIX, 3, 2, 3);
-    struct loop_step *last = loops_add_step(s, ACT_COUNT, 0, 0, 0);
-    gpu_fixture_after(last->task, first->task);
-    gpu_fixture_after(last->task, s->before);
-    close_body(s, first->task, last->task);
+    struct loop_step *first = add_two(s);
+    gpu_fixture_after(first[1].task, s->before);
+    close_body(s, first->task, first[1].task);
 }
 
 static void make_with_three_ways(struct loop_scene *s)
 {
-    struct loop_step *first = loops_add_step(s, ACT_MIX, 3, 2, 3);
-    struct loop_step *last = loops_add_step(s, ACT_COUNT, 0, 0, 0);
-    gpu_fixture_after(last->task, first->task);
-    close_body(s, first->task, last->task);
+    struct loop_step *first = add_two(s);
+    close_body(s, first->task, first[1].task);
     gpu_fixture_after(gpu_fixture_cpu(&s->gpu, "third", loops_see, s), s->loop.decide);
 }
 
