@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "dispatcher/call/asked.h"
 
-#include "base/alloc.h"
 #include "base/handle.h"
 #include "copykernel/box.h"
 #include "dispatcher/internal.h"
